@@ -22,7 +22,7 @@ from workhook.events.tables import events
 from workhook.hooks.fan_out import insert_dispatches
 from workhook.hooks.tables import deliveries, dispatches, hooks
 from workhook.http.calls import Services
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 EVENTS = 1000  # of D14: each is delivered to an equal share of the webhooks
 FIRST_DUE_MS = 20_000  # D15: from the start of a worker until the first retry is due
@@ -36,7 +36,7 @@ _event_ids = sa.select(events.c.id).order_by(events.c.id)
 _least = sa.select(sa.func.min(dispatches.alias("every").c.id)).scalar_subquery()
 _each_ms = sa.literal_column(str(1000 // RETRIES_PER_S), sa.BigInteger)
 _spread = sa.update(dispatches).values(
-    attempts=1, retries=1, next_attempt_at=big("first") + (dispatches.c.id - _least) * _each_ms
+    attempts=1, retries=1, next_attempt_at=bigint_param("first") + (dispatches.c.id - _least) * _each_ms
 )
 
 

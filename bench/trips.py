@@ -17,7 +17,7 @@ from bench.databases import Place
 from bench.figures import Figure, recorded_trouble
 from bench.live import PUBLISHERS
 from bench.shared import Shared
-from tests.harness.trips import Relay
+from tests.harness.round_trips import Relay
 
 ALONE = 9  # requests of a kind, sequentially
 AT_ONCE = 160  # events by all publishers together

@@ -11,18 +11,18 @@ from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.hooks.tables import hooks, lanes
 from workhook.http.calls import Services
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 _insert_hooks = sql.rows(
     hooks,
     {
-        "account_id": big("account_id"),
+        "account_id": bigint_param("account_id"),
         "active": sa.true(),
         "events": sql.text('["push"]'),
         "config": sa.bindparam("config", type_=sa.Text()),
         "version": sql.whole(1),
-        "created_at": big("now"),
-        "updated_at": big("now"),
+        "created_at": bigint_param("now"),
+        "updated_at": bigint_param("now"),
     },
 )
 _free = sa.select(hooks.c.id, sql.whole(0), sql.whole(0))

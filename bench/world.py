@@ -33,7 +33,7 @@ from workhook.identity.policy import SCOPES
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Database, Transaction
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 
 T = TypeVar("T")
 
@@ -216,7 +216,7 @@ def add(where: Where, world: World, count: int) -> int:
         assert before is not None
         assert last is not None
         await _insert_events(database, 0, count)
-        added = await database.fetch_all(_event_ids.where(events.c.id > big("after")), {"after": before[0]})
+        added = await database.fetch_all(_event_ids.where(events.c.id > bigint_param("after")), {"after": before[0]})
         pairs = [(row["id"], hook_ids[number % len(hook_ids)]) for number, row in enumerate(added)]
         for start in range(0, count, CHUNK):
             async with database.transaction() as tx:

@@ -84,7 +84,7 @@ def _of_struct(struct: type[msgspec.Struct]) -> Schema:
 
 def _of_field(field: RecordField, mark: EventSchema | None) -> Schema:
     form = field.mark(JsonForm)
-    schema = _of_type(form.kind if form else field.plain, field.name)
+    schema = _of_type(form.kind if form else field.base_type, field.name)
     if mark is not None and mark.schema is not None:
         schema = dict(mark.schema) if "type" in mark.schema else {**schema, **mark.schema}
     return nullable(schema) if field.nullable else schema

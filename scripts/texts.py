@@ -43,16 +43,16 @@ def collected() -> Catalog:
     found = extract_from_dir(str(WEB), method_map=_METHODS, options_map=_OPTIONS, keywords=_KEYWORDS)
     for name, _line, message, comments, context in found:
         catalog.add(message, None, [(name, 1)], auto_comments=comments, context=context)
-    for sentence in sorted(said()):
+    for sentence in sorted(message_sentences()):
         catalog.add(sentence, None, [("said", 1)])
     for event in CATALOG.values():  # shown in the forms of webhooks
-        catalog.add(event.meaning, None, [("events", 1)])
+        catalog.add(event.description, None, [("events", 1)])
     for each in stored_in(ENGLISH):
         catalog.add(each.id, None, [("en", 1)], context=each.context)
     return catalog
 
 
-def said() -> set[str]:
+def message_sentences() -> set[str]:
     """Return the sentences passed to `core.errors.say` anywhere in the server."""
     calls = (
         node

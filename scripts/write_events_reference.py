@@ -50,7 +50,7 @@ def render() -> str:
 
 
 def _section(event: CatalogEvent) -> Iterator[str]:
-    yield f"\n### {event.name}\n\n{event.meaning}\n\n"
+    yield f"\n### {event.name}\n\n{event.description}\n\n"
     if event.actions:
         yield f"Actions: {_codes(event.actions)}.\n\n"
     if event.targets == {"organization"}:
@@ -60,7 +60,7 @@ def _section(event: CatalogEvent) -> Iterator[str]:
 
 
 def _row(event: CatalogEvent) -> str:
-    return f"| `{event.name}` | {event.meaning} | {_codes(event.actions)} |\n"
+    return f"| `{event.name}` | {event.description} | {_codes(event.actions)} |\n"
 
 
 def _codes(words: tuple[str, ...]) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workhook import asgi
-from workhook.work.portability.moving.kinds import KINDS, LineKind
-from workhook.work.portability.moving.lines import fields_of_kind
+from workhook.work.portability.transfer.kinds import KINDS, LineKind
+from workhook.work.portability.transfer.lines import fields_of_kind
 
 PAGE = Path(__file__).parent.parent / "docs" / "operators" / "move-an-organization.md"
 HEADING = "## File format\n"
@@ -38,7 +38,7 @@ def render() -> str:
 
 
 def _row(kind: LineKind) -> str:
-    return f"| `{kind.name}.jsonl` | {kind.says} | `{', '.join(_fields(kind))}` |"
+    return f"| `{kind.name}.jsonl` | {kind.description} | `{', '.join(_fields(kind))}` |"
 
 
 def _fields(kind: LineKind) -> Iterator[str]:

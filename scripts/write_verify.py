@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from workhook.core.config import Settings
-from workhook.web.hooks.snippets import all_for
+from workhook.web.hooks.snippets import get_snippets
 
 PAGE = Path(__file__).parent.parent / "docs" / "integrators" / "verify.md"
 HEADING = "## Code\n"
@@ -23,7 +23,7 @@ def render() -> str:
     before, _, _ = PAGE.read_text(encoding="utf-8").partition(HEADING)
     parts = [
         f"\n### {each.title}\n\n```{_FENCES.get(each.name, each.name)}\n{each.code().rstrip()}\n```\n"
-        for each in all_for(str(Settings.header_prefix))
+        for each in get_snippets(str(Settings.header_prefix))
     ]
     return before + HEADING + _INTRODUCTION + "".join(parts)
 

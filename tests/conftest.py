@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hatch_build import LOCALES, compile_texts
 from scripts import statement_rules
 from tests.harness import forge, order
-from tests.harness.beside import Beside, opened
+from tests.harness.concurrent_transactions import Beside, opened
 from tests.harness.databases import Databases, begin_run, close_databases, databases, end_run, new_folder
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server, SharedServer

@@ -18,7 +18,7 @@ from workhook.identity.policy import SCOPES
 from workhook.identity.tables import accounts, administrators, collaborators, invitations, memberships, projects, tokens
 from workhook.identity.tokens.issue import CLASSIC, digest_of
 from workhook.storage import Database
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.work.board.tasks.schemas import columns, task_numbers
 from workhook.work.discussion.schemas import file_comments
 from workhook.work.files.schemas import folders
@@ -33,7 +33,11 @@ Progress = Callable[[str, int, int], None]
 
 _account_ids = sa.select(accounts.c.id, accounts.c.login).order_by(accounts.c.id)
 _project_id = sa.select(projects.c.repository_id).where(projects.c.id == sa.bindparam("id"))
-_hook_ids = sa.select(hooks.c.id).where(hooks.c.account_id.in_([big("acme"), big("globex")])).order_by(hooks.c.id)
+_hook_ids = (
+    sa.select(hooks.c.id)
+    .where(hooks.c.account_id.in_([bigint_param("acme"), bigint_param("globex")]))
+    .order_by(hooks.c.id)
+)
 _first_ids = {
     "event_offset": sa.select(sa.func.coalesce(sa.func.min(events.c.id), 1)),
     "dispatch_offset": sa.select(sa.func.coalesce(sa.func.min(dispatches.c.id), 1)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.ids import least_id
+from workhook.core.ids import lower_bound_id
 
 LEAST = 1000
 MOST = 100_000_000
@@ -95,7 +95,7 @@ class RowCounts:
 
     def text_id(self, prefix: str, number: int) -> str:
         """Return an id of a row created at the start."""
-        return least_id(prefix, self.start_ms)[: len(prefix) + 11] + f"{number:016d}"
+        return lower_bound_id(prefix, self.start_ms)[: len(prefix) + 11] + f"{number:016d}"
 
     def guid(self, dispatch: int) -> str:
         """Return the GUID of a dispatch, as created by `sql.guid`."""
@@ -104,4 +104,4 @@ class RowCounts:
 
     def task_id(self, number: int) -> str:
         at_ms = self.start_ms + number * 7919 % self.tasks * self.span_ms // self.tasks
-        return least_id("tsk", at_ms)[:14] + f"{number:016d}"
+        return lower_bound_id("tsk", at_ms)[:14] + f"{number:016d}"

@@ -19,7 +19,7 @@ from workhook.core.clock import DAY_MS, HOUR_MS
 from workhook.events.tables import events
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.identity.tables import audit_log
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.column_order import STEP
 from workhook.work.board.tasks.schemas import task_assignees, task_buckets, tasks
 from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
@@ -46,7 +46,7 @@ def _bucket(number: Whole) -> Whole:
 
 def _column(bucket: Whole) -> Whole:
     """Return the index of a bucket's column among all columns. The first project's columns come first."""
-    first, others = big("first_buckets"), big("other_buckets")
+    first, others = bigint_param("first_buckets"), bigint_param("other_buckets")
     of_others = whole(COLUMNS) + (bucket - first) * whole(sql.OTHER_COLUMNS) // others
     return sa.case((bucket < first, bucket * whole(COLUMNS) // first), else_=of_others)
 
@@ -61,7 +61,7 @@ def _task_repository(number: Whole) -> Whole:
 
 _task_at = sql.shuffled(N, "tasks")
 _deleted = N % whole(50) == whole(0)
-_seldom_task = N % big("seldom_task") == whole(7)
+_seldom_task = N % bigint_param("seldom_task") == whole(7)
 _title = sql.joined(
     sql.text("Task "), sa.cast(N, sa.Text), sql.text(f": the {COMMON_WORD}, the "), sql.pick(N, USUAL_WORDS),
     sa.case((_seldom_task, sql.text(f" and the {SELDOM_WORD}")), else_=sql.text("")),
@@ -126,7 +126,7 @@ insert_comments = sql.rows(
     },
 )
 
-_billed = sa.and_(big("first_tasks") >= N, N % whole(10) == whole(0))
+_billed = sa.and_(bigint_param("first_tasks") >= N, N % whole(10) == whole(0))
 
 insert_timesheets = sql.rows(
     timesheets,
@@ -143,7 +143,9 @@ insert_timesheets = sql.rows(
         "notes": sql.text("What was done."),
         "billable": N % whole(4) != whole(0),
         "billable_rate_minor": whole(9000),
-        "invoice_id": sa.case((_billed, sql.id_text("inv", big("start"), whole(1) + N % big("some"))), else_=sa.null()),
+        "invoice_id": sa.case(
+            (_billed, sql.id_text("inv", bigint_param("start"), whole(1) + N % bigint_param("some"))), else_=sa.null()
+        ),
         "created_at": _task_at,
         "updated_at": _task_at,
     },
@@ -160,7 +162,7 @@ NUMBER_TEXT = sa.cast(N, sa.Text)
 
 
 def _file_id(number: Whole) -> Text:
-    return sql.id_text("fil", big("start"), number)
+    return sql.id_text("fil", bigint_param("start"), number)
 
 
 insert_files = sql.rows(
@@ -169,7 +171,7 @@ insert_files = sql.rows(
         **FIRST_REPOSITORY,
         "id": _file_id(N),
         "folder_id": sa.case(
-            (N % whole(3) == whole(0), sa.null()), else_=sql.id_text("fld", big("start"), N % whole(FOLDERS))
+            (N % whole(3) == whole(0), sa.null()), else_=sql.id_text("fld", bigint_param("start"), N % whole(FOLDERS))
         ),
         "title": sql.joined(sql.text("Drawing of the board "), NUMBER_TEXT),
         "name": sql.joined(sql.text("drawing"), NUMBER_TEXT, sql.text(".txt")),
@@ -200,7 +202,7 @@ insert_replies = sql.rows(
     file_comment_replies,
     {
         **FIRST_REPOSITORY,
-        "file_comment_id": big("comment_offset") + N,
+        "file_comment_id": bigint_param("comment_offset") + N,
         "user_id": sql.person(N),
         "body": sql.joined(sql.text("Yes, the board: "), NUMBER_TEXT),
         "plain_body": sql.joined(sql.text("Yes, the board: "), NUMBER_TEXT),
@@ -215,8 +217,8 @@ insert_invoices = sql.rows(
     invoices,
     {
         **FIRST_REPOSITORY,
-        "id": sql.id_text("inv", big("start"), N),
-        "account_id": big("acme"),
+        "id": sql.id_text("inv", bigint_param("start"), N),
+        "account_id": bigint_param("acme"),
         "invoice_number": sa.case((_issued, sql.joined(sql.text("F-"), NUMBER_TEXT)), else_=sa.null()),
         "status": sql.pick(N, STATUSES),
         "amount_minor": whole(10_000),
@@ -238,7 +240,7 @@ insert_credits = sql.rows(
     task_credits,
     {
         **FIRST_REPOSITORY,
-        "id": sql.id_text("crd", big("start"), N),
+        "id": sql.id_text("crd", bigint_param("start"), N),
         "kind": sql.text("grant"),
         "amount_minor": whole(100),
         "balance_after_minor": N * whole(100),
@@ -253,8 +255,8 @@ insert_checkouts = sql.rows(
     service_checkouts,
     {
         **FIRST_REPOSITORY,
-        "id": sql.id_text("sco", big("start"), N),
-        "service_id": sql.id_text("svc", big("start"), N % whole(FOLDERS)),
+        "id": sql.id_text("sco", bigint_param("start"), N),
+        "service_id": sql.id_text("svc", bigint_param("start"), N % whole(FOLDERS)),
         "user_id": sql.person(N),
         "qty": whole(1),
         "pauses": whole(0),
@@ -269,7 +271,9 @@ BOOKED = 2  # the invoice with half of all payments and credit notes
 # Half belong to one invoice, the others to one invoice each.
 _booked: dict[str, sa.ColumnElement[Any]] = {
     **FIRST_REPOSITORY,
-    "invoice_id": sql.id_text("inv", big("start"), sa.case((N % whole(2) == whole(0), whole(BOOKED)), else_=N)),
+    "invoice_id": sql.id_text(
+        "inv", bigint_param("start"), sa.case((N % whole(2) == whole(0), whole(BOOKED)), else_=N)
+    ),
     "user_id": sql.person(N),
     "currency": sql.text("EUR"),
     "position": N,
@@ -279,7 +283,7 @@ insert_payments = sql.rows(
     payments,
     {
         **_booked,
-        "id": sql.id_text("pay", big("start"), N),
+        "id": sql.id_text("pay", bigint_param("start"), N),
         "kind": sql.text("payment"),
         "amount_minor": whole(1),
         "paid_at": SOME_AT,
@@ -291,8 +295,8 @@ insert_credit_notes = sql.rows(
     credit_notes,
     {
         **_booked,
-        "id": sql.id_text("crn", big("start"), N),
-        "account_id": big("acme"),
+        "id": sql.id_text("crn", bigint_param("start"), N),
+        "account_id": bigint_param("acme"),
         "credit_note_number": sql.joined(sql.text("F-"), NUMBER_TEXT),
         "amount_minor": whole(1),
         "taxes": sql.text("[]"),
@@ -331,7 +335,7 @@ def _index(event: Whole) -> Whole:
 
 
 def _seldom(event: Whole) -> sa.ColumnElement[bool]:
-    return sa.and_(event <= big("old_events"), event % big("seldom_every") == whole(0))
+    return sa.and_(event <= bigint_param("old_events"), event % bigint_param("seldom_every") == whole(0))
 
 
 def _event_kind(event: Whole) -> Whole:
@@ -375,8 +379,8 @@ def _event_of(dispatch: Whole) -> Whole:
 def _hook_of(dispatch: Whole) -> Whole:
     """Return the webhook of a dispatch: in each pair, the repository's first and then the organization's."""
     index = _index(_event_of(dispatch))
-    of_organization = big("first_hook") + whole(sql.OTHERS + 1) + index // whole((sql.OTHERS + 1) // 2)
-    return sa.case((dispatch % whole(2) == whole(1), big("first_hook") + index), else_=of_organization)
+    of_organization = bigint_param("first_hook") + whole(sql.OTHERS + 1) + index // whole((sql.OTHERS + 1) // 2)
+    return sa.case((dispatch % whole(2) == whole(1), bigint_param("first_hook") + index), else_=of_organization)
 
 
 def _guid_of(dispatch: Whole) -> Text:
@@ -386,7 +390,7 @@ def _guid_of(dispatch: Whole) -> Text:
 insert_dispatches = sql.rows(
     dispatches,
     {
-        "event_id": big("event_offset") + _event_of(N),
+        "event_id": bigint_param("event_offset") + _event_of(N),
         "hook_id": _hook_of(N),
         "guid": _guid_of(N),
         "attempts": whole(1),
@@ -398,15 +402,15 @@ insert_dispatches = sql.rows(
 
 _delivery_dispatch: Whole = N - N // whole(20)
 _delivery_event = _event_of(_delivery_dispatch)
-_old_delivery = big("old_deliveries") >= N
+_old_delivery = bigint_param("old_deliveries") >= N
 _failed_delivery = sa.and_(_old_delivery, N % whole(50) == whole(0))
 
 insert_deliveries = sql.rows(
     deliveries,
     {
-        "dispatch_id": big("dispatch_offset") + _delivery_dispatch,
+        "dispatch_id": bigint_param("dispatch_offset") + _delivery_dispatch,
         "hook_id": _hook_of(_delivery_dispatch),
-        "event_id": big("event_offset") + _delivery_event,
+        "event_id": bigint_param("event_offset") + _delivery_event,
         "repository_id": sql.repository_at(_index(_delivery_event)),
         "guid": _guid_of(_delivery_dispatch),
         "event": _event_name(_delivery_event),
@@ -423,7 +427,7 @@ insert_deliveries = sql.rows(
     },
 )
 
-_seldom_entry = sa.and_(big("old_audit") >= N, N % big("seldom_audit") == whole(0))
+_seldom_entry = sa.and_(bigint_param("old_audit") >= N, N % bigint_param("seldom_audit") == whole(0))
 _audit_place = sa.case((N % whole(4) == whole(3), whole(sql.OTHERS)), else_=N % whole(sql.OTHERS // 2))
 
 insert_audit = sql.rows(

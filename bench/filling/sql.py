@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from bench.filling.plan import COLUMNS, PEOPLE, PROJECTS
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 Whole = sa.ColumnElement[int]
 Text = sa.ColumnElement[str]
@@ -20,8 +20,8 @@ Text = sa.ColumnElement[str]
 _HEX = "0123456789abcdef"
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"  # the alphabet of `core.ids`
 
-_from = sa.select(big("first").label("n")).cte("numbers", recursive=True)
-_numbers = _from.union_all(sa.select(_from.c.n + sa.literal(1, sa.BigInteger)).where(_from.c.n < big("last")))
+_from = sa.select(bigint_param("first").label("n")).cte("numbers", recursive=True)
+_numbers = _from.union_all(sa.select(_from.c.n + sa.literal(1, sa.BigInteger)).where(_from.c.n < bigint_param("last")))
 N: Whole = _numbers.c.n
 
 
@@ -79,30 +79,32 @@ def id_text(prefix: str, at_ms: Whole, number: Whole) -> Text:
 
 def spread(number: Whole, total: str) -> Whole:
     """Return the time of a row when all rows are created in order of their numbers."""
-    return big("start") + number * big("span") // big(total)
+    return bigint_param("start") + number * bigint_param("span") // bigint_param(total)
 
 
 def shuffled(number: Whole, total: str) -> Whole:
     """Return the time of a row when all rows are created in no visible order."""
-    return big("start") + (number * whole(7919) % big(total)) * big("span") // big(total)
+    return bigint_param("start") + (number * whole(7919) % bigint_param(total)) * bigint_param("span") // bigint_param(
+        total
+    )
 
 
 def person(number: Whole) -> Whole:
-    return big("first_person") + number % whole(PEOPLE)
+    return bigint_param("first_person") + number % whole(PEOPLE)
 
 
 def repository_at(index: Whole) -> Whole:
-    return big("first_repository") + index
+    return bigint_param("first_repository") + index
 
 
 def account_at(index: Whole) -> Whole:
     """Return the account of the repository with this index, from 0."""
-    return sa.case((index < whole(PROJECTS), big("acme")), else_=big("globex"))
+    return sa.case((index < whole(PROJECTS), bigint_param("acme")), else_=bigint_param("globex"))
 
 
 def column_at(index: Whole) -> Text:
     """Return the id of the column with this index among all columns."""
-    return id_text("col", big("start"), index)
+    return id_text("col", bigint_param("start"), index)
 
 
 OTHERS = 2 * PROJECTS - 1

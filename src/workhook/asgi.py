@@ -54,7 +54,7 @@ def operations(
         *applications.routes,
         *system.operations(system.probes(services), checks, metrics),
     )
-    pages.know(areas)
+    pages.register_operations(areas)
     return (*areas, *openapi.operations(areas, identity_policy.access_of))
 
 

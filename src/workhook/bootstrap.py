@@ -19,7 +19,7 @@ from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
 from workhook.hooks.publishing import PushFollower, push_followers
 from workhook.hooks.removal import forget_app, forget_repository, rights_lost, uninstalled
-from workhook.http.calls import Call, Place, Services, Standing
+from workhook.http.calls import Call, Place, RemainingRights, Services
 from workhook.identity import audit, removal
 from workhook.identity.mail import recipients
 from workhook.identity.removal import Loss
@@ -68,7 +68,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
             vault=await _open_vault(settings, database),
             blobs=blobs,
             check_url=lambda url: None if own.is_receiver(url) else _check_url(url, settings),
-            standing=_standing,
+            remaining_rights=_standing,
             own=own,
             closing=closing,
         )
@@ -156,9 +156,9 @@ async def _end_work(tx: Transaction, loss: Loss) -> None:
 
 
 def _closes_something(payload: Mapping[str, Any], repository: Repository) -> bool:
-    from workhook.work.board.pushes import closes_something
+    from workhook.work.board.pushes import closes_any_task
 
-    return closes_something(payload, repository)
+    return closes_any_task(payload, repository)
 
 
 async def _close_tasks(
@@ -172,10 +172,10 @@ async def _close_tasks(
 _CLOSING = PushFollower(_closes_something, _close_tasks)
 
 
-async def _standing(call: Call, rights: Mapping[Place, int]) -> Standing:
-    from workhook.work.kernel.access import standing
+async def _standing(call: Call, rights: Mapping[Place, int]) -> RemainingRights:
+    from workhook.work.kernel.access import compare_rights
 
-    return await standing(call, rights)
+    return await compare_rights(call, rights)
 
 
 def _check_url(url: str, settings: Settings) -> str | None:

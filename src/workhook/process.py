@@ -21,13 +21,13 @@ from workhook.bootstrap import open_services
 from workhook.core import json, log, open_telemetry
 from workhook.core.clock import now_ms
 from workhook.core.config import Settings, split_address
-from workhook.core.errors import Explained
+from workhook.core.errors import OperatorError
 from workhook.core.limited_process import is_running
-from workhook.core.mail_address import sender_of, smtp_server
+from workhook.core.mail_address import parse_sender, parse_smtp_url
 from workhook.delivery import metrics as _metrics  # noqa: F401  # alerts watch them everywhere
 from workhook.delivery import retention
 from workhook.delivery.address_policy import AddressPolicy
-from workhook.delivery.mail.queue import forget_old
+from workhook.delivery.mail.queue import delete_old
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker
 from workhook.hooks import redelivery
@@ -55,7 +55,7 @@ Say = Callable[[str], None]
 
 DELIVERIES = Chore("deliveries", retention.EVERY_S, retention.prune_old)
 REDELIVERIES = Chore("redeliveries", redelivery.EVERY_S, redelivery.resume)
-MAIL = Chore("mail", HOUR_S, forget_old)
+MAIL = Chore("mail", HOUR_S, delete_old)
 
 
 class Delivery:
@@ -70,9 +70,12 @@ class Delivery:
             connections_max=max(CONNECTIONS_LEAST, (_files_max() - FILES_OF_OTHERS) // (4 if beside_api else 2)),
         )
         self._sender = Sender(AddressPolicy(settings.delivery_allow_networks), sending, own=services.own)
-        if self._sender.at_once < settings.concurrency:
+        if self._sender.max_concurrency < settings.concurrency:
             logger.warning(
-                "few_files", concurrency=self._sender.at_once, asked=settings.concurrency, remedy="Raise `ulimit -n`."
+                "few_files",
+                concurrency=self._sender.max_concurrency,
+                asked=settings.concurrency,
+                remedy="Raise `ulimit -n`.",
             )
         self._worker = Worker(services, self._sender)
         self._chores = Chores(services, (*CHORES, DELIVERIES, REDELIVERIES, MAIL))
@@ -89,14 +92,14 @@ class Delivery:
     async def start(self) -> None:
         await self._worker.start()
         self._chores.start()
-        self._mailer = make_mailer(self._services)
+        self._mailer = create_mailer(self._services)
         if self._mailer is not None:
             self._mailer.start()
 
     def begin_stop(self) -> asyncio.Task[None]:
         """Start no new work from now on. The task ends when work in progress has finished, within the drain time."""
         if self._stopping is None:
-            self._worker.start_nothing_more()  # before waiting for anything else
+            self._worker.begin_shutdown()  # before waiting for anything else
             self._stopping = asyncio.create_task(self._stop(), name="stop")
         return self._stopping
 
@@ -111,7 +114,7 @@ class Delivery:
             await self._sender.close()
 
 
-def make_mailer(services: Services) -> Mailer | None:
+def create_mailer(services: Services) -> Mailer | None:
     """Return the mailer, or None if e-mail is not sent from here."""
     settings, base = services.settings, services.own.base
     if settings.smtp_url is None or settings.mail_from is None:
@@ -123,8 +126,8 @@ def make_mailer(services: Services) -> Mailer | None:
     from workhook.delivery.mail.mailer import Mailer
     from workhook.web.mail.composing import Composer
 
-    compose = Composer(services, base, sender_of(settings.mail_from))
-    return Mailer(services.database, smtp_server(settings.smtp_url), compose)
+    compose = Composer(services, base, parse_sender(settings.mail_from))
+    return Mailer(services.database, parse_smtp_url(settings.smtp_url), compose)
 
 
 class _Server(uvicorn.Server):
@@ -173,7 +176,7 @@ async def serve(
     scripts may rely. `processes` is the number of processes behind the port. Each of them calls this function too and
     reports to its supervisor when it is ready.
 
-    Raises `Explained` and the errors of `open_services`.
+    Raises `OperatorError` and the errors of `open_services`.
     """
     _prepare_process(settings)
     supervised = await Supervised.join()
@@ -192,7 +195,7 @@ async def serve(
             if supervised is None:
                 await _announce(services, address, say, welcome)
             else:
-                await supervised.say_ready()
+                await supervised.report_ready()
             gc.freeze()
 
         server = _server(app, settings, ready)
@@ -363,7 +366,7 @@ def _listen(host: str, port: int, remedy: str) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise Explained(f"cannot listen on {host}:{port}: {error.strerror}.", remedy) from error
+        raise OperatorError(f"cannot listen on {host}:{port}: {error.strerror}.", remedy) from error
     return listening
 
 

@@ -23,7 +23,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-from workhook.core.errors import Explained, Unavailable
+from workhook.core.errors import OperatorError, Unavailable
 
 _JOINED = "_WORKHOOK_SUPERVISED"  # environment variable with a process's number and its two file descriptors
 METRICS_S = 5.0  # how long a process may take to report its metrics
@@ -73,14 +73,14 @@ class Supervised:
     @classmethod
     async def join(cls) -> Supervised | None:
         """Return this process's connection, or None if it was not started by a supervisor."""
-        if (given := os.environ.pop(_JOINED, None)) is None:
+        if (joined := os.environ.pop(_JOINED, None)) is None:
             return None
-        number, listening, line = map(int, given.split(":"))
+        number, listening, line = map(int, joined.split(":"))
         structlog.contextvars.bind_contextvars(process=number)
         reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=line))
         return cls(socket.socket(fileno=listening), reader, writer)
 
-    async def say_ready(self) -> None:
+    async def report_ready(self) -> None:
         await _send(self._writer, _READY)
 
     async def metrics(self) -> bytes:
@@ -196,7 +196,7 @@ class Supervisor:
     async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
         """Run until `stop` is called. `ready` is called once all processes are serving.
 
-        Raises `Explained` if a process ends before that, after reporting the reason itself.
+        Raises `OperatorError` if a process ends before that, after reporting the reason itself.
         """
         keeping = [asyncio.create_task(self._keep(number), name=f"process-{number}") for number in self._ready]
         waiting = asyncio.create_task(self._all_ready(), name="ready")
@@ -230,7 +230,7 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             if not self._ready[number].is_set():
-                raise Explained("a process of this server has ended before it was ready.", "See what it has said.")
+                raise OperatorError("a process of this server has ended before it was ready.", "See what it has said.")
             if loop.time() - began_s > SETTLED_S:
                 pause_s = PAUSES_S[0]
             log.error("process_ended", process=number, status=status, again_in_s=pause_s)
@@ -282,8 +282,8 @@ class Supervisor:
 
     async def _gather(self) -> bytes:
         children = list(self._children.values())
-        told = await asyncio.gather(*(each.metrics() for each in children))
-        texts = {each.number: text for each, text in zip(children, told, strict=True) if text is not None}
+        collected = await asyncio.gather(*(each.metrics() for each in children))
+        texts = {each.number: text for each, text in zip(children, collected, strict=True) if text is not None}
         return await asyncio.to_thread(merged, texts)
 
 

@@ -19,7 +19,7 @@ from tests.harness.server import Server
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.apps import actions as app_actions
-from workhook.identity.apps import installing
+from workhook.identity.apps import installer
 from workhook.identity.apps.app_schemas import AppCreate, OauthAppCreate
 from workhook.identity.apps.schemas import App
 from workhook.identity.schemas import Account
@@ -138,7 +138,7 @@ class Site:
             levels: dict[str, Literal["read", "write"]] = {"work": "write", "repository_hooks": "read"}
             create = AppCreate(name=f"App {unique}", permissions=levels, callback_urls=urls, device_flow=True)
             app, secret, _ = await app_actions.create_app(tx, None, place, create)
-            await installing.install(tx, None, app, place)
+            await installer.install(tx, None, app, place)
             signed_in = [(each, await _session(tx, each)) for each in (octo, ada)]
         return {"apps": [oauth, rival, (app, secret)], "sessions": signed_in}
 

@@ -27,7 +27,7 @@ from tests.harness.databases import Databases, databases
 from tests.harness.s3 import S3, running_s3
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, finish, until
-from workhook.storage.backups import refuse_servers
+from workhook.storage.backups import lock_for_restore
 
 
 @pytest.fixture
@@ -337,7 +337,7 @@ def test_a_database_of_another_schema_is_not_backed_up(small: Small, tmp_path: P
 def test_a_half_restored_file_is_refused_by_every_command(made: Path, tmp_path: Path) -> None:
     cli = nobody(tmp_path)
     cli.json("restore", str(made))
-    refuse_servers(cli.data / "workhook.db")
+    lock_for_restore(cli.data / "workhook.db")
     assert "its restore was interrupted" in cli.refused("user", "list")
     assert "its restore was interrupted" in cli.refused("backup", str(tmp_path / "again"))
     with pytest.raises(AssertionError, match="its restore was interrupted"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.cli_kit import Cli
-from workhook.work.portability.moving.kinds import KINDS
+from workhook.work.portability.transfer.kinds import KINDS
 
 ID = re.compile(r"[a-z]{3,4}_[0-9a-z]{26}")
 

@@ -24,7 +24,7 @@ from tests.work.trello import encoded, make_export
 from workhook.core.clock import HOUR_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity.mail.links import queue_own_link
-from workhook.identity.mail.recipients import note_language
+from workhook.identity.mail.recipients import record_language
 from workhook.identity.tokens.lookup import find_actor
 
 SETTINGS = {"api_rate_limit": 100_000}
@@ -164,7 +164,7 @@ def _mail(server: Server) -> None:
 
     async def add(services: Services) -> None:
         async with services.database.transaction() as tx:
-            note_language(tx, person.id, "de")
+            record_language(tx, person.id, "de")
             now = now_ms()
             ends = {"expires_at": now + HOUR_MS, "now": now}
             await queue_own_link(tx, services.vault, person.id, "sign_in_link", f"/login/link/{UNICODE}", **ends)

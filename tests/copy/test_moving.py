@@ -31,7 +31,7 @@ from tests.walls.dump import Dump, Reader
 from workhook.http.calls import Services
 from workhook.identity import actions
 from workhook.storage.metadata import metadata
-from workhook.work.portability.moving.kinds import KINDS, STAY
+from workhook.work.portability.transfer.kinds import KINDS, NOT_EXPORTED
 
 
 @pytest.fixture
@@ -67,15 +67,15 @@ def add_people(cli: Cli, lines: Lines) -> None:
 
 def test_every_table_is_exported_or_stays_for_a_reason() -> None:
     exported = {each.source.name for each in KINDS}
-    named = {*exported, *STAY, "accounts"}
-    not_ours = {each for each in STAY if each.startswith("search_")} | {"alembic_version"}
+    named = {*exported, *NOT_EXPORTED, "accounts"}
+    not_ours = {each for each in NOT_EXPORTED if each.startswith("search_")} | {"alembic_version"}
     assert {each.name for each in metadata.sorted_tables} == named - not_ours
-    assert not exported & STAY.keys()
+    assert not exported & NOT_EXPORTED.keys()
 
 
 def test_every_column_is_exported_or_left_out() -> None:
     for kind in KINDS:
-        assert kind.left_out.keys() <= {each.name for each in kind.source.columns}, kind.name
+        assert kind.excluded_columns.keys() <= {each.name for each in kind.source.columns}, kind.name
 
 
 @pytest.mark.variants("target")

@@ -18,7 +18,7 @@ from tests.harness import forge
 from tests.harness.databases import PostgresDatabases
 from tests.harness.server import Server
 from tests.harness.waiting import until
-from workhook.storage.dialects import place
+from workhook.storage.dialects import database_address
 
 _WAITS = """
 SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'
@@ -50,7 +50,7 @@ def test_an_interrupted_copy_says_what_is_kept_and_how_it_goes_on(
 ) -> None:
     url = postgres.new(tmp_path / "unused")["database_url"]  # migrated, and empty
     said = _interrupted(file, url)
-    assert f"The copy of {file} to PostgreSQL at {place(url)} was begun" in said
+    assert f"The copy of {file} to PostgreSQL at {database_address(url)} was begun" in said
     assert "What was copied is kept: run the same `workhook database copy` again, and it goes on." in said
     assert f"workhook database release {file}" in said
     assert answered("copy", file, url)["resumed"] is True
@@ -76,7 +76,7 @@ def test_whoever_comes_to_a_moved_file_learns_which_it_is_and_where_it_went(
         done = forge.run((*words, "--data", str(file.parent)), ENVIRONMENT, timeout_s=110)
         said = done.stdout + done.stderr
         assert done.returncode == 1
-        for each in (str(file), place(url), release):
+        for each in (str(file), database_address(url), release):
             assert each in said, words
         assert "moved" not in said.replace(str(tmp_path), "")
 
@@ -89,7 +89,7 @@ def test_a_copy_that_is_not_whole_is_named_on_both_sides(file: Path, postgres: P
             done = forge.run((*command, *words), {**ENVIRONMENT, "WORKHOOK_SECRET_KEY": "k" * 40}, timeout_s=110)
             said = done.stdout + done.stderr
             assert done.returncode == 1
-            assert place(url) in said
+            assert database_address(url) in said
             assert other in said
             assert "database copy" in said
 
@@ -115,7 +115,7 @@ def test_what_release_says(file: Path, url: str, tmp_path: Path) -> None:
     done = run("release", file)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"servers can use {file} again" in done.stdout
-    assert f"the copy at {place(url)} is another database from now on" in done.stdout
+    assert f"the copy at {database_address(url)} is another database from now on" in done.stdout
     missing = refused("release", tmp_path / "none.db")
     assert f"there is no file {tmp_path / 'none.db'}" in missing
     folder = tmp_path / "folder"

@@ -18,8 +18,8 @@ from workhook.delivery.address_policy import (
     GuardedResolver,
     check_target,
     check_url,
-    examine_url,
     guarded_socket,
+    validate_url,
 )
 
 PUBLIC = AddressPolicy()
@@ -183,7 +183,7 @@ def test_a_host_that_can_never_be_reached(url: str, host: str) -> None:
         " network, start the server with --allow-network."
     )
     assert check_url(url, PUBLIC) == expected
-    fault = examine_url(url, PUBLIC)
+    fault = validate_url(url, PUBLIC)
     assert fault is not None
     assert fault.code == "unreachable"
 
@@ -248,7 +248,7 @@ def test_a_host_that_can_never_be_reached(url: str, host: str) -> None:
     ],
 )  # fmt: skip
 def test_a_url_that_is_none(url: str, code: str) -> None:
-    fault = examine_url(url, PUBLIC)
+    fault = validate_url(url, PUBLIC)
     assert fault is not None
     message = NOT_VALID
     if code == "userinfo":

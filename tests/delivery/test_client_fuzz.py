@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.delivery.receivers import Connection, receiver
 from tests.delivery.sending import LOOPBACK, MALFORMED, PREPARED
 from workhook.delivery.address_policy import AddressPolicy
-from workhook.delivery.client import MAX_HEAD_BYTES, Client, ConnectionPool, SendFault, _Connection
-from workhook.delivery.lookups import SystemResolver
+from workhook.delivery.client import MAX_HEAD_BYTES, Client, ConnectionPool, SendError, _Connection
+from workhook.delivery.dns import SystemResolver
 from workhook.delivery.send import Outcome, Sender, SendSettings
 
 _line = st.sampled_from(
@@ -113,7 +113,7 @@ def test_a_head_is_bounded_in_one_piece_too() -> None:
         b"Content-Length:1\r\n" * 5000,
         b"a:\r\n" * 17_000 + b"Content-Length:1\r\n" * 2,
     ):
-        assert fed([b"HTTP/1.1 200 OK\r\n" + fields + b"\r\na"]) == ((SendFault, MALFORMED[0]), False)
+        assert fed([b"HTTP/1.1 200 OK\r\n" + fields + b"\r\na"]) == ((SendError, MALFORMED[0]), False)
 
 
 def test_bytes_before_the_request_are_kept_up_to_the_bound() -> None:

@@ -15,7 +15,7 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from workhook.delivery import queries
-from workhook.hooks.commit import CommittedDispatch, accepts_dispatches, before_of, offer, register_worker
+from workhook.hooks.commit import CommittedDispatch, accepts_dispatches, offer, parse_before, register_worker
 from workhook.storage import Reader, Row
 
 
@@ -160,6 +160,6 @@ async def test_the_commit_tells_what_was_due_before(site: Inside, receiver: Rece
 
 
 def test_more_than_may_be_told_is_not_told() -> None:
-    assert before_of(None) == ()
-    assert before_of("[1, 2]") == [1, 2]
-    assert before_of(list(range(65))) is None
+    assert parse_before(None) == ()
+    assert parse_before("[1, 2]") == [1, 2]
+    assert parse_before(list(range(65))) is None

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.delivery.test_lanes import NOW, lane
-from workhook.delivery.lanes import Lane, Offered, Work
+from workhook.delivery.lanes import Lane, OfferedDispatch, PendingAttempt
 
 PAGE = 3
 QUEUES = 2  # of this process: what is in different ones is committed at the same time
@@ -41,7 +41,7 @@ class World:
         self.others: list[Row] = []
         self.signals = 0
         self.known: set[int] = set()
-        self.found: tuple[list[Work], bool] | None = None
+        self.found: tuple[list[PendingAttempt], bool] | None = None
         self.handed = 0
 
     def begin(self) -> Row:
@@ -77,7 +77,7 @@ class World:
             self.lane.may_have_more = True
         else:
             before = None if len(row.before) > 2 * PAGE else row.before
-            self.handed += self.lane.offer(Offered(work(row), before), 1, self.known.__contains__)
+            self.handed += self.lane.offer(OfferedDispatch(work(row), before), 1, self.known.__contains__)
 
     def begin_other(self, _: int) -> None:
         self.others.append(self.begin())
@@ -132,11 +132,11 @@ class World:
 
     def put_back(self, keep: int) -> None:
         if not self.lane.reading:
-            self.lane.put_back(keep)
+            self.lane.trim_ready(keep)
 
     def start(self, _: int) -> None:
         taken = self.lane.take(NOW)
-        if isinstance(taken, Work):
+        if isinstance(taken, PendingAttempt):
             row = self.rows[taken.id - 1]
             assert row.started is None, "it is sent once"
             missed = [
@@ -174,8 +174,8 @@ class World:
         assert self.handed == handed + 1, "the lane has come back to what is handed over"
 
 
-def work(row: Row) -> Work:
-    return Work(row.id, row.id, str(row.id), 0, 0, 0, NOW, "push", None, 1, 10)
+def work(row: Row) -> PendingAttempt:
+    return PendingAttempt(row.id, row.id, str(row.id), 0, 0, 0, NOW, "push", None, 1, 10)
 
 
 STEPS: tuple[Callable[[World, int], None], ...] = (

@@ -29,8 +29,8 @@ from workhook.delivery.lanes import (
     SLOW_MS,
     UNRECORDED,
     Lane,
-    Offered,
-    Work,
+    OfferedDispatch,
+    PendingAttempt,
     signer_until,
 )
 from workhook.delivery.send import Sender, SendSettings
@@ -75,14 +75,14 @@ def lane(waiting: int, *, warm: bool = True, failing_since: int | None = None, *
     return made
 
 
-def work(number: int) -> Work:
-    return Work(number, number, str(number), 0, 0, 0, NOW, "push", None, 1, 10)
+def work(number: int) -> PendingAttempt:
+    return PendingAttempt(number, number, str(number), 0, 0, 0, NOW, "push", None, 1, 10)
 
 
 def start(made: Lane, now: int) -> list[int]:
     """Start what may start now."""
     started = []
-    while isinstance(work := made.take(now), Work):
+    while isinstance(work := made.take(now), PendingAttempt):
         started.append(work.id)
     return started
 
@@ -92,8 +92,8 @@ def test_slots(made: Lane, slots: int) -> None:
     assert start(made, NOW) == list(range(1, slots + 1))
     made.in_flight.pop(2)
     assert start(made, NOW) == [slots + 1]
-    assert made.hold_back(NOW) == 20 - slots - 1
-    assert made.hold_back(NOW) == 0
+    assert made.mark_throttled(NOW) == 20 - slots - 1
+    assert made.mark_throttled(NOW) == 0
 
 
 def test_a_success_frees_its_slot_before_it_is_recorded() -> None:
@@ -102,11 +102,11 @@ def test_a_success_frees_its_slot_before_it_is_recorded() -> None:
     started = start(made, NOW)
     for _ in range(UNRECORDED):
         for number in started:
-            made.answered(made.in_flight[number])
+            made.mark_answered(made.in_flight[number])
         assert made.sending == 0
         started = start(made, NOW)
         assert len(started) == slots
-    made.answered(made.in_flight[started[0]])
+    made.mark_answered(made.in_flight[started[0]])
     assert start(made, NOW) == []
     assert made.lacks_records
     assert len(made.in_flight) == (1 + UNRECORDED) * slots
@@ -120,24 +120,24 @@ def test_a_record_that_takes_long_makes_no_receiver_slow() -> None:
     [number] = start(made, NOW)
     made.in_flight[number].started_at = NOW
     assert made.is_slow(NOW + 10_000)
-    made.answered(made.in_flight[number])
+    made.mark_answered(made.in_flight[number])
     assert not made.is_slow(NOW + 10_000)
 
 
 def test_a_receiver_is_slow_while_its_last_answer_took_long() -> None:
     made = lane(0)
     for duration_ms, is_slow in ((SLOW_MS, False), (SLOW_MS + 1, True), (1, False)):
-        made.recorded(work(1), duration_ms, NOW)
+        made.mark_recorded(work(1), duration_ms, NOW)
         assert made.is_slow(NOW) is is_slow
 
 
 def test_what_is_not_held_back_by_the_hook_is_not_marked() -> None:
     made = lane(3)
-    assert made.hold_back(NOW) == 0  # it waits for room in the process, or for the hook to be loaded
+    assert made.mark_throttled(NOW) == 0  # it waits for room in the process, or for the hook to be loaded
     cold = lane(3, warm=False)
     assert start(cold, NOW) == [1]
     assert isinstance(cold.take(NOW), float)
-    assert cold.hold_back(NOW) == 0
+    assert cold.mark_throttled(NOW) == 0
 
 
 def test_a_cold_lane_starts_one_by_one_until_there_is_an_answer() -> None:
@@ -197,7 +197,7 @@ def test_a_rate_is_reached(rate: int) -> None:
     begun = []
     while made.ready:
         outcome = made.take(int(now))
-        if isinstance(outcome, Work):
+        if isinstance(outcome, PendingAttempt):
             begun.append(now)
         else:
             assert isinstance(outcome, float)
@@ -248,13 +248,13 @@ def test_a_dispatch_is_taken_over_if_the_hook_is_the_one_that_it_was_made_for() 
     """Otherwise it is read, and the hook before it."""
 
     def offer(made: Lane, version: int) -> bool:
-        return made.offer(Offered(work(1), ()), version, lambda _: False)
+        return made.offer(OfferedDispatch(work(1), ()), version, lambda _: False)
 
     def with_nothing_due() -> Lane:
         made = lane(0)
         made.begin_read(1)
         made.end_read([], full=False, is_recorded=lambda _: False)
-        assert not made.low
+        assert not made.needs_more
         return made
 
     made = with_nothing_due()
@@ -262,7 +262,7 @@ def test_a_dispatch_is_taken_over_if_the_hook_is_the_one_that_it_was_made_for() 
     assert start(made, NOW) == [1]
     for version in (0, 2):
         assert not offer(changed := with_nothing_due(), version)
-        assert changed.low
+        assert changed.needs_more
     off, paused = with_nothing_due(), with_nothing_due()
     off.hook, paused.needs_reload = msgspec.structs.replace(off.hook, active=False), True
     for each in (off, paused):
@@ -275,10 +275,10 @@ def test_now_and_then_it_asks_for_all_that_is_due() -> None:
     """A commit may become visible later than any other that was seen."""
     made = lane(0)
     assert made.read_from(NOW) == 0
-    made.saw_due(NOW)
+    made.advance_due_since(NOW)
     assert made.read_from(NOW + FULL_READ_MS - 1) == NOW - LATE_MS
     assert made.read_from(NOW + FULL_READ_MS) == 0
-    made.saw_due(NOW)
+    made.advance_due_since(NOW)
     assert made.read_from(NOW - 3_600_000) == 0, "the clock was set back"
 
 

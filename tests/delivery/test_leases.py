@@ -31,7 +31,7 @@ from workhook.core.config import load
 from workhook.core.errors import Unavailable
 from workhook.delivery import leased_lanes, leases, membership, metrics, queries, worker
 from workhook.delivery.leases import Leases
-from workhook.delivery.membership import VIEWS_MAX, LaneAssignment, Seen, View, WorkerRow
+from workhook.delivery.membership import VIEWS_MAX, LaneAssignment, Snapshot, View, WorkerRow
 from workhook.hooks.tables import dispatches, workers
 from workhook.http.calls import Services
 from workhook.storage import Database
@@ -105,7 +105,7 @@ async def test_who_joins_gives_the_others_the_time_of_a_lease(services: Services
     await run_out(services.database, here.owner)
     await joins.renew(no_lanes)
     assert await alive(services.database) == {here.owner, joins.owner}
-    here.look_now()
+    here.poll_soon()
     moment[0] += LEASE_MS // 2
     await here.renew(no_lanes)
     assert here.epoch == epoch
@@ -117,7 +117,7 @@ async def test_who_could_not_renew_gives_the_others_the_time_of_a_lease(
     """Its own lease had not ended yet."""
     here, other = Leases(services.database, LEASE_MS), Leases(services.database, LEASE_MS)
     for each in (here, other, here):
-        each.look_now()
+        each.poll_soon()
         await each.renew(no_lanes)
 
     async def is_away(*_: object) -> bool:
@@ -145,9 +145,9 @@ async def test_who_stops_and_has_lost_its_lease_does_not_ask_all_the_time(servic
         await each.renew(no_lanes)
     async with services.database.transaction() as tx:
         await membership.remove(tx, [stops.owner])
-    stops.leave_soon()
+    stops.begin_leaving()
     await stops.renew(no_lanes)
-    stops.look_now()  # something has landed
+    stops.poll_soon()  # something has landed
     await stops.renew(no_lanes)
     assert not stops.time_to_renew()
     assert await alive(services.database) == {other.owner}
@@ -163,8 +163,8 @@ async def test_it_is_renewed_while_others_have_all_connections(site: Inside) -> 
         for _ in range(site.services.settings.database_connections - 1):
             tx = await requests.enter_async_context(database.transaction())
             await tx.fetch_one(sa.select(1))
-        before = made._leased.leases.good_until
-        await holds(lambda: made._leased.leases.good_until > before + 100)
+        before = made._leased.leases.valid_until
+        await holds(lambda: made._leased.leases.valid_until > before + 100)
         row = await tx.fetch_one(
             sa.text(
                 "SELECT count(*) AS n FROM pg_stat_activity"
@@ -196,7 +196,7 @@ async def test_it_ends_when_the_worker_hangs(site: Inside, receiver: Receiver, m
         patience = worker.SILENT_S, worker.HUNG_S
         try:
             worker.SILENT_S = worker.HUNG_S = 0.5  # no turn ends any more
-            await holds(lambda: not made._leased.leases.good)
+            await holds(lambda: not made._leased.leases.is_valid)
             assert "has not looked for work" in made.state
             assert hung._value.get() == before + 1
         finally:
@@ -230,13 +230,13 @@ async def test_what_others_left_is_begun_at_once(calm: Inside, receiver: Receive
         await holds(lambda: lanes.settled)
         async with database.transaction() as tx:
             generation = await membership.join(tx, "elsewhere/1/x", 3_600_000)
-        lease.look_now()
+        lease.poll_soon()
         await holds(lambda: lanes.generation == generation and lanes.settled)
         await calm.publish(1)
         await holds(lambda: len(numbers(receiver)) == sum(map(lanes.is_own, hooks)))
         async with database.transaction() as tx:
             await membership.remove(tx, ["elsewhere/1/x"])
-        lease.look_now()
+        lease.poll_soon()
         await holds(lambda: len(numbers(receiver)) == len(hooks))
     assert numbers(receiver) == [1] * len(hooks)
 
@@ -321,12 +321,12 @@ class Process:
     good_until: int = 0
     in_flight: Counter[int] = field(default_factory=Counter)  # of this life
     left_over: Counter[int] = field(default_factory=Counter)  # of earlier ones: they end by themselves
-    read: Seen | None = None  # and not acted by yet
+    read: Snapshot | None = None  # and not acted by yet
     leaving: bool = False
 
     def lose(self) -> None:
         self.epoch = self.good_until = 0
-        self.membership.lose()
+        self.membership.clear()
         self.left_over += self.in_flight
         self.in_flight.clear()
         self.read = None
@@ -344,12 +344,12 @@ class Processes(RuleBasedStateMachine):
         self.rows: dict[str, Row] = {}
         self.processes: list[Process] = []
 
-    def _seen(self) -> Seen:
+    def _seen(self) -> Snapshot:
         members = [
             WorkerRow(owner, row.epoch, row.until - self.now, row.acknowledged, row.finishing, row.leaving)
             for owner, row in self.rows.items()
         ]
-        return Seen(self.generation, members)
+        return Snapshot(self.generation, members)
 
     def _row(self, process: Process) -> Row | None:
         row = self.rows.get(process.owner)
@@ -394,7 +394,7 @@ class Processes(RuleBasedStateMachine):
         if not any((each.owner, each.epoch) == (process.owner, process.epoch) for each in seen.members):
             process.lose()
         else:
-            process.membership.see(seen)
+            process.membership.apply(seen)
 
     @rule(process=made)
     def turn(self, process: Process) -> None:
@@ -494,7 +494,7 @@ def test_lanes_are_shared_about_evenly() -> None:
 def two() -> tuple[LaneAssignment, LaneAssignment]:
     """One that has been there, and one that comes."""
     here, newcomer = LaneAssignment("a"), LaneAssignment("b")
-    here.see(Seen(1, [WorkerRow("a", 1, 10, 1, frozenset())]))
+    here.apply(Snapshot(1, [WorkerRow("a", 1, 10, 1, frozenset())]))
     return here, newcomer
 
 
@@ -503,17 +503,17 @@ def test_a_newcomer_waits_for_what_is_in_flight() -> None:
     lane = next(lane for lane in LANES if View(2, ["a", "b"]).owner_of(lane) == "b")
     other = next(each for each in LANES if View(2, ["a", "b"]).owner_of(each) == "b" and each != lane)
     coming = [WorkerRow("a", 1, 10, 1, frozenset()), WorkerRow("b", 2, 10, 2, frozenset())]
-    newcomer.see(Seen(2, coming))
+    newcomer.apply(Snapshot(2, coming))
     assert not newcomer.may_work_on(lane)
     assert newcomer.is_own(lane)
-    here.see(Seen(2, coming))
+    here.apply(Snapshot(2, coming))
     assert not here.may_work_on(lane)
     finishing = [WorkerRow("a", 1, 10, 2, frozenset({lane})), WorkerRow("b", 2, 10, 2, frozenset())]
-    newcomer.see(Seen(2, finishing))
+    newcomer.apply(Snapshot(2, finishing))
     assert not newcomer.may_work_on(lane)
     assert newcomer.may_work_on(other)
     assert not newcomer.settled
-    newcomer.see(Seen(2, [WorkerRow("a", 1, 10, 2, frozenset()), WorkerRow("b", 2, 10, 2, frozenset())]))
+    newcomer.apply(Snapshot(2, [WorkerRow("a", 1, 10, 2, frozenset()), WorkerRow("b", 2, 10, 2, frozenset())]))
     assert newcomer.may_work_on(lane)
     assert newcomer.settled
 
@@ -522,9 +522,9 @@ def test_who_stops_ends_what_is_in_flight_and_others_have_the_rest() -> None:
     here, other = two()
     both = [WorkerRow("a", 1, 10, 2, frozenset()), WorkerRow("b", 2, 10, 2, frozenset())]
     for each in (here, other):
-        each.see(Seen(2, both))
+        each.apply(Snapshot(2, both))
     lane, further = [lane for lane in LANES if here.is_own(lane)][:2]
-    other.see(Seen(3, [WorkerRow("a", 1, 10, 3, frozenset({lane}), leaving=True), both[1]]))
+    other.apply(Snapshot(3, [WorkerRow("a", 1, 10, 3, frozenset({lane}), leaving=True), both[1]]))
     assert not other.may_work_on(lane)
     assert other.may_work_on(further)
 
@@ -532,7 +532,9 @@ def test_who_stops_ends_what_is_in_flight_and_others_have_the_rest() -> None:
 def test_who_is_never_answered_keeps_nothing_for_ever() -> None:
     here, _ = two()
     for generation in range(2, 3 * VIEWS_MAX):
-        here.see(
-            Seen(generation, [WorkerRow("a", 1, 10, generation, frozenset()), WorkerRow("b", 2, 10, 1, frozenset())])
+        here.apply(
+            Snapshot(
+                generation, [WorkerRow("a", 1, 10, generation, frozenset()), WorkerRow("b", 2, 10, 1, frozenset())]
+            )
         )
     assert not any(here.may_work_on(lane) for lane in LANES)

@@ -16,9 +16,9 @@ from tests.delivery import sending
 from tests.delivery.receivers import forever, receiver
 from tests.delivery.sending import PREPARED, MakeSender, failure, no_descriptor_left, refusal
 from tests.harness.waiting import WAIT_S
-from workhook.delivery import lookups
-from workhook.delivery.address_policy import OwnTrouble
-from workhook.delivery.lookups import LOOKUPS_AT_ONCE, LOOKUPS_OF_A_DOMAIN, LOOKUPS_OF_SLOW_DOMAINS, SystemResolver
+from workhook.delivery import dns
+from workhook.delivery.address_policy import ResourceExhausted
+from workhook.delivery.dns import LOOKUPS_AT_ONCE, LOOKUPS_OF_A_DOMAIN, LOOKUPS_OF_SLOW_DOMAINS, SystemResolver
 from workhook.delivery.send import SendSettings
 
 make_sender = pytest.fixture(sending.make_sender)
@@ -33,7 +33,7 @@ class System:
         self._released = threading.Event()
         self._changed = threading.Condition()
 
-    def getaddrinfo(self, name: bytes, *_: object, **__: object) -> list[lookups._Found]:
+    def getaddrinfo(self, name: bytes, *_: object, **__: object) -> list[dns._Found]:
         host = name.decode()
         with self._changed:
             self.asked[host] += 1
@@ -93,7 +93,7 @@ async def test_dead_names_of_one_hold_up_no_delivery_of_another(make_sender: Mak
 
 
 async def test_slow_domains_together_leave_half_of_the_places(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookups, "SLOW_S", 0.0)
+    monkeypatch.setattr(dns, "SLOW_S", 0.0)
     resolver = SystemResolver()
     domains = [f"dead{number}.example" for number in range(2 * LOOKUPS_AT_ONCE)]
     first = begin(resolver, domains)
@@ -103,7 +103,7 @@ async def test_slow_domains_together_leave_half_of_the_places(system: System, mo
     system._released.clear()
     again = begin(resolver, [f"again.{domain}" for domain in domains])
     await system.hang(LOOKUPS_OF_SLOW_DOMAINS)
-    monkeypatch.setattr(lookups, "SLOW_S", 10.0)
+    monkeypatch.setattr(dns, "SLOW_S", 10.0)
     assert await resolver.resolve("alive.example")
     system.release()
     await failures(again)
@@ -140,8 +140,8 @@ async def test_answers_and_failures_serve_for_a_while(system: System, monkeypatc
         with contextlib.suppress(socket.gaierror):
             await resolver.resolve(name)
     assert system.asked == {"alive.example": 1, "dead.example": 1}
-    monkeypatch.setattr(lookups, "FOUND_S", 0.0)
-    monkeypatch.setattr(lookups, "FAILED_S", (0.0, 0.0))
+    monkeypatch.setattr(dns, "FOUND_S", 0.0)
+    monkeypatch.setattr(dns, "FAILED_S", (0.0, 0.0))
     resolver = SystemResolver()
     for name in ("alive.example", "dead.example") * 3:
         with contextlib.suppress(socket.gaierror):
@@ -152,7 +152,7 @@ async def test_answers_and_failures_serve_for_a_while(system: System, monkeypatc
 async def test_a_look_up_that_takes_too_long_fails_and_is_remembered(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookups, "LONGEST_S", 0.1)
+    monkeypatch.setattr(dns, "LONGEST_S", 0.1)
     resolver = SystemResolver()
     names = [f"n{number}.dead.example" for number in range(2 * LOOKUPS_OF_A_DOMAIN)]
     await failures(begin(resolver, names))  # the second half got no place
@@ -162,7 +162,7 @@ async def test_a_look_up_that_takes_too_long_fails_and_is_remembered(
 
 
 async def test_what_is_remembered_is_bounded(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookups, "_REMEMBERED", 10)
+    monkeypatch.setattr(dns, "_REMEMBERED", 10)
     resolver = SystemResolver()
     for number in range(25):
         await resolver.resolve(f"alive{number}.example")
@@ -185,7 +185,7 @@ async def test_what_is_remembered_is_bounded(system: System, monkeypatch: pytest
     ],
 )
 def test_the_domain_that_a_name_counts_for(name: bytes, domain: bytes) -> None:
-    assert lookups._domain_of(name) == domain
+    assert dns._domain_of(name) == domain
 
 
 async def test_the_system_resolves_localhost() -> None:
@@ -212,7 +212,7 @@ async def test_no_address_is_refused_like_no_host(
 async def test_a_look_up_without_a_descriptor_says_nothing_about_the_name() -> None:
     resolver = SystemResolver()
     for name in ("localhost", "nobody.invalid"):
-        with no_descriptor_left(), pytest.raises(OwnTrouble):
+        with no_descriptor_left(), pytest.raises(ResourceExhausted):
             await resolver.resolve(name, 80)
     assert await resolver.resolve("localhost", 80)  # and it is not remembered
 
@@ -227,6 +227,6 @@ async def test_a_look_up_without_a_thread_says_nothing_about_the_name(
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", no_more)
         for _ in range(2 * LOOKUPS_AT_ONCE):
-            with pytest.raises(OwnTrouble):
+            with pytest.raises(ResourceExhausted):
                 await resolver.resolve("alive.example")
     assert await resolver.resolve("alive.example")

@@ -16,7 +16,7 @@ from tests.harness.databases import Databases, databases
 from tests.harness.receiver import Receiver
 from workhook.delivery import lanes, leased_lanes
 from workhook.hooks.tables import dispatches
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 FEW, TIMES = 200, 4
 SPREAD_MS = 60_000  # between two events
@@ -25,7 +25,7 @@ LONG_MS = 10**9
 _READ = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'ix_dispatches_due'"
 _OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> ALL($1::int[])"
 _spread = sa.update(dispatches).values(
-    next_attempt_at=dispatches.c.next_attempt_at - big("before") + dispatches.c.id * SPREAD_MS
+    next_attempt_at=dispatches.c.next_attempt_at - bigint_param("before") + dispatches.c.id * SPREAD_MS
 )
 _waiting = sa.select(sa.func.count().label("n")).where(dispatches.c.next_attempt_at.is_not(None))
 

@@ -14,8 +14,8 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.core.ids import new_guid
 from workhook.delivery import membership, outcome_writer, queries
-from workhook.delivery.attempt import Finished
-from workhook.delivery.lanes import UNRECORDED, Work
+from workhook.delivery.attempt import FinishedAttempt
+from workhook.delivery.lanes import UNRECORDED, PendingAttempt
 from workhook.delivery.outcome_writer import OVERLAP_MIN, SEVERAL, OutcomeWriter
 from workhook.delivery.queries import DELIVERY_COLUMNS, DeliveryRow, attempts_of, record
 from workhook.delivery.send import Outcome
@@ -38,7 +38,7 @@ class Batches:
         self._wrote = asyncio.Event()
         self.recorder = OutcomeWriter(services.database, self._recorded, lambda: self.in_flight)
 
-    def _recorded(self, batch: Sequence[Finished]) -> None:
+    def _recorded(self, batch: Sequence[FinishedAttempt]) -> None:
         self.in_flight -= len(batch)
         self.sizes.append(len(batch))
         self._wrote.set()
@@ -55,7 +55,7 @@ class Batches:
                 ok=ok,
             )
             work = self.lane.ready.popleft()
-            self.recorder.add(Finished(self.lane, work, self.lane.hook, outcome, {}, now_ms(), None))
+            self.recorder.add(FinishedAttempt(self.lane, work, self.lane.hook, outcome, {}, now_ms(), None))
 
     async def written(self, count: int) -> None:
         while sum(self.sizes) < count:
@@ -106,8 +106,8 @@ async def test_a_success_is_written_at_once_where_its_lane_lacks_records(batches
     batches.lane = lane_with(1, waiting=100, max_concurrency="1")
     for _ in range(1 + UNRECORDED):
         work = batches.lane.take(0)
-        assert isinstance(work, Work)
-        batches.lane.answered(work)
+        assert isinstance(work, PendingAttempt)
+        batches.lane.mark_answered(work)
     batches.in_flight = 2  # with none but this one it would be written in any case
     batches.end(1)
     await batches.written(1)

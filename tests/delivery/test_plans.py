@@ -227,7 +227,7 @@ async def plans(services: Services, asked: Asked, *, possible: bool) -> list[tup
     if possible:
         await server.execute("SET enable_seqscan = off")
     for statement, params in asked:
-        if isinstance(statement, postgres.Asked):
+        if isinstance(statement, postgres.BoundStatement):
             sql, arguments = statement.sql, statement.arguments
         else:
             sql, arguments = (known := compiler(statement)).sql, known.arguments(params)
@@ -285,7 +285,7 @@ async def test_what_the_worker_reads_and_writes(services: Services, asked: Asked
     await attempts_of(database, [FIRST, FIRST + 1])
     async with database.transaction() as tx:
         await drop_waiting(tx, [3])
-        await queries.drop_unasked(tx, [PENDING_ID + 5])
+        await queries.drop_unrequested(tx, [PENDING_ID + 5])
     await assert_no_scan(services, asked, at_least=6, possible=True)
 
 
@@ -343,8 +343,8 @@ async def test_the_history_of_a_hook(services: Services, asked: Asked, filters: 
     [hook] = await hook_queries.hooks_by_id(database, [7])
     await health.hook_health(database, msgspec.structs.replace(hook, active=False))
     async with database.transaction() as tx:
-        await history.redeliver(tx, 7, newest[0], most=1)
-        job = await redelivery.ask(tx, 7, parsed)
+        await history.redeliver(tx, 7, newest[0], limit=1)
+        job = await redelivery.create_job(tx, 7, parsed)
     await redelivery.advance(database, job)
     await assert_no_scan(services, asked, at_least=6)
 

@@ -115,7 +115,7 @@ async def test_what_waited_while_the_lease_was_lost_is_sent_once(
         epoch = leases.epoch
         async with site.services.database.transaction() as tx:  # another process finds this one dead
             await membership.remove(tx, [leases.owner])
-        leases.look_now()
+        leases.poll_soon()
         await holds(lambda: leases.epoch not in (0, epoch))
         go_on.set()
         await holds(lambda: numbers(receiver))

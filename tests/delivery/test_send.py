@@ -21,7 +21,7 @@ from tests.delivery.sending import CLOSED, LOOPBACK, MALFORMED, PREPARED, Delive
 from tests.harness.waiting import WAIT_S
 from workhook.delivery import client
 from workhook.delivery.address_policy import AddressPolicy
-from workhook.delivery.client import MAX_BODY_BYTES, Answer, Client
+from workhook.delivery.client import MAX_BODY_BYTES, Client, Response
 from workhook.delivery.send import Outcome, Sender, SendSettings
 from workhook.delivery.sign import SignedRequest
 
@@ -307,7 +307,7 @@ async def test_who_is_cancelled_with_the_answer_ends_no_other_request(
 ) -> None:
     sender = make_sender()
     second: list[asyncio.Task[Outcome]] = []
-    left = sender._client.left
+    left = sender._client.release
 
     def left_to_another(connection: Any, *, is_reusable: bool) -> None:
         left(connection, is_reusable=is_reusable)
@@ -317,7 +317,7 @@ async def test_who_is_cancelled_with_the_answer_ends_no_other_request(
 
     async with receiver(forever()) as there:
         assert (await send(sender, there)).ok
-        monkeypatch.setattr(sender._client, "left", left_to_another)
+        monkeypatch.setattr(sender._client, "release", left_to_another)
         first = asyncio.create_task(send(sender, there))
         await asyncio.wait([first])
         assert (await second[0]).ok
@@ -657,7 +657,7 @@ async def test_a_replacement_is_not_another_kept_connection(make_sender: MakeSen
 async def test_a_replacement_shares_the_deadline(make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch) -> None:
     exchange, given = Client._exchange, list[float]()
 
-    async def noted(self: Client, connection: Any, head: bytes, body: bytes, deadline: float) -> Answer:
+    async def noted(self: Client, connection: Any, head: bytes, body: bytes, deadline: float) -> Response:
         given.append(deadline)
         return await exchange(self, connection, head, body, deadline)
 

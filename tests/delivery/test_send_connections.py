@@ -14,7 +14,7 @@ from tests.delivery import sending
 from tests.delivery.receivers import OK, Certificate, Connection, Names, closed_port, forever, once, receiver
 from tests.delivery.sending import CLOSED, LOOPBACK, PREPARED, MakeSender, failure, no_descriptor_left, refusal, send
 from tests.harness.waiting import WAIT_S
-from workhook.delivery.address_policy import AddressPolicy, GuardedResolver, OwnTrouble
+from workhook.delivery.address_policy import AddressPolicy, GuardedResolver, ResourceExhausted
 from workhook.delivery.client import CONTEXTS
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.sign import SignedRequest
@@ -118,7 +118,7 @@ async def test_what_this_process_lacks_is_no_failure_of_a_receiver(
         settings = SendSettings(proxy=f"http://{host}:{there.port}") if proxied else SendSettings()
         sender = make_sender(settings=settings, resolver=names)
         url = there.url_for(host)
-        with no_descriptor_left(), pytest.raises(OwnTrouble, match="Too many open files"):
+        with no_descriptor_left(), pytest.raises(ResourceExhausted, match="Too many open files"):
             await sender.send(url, PREPARED, insecure_ssl=False)
         assert (await sender.send(url, PREPARED, insecure_ssl=False)).ok
 

@@ -98,13 +98,13 @@ def blocks(page: str, language: str = "sh") -> list[str]:
     return [text for tongue, text in every_block(page) if tongue == language and not not_run(page, language, text)]
 
 
-def parts(page: str) -> list[tuple[str, str]]:
+def split_prose_and_code(page: str) -> list[tuple[str, str]]:
     """Prose and `sh` blocks in their order: `("text", …)`, `("sh", …)`."""
     pieces = re.split(r"^```sh\b[^\n]*\n(.*?)^```$", (ROOT / page).read_text(encoding="utf-8"), flags=re.S | re.M)
     return [("sh" if at % 2 else "text", piece) for at, piece in enumerate(pieces)]
 
 
-def answer(said: str) -> Any:
+def parse_json_output(said: str) -> Any:
     """The JSON among what curl says of its progress."""
     begins = min(at for at in (said.find("{"), said.find("[{")) if at >= 0)
     found, _ = json.JSONDecoder().raw_decode(said, begins)

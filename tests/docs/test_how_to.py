@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.clients import octokit
-from tests.docs.pages import Program, Shell, answer, blocks
+from tests.docs.pages import Program, Shell, blocks, parse_json_output
 from tests.docs.reader import Guided, guided
 from tests.harness.receiver import Receiver, Reply
 from tests.harness.waiting import until
@@ -67,8 +67,8 @@ def test_github_clients(page: Guided) -> None:
 
 
 def test_publish(shell: Shell, receiver: Receiver) -> None:
-    assert answer(shell.run(PUBLISH)) == {"id": "ci-4711", "deliveries": 2}
-    assert answer(shell.run(PUBLISH)) == {"id": "ci-4711", "deliveries": 2}
+    assert parse_json_output(shell.run(PUBLISH)) == {"id": "ci-4711", "deliveries": 2}
+    assert parse_json_output(shell.run(PUBLISH)) == {"id": "ci-4711", "deliveries": 2}
     receiver.wait_for(lambda requests: len([each for each in requests if each.event == "deployment_status"]) == 2)
 
 
@@ -104,20 +104,20 @@ def test_replay(shell: Shell, receiver: Receiver) -> None:
     written = re.search(r'"since": "([^"]+)"', REPLAY)
     assert written
     replay = REPLAY.replace(written[1], to_millis_text(now_ms() - HOUR_MS))
-    assert answer(shell.run(replay))["queued"] == 1
+    assert parse_json_output(shell.run(replay))["queued"] == 1
     again = receiver.wait_for(lambda requests: len([e for e in requests if e.event == "deployment_status"]) == 3)
     guids = Counter(each.guid for each in again if each.event == "deployment_status")
     assert sorted(guids.values()) == [1, 2]  # what the other webhook was sent may come last
 
 
 def test_let_a_client_look(shell: Shell) -> None:
-    invited = answer(shell.run(INVITE))
+    invited = parse_json_output(shell.run(INVITE))
     assert invited["client"] is None
     shell.run("workhook user add --login ada --email ada@example.org")
     [token] = re.findall(r"whp_\w+", shell.run("workhook token create --user ada --scopes work,repo"))
     number = invited["invitation"]["id"]
     shell.run(f'curl -s -X PATCH -H "Authorization: Bearer {token}" $W/user/repository_invitations/{number}')
-    [client] = answer(shell.run('curl -s -H "$A" $API/projects/$PROJECT/clients'))["clients"]
+    [client] = parse_json_output(shell.run('curl -s -H "$A" $API/projects/$PROJECT/clients'))["clients"]
     assert client["username"] == "ada"
 
     def status(path: str, token: str = token) -> str:
@@ -154,9 +154,9 @@ def test_follow_a_project(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_change_many(shell: Shell) -> None:
-    done = answer(shell.run(BULK))
+    done = parse_json_output(shell.run(BULK))
     assert [each["title"] for each in done["tasks"]] == ["Photos", "Logo", "Logo"]
     assert done["tasks"][1]["priority"] == "high"
-    assert answer(shell.run(BULK)) == done
-    wrong = answer(shell.run(BULK.replace("monday-7", "monday-8").replace('"High"', '"Highest"')))
+    assert parse_json_output(shell.run(BULK)) == done
+    wrong = parse_json_output(shell.run(BULK.replace("monday-7", "monday-8").replace('"High"', '"Highest"')))
     assert wrong["errors"][0]["field"] == "operations[1].priority"

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.clients import octokit
-from tests.docs.pages import answer, blocks
+from tests.docs.pages import blocks, parse_json_output
 from tests.docs.reader import guided
 from tests.harness.receiver import Receiver
 
@@ -27,16 +27,16 @@ def test_every_block(receiver: Receiver, tmp_path: Path) -> None:
         assert "selected" in shell.run(INSTALL)
 
         shell.run(f"CLIENT_ID={client_id}")
-        assert answer(shell.run(SHOW))["slug"] == "time-keeper"
-        installation = answer(shell.run(FIND))["id"]
-        made = answer(shell.run(f"INSTALLATION={installation}\n{MAKE}"))
+        assert parse_json_output(shell.run(SHOW))["slug"] == "time-keeper"
+        installation = parse_json_output(shell.run(FIND))["id"]
+        made = parse_json_output(shell.run(f"INSTALLATION={installation}\n{MAKE}"))
         assert (made["permissions"], made["repository_selection"]) == ({"work": "read"}, "selected")
         reached, projects, given_back = USE.strip().split("\n")
         shell.run(f"TOKEN={made['token']}")
-        assert answer(shell.run(reached))["total_count"] == 1
+        assert parse_json_output(shell.run(reached))["total_count"] == 1
         assert '"Website"' in shell.run(projects)
         shell.run(given_back)
-        assert answer(shell.run(reached))["message"] == "Bad credentials"
+        assert parse_json_output(shell.run(reached))["message"] == "Bad credentials"
 
         def here(program: str) -> str:
             return program.replace("Iv23li…", client_id).replace("http://127.0.0.1:8000", page.server.url)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.docs.pages import answer, blocks
+from tests.docs.pages import blocks, parse_json_output
 from tests.docs.reader import guided
 
 ASK, LINES, COMMANDS = blocks("docs/operators/audit-log.md", "sh")
@@ -18,7 +18,7 @@ def test_the_log_is_asked_and_exported(tmp_path: Path) -> None:
             hook = {"name": "web", "active": False, "config": {"url": "http://127.0.0.1:9/"}}
             client.post("/orgs/acme/hooks", json=hook).raise_for_status()
         # The page's day may be yet to come where this runs.
-        [entry] = answer(page.shell.run(ASK.replace(FROM_DAY, "2020-01-01")))
+        [entry] = parse_json_output(page.shell.run(ASK.replace(FROM_DAY, "2020-01-01")))
         assert (entry["action"], entry["actor"]) == ("hook.create", "octo")
         streamed = [json.loads(line) for line in page.shell.run(LINES).splitlines() if line.startswith("{")]
         assert entry in streamed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.docs.pages import answer, blocks
+from tests.docs.pages import blocks, parse_json_output
 from tests.docs.reader import guided
 from tests.harness.waiting import until
 
@@ -21,7 +21,7 @@ def test_tokens_are_made_listed_and_taken_back(tmp_path: Path) -> None:
         assert "work=read, repository_hooks=write" in said
         said = page.shell.run(ASK)
         assert len(TOKEN.findall(said)) == 2
-        listed = answer(said[said.rindex("[{") :])
+        listed = parse_json_output(said[said.rindex("[{") :])
         assert [each["kind"] for each in listed] == ["fine_grained", "classic", "fine_grained", "classic", "classic"]
         newest = listed[0]["id"]
         with page.server.client(TOKEN.findall(said)[1]) as client:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.pages import Shell, parts
+from tests.docs.pages import Shell, split_prose_and_code
 from tests.docs.reader import RECEIVER, TUTORIALS, Reader
 from tests.harness.waiting import until
 
@@ -27,7 +27,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 @pytest.mark.parametrize(("page", "receivers"), TUTORIALS.items())
 def test_a_tutorial_can_be_followed(reader: Reader, page: str, receivers: int) -> None:
     told = [""]
-    for kind, piece in parts(page):
+    for kind, piece in split_prose_and_code(page):
         if kind == "sh":
             reader.follow(piece)
             told.append(piece)

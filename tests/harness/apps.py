@@ -19,7 +19,7 @@ from tests.harness.world import World, must
 from workhook.core import json
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps import actions, credentials, installing
+from workhook.identity.apps import actions, credentials, installer
 from workhook.identity.apps.app_schemas import AppCreate
 from workhook.identity.apps.queries import find_app
 from workhook.identity.tokens.issue import APP_USER, issue
@@ -113,7 +113,7 @@ def make_app(
             made = Registered(app.id, app.client_id, app.slug, secret, pem)
             if installed:
                 ids = None if repositories is None else [await _repository(tx, world, each) for each in repositories]
-                done = await installing.install(tx, None, app, organization, permissions=granted, repository_ids=ids)
+                done = await installer.install(tx, None, app, organization, permissions=granted, repository_ids=ids)
                 made.installation_id = done.id
         return made
 
@@ -128,7 +128,7 @@ def install(server: Server, app: Registered, world: World, **more: Any) -> int:
         async with services.database.transaction() as tx:
             organization = must(await queries.find_account(tx, world.organization))
             found = must(await find_app(tx, app.id))
-            return (await installing.install(tx, None, found, organization, **more)).id
+            return (await installer.install(tx, None, found, organization, **more)).id
 
     return int(server.run(put))
 

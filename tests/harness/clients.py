@@ -16,7 +16,7 @@ from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Transaction
 from workhook.work.kernel.tables import Client
-from workhook.work.people.clients import put_in
+from workhook.work.people.clients import add_client
 
 _by_address = (
     sa.select(*account_columns())
@@ -38,7 +38,7 @@ async def accept_as_client(tx: Transaction, project_id: str, email: str, base: s
     repository = must(await find_repository_by_id(tx, row["repository_id"]))
     user = await _account_with(tx, email)
     actor = Actor(user, 0, "classic", frozenset())
-    return must(await put_in(Write(tx, actor, base), repository, user, email))
+    return must(await add_client(Write(tx, actor, base), repository, user, email))
 
 
 async def _account_with(tx: Transaction, email: str) -> Account:

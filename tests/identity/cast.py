@@ -17,7 +17,7 @@ from workhook.identity import actions, queries
 from workhook.identity.apps import credentials
 from workhook.identity.apps.actions import create_app, create_oauth_app
 from workhook.identity.apps.app_schemas import AppCreate, OauthAppCreate
-from workhook.identity.apps.installing import install
+from workhook.identity.apps.installer import install
 from workhook.identity.apps.schemas import App
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.beside import Beside
+from tests.harness.concurrent_transactions import Beside
 from tests.harness.world import make_world
 from workhook.core.errors import Invalid
 from workhook.http.calls import Services

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.beside import Beside
+from tests.harness.concurrent_transactions import Beside
 from tests.harness.world import make_world
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Forbidden, NotFound
@@ -215,7 +215,7 @@ async def _linked(site: Site, where: Account | Repository, role: str) -> tuple[I
     """An invitation by an address, and the secret of its link."""
     async with site.services.database.transaction() as tx:
         made = await invitations.invite(tx, where, site.inviter, role, email="guest@example.com", strangers="admins")
-        return made, (await invitations.make_link(tx, made)).path.rpartition("/")[2]
+        return made, (await invitations.create_link(tx, made)).path.rpartition("/")[2]
 
 
 @pytest.mark.parametrize("role", ["owner", "admin", "client"])
@@ -242,7 +242,7 @@ async def test_who_accepts_by_a_link_that_ends_meanwhile_is_not_in(site: Site, b
     made, secret = await _linked(site, site.here, "read")
     async with site.services.database.transaction() as tx:
         if ends == "another link":
-            await invitations.make_link(tx, made)
+            await invitations.create_link(tx, made)
         elif ends == "another role":
             assert await invitations.change_role(tx, made, "admin") is not None
         elif ends == "taken back":

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.beside import Beside
+from tests.harness.concurrent_transactions import Beside
 from workhook.core.errors import NotFound
 from workhook.http.calls import Services
-from workhook.identity.apps import actions, app_api, installing
+from workhook.identity.apps import actions, app_api, installer
 from workhook.identity.apps.app_schemas import AccessTokenBody, AppCreate, OauthAppCreate
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.oauth.codes import create_code, redeem_code
@@ -86,7 +86,7 @@ async def test_a_code_is_refused_after_all_tokens_of_its_app_have_ended(
 
 
 async def _uninstall(tx: Transaction, installation: Installation) -> object:
-    await installing.uninstall(tx, None, installation)
+    await installer.uninstall(tx, None, installation)
     return None
 
 
@@ -104,7 +104,7 @@ async def test_an_installation_token_is_made_while_they_all_end(
     place, _ = people
     async with services.database.transaction() as tx:
         app = await _app(tx, place, "app")
-        installation = await installing.install(tx, None, app, place)
+        installation = await installer.install(tx, None, app, place)
     async with services.database.transaction() as tx:
         made = await app_api.create_access_token(tx, installation.app, installation.id, AccessTokenBody())
         ending = await beside.begin(lambda other: ends(other, installation))
@@ -117,7 +117,7 @@ async def test_of_two_who_uninstall_one_is_told_that_it_is_gone(
 ) -> None:
     place, _ = people
     async with services.database.transaction() as tx:
-        installation = await installing.install(tx, None, await _app(tx, place, "app"), place)
+        installation = await installer.install(tx, None, await _app(tx, place, "app"), place)
     async with services.database.transaction() as tx:
         await _uninstall(tx, installation)
         second = await beside.begin(lambda other: _uninstall(other, installation))

@@ -15,7 +15,7 @@ from tests.harness.world import World, make_world
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity import audit_queries, members, queries, rate
-from workhook.identity.apps import actions, app_api, credentials, installing
+from workhook.identity.apps import actions, app_api, credentials, installer
 from workhook.identity.apps import queries as apps
 from workhook.identity.apps.app_schemas import AccessTokenBody, AppCreate
 from workhook.identity.audit_queries import Selection
@@ -33,7 +33,7 @@ from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Database, Transaction
 from workhook.storage.metadata import insert_into
 from workhook.storage.pages import Page
-from workhook.work.people.members import belonging_to
+from workhook.work.people.members import find_accounts_of
 
 ROWS = 20_000  # of fewer PostgreSQL reads all sooner than it asks an index
 LARGE = ("accounts", "tokens", "audit_log", "sessions", "authorization_codes", "refresh_tokens")
@@ -122,7 +122,7 @@ async def test_by_an_index(services: Services, world: World, asked: Asked) -> No
         app, secret, _ = await actions.create_app(
             tx, None, place, AppCreate(name=world.owner, permissions={}, device_flow=True)
         )
-        installation = await installing.install(tx, None, app, place)
+        installation = await installer.install(tx, None, app, place)
         await _fill(tx, app.id, place.id)
     if services.settings.database_url is not None:
         connection = await asyncpg.connect(services.settings.database_url)
@@ -141,7 +141,7 @@ async def test_by_an_index(services: Services, world: World, asked: Asked) -> No
     for selection in (Selection(account_id=7), Selection(account_id=7, action="task.create")):
         await audit_queries.read(database, selection, limit=31)
     await audit_queries.actions_of(database, place.id)
-    assert user.id in await belonging_to(database, place.id, {user.id})
+    assert user.id in await find_accounts_of(database, place.id, {user.id})
     await apps.list_installations_of(database, app.id, Page(30))
     await apps.list_installations_on(database, place.id, Page(30))
     await apps.list_of_user(database, app.id, user.id, Page(30))
@@ -164,7 +164,7 @@ async def test_by_an_index(services: Services, world: World, asked: Asked) -> No
         await codes.poll(tx, app, begun[0])
         await issue.revoke(tx, [made.issued.id])
         await revoke_grant(tx, app.id, user.id)
-        await installing.uninstall(tx, None, installation)
+        await installer.uninstall(tx, None, installation)
         await sessions.end_others(tx, user.id)
     scans = [
         (sql, line)

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.harness.beside import Beside
 from tests.harness.clients import accept_as_client
+from tests.harness.concurrent_transactions import Beside
 from tests.harness.world import World, make_world
 from workhook.core.errors import Invalid
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity import actions, queries, removal
 from workhook.identity.apps import actions as app_actions
-from workhook.identity.apps import installing
+from workhook.identity.apps import installer
 from workhook.identity.apps.app_schemas import AppCreate, OauthAppCreate
 from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
@@ -149,12 +149,12 @@ async def test_an_app_that_may_do_less_or_goes(scene: _Scene) -> None:
     app, _, _ = await app_actions.create_app(
         scene.tx, None, scene.place, AppCreate(name=name, permissions={"work": "write"})
     )
-    there = await installing.install(scene.tx, None, app, scene.place)
+    there = await installer.install(scene.tx, None, app, scene.place)
     less = scene.loss(user_id=app.bot_id)
-    await installing.edit_installation(scene.tx, scene.owner, there, repository_ids=[scene.here.id])
-    await installing.suspend(scene.tx, scene.owner, there)
-    await installing.unsuspend(scene.tx, scene.owner, there)
-    await installing.uninstall(scene.tx, scene.owner, there)
+    await installer.edit_installation(scene.tx, scene.owner, there, repository_ids=[scene.here.id])
+    await installer.suspend(scene.tx, scene.owner, there)
+    await installer.unsuspend(scene.tx, scene.owner, there)
+    await installer.uninstall(scene.tx, scene.owner, there)
     assert scene.losses == [less] * 3
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.beside import Beside
+from tests.harness.concurrent_transactions import Beside
 from tests.harness.world import make_world
 from workhook.core.errors import Forbidden
 from workhook.hooks.actions import HookWrite, create_hook, update_hook

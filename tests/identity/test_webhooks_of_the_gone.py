@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.beside import Beside
+from tests.harness.concurrent_transactions import Beside
 from workhook.core.errors import Unauthenticated
 from workhook.hooks.actions import HookWrite, create_hook, update_hook
 from workhook.hooks.bodies import parse_hook
 from workhook.hooks.records import Hook, HookOwner, viewer_of
 from workhook.hooks.tables import hooks
 from workhook.http.calls import Services
-from workhook.identity.apps import actions, app_api, installing
+from workhook.identity.apps import actions, app_api, installer
 from workhook.identity.apps.app_schemas import AccessTokenBody, AppCreate, OauthAppCreate
-from workhook.identity.apps.installing import uninstall
+from workhook.identity.apps.installer import uninstall
 from workhook.identity.apps.schemas import Installation
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.schemas import Account, Actor
@@ -48,7 +48,7 @@ async def test_an_app_that_is_uninstalled_with_its_webhooks_leaves_none(
         app, _, _ = await actions.create_app(
             tx, None, place, AppCreate(name=f"Robot {place.id}", permissions={"organization_hooks": "write"})
         )
-        installation = await installing.install(tx, None, app, place)
+        installation = await installer.install(tx, None, app, place)
         made = await app_api.create_access_token(tx, app, installation.id, AccessTokenBody())
         actor = await find_actor(tx, made.issued.token)
     assert actor is not None

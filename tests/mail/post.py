@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from tests.harness.waiting import WAIT_S, until
 from tests.harness.world import KeptServices
 from workhook.core.clock import HOUR_MS, now_ms
-from workhook.core.mail_address import sender_of, smtp_server
+from workhook.core.mail_address import parse_sender, parse_smtp_url
 from workhook.delivery.mail.mailer import Mailer
 from workhook.http.calls import Services
 from workhook.identity import actions
@@ -20,7 +20,7 @@ from workhook.identity.mail.links import queue_own_link
 from workhook.identity.schemas import Account
 from workhook.identity.tables import mail_messages
 from workhook.storage import Row
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.web.mail.composing import Composer
 
 BASE = "https://work.studio.example"
@@ -32,8 +32,8 @@ _all = sa.select(mail_messages).order_by(_c.id)
 _add = insert_into(
     mail_messages, "user_id", "kind", "account_id", "recipient", "actor_id", "created_at", "sent_at", "next_attempt_at"
 )
-_make_due = sa.update(mail_messages).where(_c.next_attempt_at.is_not(None)).values(next_attempt_at=big("at"))
-_set_attempts = sa.update(mail_messages).values(attempts=big("attempts"))
+_make_due = sa.update(mail_messages).where(_c.next_attempt_at.is_not(None)).values(next_attempt_at=bigint_param("at"))
+_set_attempts = sa.update(mail_messages).values(attempts=bigint_param("attempts"))
 
 
 class Post:
@@ -112,8 +112,8 @@ class Post:
         """Run a mailer until the rows are so; answers them. `timeout_s`: how long the mail server may take."""
 
         async def start(services: Services) -> Mailer:
-            compose = Composer(services, BASE, sender_of(FROM))
-            mailer = Mailer(services.database, smtp_server(self.url), compose, timeout_s=timeout_s)
+            compose = Composer(services, BASE, parse_sender(FROM))
+            mailer = Mailer(services.database, parse_smtp_url(self.url), compose, timeout_s=timeout_s)
             mailer.start()
             return mailer
 

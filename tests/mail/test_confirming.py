@@ -21,14 +21,14 @@ from workhook.identity.queries import find_account
 from workhook.identity.schemas import Account
 from workhook.identity.tables import mail_messages, sign_in_failures
 from workhook.storage import Row
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 _c = mail_messages.c
 _of = sa.select(mail_messages).where(_c.detail == sa.bindparam("mailbox", type_=sa.Text)).order_by(_c.id)
 _age = (
     sa.update(sign_in_failures)
     .where(sign_in_failures.c.key == sa.bindparam("of_key", type_=sa.Text))
-    .values(since=sign_in_failures.c.since - big("by"))
+    .values(since=sign_in_failures.c.since - bigint_param("by"))
 )
 _fill = (
     sa.update(sign_in_failures)

@@ -21,11 +21,11 @@ from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, now_ms
 from workhook.delivery.mail import queue
 from workhook.http.calls import Services
 from workhook.identity import actions
-from workhook.identity.mail.recipients import find_recipient, forget_bounce, note_language
+from workhook.identity.mail.recipients import find_recipient, forget_bounce, record_language
 from workhook.identity.schemas import Account
 from workhook.identity.tables import ATTEMPTS_MAX
 from workhook.storage import Row
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_another_address_is_not_refused(post: Post, mail: MailServer, person: Ac
     async def move(services: Services) -> None:
         async with services.database.transaction() as tx:
             await tx.execute(
-                sa.text("UPDATE accounts SET email = 'new@example.com' WHERE id = :id").bindparams(big("id")),
+                sa.text("UPDATE accounts SET email = 'new@example.com' WHERE id = :id").bindparams(bigint_param("id")),
                 {"id": person.id},
             )
 
@@ -212,7 +212,9 @@ def test_one_person_uses_up_only_a_part_of_that(post: Post, person: Account) -> 
     post.mention(person, 1, actor=quiet)
 
     async def waits(services: Services) -> list[int]:
-        return [await queue.hold_back_ms(services.database, each) for each in await queue.take(services.database, 2)]
+        return [
+            await queue.hold_back_ms(services.database, each) for each in await queue.lease_due(services.database, 2)
+        ]
 
     from_loud, from_quiet = post.run(waits)
     assert 0 < from_loud <= HOUR_MS
@@ -224,7 +226,7 @@ def test_own_links_come_before_everything_that_waits(post: Post, person: Account
     post.queue(person, 2)
 
     async def take(services: Services) -> list[str]:
-        return [each.kind for number in (1, 3) for each in await queue.take(services.database, number)]
+        return [each.kind for number in (1, 3) for each in await queue.lease_due(services.database, number)]
 
     assert post.run(take) == ["sign_in_link", "sign_in_link", "mention", "mention"]
 
@@ -244,7 +246,7 @@ def test_nobody_is_written_to_who_was_disabled(post: Post, mail: MailServer, per
 def test_it_is_written_in_the_language_of_the_person(post: Post, mail: MailServer, person: Account) -> None:
     async def choose(services: Services) -> None:
         async with services.database.transaction() as tx:
-            note_language(tx, person.id, "de")
+            record_language(tx, person.id, "de")
 
     post.run(choose)
     post.queue(person)
@@ -256,17 +258,17 @@ def test_it_is_written_in_the_language_of_the_person(post: Post, mail: MailServe
 def test_what_was_sent_is_forgotten_after_some_days(post: Post, person: Account) -> None:
     post.queue(person)
     post.deliver(nothing_waits)
-    assert post.run(lambda services: queue.forget_old(services, now_ms() + queue.SENT_KEPT_MS - MINUTE_MS)) == 0
-    assert post.run(lambda services: queue.forget_old(services, now_ms() + queue.SENT_KEPT_MS + MINUTE_MS)) == 1
+    assert post.run(lambda services: queue.delete_old(services, now_ms() + queue.SENT_KEPT_MS - MINUTE_MS)) == 0
+    assert post.run(lambda services: queue.delete_old(services, now_ms() + queue.SENT_KEPT_MS + MINUTE_MS)) == 1
     assert post.rows() == []
 
 
 def test_an_outcome_of_an_earlier_attempt_changes_nothing(post: Post, person: Account) -> None:
     post.queue(person)
-    [first] = post.run(lambda services: queue.take(services.database, 5))
-    assert post.run(lambda services: queue.take(services.database, 5)) == []  # it is taken
+    [first] = post.run(lambda services: queue.lease_due(services.database, 5))
+    assert post.run(lambda services: queue.lease_due(services.database, 5)) == []  # it is taken
     post.make_due()  # its lease has ended
-    [second] = post.run(lambda services: queue.take(services.database, 5))
+    [second] = post.run(lambda services: queue.lease_due(services.database, 5))
 
     async def record(services: Services) -> None:
         await queue.record(services.database, first, "failed", failure="late")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.mail.server import MailServer, make_certificate
-from workhook.core.mail_address import SmtpServer, sender_of, smtp_server
+from workhook.core.mail_address import SmtpServer, parse_sender, parse_smtp_url
 from workhook.delivery.mail import smtp
 from workhook.delivery.mail.smtp import MailOutcome, Outgoing, SmtpConnection
 
@@ -47,7 +47,7 @@ def trusted(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 def send(url: str, *messages: Outgoing) -> list[MailOutcome]:
     async def run() -> list[MailOutcome]:
-        connection = SmtpConnection(smtp_server(url), 20)
+        connection = SmtpConnection(parse_smtp_url(url), 20)
         try:
             return [await connection.send(each) for each in messages or (MESSAGE,)]
         finally:
@@ -83,7 +83,7 @@ def test_a_password_is_not_shown_to_a_server_without_encryption(new_mail: Callab
     [outcome] = send(mail.url(account=ACCOUNT))
     assert (outcome.result, outcome.is_trouble) == ("retry", True)
     assert mail.received == []
-    assert "STARTTLS" in outcome.said
+    assert "STARTTLS" in outcome.reply
 
 
 def test_a_password_is_not_shown_to_a_server_that_is_not_trusted(
@@ -91,7 +91,7 @@ def test_a_password_is_not_shown_to_a_server_that_is_not_trusted(
 ) -> None:
     mail = new_mail(tls=certificate, login=True)
     [outcome] = send(mail.url(account=ACCOUNT))
-    assert "certificate that is not trusted" in outcome.said
+    assert "certificate that is not trusted" in outcome.reply
     assert mail.received == []
 
 
@@ -100,8 +100,8 @@ def test_a_wrong_password_is_trouble(new_mail: Callable[..., MailServer], certif
     mail = new_mail(tls=certificate, login=True)
     [outcome] = send(mail.url(account="studio:wrong@"))
     assert (outcome.result, outcome.is_trouble) == ("retry", True)
-    assert "refuses the user and password: 535" in outcome.said
-    assert "wrong@" not in outcome.said
+    assert "refuses the user and password: 535" in outcome.reply
+    assert "wrong@" not in outcome.reply
 
 
 @pytest.mark.usefixtures("trusted")
@@ -115,12 +115,12 @@ def test_smtps_wants_a_trusted_certificate(new_mail: Callable[..., MailServer], 
     mail = new_mail(tls=certificate, implicit=True)
     [outcome] = send(mail.url("smtps"))
     assert (outcome.result, outcome.is_trouble) == ("retry", True)
-    assert "certificate that is not trusted" in outcome.said
+    assert "certificate that is not trusted" in outcome.reply
 
 
 def test_a_server_without_encryption_cannot_be_used_as_smtps(new_mail: Callable[..., MailServer]) -> None:
     [outcome] = send(new_mail().url("smtps"))
-    assert "does not speak TLS as expected" in outcome.said
+    assert "does not speak TLS as expected" in outcome.reply
 
 
 def test_addresses_beyond_ascii(new_mail: Callable[..., MailServer]) -> None:
@@ -140,7 +140,7 @@ def test_addresses_beyond_ascii(new_mail: Callable[..., MailServer]) -> None:
     ],
 )
 def test_what_an_address_means(url: str, found: SmtpServer) -> None:
-    assert smtp_server(url) == found
+    assert parse_smtp_url(url) == found
     assert "p" not in repr(found).removeprefix("SmtpServer")
 
 
@@ -149,15 +149,15 @@ def test_what_an_address_means(url: str, found: SmtpServer) -> None:
 )
 def test_what_is_no_address_of_a_mail_server(url: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        smtp_server(url)
+        parse_smtp_url(url)
 
 
 @pytest.mark.parametrize("text", ["", "Acme", "work@", "@studio.example", "a\n@b.example"])
 def test_what_is_no_sender(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        sender_of(text)
+        parse_sender(text)
 
 
 def test_a_sender() -> None:
-    assert sender_of("work@studio.example").addr_spec == "work@studio.example"
-    assert sender_of("Büro Ö <work@studio.example>").display_name == "Büro Ö"
+    assert parse_sender("work@studio.example").addr_spec == "work@studio.example"
+    assert parse_sender("Büro Ö <work@studio.example>").display_name == "Büro Ö"

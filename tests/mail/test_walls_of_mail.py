@@ -14,11 +14,11 @@ from tests.work.studio import Caller, Studio
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.tables import mail_messages
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 _c = mail_messages.c
 _of_person = sa.select(_c.failure, _c.next_attempt_at).where(_c.recipient == sa.bindparam("recipient"))
-_make_due = sa.update(mail_messages).where(_c.next_attempt_at.is_not(None)).values(next_attempt_at=big("at"))
+_make_due = sa.update(mail_messages).where(_c.next_attempt_at.is_not(None)).values(next_attempt_at=bigint_param("at"))
 
 
 class Held:

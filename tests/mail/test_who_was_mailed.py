@@ -20,11 +20,13 @@ from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS
 from workhook.http.calls import Services
 from workhook.identity.tables import ATTEMPTS_MAX, mail_messages
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.money.invoices.schemas import invoices
 
 _age = (
-    sa.update(invoices).where(invoices.c.id == sa.bindparam("invoice_id")).values(issued=invoices.c.issued - big("by"))
+    sa.update(invoices)
+    .where(invoices.c.id == sa.bindparam("invoice_id"))
+    .values(issued=invoices.c.issued - bigint_param("by"))
 )
 _last_attempt = (
     sa.update(mail_messages)

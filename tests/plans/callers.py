@@ -13,7 +13,7 @@ from tests.plans import filled, filled_people
 from tests.plans.filled import Fill
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps import actions, credentials, installing
+from workhook.identity.apps import actions, credentials, installer
 from workhook.identity.apps.app_schemas import AppCreate
 from workhook.identity.apps.schemas import App
 from workhook.identity.policy import SCOPES
@@ -61,7 +61,7 @@ async def make_callers(services: Services, world: World, fills: Sequence[Fill]) 
     async with services.database.transaction() as tx:
         place = await queries.find_account(tx, filled_people.FEW_ORG)
         assert place is not None
-        installation = await installing.install(tx, None, everywhere, place)
+        installation = await installer.install(tx, None, everywhere, place)
         few, bot = filled_people.FEW_ID, everywhere.bot_id or installation.app.bot_id
         assert bot is not None
         tokens = {

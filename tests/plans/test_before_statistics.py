@@ -27,7 +27,7 @@ from workhook.identity.audit_queries import Selection
 from workhook.identity.tables import audit_log
 from workhook.storage import Reader, Row, dialects
 from workhook.storage.index_ranges import HIGHEST, IdRange
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.history.activity import queries as activity
 
 DOUBLED, SHOWN, LOOKS = 5, 30, 4_000
@@ -114,7 +114,7 @@ def test_what_somebody_had_is_not_looked_for_among_the_newest_of_others(
         most, another = [row[0] for row in await services.database.fetch_all(by_rows.limit(2))]
         kept = [each for each in case.table.c if each.name not in ("id", case.owner)]
         names = [case.owner, *(each.name for each in kept)]
-        copy = sa.insert(case.table).from_select(names, sa.select(big("another"), *kept))
+        copy = sa.insert(case.table).from_select(names, sa.select(bigint_param("another"), *kept))
         for _ in range(DOUBLED):
             await services.database.write(copy, [{"another": another}])
         reader = Captured(services.database)

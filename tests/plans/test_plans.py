@@ -63,9 +63,9 @@ def test_no_row_is_about_what_is_not_there() -> None:
 def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     # So that what is filled in is much more than a page looks at.
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("LOOKS_AT_MOST", "LOOKS_AT_MOST_IN_PROJECT"):
+        for name in ("MAX_SCANNED_ROWS", "MAX_SCANNED_ROWS_IN_PROJECT"):
             patch.setattr(lists, name, 100)
-        patch.setattr(listing, "FIRSTS", lists.First(sqlite_rows=100, postgresql_rows=30, characters=10_000))
+        patch.setattr(listing, "SEARCH_LIMITS", lists.FirstRows(sqlite_rows=100, postgresql_rows=30, characters=10_000))
         bounds = search.SearchLimits(FOUND, rows=30, characters=10_000, matches=30, rows_of_project=100)
         patch.setattr(search, "LIMITS", bounds)
         with filled_scene(backend, tmp_path_factory.mktemp("plans"), FILLS) as scene:
@@ -91,7 +91,7 @@ def test_a_list_that_is_counted_looks_at_nothing_else(people: Scene, row: Row) -
 
 def test_the_health_of_a_webhook_looks_at_so_many_deliveries(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """All that were filled in are of one day, and as many wait."""
-    monkeypatch.setattr(health, "LOOKS_AT_MOST", 20)
+    monkeypatch.setattr(health, "SCAN_MAX", 20)
     monkeypatch.setattr(health, "now_ms", lambda: filled.START + 2 * filled.ROWS * 1000)
     row = Row("repository_deliveries_list")
     path = scene.path(row).removesuffix("/deliveries") + "/health"

@@ -31,7 +31,7 @@ from workhook.work.history.feeds import feeds
 from workhook.work.history.notifications import queries as notifications
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import NEWEST_FIRST, read
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.money import budgets
 from workhook.work.money.credits.ledger import ENTRIES
 from workhook.work.money.invoices import drafts
@@ -116,7 +116,7 @@ def _access(role: Literal["member", "client"] = "member") -> Access:
 
 def _invoices(role: Literal["member", "client"], after: str | None = None) -> Ask:
     def ask(reader: Asking) -> Awaitable[Any]:
-        source = in_project(_access(role))
+        source = source_of_project(_access(role))
         return read(
             reader,  # type: ignore[arg-type]
             INVOICES,
@@ -134,7 +134,7 @@ def _entries(after: str | None = None) -> Ask:
     return lambda reader: read(
         reader,  # type: ignore[arg-type]
         ENTRIES,
-        in_project(_access()),
+        source_of_project(_access()),
         {},
         order=NEWEST_FIRST,
         after=None if after is None else (after,),
@@ -144,7 +144,7 @@ def _entries(after: str | None = None) -> Ask:
 
 async def _of_key(reader: Asking) -> None:
     with pytest.raises(NotFound):
-        await feeds.require_feed(reader, "k" * 43)  # type: ignore[arg-type]
+        await feeds.get_feed(reader, "k" * 43)  # type: ignore[arg-type]
 
 
 NOW = filled.START + feeds.BACK_MS + DAY_MS
@@ -176,10 +176,10 @@ PRESETS: dict[str, Ask] = {
 @pytest.fixture(scope="module")
 def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assigned, "LOOKS_AT_MOST", LOOKED_AT)
-        patch.setattr(feeds, "LOOKS_AT_MOST", LOOKED_AT)
-        patch.setattr(mentions, "LOOKS_AT_MOST", LOOKED_AT)
-        patch.setattr(notifications, "LOOKS_AT_MOST", LOOKED_AT)
+        patch.setattr(assigned, "ASSIGNMENTS_MAX", LOOKED_AT)
+        patch.setattr(feeds, "SCAN_MAX", LOOKED_AT)
+        patch.setattr(mentions, "SCAN_MAX", LOOKED_AT)
+        patch.setattr(notifications, "SCAN_MAX", LOOKED_AT)
         patch.setattr(feeds, "TASKS_MAX", PER_PAGE)
         patch.setattr(due_invoices, "OPEN_MAX", LOOKED_AT)
         patch.setattr(task_history, "EDITS_LOOKED_AT", LOOKED_AT)
@@ -234,7 +234,7 @@ def test_what_a_form_begins_with_is_found_at_once(scene: Scene, name: str) -> No
 
 
 SUMMED: dict[str, Ask] = {
-    "what is used of a budget": lambda reader: budgets.find_standing(reader, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
+    "what is used of a budget": lambda reader: budgets.find_budget_usage(reader, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
     "what is on no invoice": lambda reader: queries.find_unbilled_ms(reader, _access()),  # type: ignore[arg-type]
 }
 

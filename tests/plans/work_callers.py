@@ -14,7 +14,7 @@ from tests.harness.world import World, add_client, add_user
 from tests.plans.filled import OTHER_ORGANIZATION_ID, START
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps import actions, credentials, installing
+from workhook.identity.apps import actions, credentials, installer
 from workhook.identity.apps.app_schemas import AppCreate
 from workhook.identity.apps.queries import find_app
 from workhook.identity.tokens.issue import FINE_GRAINED, INSTALLATION, issue
@@ -61,7 +61,7 @@ async def make(services: Services, world: World) -> Mapping[str, str]:
         app, _, _ = await actions.create_app(
             tx, None, place, AppCreate(name="Robot of plans", permissions=PERMISSIONS, public=False), key=key
         )
-        there = await installing.install(tx, None, app, place)
+        there = await installer.install(tx, None, app, place)
         found = await find_app(tx, app.id)
         assert found is not None
         assert found.bot_id is not None

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.harness.databases import databases
-from tests.harness.trips import Relay
+from tests.harness.round_trips import Relay
 from workhook.core.errors import Unavailable
 from workhook.storage import Transaction, pipeline
 from workhook.storage.database import RolledBack, UniqueViolation

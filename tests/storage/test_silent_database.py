@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.harness.databases import databases
-from tests.harness.trips import Relay
+from tests.harness.round_trips import Relay
 from workhook.storage import postgres
 from workhook.storage.postgres import PostgresDatabase
 

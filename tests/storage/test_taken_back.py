@@ -98,8 +98,8 @@ async def test_it_is_made_again_and_done_once(services: Services, tmp_path: Path
             told.append(f"step {name}")
 
         async def run(tx: Transaction) -> None:
-            assert tx.local(list) == []
-            tx.local(list).append("seen")
+            assert tx.get_local(list) == []
+            tx.get_local(list).append("seen")
             tx.before_commit(step)
             tx.after_commit(lambda: told.append(name))
 

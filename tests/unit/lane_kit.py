@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workhook.delivery.lanes import Lane, Work
+from workhook.delivery.lanes import Lane, PendingAttempt
 from workhook.delivery.sign import Profile, Signer
 from workhook.hooks.records import Hook
 
@@ -27,7 +27,7 @@ def lane_with(hook_id: int, *, waiting: int, **config: str) -> Lane:
     lane = Lane(hook, Signer(Profile(hook_id=hook_id, target_id=1, target_type="organization")), 2**53, connected=True)
     for number in range(waiting):
         lane.ready.append(
-            Work(
+            PendingAttempt(
                 id=hook_id * 1000 + number,
                 event_id=number,
                 guid=f"{hook_id}-{number}",

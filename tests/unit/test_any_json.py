@@ -20,9 +20,9 @@ from workhook.web.activity import ProjectNames, mention_sentence, sentence
 from workhook.web.hooks.payloads import SHOWN_MAX, body_text, difference, pretty
 from workhook.work.board.pushes import closed_by_push
 from workhook.work.history.activity.task_history import mentions_task
-from workhook.work.portability.imports.json_file import NotUsable, parse_json
-from workhook.work.portability.moving.kinds import KINDS
-from workhook.work.portability.moving.lines import BadLine, line_type, reader_of
+from workhook.work.portability.imports.json_file import InvalidFile, parse_json
+from workhook.work.portability.transfer.kinds import KINDS
+from workhook.work.portability.transfer.lines import BadLine, line_type, reader_of
 
 NAMES = st.sampled_from(
     [
@@ -86,7 +86,7 @@ def test_a_hundred_levels_are_read(levels: int) -> None:
 def test_more_levels_are_refused_everywhere(data: bytes) -> None:
     with pytest.raises(Malformed, match="100 levels"):
         json.decode_untrusted(data)
-    with pytest.raises(NotUsable, match="nested too deeply"):
+    with pytest.raises(InvalidFile, match="nested too deeply"):
         parse_json(data)
     with pytest.raises(Malformed, match="100 levels"):
         json.decode_untrusted(b'{"other":' + data + b"}", tuple[int])
@@ -115,7 +115,7 @@ def test_every_parser_reads_it_or_refuses_it(data: bytes) -> None:
         value = json.decode_untrusted(data)
         if isinstance(value, dict):
             parse_publication(value)
-    with suppress(NotUsable):
+    with suppress(InvalidFile):
         parse_json(data)
     for line in LINES:
         with suppress(BadLine):

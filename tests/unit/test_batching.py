@@ -37,7 +37,7 @@ def _queue(item: str) -> str:
 
 
 async def _added(gatherer: Batcher[str, str], *items: str) -> list[asyncio.Task[str]]:
-    tasks = [asyncio.create_task(gatherer.add(item)) for item in items]
+    tasks = [asyncio.create_task(gatherer.submit(item)) for item in items]
     for _ in range(len(items) + 2):
         await asyncio.sleep(0)  # all items have been added
     return tasks
@@ -46,7 +46,7 @@ async def _added(gatherer: Batcher[str, str], *items: str) -> list[asyncio.Task[
 async def test_alone_an_item_waits_for_nobody() -> None:
     rounds = Rounds()
     rounds.open.set()
-    assert await Batcher(rounds.run, _queue).add("a1") == "a1!"
+    assert await Batcher(rounds.run, _queue).submit("a1") == "a1!"
     assert rounds.begun == [["a1"]]
 
 
@@ -100,7 +100,7 @@ async def test_one_that_is_refused_costs_the_others_few_rounds() -> None:
     found = await asyncio.gather(*(await _added(gatherer, *names)), return_exceptions=True)
     assert [each for each in found if isinstance(each, str)] == [f"{name}!" for name in names if name != "a40"]
     assert len(rounds.begun) <= 15  # two for each time 64 can be halved
-    assert await gatherer.add("b4") == "b4!", "its queue goes on"
+    assert await gatherer.submit("b4") == "b4!", "its queue goes on"
 
 
 async def test_nothing_is_run_again_when_nobody_knows_what_was_done() -> None:
@@ -122,7 +122,7 @@ async def test_a_missing_answer_is_an_error_and_nothing_is_run_again() -> None:
         return ["one"]
 
     gatherer = Batcher(run, lambda item: "all")
-    found = await asyncio.gather(*(gatherer.add(item) for item in ("a", "b", "c")), return_exceptions=True)
+    found = await asyncio.gather(*(gatherer.submit(item) for item in ("a", "b", "c")), return_exceptions=True)
     assert found[0] == "one"
     assert [type(each) for each in found[1:]] == [RuntimeError, RuntimeError]
     assert begun == [["a"], ["b", "c"]]

@@ -8,7 +8,7 @@ from workhook.delivery.slots import MemoryBudget
 
 
 async def hold(budget: MemoryBudget, size: int) -> None:
-    async with budget.of(size):
+    async with budget.reserve(size):
         await asyncio.Event().wait()
 
 
@@ -20,5 +20,5 @@ async def test_all_who_wait_can_be_cancelled_at_once() -> None:
         task.cancel()
     ended = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(each, asyncio.CancelledError) for each in ended), ended
-    async with asyncio.timeout(60), budget.of(10):  # everything was returned
+    async with asyncio.timeout(60), budget.reserve(10):  # everything was returned
         pass

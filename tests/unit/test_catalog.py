@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from scripts.event_schemas import rendered
 from workhook.core.json import encode
-from workhook.events.catalog import CATALOG, LISTING, HookTarget, known, valid_for
+from workhook.events.catalog import CATALOG, EVENT_TYPES, HookTarget, known, valid_for
 from workhook.events.samples import PING_QUOTES, random_quote
 from workhook.events.schemas import RESOURCES, RESOURCES_FILE
 
@@ -198,13 +198,13 @@ def test_the_schema_of_a_column_is_the_one_written_here_by_hand() -> None:
 
 def test_every_event_is_described_in_one_line() -> None:
     for event in CATALOG.values():
-        assert event.meaning.endswith("."), event.name
-        assert "\n" not in event.meaning, event.name
-        assert len(event.meaning) <= 100, event.name
+        assert event.description.endswith("."), event.name
+        assert "\n" not in event.description, event.name
+        assert len(event.description) <= 100, event.name
 
 
 def test_the_listing_is_sorted_and_can_be_sent() -> None:
-    rows = json.loads(encode(LISTING))
+    rows = json.loads(encode(EVENT_TYPES))
     assert [row["name"] for row in rows] == sorted(CATALOG)
     assert all(set(row) == {"name", "actions", "description", "targets", "schema"} for row in rows)
     by_name = {row["name"]: row for row in rows}

@@ -17,7 +17,7 @@ def _own_clock_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def look(off_ms: int, wrong_by_ms: int) -> None:
-    clock.follow(time.time_ns() + off_ms * MS, time.monotonic_ns(), wrong_by_ns=wrong_by_ms * MS)
+    clock.follow_clock(time.time_ns() + off_ms * MS, time.monotonic_ns(), wrong_by_ns=wrong_by_ms * MS)
 
 
 @pytest.mark.parametrize("off_ms", [-300, 300])

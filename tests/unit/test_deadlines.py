@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workhook.core.clock import DAY_MS, HOUR_MS
-from workhook.core.zones import midnight_of, moved_to, start_of, written_day, zone_names, zone_of
+from workhook.core.zones import calendar_day, midnight_of, moved_to, start_of, zone_names, zone_of
 from workhook.work.board.tasks.schemas import urgency
 
 MIDNIGHT = 20_000 * DAY_MS
@@ -44,7 +44,7 @@ def test_a_day_is_late_when_it_is_over_in_the_zone(day: date, zone: tzinfo) -> N
     end = start_of(day + timedelta(days=1), zone)
     assert urgency(deadline, is_completed=False, now=end - 1, zone=zone) == "warn"
     assert urgency(deadline, is_completed=False, now=end, zone=zone) == "bad"
-    assert written_day(deadline, zone) == day
+    assert calendar_day(deadline, zone) == day
 
 
 @given(days, days, zones, st.integers(1, DAY_MS - 1))

@@ -13,17 +13,17 @@ import pytest
 from workhook.core.config import load
 from workhook.core.errors import NotFound, Problem
 from workhook.http import routing
-from workhook.http.calls import Answer, Call, Services
+from workhook.http.calls import Call, Response, Services
 from workhook.http.operations import SYSTEM, Operation
 
 
-async def _told(call: Call) -> Answer:
+async def _told(call: Call) -> Response:
     if call.path("name") == "nothing":
-        return Answer(status=204)
-    return Answer({"name": call.path("name"), "first": call.header("X-Twice"), "body": len(await call.body())})
+        return Response(status=204)
+    return Response({"name": call.path("name"), "first": call.header("X-Twice"), "body": len(await call.body())})
 
 
-async def _missing(call: Call) -> Answer:
+async def _missing(call: Call) -> Response:
     raise NotFound()
 
 
@@ -57,12 +57,12 @@ def test_a_request_that_was_answered_is_kept_by_nothing(problem: type[Exception]
     """The request must be freed without waiting for garbage collection, because its body can be large."""
     calls = []
 
-    async def read(call: Call) -> Answer:
+    async def read(call: Call) -> Response:
         calls.append(weakref.ref(call))
         await call.body()
         if problem is not None:
             raise problem
-        return Answer(status=204)
+        return Response(status=204)
 
     async def anybody(call: Call) -> None:
         return None

@@ -10,7 +10,13 @@ from workhook.core.clock import HOUR_MS, MINUTE_MS
 from workhook.core.errors import Invalid
 from workhook.web.frame import texts
 from workhook.web.time.days import read_duration
-from workhook.work.kernel.durations import AmbiguousNumber, display, duration_ms, formatted, typed_duration_ms
+from workhook.work.kernel.durations import (
+    AmbiguousNumber,
+    duration_ms,
+    format_duration,
+    format_duration_with_units,
+    typed_duration_ms,
+)
 from workhook.work.kernel.schemas import read_duration_up_to
 
 S = 1000
@@ -68,7 +74,7 @@ def test_what_is_shown_can_be_typed(language: str) -> None:
     def holds(seconds: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(texts, "language", lambda: language)
-            for shown in (display(seconds * S), formatted(seconds * S)):
+            for shown in (format_duration(seconds * S), format_duration_with_units(seconds * S)):
                 assert read_duration(shown) == duration_ms(shown) == seconds * S
 
     holds()

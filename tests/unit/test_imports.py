@@ -14,15 +14,15 @@ import pytest
 from tests.harness.waiting import WAIT_S
 from tests.work.trello import encoded, make_export
 from tests.work.trello_importer import small
-from workhook.core.errors import Message, part, say
+from workhook.core.errors import Message, phrase, say
 from workhook.storage.metadata import metadata
 from workhook.web.frame import texts
 from workhook.web.frame.refusals import in_words
 from workhook.work.portability.imports import plan_process, sources
 from workhook.work.portability.imports.apply import remarks_of
-from workhook.work.portability.imports.people import Stranger, unknown_people
+from workhook.work.portability.imports.diff import Counts, Remaining
+from workhook.work.portability.imports.people import UnmatchedPerson, unknown_people
 from workhook.work.portability.imports.plan import Choices, ImportPlan
-from workhook.work.portability.imports.remaining import Counts, Remaining
 from workhook.work.portability.imports.sources import SourceFile, plan_of_any
 
 PROGRAM = """
@@ -162,7 +162,7 @@ def test_every_remark_about_a_card_is_translated_whatever_its_name(name: str) ->
 
 @pytest.mark.usefixtures("german")
 def test_people_who_are_nobody_here() -> None:
-    some = [Stranger(f"Person {at}", f"p{at}", assigned=True) for at in range(2_012)]
+    some = [UnmatchedPerson(f"Person {at}", f"p{at}", assigned=True) for at in range(2_012)]
     [said] = map(in_words, unknown_people(some, ""))
     assert said.startswith("Niemand hier ist Person 0, Person 1, ")
     assert said.endswith("Person 9 und 2.002 weitere.")
@@ -188,7 +188,7 @@ def test_what_has_changed_in_the_other_program(number: int, expected: str) -> No
 
 @pytest.mark.usefixtures("german")
 def test_the_reason_why_a_card_does_not_wait_is_translated_too() -> None:
-    remark = say("task {} does not wait for others here: {}", "'b'", part("Not Found"))
+    remark = say("task {} does not wait for others here: {}", "'b'", phrase("Not Found"))
     said = "Karte 'b' wartet hier nicht auf andere: Diese Seite gibt es nicht, oder Sie haben keinen Zugriff darauf."
     assert in_words(remark) == said
 

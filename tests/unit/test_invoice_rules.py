@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from workhook.work.kernel.settings import read_percent
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.printing import initials_of
-from workhook.work.money.invoices.rules import Books, Discount, Item, TaxRate, items_of, items_text, shared, sums_of
+from workhook.work.money.invoices.rules import (
+    Balance,
+    Discount,
+    Item,
+    TaxRate,
+    items_of,
+    items_text,
+    split_proportionally,
+    sums_of,
+)
 
 QUANTITIES = st.integers(1, rules.QTY_MAX * 10**6).map(lambda millionths: Decimal(millionths).scaleb(-6))
 PERCENTS = st.none() | st.integers(0, 10**6)
@@ -58,19 +67,19 @@ def test_tax(amount: int, millionths: int | None, tax: int) -> None:
 
 
 def test_who_lacks_most_gets_more() -> None:
-    assert shared(10, [6, 3, 2]) == [5, 3, 2]
-    assert shared(10, [2, 3, 6]) == [2, 3, 5]
-    assert shared(1, [1, 1]) == [1, 0]
+    assert split_proportionally(10, [6, 3, 2]) == [5, 3, 2]
+    assert split_proportionally(10, [2, 3, 6]) == [2, 3, 5]
+    assert split_proportionally(1, [1, 1]) == [1, 0]
 
 
 def test_of_a_new_invoice_all_is_due() -> None:
-    books = Books(1)
+    books = Balance(1)
     assert (books.due, books.not_credited, books.to_refund, books.status) == (1, 1, 0, "sent")
 
 
 @given(st.integers(0, 10**15), st.lists(st.integers(0, 10**13), min_size=1, max_size=9))
 def test_what_is_shared_is_all_of_it_and_nobody_is_a_unit_off(amount: int, weights: list[int]) -> None:
-    shares = shared(amount, weights)
+    shares = split_proportionally(amount, weights)
     if whole := sum(weights):
         assert sum(shares) == amount
         for share, weight in zip(shares, weights, strict=True):

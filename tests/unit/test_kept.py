@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from workhook.core.kept import ENTRY_BYTES, SHORT_CHARS, Kept, put_newest
+from workhook.core.caching import ENTRY_BYTES, SHORT_CHARS, TextCache, put_bounded
 
 LONG = "x" * (SHORT_CHARS + 1)
 
@@ -15,7 +15,7 @@ class Worker:
 
     def __init__(self, entries: int) -> None:
         self.worked_on: list[str] = []
-        self.kept = Kept(self._work, entries * (ENTRY_BYTES + 100), lambda result: 100)
+        self.kept = TextCache(self._work, entries * (ENTRY_BYTES + 100), lambda result: 100)
 
     def _work(self, text: str) -> str:
         self.worked_on.append(text)
@@ -25,21 +25,21 @@ class Worker:
 def test_only_the_newest_entries_are_kept() -> None:
     kept = OrderedDict[str, int]()
     for number, key in enumerate("abcad"):
-        put_newest(kept, key, number, 3)
+        put_bounded(kept, key, number, 3)
     assert list(kept.items()) == [("c", 2), ("a", 3), ("d", 4)], "one that was put again is not the oldest"
 
 
 def test_a_text_is_worked_on_once() -> None:
     worker = Worker(2)
-    assert [worker.kept.of("a"), worker.kept.of("a"), asyncio.run(worker.kept.prepare("a"))] == ["A"] * 3
-    assert [asyncio.run(worker.kept.prepare(LONG)), worker.kept.of(LONG)] == [LONG.upper()] * 2
+    assert [worker.kept.get("a"), worker.kept.get("a"), asyncio.run(worker.kept.prepare("a"))] == ["A"] * 3
+    assert [asyncio.run(worker.kept.prepare(LONG)), worker.kept.get(LONG)] == [LONG.upper()] * 2
     assert worker.worked_on == ["a", LONG]
 
 
 def test_those_that_were_used_longest_ago_are_dropped() -> None:
     worker = Worker(2)
     for text in ("a", "b", "a", "c", "a", "b"):
-        worker.kept.of(text)
+        worker.kept.get(text)
     assert worker.worked_on == ["a", "b", "c", "b"]
 
 

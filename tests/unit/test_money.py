@@ -18,14 +18,14 @@ from workhook.core.money import (
     TOTAL_MAX_MINOR,
     UNUSUAL_DIGITS,
     amount_text,
+    convert_minor,
     digits_of,
-    minor_of,
-    minor_or_none,
-    read_hundredths,
-    read_money,
-    rescaled,
+    parse_hundredths,
+    parse_money,
     to_amount,
     to_hundredths,
+    to_minor,
+    to_minor_or_none,
 )
 
 SOME_CURRENCIES = st.sampled_from(["EUR", "JPY", "KWD"])
@@ -46,14 +46,14 @@ def test_the_digits_are_those_that_babel_knows() -> None:
 @given(AMOUNTS, SOME_CURRENCIES)
 def test_an_amount_comes_back_as_it_was_shown(minor: int, currency: str) -> None:
     shown = to_amount(minor, currency)
-    assert minor_of(read_money(msgspec.json.decode(msgspec.json.encode(shown))), currency, "x") == minor
+    assert to_minor(parse_money(msgspec.json.decode(msgspec.json.encode(shown))), currency, "x") == minor
     assert Decimal(str(shown)) * 10 ** digits_of(currency) == minor
-    assert minor_of(Decimal(amount_text(minor, currency)), currency, "x") == minor
+    assert to_minor(Decimal(amount_text(minor, currency)), currency, "x") == minor
 
 
 @given(st.integers(min_value=0, max_value=AMOUNT_MAX_MINOR))
 def test_hundredths_come_back_as_they_were_shown(value: int) -> None:
-    assert read_hundredths(to_hundredths(value)) == value
+    assert parse_hundredths(to_hundredths(value)) == value
 
 
 @pytest.mark.parametrize(("minor", "text"), [(0, b"0"), (1200, b"12"), (1250, b"12.5"), (1205, b"12.05")])
@@ -63,16 +63,16 @@ def test_an_amount_is_shown_with_the_decimals_that_it_needs(minor: int, text: by
 
 
 def test_the_most_credits_are_as_many_hundredths_as_the_largest_amount_has() -> None:
-    assert read_hundredths("100000000000") == AMOUNT_MAX_MINOR
+    assert parse_hundredths("100000000000") == AMOUNT_MAX_MINOR
     with pytest.raises(ValueError, match=r"at most 100000000000$"):
-        read_hundredths("100000000000.01")
+        parse_hundredths("100000000000.01")
 
 
 @pytest.mark.parametrize(
     "raw", [-1, "NaN", "Infinity", 1e300, True, None, [], "", "1,5", TOTAL_MAX_MINOR + 1, "9" * 5000]
 )
 def test_what_is_no_amount(raw: object) -> None:
-    for read in (read_money, read_hundredths):
+    for read in (parse_money, parse_hundredths):
         with pytest.raises(ValueError, match="a number of at least 0"):
             read(raw)
 
@@ -80,7 +80,7 @@ def test_what_is_no_amount(raw: object) -> None:
 @pytest.mark.parametrize("raw", [1.005, "1.234"])
 def test_credits_have_two_decimals(raw: object) -> None:
     with pytest.raises(ValueError, match="two decimals"):
-        read_hundredths(raw)
+        parse_hundredths(raw)
 
 
 @pytest.mark.parametrize(
@@ -94,25 +94,25 @@ def test_credits_have_two_decimals(raw: object) -> None:
 )
 def test_more_decimals_are_refused_by_name(amount: str, currency: str, words: str) -> None:
     with pytest.raises(Invalid) as refused:
-        minor_of(read_money(amount), currency, "price")
+        to_minor(parse_money(amount), currency, "price")
     [fault] = refused.value.faults
     assert (fault.field, fault.code, fault.message) == ("price", "too_many_decimals", words)
 
 
 def test_zeros_at_the_end_are_no_decimals() -> None:
-    assert minor_of(read_money("8000.00"), "JPY", "price") == 8000
-    assert minor_of(read_money("1.50000"), "EUR", "price") == 150
+    assert to_minor(parse_money("8000.00"), "JPY", "price") == 8000
+    assert to_minor(parse_money("1.50000"), "EUR", "price") == 150
 
 
 @given(AMOUNTS, SOME_CURRENCIES, SOME_CURRENCIES)
 def test_in_another_currency_an_amount_keeps_its_value_or_there_is_none(minor: int, before: str, after: str) -> None:
     value = Decimal(amount_text(minor, before))
-    found = minor_or_none(value, after)
-    assert rescaled(minor, before, after) == (None if found and found > AMOUNT_MAX_MINOR else found)
+    found = to_minor_or_none(value, after)
+    assert convert_minor(minor, before, after) == (None if found and found > AMOUNT_MAX_MINOR else found)
 
 
 def test_an_amount_in_another_currency() -> None:
-    assert rescaled(12_000, "KWD", "EUR") == rescaled(12, "JPY", "EUR") == 1_200
-    assert rescaled(12_000, "KWD", "JPY") == rescaled(1_200, "EUR", "JPY") == 12
-    assert rescaled(12, "JPY", "KWD") == rescaled(1_200, "EUR", "KWD") == 12_000
-    assert rescaled(12_005, "KWD", "EUR") is None
+    assert convert_minor(12_000, "KWD", "EUR") == convert_minor(12, "JPY", "EUR") == 1_200
+    assert convert_minor(12_000, "KWD", "JPY") == convert_minor(1_200, "EUR", "JPY") == 12
+    assert convert_minor(12, "JPY", "KWD") == convert_minor(1_200, "EUR", "KWD") == 12_000
+    assert convert_minor(12_005, "KWD", "EUR") is None

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from workhook.http import system
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.work.kernel import csv_tables
 
 
@@ -38,7 +38,7 @@ async def test_metrics_are_written_in_a_thread(monkeypatch: pytest.MonkeyPatch) 
     request = SimpleNamespace(client_host="127.0.0.1", headers={"host": "127.0.0.1"})
     services: Any = SimpleNamespace(settings=SimpleNamespace(metrics_token=None))
     answer = await metrics.handler(cast(Call, SimpleNamespace(request=request, services=services)))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, Response)
     assert answer.body == b"workhook_up 1\n"
     assert threads
     assert threading.get_ident() not in threads

@@ -17,7 +17,7 @@ from workhook.http import parameters
 from workhook.work.board.projects.schemas import ProjectCreate
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.portability.imports.texts import title_of
-from workhook.work.portability.moving.checks import check_account_name, check_name
+from workhook.work.portability.transfer.checks import check_account_name, check_name
 
 BREAKS = ("\r\n", "\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029", "\x01", "\t")
 
@@ -56,7 +56,7 @@ def test_every_text_of_a_request_is_one_line_or_may_have_several() -> None:
             continue
         if name == "name" and owner.endswith(("AppCreate", "AppEdit")):
             continue  # `apps.schemas.name_faults`
-        rules = [each.complaint for each in parameters._notes(kind) if isinstance(each, parameters.Checked)]
+        rules = [each.complaint for each in parameters._notes(kind) if isinstance(each, parameters.Rule)]
         for separator in BREAKS:
             stored = parameters.preparer(kind)(f"first{separator}second")
             assert is_one_line(stored) or any(rule(stored) for rule in rules), f"{path}: {stored!r}"

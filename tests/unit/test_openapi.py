@@ -22,7 +22,7 @@ from workhook.http import openapi, openapi_text
 from workhook.http.calls import JSON_BODY_MAX
 from workhook.identity import policy
 from workhook.identity.apps import actions as apps
-from workhook.identity.apps.installing import REPOSITORIES_MAX
+from workhook.identity.apps.installer import REPOSITORIES_MAX
 from workhook.identity.apps.schemas import CALLBACKS_MAX
 from workhook.identity.policy import access_of
 from workhook.identity.tokens.personal import REPOSITORIES_MAX as TOKEN_REPOSITORIES_MAX
@@ -32,7 +32,7 @@ from workhook.work.board.tasks.inputs import BLOCKERS_MAX, KEYS_MAX
 from workhook.work.discussion.actions import REPLIES_MAX
 from workhook.work.history.time_reports import ROWS_MAX
 from workhook.work.money.invoices.schemas import ITEMS_MAX, TIMESHEETS_MAX
-from workhook.work.money.payments.booking import BOOKED_MAX
+from workhook.work.money.payments.recording import BOOKED_MAX
 from workhook.work.money.services.schemas import PRICES_MAX
 
 
@@ -211,7 +211,7 @@ _RATES = 1000  # `ProjectBillingEdit`
 _OF_THE_PROGRAM = 100
 """Lists of values defined by the program (kinds, permissions, scopes, events, checks), or that are always empty."""
 
-# A payment, a refund of each remainder, and credit notes: `booking.require_room`.
+# A payment, a refund of each remainder, and credit notes: `recording.require_capacity`.
 _BOOKED = 4 * BOOKED_MAX
 _INVOICE = {
     "invoice_items": ITEMS_MAX, "recurring_invoice_items": ITEMS_MAX, "taxes": ITEMS_MAX, "payments": _BOOKED,

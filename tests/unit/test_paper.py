@@ -12,13 +12,13 @@ import pytest
 
 from workhook.work.money.invoices import paper as paper_module
 from workhook.work.money.invoices import printing
-from workhook.work.money.invoices.paper import Paper
+from workhook.work.money.invoices.paper import DocumentLocale
 
 IBAN = "DE89370400440532013000"
 
 
 def test_numbers_and_days_of_each_language() -> None:
-    english, german = Paper("en"), Paper("de")
+    english, german = DocumentLocale("en"), DocumentLocale("de")
     day = date(2030, 12, 24)
     found = [(each.money(129_999, "EUR"), each.quantity(Decimal("1.50")), each.day(day)) for each in (english, german)]
     assert found == [("1,299.99 EUR", "1.5", "24 Dec 2030"), ("1.299,99 EUR", "1,5", "24.12.2030")]
@@ -28,7 +28,7 @@ def _said() -> Iterator[str]:
     """Yield each text that is printed."""
     tree = ast.parse(Path(printing.__file__).read_text())
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "say":
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "translate":
             yield from (str(each.value) for each in node.args if isinstance(each, ast.Constant))
     for texts in (printing._LABELS, printing._STATUSES, printing._MARKS):
         yield from texts.values()
@@ -37,7 +37,7 @@ def _said() -> Iterator[str]:
 def test_every_word_has_its_german() -> None:
     said = {*_said(), paper_module.REVERSE_CHARGE}
     assert len(said) > 20
-    assert all(Paper("de").say(words) for words in said)
+    assert all(DocumentLocale("de").translate(words) for words in said)
 
 
 def test_what_a_transfer_holds() -> None:

@@ -20,8 +20,8 @@ from workhook.work.board.tasks.column_order import (
     Step,
     TaskPlace,
     buckets_to_read,
+    find_place,
     is_crowded,
-    place_at,
     rank_between,
     split_if_full,
     spread,
@@ -56,7 +56,7 @@ def test_the_middle_is_crowded_when_no_other_is_beside_it() -> None:
 
 @given(sizes, st.one_of(st.none(), st.integers(0, 2000)))
 def test_a_place_is_at_its_position(listed: list[int], position: int | None) -> None:
-    place = place_at(listed, position)
+    place = find_place(listed, position)
     assert 0 <= place.offset <= listed[place.bucket]
     total = sum(listed)
     assert sum(listed[: place.bucket]) + place.offset == (total if position is None else min(position, total))
@@ -64,7 +64,7 @@ def test_a_place_is_at_its_position(listed: list[int], position: int | None) -> 
 
 @given(sizes, st.integers(0, 2000))
 def test_a_full_bucket_is_split_at_the_same_position(listed: list[int], position: int) -> None:
-    place = place_at(listed, position)
+    place = find_place(listed, position)
     buckets = [Bucket(number, number * STEP, size) for number, size in enumerate(listed)]
     split = split_if_full(buckets, place)
     if listed[place.bucket] < BUCKET_FILL:
@@ -94,8 +94,8 @@ def test_adding_at_an_end_leaves_filled_buckets_with_room(position: int | None) 
 
 
 def test_a_place_between_a_full_bucket_and_one_with_room() -> None:
-    assert place_at([BUCKET_MAX, 5], BUCKET_MAX) == BucketPlace(1, 0)
-    assert place_at([5, BUCKET_MAX], 5) == BucketPlace(0, 5)
+    assert find_place([BUCKET_MAX, 5], BUCKET_MAX) == BucketPlace(1, 0)
+    assert find_place([5, BUCKET_MAX], 5) == BucketPlace(0, 5)
 
 
 # --- many moves -------------------------------------------------------------------------------------------------------

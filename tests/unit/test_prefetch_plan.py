@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.lane_kit import lane_with
-from workhook.delivery.lanes import UNRECORDED, Lane, Work
+from workhook.delivery.lanes import UNRECORDED, Lane, PendingAttempt
 from workhook.delivery.prefetcher import LANE_MAX, PAGE_LEAST, READY_LOW, READY_MAX, SLOW_MAX, ReadPlan, plan
 from workhook.delivery.slots import MemoryBudget, Slots
 
@@ -110,7 +110,7 @@ def test_a_repeat_between_two_first_attempts_does_not_hide_their_order() -> None
         assert numbers == [first.id, second.id]
 
 
-def is_first(work: Work) -> bool:
+def is_first(work: PendingAttempt) -> bool:
     return work.attempts == 0
 
 
@@ -124,8 +124,8 @@ def _drain_turns(slots: Slots) -> list[int]:
     passed = 0
     while not slots.full and passed < len(slots):
         lane = slots.next()
-        work = slots.take(lane, now=0)
-        if isinstance(work, Work):
+        work = slots.start_next(lane, now=0)
+        if isinstance(work, PendingAttempt):
             served.append(lane.hook.id)
             slots.queue(lane)
             passed = 0
@@ -137,11 +137,11 @@ def _drain_turns(slots: Slots) -> list[int]:
 def test_lanes_take_turns_whatever_their_queues() -> None:
     slots = Slots(4)
     long, short = lane_with(1, waiting=100), lane_with(2, waiting=3)
-    taken = [slots.take(long, 0) for _ in range(5)]
-    assert [isinstance(each, Work) for each in taken] == [True] * 4 + [False]
-    assert slots.take(short, 0) is None
+    taken = [slots.start_next(long, 0) for _ in range(5)]
+    assert [isinstance(each, PendingAttempt) for each in taken] == [True] * 4 + [False]
+    assert slots.start_next(short, 0) is None
     for work in taken[:4]:
-        assert isinstance(work, Work)
+        assert isinstance(work, PendingAttempt)
         long.in_flight.pop(work.id)
         slots.free(work)
     slots.queue(long)
@@ -152,10 +152,10 @@ def test_one_lane_leaves_room_for_others() -> None:
     slots = Slots(40)
     greedy, modest = lane_with(1, waiting=100, max_concurrency="1000"), lane_with(2, waiting=1)
     started = 0
-    while isinstance(slots.take(greedy, 0), Work):
+    while isinstance(slots.start_next(greedy, 0), PendingAttempt):
         started += 1
     assert started == 20
-    assert isinstance(slots.take(modest, 0), Work)
+    assert isinstance(slots.start_next(modest, 0), PendingAttempt)
 
 
 def test_slow_receivers_have_half_of_the_process_at_most() -> None:
@@ -163,18 +163,18 @@ def test_slow_receivers_have_half_of_the_process_at_most() -> None:
     slow = [lane_with(number, waiting=10) for number in range(1, 5)]
     for lane in slow:
         lane.slow = True
-    started = sum(isinstance(slots.take(lane, 0), Work) for lane in slow for _ in range(8))
+    started = sum(isinstance(slots.start_next(lane, 0), PendingAttempt) for lane in slow for _ in range(8))
     assert started == 8
     quick = lane_with(9, waiting=10)
-    assert sum(isinstance(slots.take(quick, 0), Work) for _ in range(8)) == 8
+    assert sum(isinstance(slots.start_next(quick, 0), PendingAttempt) for _ in range(8)) == 8
     assert slots.full
 
 
 def test_successes_free_the_slots_of_the_process_and_their_records_are_bounded() -> None:
     slots, lanes = Slots(4), [lane_with(number, waiting=100) for number in range(1, 4)]
-    taken: list[tuple[Lane, Work]] = []
+    taken: list[tuple[Lane, PendingAttempt]] = []
     for lane in lanes:
-        while isinstance(work := slots.take(lane, 0), Work):
+        while isinstance(work := slots.start_next(lane, 0), PendingAttempt):
             taken.append((lane, work))
             slots.answered(lane, work)
     assert len(taken) == slots.in_flight == (1 + UNRECORDED) * 4
@@ -192,7 +192,7 @@ async def test_a_budget_is_never_overdrawn_and_never_deadlocks() -> None:
 
     async def hold(size: int) -> None:
         nonlocal inside, most
-        async with budget.of(size):
+        async with budget.reserve(size):
             inside += min(size, 100)
             most = max(most, inside)
             await asyncio.sleep(0)

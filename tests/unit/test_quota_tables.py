@@ -7,7 +7,7 @@ from workhook.hooks.api import OPERATIONS as OF_HOOKS
 from workhook.http.operations import WEBHOOK_API, WORK_API
 from workhook.identity.audit import action_of
 from workhook.storage.metadata import metadata
-from workhook.work.kernel.quota import NOT_COUNTED, TELLING, counted, makes_records
+from workhook.work.kernel.quota import EVENT_ACTIONS, NOT_COUNTED, counted, makes_records
 from workhook.work.operations import OPERATIONS as OF_WORK
 from workhook.work.people.invitations import organization, repository
 
@@ -67,14 +67,14 @@ def test_every_operation_that_posts_is_bounded_or_goes_on() -> None:
         if each.method == "POST"
     }
     making = {each for each in posting if makes_records(each)}
-    assert posting == (making | (TELLING & posting) | GOING_ON)
-    assert not GOING_ON & (making | TELLING)
+    assert posting == (making | (EVENT_ACTIONS & posting) | GOING_ON)
+    assert not GOING_ON & (making | EVENT_ACTIONS)
 
 
 def test_an_operation_that_is_bounded_says_how_it_is_refused() -> None:
     for each in (*OF_WORK, *OF_HOOKS):
         if each.area is WORK_API and each.method == "POST" and makes_records(action_of(each)):
             assert {409, 413} <= each.all_problems, each.name
-        elif action_of(each) in TELLING:
+        elif action_of(each) in EVENT_ACTIONS:
             assert each.area is WEBHOOK_API
             assert 413 in each.all_problems, each.name

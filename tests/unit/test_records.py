@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import sqlalchemy as sa
 
 from workhook.core import json
-from workhook.core.records import COMPUTED, HIDDEN, JsonForm, JsonName, Record, Stored, Timestamp, to_response
+from workhook.core.records import HIDDEN, NOT_STORED, JsonForm, JsonName, Record, Stored, Timestamp, to_response
 from workhook.storage.record_rows import form_reader, row_reader, shown_names, stored_names, table_columns, values_of
 
 
@@ -23,7 +23,7 @@ class Letter(Record, frozen=True):
 
     id: str
     kind: Literal["bill", "note"] | None
-    position: Annotated[int, COMPUTED]
+    position: Annotated[int, NOT_STORED]
     read: bool
     words: Annotated[str, JsonForm(list[str], json.decode), JsonName("tags")]
     lines: tuple[Line, ...]

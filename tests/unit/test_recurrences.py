@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.harness.depth import deep
 from workhook.core.zones import is_day, midnight_of, zone_names, zone_of
-from workhook.work.board.tasks import repeating
-from workhook.work.board.tasks.repeating import Occurrence
+from workhook.work.board.tasks import recurrence
+from workhook.work.board.tasks.recurrence import Occurrence
 
 BERLIN, NEW_YORK, UTC_ZONE = zone_of("Europe/Berlin"), zone_of("America/New_York"), UTC
 zones = st.sampled_from(zone_names()).map(zone_of)
@@ -30,7 +30,7 @@ def chain(rule: str, at_ms: int, zone: tzinfo, length: int) -> list[int]:
     """Return the due dates of successive tasks, each created from the previous one."""
     now, found = Occurrence(at_ms, None), []
     for _ in range(length):
-        following = repeating.next_after(rule, now.at, zone, now.since)
+        following = recurrence.next_after(rule, now.at, zone, now.since)
         assert following is not None
         now = following
         found.append(now.at)
@@ -106,7 +106,7 @@ def test_a_day_that_a_zone_left_out_is_that_day_again_in_the_next_month() -> Non
 )
 def test_until_is_a_day_or_a_time_in_the_zone_or_a_moment(until: str, follows: bool) -> None:
     at = moment("2026-11-23T09:00", NEW_YORK)
-    found = repeating.next_after(f"FREQ=DAILY;UNTIL={until}", at, NEW_YORK)
+    found = recurrence.next_after(f"FREQ=DAILY;UNTIL={until}", at, NEW_YORK)
     assert (found is not None) is follows
 
 
@@ -114,13 +114,13 @@ def test_until_is_a_day_or_a_time_in_the_zone_or_a_moment(until: str, follows: b
 
 
 def _written(name: str) -> st.SearchStrategy[str]:
-    return st.from_regex(re.compile(repeating._FORMS[name], re.ASCII), fullmatch=True)
+    return st.from_regex(re.compile(recurrence._FORMS[name], re.ASCII), fullmatch=True)
 
 
 @st.composite
 def rules(draw: st.DrawFn) -> str:
     """Generate rules with every part in every form of the grammar."""
-    names = [name for name in repeating._FORMS if name != "FREQ"]
+    names = [name for name in recurrence._FORMS if name != "FREQ"]
     chosen = draw(st.lists(st.sampled_from(names), unique=True, max_size=5))
     return ";".join([f"FREQ={draw(_written('FREQ'))}", *(f"{name}={draw(_written(name))}" for name in chosen)])
 
@@ -128,10 +128,10 @@ def rules(draw: st.DrawFn) -> str:
 @settings(max_examples=deep(100, 1000), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(rules(), days, zones, st.integers(0, 86_399_999))
 def test_every_rule_that_is_accepted_is_computed(rule: str, day: date, zone: tzinfo, in_day: int) -> None:
-    assume(repeating.complaint(rule) is None)
+    assume(recurrence.find_rule_error(rule) is None)
     before = Occurrence(midnight_of(day) + in_day, None)
     for _ in range(3):
-        found = repeating.next_after(rule, before.at, zone, before.since)
+        found = recurrence.next_after(rule, before.at, zone, before.since)
         if found is None:
             return
         assert found.at > before.at
@@ -143,7 +143,7 @@ def test_every_rule_that_is_accepted_is_computed(rule: str, day: date, zone: tzi
     "rule", ["FREQ=MONTHLY;BYDAY=MO;BYSETPOS=999", "FREQ=MONTHLY;BYDAY=+MO", "FREQ=YEARLY;BYDAY=-FR"]
 )
 def test_what_cannot_be_computed_is_refused(rule: str) -> None:
-    assert repeating.complaint(rule) is not None
+    assert recurrence.find_rule_error(rule) is not None
 
 
 @pytest.mark.parametrize(
@@ -157,23 +157,23 @@ def test_what_cannot_be_computed_is_refused(rule: str) -> None:
     ],
 )
 def test_a_rule_without_an_end_is_computed_in_bounded_steps(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps, periods = count(), repeating._periods
+    steps, periods = count(), recurrence._periods
 
     def counted(*given: object) -> object:
         for each in periods(*given):  # type: ignore[arg-type]
             next(steps)
             yield each
 
-    monkeypatch.setattr(repeating, "_periods", counted)
-    repeating._next_day.cache_clear()
-    repeating.next_after(rule, midnight_of(date(2026, 11, 23)), UTC)
+    monkeypatch.setattr(recurrence, "_periods", counted)
+    recurrence._next_day.cache_clear()
+    recurrence.next_after(rule, midnight_of(date(2026, 11, 23)), UTC)
     assert next(steps) <= 20_872
 
 
 @settings(max_examples=deep(60, 1000), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(rules(), st.dates(date(1970, 1, 2), date(2100, 1, 1)))
 def test_days_are_those_of_another_interpreter(rule: str, day: date) -> None:
-    assume(repeating.complaint(rule) is None)
+    assume(recurrence.find_rule_error(rule) is None)
     parts = dict(part.split("=") for part in rule.split(";"))
     assume(not parts.keys() & {"COUNT", "UNTIL"})
     by_day = parts.get("BYDAY", "")
@@ -181,7 +181,7 @@ def test_days_are_those_of_another_interpreter(rule: str, day: date) -> None:
     assume(not (re.search(r"\d", by_day) and re.search(r"(?:^|,)[A-Z]", by_day)))
     assume(not ("BYMONTHDAY" in parts and "BYDAY" in parts and re.search(r"\d", by_day)))
     assume(parts.keys() & {"BYDAY", "BYMONTHDAY"} or day.day <= 28)
-    found = repeating.next_after(rule, midnight_of(day), UTC)
+    found = recurrence.next_after(rule, midnight_of(day), UTC)
     # It searches for nonexistent dates until the year 9999.
     assume(found is not None and found.at < midnight_of(day + timedelta(days=9000)))
     assert found is not None

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hatch_build import LOCALES
-from scripts.texts import ENGLISH, said, stored_in
+from scripts.texts import ENGLISH, message_sentences, stored_in
 from workhook.core import errors, json
 from workhook.core.errors import (
     Fault,
@@ -26,11 +26,11 @@ from workhook.core.errors import (
     Number,
     Problem,
     compose,
+    deserialize_message,
     must_be,
     or_null,
-    packed,
     say,
-    unpacked,
+    serialize_message,
 )
 from workhook.http import parameters
 from workhook.http.parameters import LongText, Money, Title, WebAddress
@@ -38,7 +38,7 @@ from workhook.identity.audit import LATE_MS, _Alike, _row, _Seen
 from workhook.identity.schemas import Account
 from workhook.identity.signin import passwords
 from workhook.web.frame import refusals, texts
-from workhook.work.board.pushes import CLOSED_MAX, closed_by_push, closed_in
+from workhook.work.board.pushes import CLOSED_MAX, closed_by_push, find_closed_numbers
 
 SOURCE = Path(refusals.__file__).parents[2]
 SENTENCES = {str(each.id): str(each.string) for each in stored_in(ENGLISH) if each.context is None}
@@ -205,7 +205,7 @@ def _holes(sentence: str) -> set[int]:
 def test_every_sentence_has_all_that_differs_or_leaves_it_out_on_purpose() -> None:
     """The German sentence also includes the submitted value or the subject."""
     german = gettext.translation("workhook", LOCALES, languages=["de"])
-    for sentence in SENTENCES.keys() | said():
+    for sentence in SENTENCES.keys() | message_sentences():
         english = SENTENCES.get(sentence, sentence)
         assert _holes(english) <= _holes(sentence), sentence
         left_out = _holes(english) - _holes(german.gettext(sentence))
@@ -216,8 +216,8 @@ def test_a_message_comes_whole_from_another_process() -> None:
     inner = say("{} and {} more", "a", Number(1_200))
     message = say("nobody here is {}", inner)
     assert message == "nobody here is a and 1,200 more"
-    line = msgspec.json.encode([message], enc_hook=packed)
-    [read] = msgspec.json.decode(line, type=list[Message], dec_hook=unpacked)
+    line = msgspec.json.encode([message], enc_hook=serialize_message)
+    [read] = msgspec.json.decode(line, type=list[Message], dec_hook=deserialize_message)
     assert (read, read.id, read.values) == (message, message.id, (inner,))
     assert isinstance(phrase := read.values[0], Message)
     assert phrase.values == ("a", 1_200)
@@ -273,7 +273,7 @@ NAME = "acme/website"
     ],
 )
 def test_a_message_closes(message: str, numbers: list[int]) -> None:
-    assert closed_in(message, NAME) == numbers
+    assert find_closed_numbers(message, NAME) == numbers
 
 
 def commit(number: str, message: str, **more: Any) -> dict[str, Any]:

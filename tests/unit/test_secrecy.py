@@ -22,9 +22,9 @@ _HOLDS = re.compile(
     re.VERBOSE,
 )
 _MORE = {
-    "Answer": {"body", "headers"},  # a new token, or a session cookie
-    "Prepared": {"headers"},  # basic authentication
-    "Finished": {"request_headers"},
+    "Response": {"body", "headers"},  # a new token, or a session cookie
+    "SignedRequest": {"headers"},  # basic authentication
+    "FinishedAttempt": {"request_headers"},
 }
 _NONE = {
     "trust_proxy": "a switch",

@@ -14,9 +14,9 @@ from workhook.core.text import one_line
 from workhook.work.board.tasks.export import CELLS, cells_of
 from workhook.work.board.tasks.inputs import ESTIMATE_MAX_MS
 from workhook.work.board.tasks.schemas import Task
-from workhook.work.kernel.csv_tables import rows
+from workhook.work.kernel.csv_tables import encode_rows
 from workhook.work.portability.imports.csv_tasks import read_rows
-from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.json_file import InvalidFile
 from workhook.work.portability.imports.plan import Choices
 
 _ODD = st.sampled_from(["- bullet", "'- bullet", "=1", "a;=1", "\n'+1", "[x]", '["a"]', "a\nb", ", ;", "a, b", "\t@x"])
@@ -59,7 +59,7 @@ def tasks(draw: st.DrawFn) -> list[SimpleNamespace]:
 
 
 def _read(made: list[SimpleNamespace]) -> Any:
-    return read_rows(rows([tuple(CELLS), *map(cells_of, cast(list[Task], made))]), "again", Choices())
+    return read_rows(encode_rows([tuple(CELLS), *map(cells_of, cast(list[Task], made))]), "again", Choices())
 
 
 @given(tasks())
@@ -97,7 +97,7 @@ def test_subtasks_come_back(made: list[SimpleNamespace]) -> None:
 
 def test_cells_of_another_type_are_faults() -> None:
     cells = dict.fromkeys(CELLS, "") | {"title": "Title", "fields": "true", "sections": "[]", "billable": "Yes"}
-    with pytest.raises(NotUsable) as caught:
-        read_rows(rows([tuple(CELLS), list(cells.values())]), "again", Choices())
+    with pytest.raises(InvalidFile) as caught:
+        read_rows(encode_rows([tuple(CELLS), list(cells.values())]), "again", Choices())
     found = [each.partition(": ")[0] for each in caught.value.faults]
     assert found == ["line 2, field fields", "line 2, field sections", "line 2, field billable"]

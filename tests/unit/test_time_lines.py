@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from workhook.core.clock import parse_rfc3339
 from workhook.core.errors import Fault, Invalid
-from workhook.work.kernel.durations import amount_minor, display, whole_seconds
+from workhook.work.kernel.durations import amount_minor, format_duration, whole_seconds
 from workhook.work.kernel.settings import RoundMode
 from workhook.work.money.invoices.drafts import _as_many_as_fit
 from workhook.work.money.invoices.rules import Item, days_of_items, items_of, items_text
@@ -89,7 +89,7 @@ def test_half_of_a_step_is_rounded_up_and_nothing_stays_nothing() -> None:
 
 def test_a_fraction_of_a_second_does_not_begin_another_step() -> None:
     line = line_of(time(duration_ms=900_350), Rounding(15, "up"))
-    assert (line.qty, display(line.duration_ms or 0)) == (Decimal("0.25"), "0:15")
+    assert (line.qty, format_duration(line.duration_ms or 0)) == (Decimal("0.25"), "0:15")
     assert [Rounding(6).of(each) for each in (999, 360_999, 361_000)] == [0, 360_000, 720_000]
 
 

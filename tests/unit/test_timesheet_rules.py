@@ -16,15 +16,15 @@ from workhook.work.kernel import csv_tables
 from workhook.work.kernel.durations import (
     amount_minor,
     decimal_hours,
-    display,
-    formatted,
+    format_duration,
+    format_duration_with_units,
     hours_text,
     two_decimals,
     whole_seconds,
 )
 from workhook.work.kernel.schemas import RATE_MAX_MINOR
 from workhook.work.time.timesheets import rules
-from workhook.work.time.timesheets.rules import DURATION_MAX_MS, Given, Times
+from workhook.work.time.timesheets.rules import DURATION_MAX_MS, RequestedTimes, Times
 
 S, M, H = 1_000, 60_000, 3_600_000
 NOW = 1_800_000_000_000
@@ -59,15 +59,15 @@ steps = st.lists(st.tuples(st.sampled_from(["pause", "resume", "finish"]), st.in
     ],
 )
 def test_written(duration: int, text: str, clock: str, decimal: float) -> None:
-    assert formatted(duration) == text
-    assert display(duration) == clock
+    assert format_duration_with_units(duration) == text
+    assert format_duration(duration) == clock
     assert decimal_hours(duration) == decimal
 
 
 @given(durations)
 def test_the_text_says_the_whole_seconds(duration: int) -> None:
     unit = {"h": H, "m": M, "s": S}
-    parts = re.fullmatch(r"(?:(\d+h) ?)?(?:(\d+m) ?)?(?:(\d+s))?", formatted(duration))
+    parts = re.fullmatch(r"(?:(\d+h) ?)?(?:(\d+m) ?)?(?:(\d+s))?", format_duration_with_units(duration))
     assert parts is not None
     told = sum(int(part[:-1]) * unit[part[-1]] for part in parts.groups() if part)
     assert told == duration - duration % S
@@ -75,7 +75,7 @@ def test_the_text_says_the_whole_seconds(duration: int) -> None:
 
 @given(durations)
 def test_the_short_text_has_all_seconds_and_hours_are_rounded(duration: int) -> None:
-    hours, minutes, seconds = map(int, f"{display(duration)}:0".split(":")[:3])
+    hours, minutes, seconds = map(int, f"{format_duration(duration)}:0".split(":")[:3])
     assert minutes < 60 > seconds
     assert hours * H + minutes * M + seconds * S == whole_seconds(duration)
     exact = (Decimal(duration) / H).quantize(Decimal("0.01"), ROUND_HALF_UP)
@@ -157,7 +157,7 @@ def test_a_clock_that_goes_back_takes_nothing_off(taken: list[tuple[str, int]]) 
 @given(st.none() | moments, st.none() | moments, st.none() | durations)
 def test_made(start: int | None, end: int | None, duration: int | None) -> None:
     try:
-        times = rules.created(Given(start, end, duration), NOW)
+        times = rules.created(RequestedTimes(start, end, duration), NOW)
     except Invalid:
         too_long = None not in (start, end, duration) and duration > end - start  # type: ignore[operator]  # not None
         backwards = start is not None and end is not None and end < start
@@ -181,7 +181,7 @@ def test_edited(made: tuple[int, int, str], start: int | None, end: int | None, 
     if made[2] != "run":
         times = (rules.paused if made[2] == "pause" else rules.finished)(times, made[0] + made[1])
     now = max(NOW, made[0] + made[1])
-    wanted = Given(start, end, duration)
+    wanted = RequestedTimes(start, end, duration)
     try:
         edited = rules.edited(times, wanted, now)
     except Invalid as error:
@@ -210,7 +210,7 @@ def test_edited(made: tuple[int, int, str], start: int | None, end: int | None, 
 
 @given(moments, whole_durations)
 def test_a_duration_alone_keeps_the_start(start: int, duration: int) -> None:
-    edited = rules.edited(rules.started(start), Given(duration_ms=duration), NOW)
+    edited = rules.edited(rules.started(start), RequestedTimes(duration_ms=duration), NOW)
     assert (edited.start, edited.end, edited.counted_ms, edited.finished) == (start, start + duration, duration, True)
 
 
@@ -218,20 +218,25 @@ def test_a_pause_makes_it_shorter_and_saying_so_again_changes_nothing() -> None:
     paused = rules.paused(rules.started(NOW), NOW + H)
     done = rules.finished(rules.resumed(paused, NOW + 2 * H), NOW + 3 * H)
     assert (done.end, done.counted_ms) == (NOW + 3 * H, 2 * H)
-    for same in (Given(), Given(done.start, done.end), Given(duration_ms=2 * H), Given(done.start, done.end, 2 * H)):
+    for same in (
+        RequestedTimes(),
+        RequestedTimes(done.start, done.end),
+        RequestedTimes(duration_ms=2 * H),
+        RequestedTimes(done.start, done.end, 2 * H),
+    ):
         assert rules.edited(done, same, NOW + 9 * H) == done
-    assert rules.edited(done, Given(end=NOW + 4 * H), NOW + 9 * H).counted_ms == 4 * H
+    assert rules.edited(done, RequestedTimes(end=NOW + 4 * H), NOW + 9 * H).counted_ms == 4 * H
     with pytest.raises(Invalid):
-        rules.edited(done, Given(end=NOW + H, duration_ms=H + 1), NOW)
+        rules.edited(done, RequestedTimes(end=NOW + H, duration_ms=H + 1), NOW)
 
 
 def test_a_timer_does_not_start_in_the_future() -> None:
     for start in (NOW + 2 * M, NOW + 10 * H):
         with pytest.raises(Invalid):
-            rules.created(Given(start), NOW)
+            rules.created(RequestedTimes(start), NOW)
         with pytest.raises(Invalid):
-            rules.edited(rules.started(NOW), Given(start), NOW)
-    ahead = rules.created(Given(NOW + S), NOW)  # a clock that is slightly fast
+            rules.edited(rules.started(NOW), RequestedTimes(start), NOW)
+    ahead = rules.created(RequestedTimes(NOW + S), NOW)  # a clock that is slightly fast
     assert rules.elapsed_ms(ahead, NOW) == 0
     _sound(rules.finished(ahead, NOW))
 
@@ -269,7 +274,7 @@ BREAKS = re.compile("[\u0085\u2028\u2029]")
 
 @given(st.lists(st.lists(st.text() | st.integers() | st.none(), min_size=2, max_size=5)))
 def test_a_table_reads_back_without_formulas(cells: list[list[str | int | None]]) -> None:
-    written = csv_tables.rows(cells).decode()
+    written = csv_tables.encode_rows(cells).decode()
     assert written.endswith("\r\n") or not cells
     read = list(csv.reader(io.StringIO(written, newline="")))
     assert len(read) == len(cells)
@@ -283,12 +288,12 @@ def test_a_table_reads_back_without_formulas(cells: list[list[str | int | None]]
 
 
 def test_numbers_are_no_formulas_and_flags_are_words() -> None:
-    assert csv_tables.rows([(-1, Decimal("-0.50"), True, False, None, "-1", '"', "a,b", "a\nb")]) == (
+    assert csv_tables.encode_rows([(-1, Decimal("-0.50"), True, False, None, "-1", '"', "a,b", "a\nb")]) == (
         b'-1,-0.50,true,false,,\'-1,"""","a,b","a\nb"\r\n'
     )
 
 
 def test_no_timer_spans_more_than_its_sums_can_hold() -> None:
-    assert rules.created(Given(start=NOW - DURATION_MAX_MS), NOW).is_active
+    assert rules.created(RequestedTimes(start=NOW - DURATION_MAX_MS), NOW).is_active
     with pytest.raises(Invalid):
-        rules.created(Given(start=NOW - DURATION_MAX_MS - 1), NOW)
+        rules.created(RequestedTimes(start=NOW - DURATION_MAX_MS - 1), NOW)

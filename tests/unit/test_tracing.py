@@ -70,7 +70,7 @@ def test_anything_may_stand_there(header: str) -> None:
     ],
 )
 def test_what_asks_for_traces(environ: dict[str, str], asked: str | None) -> None:
-    assert open_telemetry.asked_for(environ) == asked
+    assert open_telemetry.enabling_variable(environ) == asked
     assert open_telemetry.fault(environ) is None
 
 

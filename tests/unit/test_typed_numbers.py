@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.core.money import AMOUNT_MAX_MINOR, minor_of, read_money
+from workhook.core.money import AMOUNT_MAX_MINOR, parse_money, to_minor
 from workhook.web.frame import formats, texts
 from workhook.web.frame.places import AmountField, NumberField, PercentField, QuantityField
 
@@ -141,8 +141,8 @@ def test_every_amount_comes_back_as_it_was_shown(language: str, currency: str) -
         with pytest.MonkeyPatch.context() as patch:
             speak(patch, language)
             for shown in (formats.typed_amount(minor, currency), formats.money(minor, currency)):
-                read = read_money(formats.read_amount(shown, currency))
-                assert minor_of(read, currency, "amount") == minor
+                read = parse_money(formats.read_amount(shown, currency))
+                assert to_minor(read, currency, "amount") == minor
             assert formats.amount(minor, currency) == f"{formats.money(minor, currency)} {currency}"
 
     holds()

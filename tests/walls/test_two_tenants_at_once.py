@@ -25,7 +25,7 @@ from tests.walls.overlap import Shared
 from tests.walls.owners import rows_of
 from tests.walls.said import Said
 from tests.walls.tenants import Tenant
-from workhook.identity.schemas import stand_in_address
+from workhook.identity.schemas import placeholder_address
 
 WORDS = ("zqleft", "zqright")
 SEEDS = [random.SystemRandom().randrange(10**6) for _ in range(3)] if DEEP else [11]
@@ -123,4 +123,4 @@ def _is_kept_out(said: Said) -> bool:
         return True
     answer = json.loads(said.body) if said.key == "POST /projects/{}/members" else {}
     invited = answer.get("member", {})
-    return answer.get("pending") is True and invited["email"] == stand_in_address(invited["login"])
+    return answer.get("pending") is True and invited["email"] == placeholder_address(invited["login"])

@@ -48,11 +48,11 @@ from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.policy import SCOPES
 from workhook.identity.tables import accounts, tokens
 from workhook.identity.tokens.issue import OAUTH, digest_of, issue
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.people import membership
 
 BASE = "http://work.example.com"
-_expire = sa.update(tokens).where(tokens.c.digest == sa.bindparam("of")).values(expires_at=big("now"))
+_expire = sa.update(tokens).where(tokens.c.digest == sa.bindparam("of")).values(expires_at=bigint_param("now"))
 
 
 @pytest.fixture(scope="module")

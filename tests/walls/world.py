@@ -30,7 +30,7 @@ from tests.work.studio import Caller
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
-from workhook.identity.apps.installing import install
+from workhook.identity.apps.installer import install
 from workhook.identity.apps.queries import find_app, find_client
 from workhook.identity.oauth.grants import allow
 from workhook.identity.schemas import Account

@@ -7,10 +7,12 @@ import sqlalchemy as sa
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity.tables import sign_in_failures
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 _end = sa.update(sign_in_failures).values(blocked_until=sa.literal(0, sa.BigInteger))
-_lengthen = sa.update(sign_in_failures).where(sign_in_failures.c.blocked_until > 0).values(blocked_until=big("until"))
+_lengthen = (
+    sa.update(sign_in_failures).where(sign_in_failures.c.blocked_until > 0).values(blocked_until=bigint_param("until"))
+)
 
 
 async def end_pauses(services: Services) -> None:

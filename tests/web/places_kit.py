@@ -15,12 +15,14 @@ from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.tables import sessions
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.work.kernel.tables import clients
 
 _insert_client = insert_into(clients, "id", "repository_id", "user_id", "email", "created_at", "updated_at")
 _age = (
-    sa.update(sessions).where(sessions.c.user_id == big("user_id")).values(created_at=sessions.c.created_at - big("by"))
+    sa.update(sessions)
+    .where(sessions.c.user_id == bigint_param("user_id"))
+    .values(created_at=sessions.c.created_at - bigint_param("by"))
 )
 
 

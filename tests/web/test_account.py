@@ -15,32 +15,32 @@ from workhook.identity.signin.passwords import hash_of
 from workhook.identity.tables import apps, audit_log, grants, passwords, sessions
 from workhook.identity.tokens import issue
 from workhook.identity.tokens.issue import OAUTH
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 
 NEW = "quite another string of words"
 
 _audit = sa.select(audit_log.c.action, audit_log.c.actor_id, audit_log.c.address, audit_log.c.detail).where(
-    audit_log.c.account_id == big("account_id")
+    audit_log.c.account_id == bigint_param("account_id")
 )
 _audit = _audit.order_by(audit_log.c.id)
 _age = (
     sa.update(sessions)
-    .where(sessions.c.user_id == big("user_id"))
+    .where(sessions.c.user_id == bigint_param("user_id"))
     .values(
-        created_at=sessions.c.created_at - big("by_age"),
-        seen_at=sessions.c.seen_at - big("by_seen"),
-        expires_at=sessions.c.expires_at - big("by_end"),
+        created_at=sessions.c.created_at - bigint_param("by_age"),
+        seen_at=sessions.c.seen_at - bigint_param("by_seen"),
+        expires_at=sessions.c.expires_at - bigint_param("by_end"),
     )
 )
 _session = sa.select(sessions.c.created_at, sessions.c.seen_at, sessions.c.expires_at).where(
-    sessions.c.user_id == big("user_id")
+    sessions.c.user_id == bigint_param("user_id")
 )
 _insert_app = insert_into(
     apps, "kind", "account_id", "client_id", "slug", "name", "callback_urls", "device_flow", "public", "permissions",
     "created_at", "updated_at",
 ).returning(apps.c.id)  # fmt: skip
 _insert_grant = insert_into(grants, "app_id", "user_id", "scopes", "created_at", "updated_at").returning(grants.c.id)
-_set_hash = sa.update(passwords).where(passwords.c.user_id == big("user_id")).values(hash=sa.bindparam("hash"))
+_set_hash = sa.update(passwords).where(passwords.c.user_id == bigint_param("user_id")).values(hash=sa.bindparam("hash"))
 
 
 def test_changing_the_password_ends_all_other_sessions_at_once(server: Server) -> None:

@@ -17,10 +17,10 @@ from tests.web.studio import HOSTILE, Studio, csrf_of, open_studio, page_of, sen
 from workhook.core.clock import DAY_MS, now_ms, to_millis_text
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.history.feeds.feeds import REQUESTS_MAX, calendar_feeds
 
-_digests = sa.select(calendar_feeds.c.digest).where(calendar_feeds.c.user_id == big("user_id"))
+_digests = sa.select(calendar_feeds.c.digest).where(calendar_feeds.c.user_id == bigint_param("user_id"))
 DAY = now_ms() // DAY_MS * DAY_MS
 SOON, LATER = to_millis_text(DAY + 3 * DAY_MS), to_millis_text(DAY + 4 * DAY_MS + 15 * 3_600_000)
 

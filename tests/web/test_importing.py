@@ -22,7 +22,7 @@ from tests.work.trello import encoded
 from tests.work.trello_importer import small
 from workhook.web.frame import refusals
 from workhook.web.welcome.plans import FIELD_LABELS, LOST_LABELS
-from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.json_file import InvalidFile
 from workhook.work.portability.imports.plan import SENTENCES, Choices
 from workhook.work.portability.imports.sources import SourceFile, plan_of_any
 from workhook.work.portability.imports.words import FIELDS
@@ -324,7 +324,7 @@ def test_pages_have_words_for_everything_that_can_be_lost() -> None:
     ],
 )  # fmt: skip
 def test_pages_have_words_for_what_is_wrong_with_a_file(table: str) -> None:
-    with pytest.raises(NotUsable) as raised:
+    with pytest.raises(InvalidFile) as raised:
         plan_of_any(SourceFile("x.csv", table.encode(errors="surrogateescape")), Choices())
     [fault] = raised.value.faults
     said = refusals.in_words(fault)

@@ -30,13 +30,15 @@ from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.signin import throttle
 from workhook.identity.tables import accounts, invitations
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
-_end = sa.update(invitations).where(invitations.c.email == sa.bindparam("address")).values(expires_at=big("now"))
+_end = (
+    sa.update(invitations).where(invitations.c.email == sa.bindparam("address")).values(expires_at=bigint_param("now"))
+)
 _digests = sa.select(invitations.c.link_digest).where(invitations.c.email == sa.bindparam("address"))
 _told = (
     sa.select(events.c.name, events.c.action, events.c.payload)
-    .where(events.c.actor_id == big("actor_id"))
+    .where(events.c.actor_id == bigint_param("actor_id"))
     .order_by(events.c.id)
 )
 _like = sa.select(accounts.c.login, accounts.c.email).where(accounts.c.login_key == sa.bindparam("login_key"))

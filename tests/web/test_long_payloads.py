@@ -15,7 +15,7 @@ from workhook.events.payloads import COMPRESSED_FROM, from_stored, to_stored
 from workhook.events.tables import events
 from workhook.http.calls import Services
 from workhook.identity.tables import projects
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 __all__ = ["office"]
 
@@ -28,7 +28,7 @@ _NEWEST = (
 )
 _REPLACE = (
     sa.update(events)
-    .where(events.c.id == big("event_id"))
+    .where(events.c.id == bigint_param("event_id"))
     .values(payload=sa.bindparam("stored", type_=sa.LargeBinary()))
 )
 _DAMAGED = re.compile(r"^workhook_payloads_damaged_total (\S+)$", re.MULTILINE)

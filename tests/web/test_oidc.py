@@ -31,15 +31,15 @@ from workhook.identity.queries import find_account
 from workhook.identity.schemas import Account
 from workhook.identity.tables import accounts, audit_log, identities
 from workhook.storage import Transaction
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 NOT_BEGUN = "This sign-in was started in another browser"
 NOT_VERIFIED = "answer could not be verified"
 
-_set_email = sa.update(accounts).where(accounts.c.id == big("id")).values(email=sa.bindparam("email"))
+_set_email = sa.update(accounts).where(accounts.c.id == bigint_param("id")).values(email=sa.bindparam("email"))
 _entries = (
     sa.select(audit_log.c.action, audit_log.c.detail)
-    .where(audit_log.c.account_id == big("account_id"))
+    .where(audit_log.c.account_id == bigint_param("account_id"))
     .order_by(audit_log.c.id)
 )
 _of_subject = sa.select(identities.c.user_id).where(identities.c.subject == sa.bindparam("subject"))

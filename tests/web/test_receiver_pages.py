@@ -23,11 +23,11 @@ from workhook.delivery.retention import prune
 from workhook.hooks.receivers import BODY_MAX_BYTES, KEPT
 from workhook.hooks.tables import arrivals
 from workhook.http.calls import Services
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 __all__ = ["office"]
 _arrivals_of = sa.select(arrivals.c.id).where(arrivals.c.hook_id == sa.bindparam("hook_id", type_=sa.Integer()))
-_age = sa.update(arrivals).where(arrivals.c.id == big("arrival_id")).values(arrived_at=1)
+_age = sa.update(arrivals).where(arrivals.c.id == bigint_param("arrival_id")).values(arrived_at=1)
 _EVENT = re.compile(r'class="arrival-event">([^<]*)<')
 
 

@@ -16,13 +16,15 @@ from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.tables import audit_log
 from workhook.identity.tokens.issue import FINE_GRAINED, OAUTH, issue
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.web.account.settings import browser_name
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp.exe \U0001f419"
 SCOPE = "scope "
 
-_actions = sa.select(audit_log.c.action).where(audit_log.c.account_id == big("account_id")).order_by(audit_log.c.id)
+_actions = (
+    sa.select(audit_log.c.action).where(audit_log.c.account_id == bigint_param("account_id")).order_by(audit_log.c.id)
+)
 
 
 def audited(server: Server, person: Person) -> list[str]:

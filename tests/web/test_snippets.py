@@ -16,7 +16,7 @@ import pytest
 from tests.harness.debian import UNPACKED, Program, program
 from tests.node_tools import node
 from workhook.delivery.sign import Profile, Signer
-from workhook.web.hooks.snippets import LANGUAGES, SECRET_PLACE, all_for
+from workhook.web.hooks.snippets import LANGUAGES, SECRET_PLACE, get_snippets
 
 SECRET = "whsec_c2VjcmV0K29mL21pbmU"
 _GO_CHECK = """package main
@@ -129,7 +129,7 @@ RUN: dict[str, Callable[[Path, str], Run]] = {
 @pytest.mark.variants("language")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_code_knows_a_signature_from_another(tmp_path: Path, language: str) -> None:
-    [snippet] = [each for each in all_for("X-Own") if each.name == language]
+    [snippet] = [each for each in get_snippets("X-Own") if each.name == language]
     signer = Signer(Profile(hook_id=1, target_id=1, target_type="repository", secret=SECRET.encode()))
     request = signer.prepare('{"text": "Grüße & mehr"}'.encode(), guid="1", event="push", now_ms=0)
     signature = request.headers["X-Hub-Signature-256"]
@@ -152,7 +152,7 @@ def test_the_code_knows_a_signature_from_another(tmp_path: Path, language: str) 
 
 
 def test_each_marks_the_secret_and_names_the_real_headers() -> None:
-    for each in all_for("X-Own"):
+    for each in get_snippets("X-Own"):
         assert SECRET_PLACE not in each.before + each.after, "it is marked once"
         code = each.code()
         assert code.count(SECRET_PLACE) == 1

@@ -13,12 +13,12 @@ from workhook.http.calls import Services
 from workhook.identity.actions import create_account
 from workhook.identity.signin import passwords, throttle
 from workhook.identity.tables import sign_in_failures
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 WRONG = "not the right one"
 
 _count = sa.select(sign_in_failures.c.failures).where(sign_in_failures.c.key == sa.bindparam("key"))
-_age = sa.update(sign_in_failures).values(since=sign_in_failures.c.since - big("by"), blocked_until=0)
+_age = sa.update(sign_in_failures).values(since=sign_in_failures.c.since - bigint_param("by"), blocked_until=0)
 
 
 async def failures(services: Services, key: str) -> int:
@@ -59,7 +59,7 @@ async def test_an_account_of_ones_own_does_not_clear_the_count_of_an_address(ser
         await throttle.begin(services.database, f"login-{number}", address)
     own = await throttle.begin(services.database, "mine", address)
     async with services.database.transaction() as tx:
-        await throttle.take_back(tx, own, succeeded=True)
+        await throttle.undo_attempt(tx, own, succeeded=True)
     assert await failures(services, f"address:{address}") == throttle.FREE_BY_ADDRESS - 1
     await throttle.begin(services.database, "another", address)  # the pause that the own one began is over with it
     with pytest.raises(TooManyRequests):

@@ -77,5 +77,5 @@ def test_a_check_that_fails_says_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_package_and_few_characters_are_named() -> None:
     assert unprintable.package_for("東京") == "fonts-noto-cjk"
     assert unprintable.package_for("ש") == "fonts-noto-core"
-    assert unprintable.in_sight("東京\ufdd0") == "東 京 U+FDD0"
-    assert unprintable.in_sight("東" * 20).endswith("東 …")
+    assert unprintable.format_missing("東京\ufdd0") == "東 京 U+FDD0"
+    assert unprintable.format_missing("東" * 20).endswith("東 …")

@@ -16,7 +16,7 @@ from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.queries import repositories, repository_of
 from workhook.identity.tables import projects
-from workhook.work.money.invoices.actions import tell_of_invoice
+from workhook.work.money.invoices.actions import notify_invoice
 
 _numbers = itertools.count(1)
 _project = repositories.where(projects.c.id == sa.bindparam("project_id"))
@@ -25,7 +25,7 @@ _project = repositories.where(projects.c.id == sa.bindparam("project_id"))
 async def _tell(services: Services, project_id: str, invoice_id: str) -> None:
     row = must(await services.database.fetch_one(_project, {"project_id": project_id, "user_id": 0}))
     async with services.database.transaction() as tx:
-        tell_of_invoice(Write(tx, None, services.base), repository_of(row, 0), invoice_id, "sent")
+        notify_invoice(Write(tx, None, services.base), repository_of(row, 0), invoice_id, "sent")
 
 
 class Scene:

@@ -17,7 +17,7 @@ from workhook.core import json
 from workhook.events.catalog import CATALOG
 from workhook.events.payloads import from_stored
 from workhook.events.tables import events
-from workhook.identity.schemas import stand_in_address
+from workhook.identity.schemas import placeholder_address
 from workhook.identity.tables import projects
 
 JsonObject = dict[str, Any]
@@ -38,7 +38,7 @@ def without_addresses(value: Any) -> Any:
         return value
     plain = {name: without_addresses(each) for name, each in value.items()}
     name = plain.get("login", plain.get("username"))  # a client has the second
-    return {**plain, "email": stand_in_address(name)} if name and "email" in plain else plain
+    return {**plain, "email": placeholder_address(name)} if name and "email" in plain else plain
 
 
 class Told(dict[str, Any]):

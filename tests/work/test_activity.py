@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from tests.work.studio import Caller, Studio
 from workhook.events.tables import events
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.history.activity import queries
 
 KEYS = {"id", "event", "action", "actor", "created_at", "payload", "published"}
@@ -116,6 +116,6 @@ def test_an_account_that_is_nobody_s(studio: Studio, path: str) -> None:
     _rename(studio.owner, studio, "New")
     [event] = studio.owner.get(path)["activity"]
 
-    statement = sa.update(events).where(events.c.id == big("event_id")).values(actor_id=None)
+    statement = sa.update(events).where(events.c.id == bigint_param("event_id")).values(actor_id=None)
     studio.server.execute(statement, {"event_id": event["id"]})
     assert studio.owner.get(path)["activity"] == [{**event, "actor": None}]

@@ -21,11 +21,11 @@ from tests.work.studio import Happened, JsonObject, Studio
 from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
 from workhook.core.errors import Conflict, Unavailable
 from workhook.http.calls import Services
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
 from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import service_checkouts
-from workhook.work.money.invoices.paper import Paper
+from workhook.work.money.invoices.paper import DocumentLocale
 
 ONCE = {"amount": 500, "currency": "usd", "interval": "one_time", "credits": 2.5}
 FREE = {"amount": 0, "currency": "EUR", "interval": "month", "credits": 1}
@@ -176,7 +176,7 @@ def test_completing_brings_invoice_and_credits_at_once(studio: Studio, shop: Sho
     start, end = checkout["updated_at"][:10], checkout["period_end"][:10]
     last = str(date.fromisoformat(end) - timedelta(days=1))
     assert (item["service_from"], item["service_to"]) == (start, last)
-    assert item["description"] == f"Design retainer, {Paper('en').days((start, last))}"
+    assert item["description"] == f"Design retainer, {DocumentLocale('en').days((start, last))}"
     assert (item["qty"], item["unit_price"]) == (2, 1200)
     assert (credit.record["amount"], credit.record["expires_at"]) == (20, None)
     assert all(each.payload["sender"]["login"] == studio.world.owner for each in (completed, invoice, credit))
@@ -659,7 +659,7 @@ def test_a_connection_that_breaks_in_a_period_leaves_nothing(studio: Studio, sho
 _backdate = (
     sa.update(service_checkouts)
     .where(service_checkouts.c.id == sa.bindparam("id"))
-    .values(period_end=big("end"), due_at=big("end"), anchor=big("end"), anchor_periods=1)
+    .values(period_end=bigint_param("end"), due_at=bigint_param("end"), anchor=bigint_param("end"), anchor_periods=1)
 )
 
 

@@ -13,7 +13,7 @@ from tests.work.studio import Caller, JsonObject, Studio
 from workhook.http.calls import Services
 from workhook.identity.actions import issue_token
 from workhook.identity.queries import find_account
-from workhook.identity.schemas import stand_in_address
+from workhook.identity.schemas import placeholder_address
 
 KEYS = {"id", "username", "email", "created_at", "updated_at"}
 
@@ -209,7 +209,7 @@ def test_an_app_by_itself_decides_nothing_about_who_is_in_a_project(studio: Stud
 def test_readers_see_clients_without_their_addresses(studio: Studio, clients: str) -> None:
     client = studio.new_client(f"{_unique(studio, 'al')}@a.example")
     reader = studio.add(role="read")
-    hidden = {**client, "email": stand_in_address(client["username"])}
+    hidden = {**client, "email": placeholder_address(client["username"])}
     assert reader.get(clients)["clients"] == [hidden]
     assert reader.get(f"/clients/{client['id']}")["client"] == hidden
     assert studio.member.get(clients)["clients"] == [client]

@@ -18,7 +18,7 @@ from tests.harness.waiting import until
 from tests.harness.world import add_token
 from tests.work.scene import Scene
 from tests.work.studio import Caller, Studio
-from workhook.work.portability.moving.kinds import KINDS
+from workhook.work.portability.transfer.kinds import KINDS
 
 TOO_LARGE_TO_BE_ON_ITS_WAY = 48 << 20
 """Bytes: more than what the buffers of both sockets hold (Linux: at most 36 MiB), so that it waits for a reader."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.ids import least_id, new_id
+from workhook.core.ids import lower_bound_id, new_id
 from workhook.work.files import trash
 from workhook.work.files.trash import purge
 
@@ -88,6 +88,6 @@ def test_what_no_file_has_is_swept_after_a_day(studio: Studio) -> None:
 
 
 def test_files_of_another_database_are_left_alone(studio: Studio) -> None:
-    leave(studio, place(least_id("blb", now_ms() - 3 * DAY_MS)), "from before this database", 2)
+    leave(studio, place(lower_bound_id("blb", now_ms() - 3 * DAY_MS)), "from before this database", 2)
     assert run_purge(studio, 0) == 0
     assert stored(studio) == ["from before this database"]

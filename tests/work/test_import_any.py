@@ -30,7 +30,7 @@ from workhook.http.calls import Services
 from workhook.identity.tables import accounts
 from workhook.work.portability.imports import apply
 from workhook.work.portability.imports.apply import Imported
-from workhook.work.portability.imports.json_file import NotUsable, parse_json
+from workhook.work.portability.imports.json_file import InvalidFile, parse_json
 from workhook.work.portability.imports.plan import Choices, ImportPlan, Person
 from workhook.work.portability.imports.sources import SourceFile, detect, plan_of_any, plans_of
 
@@ -61,7 +61,7 @@ def test_what_nobody_knows_is_for_trello_which_says_what_is_missing() -> None:
     assert detect(ITEMS) == "github"
     assert [detect(each) for each in (b"{}", b"[]", b'{"data": 1}', b"[1]", b'[{"a": 1}]')] == ["trello"] * 5
     assert detect(b"") == "csv"
-    with pytest.raises(NotUsable, match="it is not JSON"):
+    with pytest.raises(InvalidFile, match="it is not JSON"):
         detect(b'{"data": [')
 
 
@@ -79,7 +79,7 @@ def planned_or_told(data: bytes) -> None:
     told: list[str] | None = None
     try:
         made = plan(data)
-    except NotUsable as problem:
+    except InvalidFile as problem:
         told = problem.faults
     if told is not None:
         assert told
@@ -314,7 +314,7 @@ def test_a_file_of_another_program_is_named(data: bytes, said: str) -> None:
         lambda: plans_of("csv", [SourceFile("plan.csv", data)], Choices()),
         lambda: plans_of("trello", [SourceFile("plan.csv", data)], Choices()),
     ):
-        with pytest.raises(NotUsable) as raised:
+        with pytest.raises(InvalidFile) as raised:
             choose()
         [fault] = raised.value.faults
         assert said in fault
@@ -334,6 +334,6 @@ def test_a_table_that_begins_like_one_is_a_table() -> None:
     ],
 )
 def test_limits_of_the_reader_are_told_in_words_of_ours(data: bytes, said: str) -> None:
-    with pytest.raises(NotUsable) as raised:
+    with pytest.raises(InvalidFile) as raised:
         parse_json(data)
     assert raised.value.faults == [said]

@@ -11,7 +11,7 @@ from tests.work.studio import Studio
 from tests.work.trello_importer import Importer, board_of, columns_of, logins, tasks_of
 from workhook.core.clock import parse_rfc3339
 from workhook.work.portability.imports import asana
-from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.json_file import InvalidFile
 from workhook.work.portability.imports.plan import Choices, ImportPlan
 
 Object = dict[str, Any]
@@ -157,7 +157,7 @@ def test_deep_and_many_subtasks() -> None:
     ],
 )
 def test_what_is_wrong_is_named_by_its_place(data: bytes, said: list[str]) -> None:
-    with pytest.raises(NotUsable) as raised:
+    with pytest.raises(InvalidFile) as raised:
         asana.read_project(data)
     assert raised.value.faults == said
 

@@ -15,7 +15,7 @@ from workhook.core.clock import parse_rfc3339
 from workhook.web.frame.refusals import in_words
 from workhook.work.portability.imports import tables
 from workhook.work.portability.imports.csv_tasks import day_or_moment, read_rows
-from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.json_file import InvalidFile
 from workhook.work.portability.imports.plan import Choices, ImportPlan, PlannedTask
 from workhook.work.portability.imports.tables import read_table
 from workhook.work.portability.imports.words import FIELDS, StageNames
@@ -40,7 +40,7 @@ def only(text: str) -> PlannedTask:
 
 
 def faults(text: str | bytes, **more: Any) -> list[str]:
-    with pytest.raises(NotUsable) as raised:
+    with pytest.raises(InvalidFile) as raised:
         plan(text, **more)
     return raised.value.faults
 

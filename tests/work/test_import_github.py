@@ -12,7 +12,7 @@ from tests.work.trello_importer import Importer, board_of, columns_of, comments_
 from workhook.core.clock import parse_rfc3339
 from workhook.work.portability.imports import github
 from workhook.work.portability.imports.github import plan_of_files, title_in
-from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.json_file import InvalidFile
 from workhook.work.portability.imports.plan import Choices, ImportPlan
 
 Object = dict[str, Any]
@@ -124,7 +124,7 @@ def test_issues_without_addresses_are_found_by_their_numbers() -> None:
     bare = [{"number": 1, "title": "First", "body": "Whole"}, {"number": 2, "title": "Second"}]
     made = plan(bare, {"items": [item(1, "First", "Doing")]})
     assert [(each.title, each.description) for each in made.tasks] == [("First", "Whole"), ("Second", None)]
-    with pytest.raises(NotUsable, match="two issues have the number 1; let gh print the field url, too"):
+    with pytest.raises(InvalidFile, match="two issues have the number 1; let gh print the field url, too"):
         plan(bare, [{"number": 1, "title": "Of another repository"}])
 
 
@@ -155,7 +155,7 @@ def test_the_title_is_that_of_the_repository() -> None:
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_by_its_place(found: Any, said: list[str]) -> None:
-    with pytest.raises(NotUsable) as raised:
+    with pytest.raises(InvalidFile) as raised:
         github.read_file(encoded(found))
     assert sorted(raised.value.faults) == sorted(said)
 

@@ -21,7 +21,7 @@ from workhook.identity.tables import accounts
 from workhook.work.chores import CHORES, run_once
 from workhook.work.portability.imports import late
 from workhook.work.portability.imports.csv_tasks import read_rows
-from workhook.work.portability.imports.people import fields_with, without_name
+from workhook.work.portability.imports.people import add_strangers_field, without_name
 from workhook.work.portability.imports.plan import Choices, Person, PlannedTask
 
 EVE = {"id": "m9", "fullName": "Eve Example", "username": "eve"}
@@ -159,7 +159,7 @@ def test_a_name_goes_and_the_others_stay(strangers: list[Person], order: Any) ->
         key="t", column_key="c", title="T", description=None, deadline=None, labels=[], fields={"csv_url": "u"},
         members=[], finished=False, finished_at=None, created_at=None,
     )  # fmt: skip
-    fields: dict[str, str] | None = fields_with(task, strangers, "csv")
+    fields: dict[str, str] | None = add_strangers_field(task, strangers, "csv")
     for each in order.sample(strangers, len(strangers)):
         assert fields is not None
         fields = without_name(fields, each, "csv")

@@ -35,7 +35,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Invalid
 from workhook.identity.tables import projects
 from workhook.work.portability.imports import apply
-from workhook.work.portability.imports.remaining import Remaining
+from workhook.work.portability.imports.diff import Remaining
 from workhook.work.portability.imports.writer import BatchWriter
 
 # --- one board --------------------------------------------------------------------------------------------------------

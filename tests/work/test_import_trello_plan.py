@@ -13,9 +13,9 @@ from tests.work.trello import OPTIONAL, encoded, make_export
 from workhook.core.clock import parse_rfc3339
 from workhook.web.frame.formats import hue
 from workhook.work.board.tasks.inputs import KEYS_MAX
-from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.json_file import InvalidFile
 from workhook.work.portability.imports.plan import Choices, ImportPlan, PlannedTask, fingerprint
-from workhook.work.portability.imports.texts import PROPERTIES_MAX_BYTES, Distinct, within
+from workhook.work.portability.imports.texts import PROPERTIES_MAX_BYTES, UniqueNames, truncate_bytes
 from workhook.work.portability.imports.trello import plan_of, read_export
 
 Object = dict[str, Any]
@@ -44,7 +44,7 @@ def lost(made: ImportPlan) -> dict[str, tuple[int, list[str], str | None]]:
 
 
 def faults(data: bytes | Object) -> list[str]:
-    with pytest.raises(NotUsable) as raised:
+    with pytest.raises(InvalidFile) as raised:
         read_export(data if isinstance(data, bytes) else encoded(data))
     return raised.value.faults
 
@@ -536,7 +536,7 @@ def test_characters_that_programs_leave_broken_are_mended() -> None:
 
 @given(st.lists(st.text("ab", max_size=3), max_size=30))
 def test_names_are_made_distinct(names: list[str]) -> None:
-    name_of = Distinct(5)
+    name_of = UniqueNames(5)
     found = [name_of(each) for each in names]
     assert len(set(found)) == len(found)
     assert all(len(each) <= 5 for each in found)
@@ -544,6 +544,6 @@ def test_names_are_made_distinct(names: list[str]) -> None:
 
 @given(st.text(), st.integers(0, 20))
 def test_text_is_cut_between_characters(text: str, limit: int) -> None:
-    kept = within(text, limit)
+    kept = truncate_bytes(text, limit)
     assert len(kept.encode()) <= limit
     assert kept == text or text.startswith(kept.removesuffix("…"))

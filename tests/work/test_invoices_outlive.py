@@ -16,7 +16,7 @@ from workhook import asgi
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity.tables import projects
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.chores import CHORES
 from workhook.work.history import trash
@@ -25,11 +25,13 @@ from workhook.work.operations import OPERATIONS
 
 assert asgi  # every area's tables are on the metadata once it is imported
 
-_bury_project = sa.update(projects).where(projects.c.id == sa.bindparam("gone_id")).values(deleted_at=big("at"))
+_bury_project = (
+    sa.update(projects).where(projects.c.id == sa.bindparam("gone_id")).values(deleted_at=bigint_param("at"))
+)
 _bury_task = (
     sa.update(tasks)
     .where(tasks.c.id == sa.bindparam("gone_id"))
-    .values(deleted_at=big("at"), bucket_id=None, rank=None)
+    .values(deleted_at=bigint_param("at"), bucket_id=None, rank=None)
 )
 _row = sa.select(invoices).where(invoices.c.id == sa.bindparam("id"))
 _task = sa.select(tasks.c.id).where(tasks.c.id == sa.bindparam("id"))

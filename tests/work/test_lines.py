@@ -11,7 +11,7 @@ from tests.work.studio import Studio
 from workhook.core import json
 from workhook.http.calls import Services
 from workhook.identity import audit, queries
-from workhook.work.history.activity.live import frame
+from workhook.work.history.activity.live import event_frame
 
 pytestmark = pytest.mark.one_database
 
@@ -52,7 +52,7 @@ def test_the_exported_audit_log(logged: Studio, server: Server) -> None:
 def test_an_event_of_a_stream() -> None:
     payload = json.encode({"task": {"title": BREAKS}})
     row = {"id": 1, "name": "task", "action": "edited", "created_at": 0, "published": False, "payload": payload}
-    written = frame(row)
+    written = event_frame(row)
     [data] = [line for line in written.decode().splitlines() if line.startswith("data: ")]
     assert json.decode(data.removeprefix("data: "))["payload"]["task"]["title"] == BREAKS
     assert len(written.decode().splitlines()) == 4, "and the empty line that ends it"

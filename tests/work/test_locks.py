@@ -11,7 +11,7 @@ from decimal import Decimal
 import pytest
 from msgspec.structs import replace
 
-from tests.harness.beside import Beside
+from tests.harness.concurrent_transactions import Beside
 from tests.harness.world import World, make_world, must
 from workhook.core import json
 from workhook.core.clock import now_ms
@@ -32,7 +32,7 @@ from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import ServiceCheckoutCreate
 from workhook.work.money.invoices import actions, queries
 from workhook.work.money.invoices import api as invoices
-from workhook.work.money.invoices.drafts import Offer
+from workhook.work.money.invoices.drafts import OfferedTime
 from workhook.work.money.invoices.queries import lock_times
 from workhook.work.money.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceItemInput
 from workhook.work.money.invoices.time_lines import InvoicedTime
@@ -175,12 +175,12 @@ async def test_time_that_is_invoiced_is_locked_once(
         notes = "w" * 20_000
         hour = TimesheetCreate(task_id=task.id, duration=1, billable=True, billable_rate=Decimal(80), notes=notes)
         ids = [_id_in((await timesheet_actions.create_timesheet(write, world.project_id, hour)).body) for _ in range(4)]
-        offer = Offer(ids)
+        offer = OfferedTime(ids)
         much = InvoiceItemInput(description="w" * 4000, qty=Decimal(1), unit_price=Decimal(1))
         create = InvoiceCreate(invoice_items=[much] * 24, bill_to="w" * 3200)
         draft = await actions.draft_invoice(write, world.project_id, create, offer)
         assert (offer.taken, locks) == (2, [ids])
-        await actions.change_draft(write, draft.id, InvoiceEdit(invoice_items=[]), Offer(ids))
+        await actions.change_draft(write, draft.id, InvoiceEdit(invoice_items=[]), OfferedTime(ids))
         assert locks == [ids, ids]
 
 

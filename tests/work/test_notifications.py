@@ -20,13 +20,15 @@ from workhook.http.calls import Services
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.tables import accounts, notifications
 from workhook.identity.tokens.issue import FINE_GRAINED, issue
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.chores import CHORES, run_once
 from workhook.work.discussion.mentions import Mention, list_mentions
 from workhook.work.discussion.schemas import mentions
 from workhook.work.history.notifications import chores
 
-_date_back = sa.update(notifications).where(notifications.c.id == big("id")).values(created_at=big("at"))
+_date_back = (
+    sa.update(notifications).where(notifications.c.id == bigint_param("id")).values(created_at=bigint_param("at"))
+)
 
 
 def inbox(person: Caller, **query: Any) -> list[dict[str, Any]]:
@@ -357,7 +359,7 @@ def test_an_inbox_keeps_the_newest_and_what_is_not_old(studio: Studio, monkeypat
 _stored = (
     sa.select(accounts.c.login)
     .join_from(mentions, accounts, accounts.c.id == mentions.c.user_id)
-    .where(mentions.c.author_id == big("author_id"))
+    .where(mentions.c.author_id == bigint_param("author_id"))
     .order_by(mentions.c.id)
 )
 

@@ -15,7 +15,7 @@ from tests.harness.world import must
 from tests.work.scene import Scene
 from tests.work.studio import Studio
 from workhook.http.calls import Services
-from workhook.http.lists import Found, Key
+from workhook.http.lists import Key, Rows
 from workhook.identity.queries import find_project
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Reader, Row
@@ -25,7 +25,7 @@ from workhook.work.board.tasks.schemas import Task
 from workhook.work.files.actions import all_folders
 from workhook.work.kernel import lists
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.time.timesheets.queries import TIMESHEETS
 
 LOOKS = 4
@@ -63,7 +63,7 @@ async def access(services: Services, studio: Studio) -> Access:
 
 @pytest.mark.parametrize("what", ["tasks by id", "tasks by title, backwards", "timesheets"])
 def test_nothing_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    monkeypatch.setattr(lists, "LOOKS_AT_MOST_IN_PROJECT", LOOKS)
+    monkeypatch.setattr(lists, "MAX_SCANNED_ROWS_IN_PROJECT", LOOKS)
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     column, kind = scene.column(), what.split()[0]
     make = partial(scene.timesheet, billable=False) if kind == "timesheets" else partial(scene.task, column)
@@ -73,7 +73,7 @@ def test_nothing_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch,
         studio.owner.patch(f"/{kind}/{each}", json={"billable": True} if kind == "timesheets" else {"labels": ["rare"]})
 
     async def page(services: Services) -> list[str]:
-        source, found = in_project(await access(services, studio)), list[str]()
+        source, found = source_of_project(await access(services, studio)), list[str]()
         after: Key | None = None
         happens: Callable[[], object] = lambda: studio.owner.delete(f"/{kind}/{made[0]}")  # noqa: E731
         for _ in range(len(made)):
@@ -112,7 +112,7 @@ def test_words_are_found_however_far_the_first_tasks_reach(
     studio: Studio, monkeypatch: pytest.MonkeyPatch, sort: str, limit: int
 ) -> None:
     """The first tasks of the list fill a page, or they do not, or their text is too long to look through."""
-    monkeypatch.setattr(listing, "FIRSTS", lists.First(sqlite_rows=3, postgresql_rows=3, characters=40))
+    monkeypatch.setattr(listing, "SEARCH_LIMITS", lists.FirstRows(sqlite_rows=3, postgresql_rows=3, characters=40))
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     column = scene.column()
     red, even = list[str](), list[str]()
@@ -125,7 +125,7 @@ def test_words_are_found_however_far_the_first_tasks_reach(
             even += [made] if labels else []
 
     async def pages(services: Services, filters: dict[str, object]) -> list[list[str]]:
-        source, found = in_project(await access(services, studio)), list[list[str]]()
+        source, found = source_of_project(await access(services, studio)), list[list[str]]()
         after: Key | None = None
         while True:
             listed = await listing.list_tasks(services.database, source, filters, sort=sort, after=after, limit=limit)
@@ -142,15 +142,15 @@ def test_words_are_found_however_far_the_first_tasks_reach(
 
 def test_texts_that_fill_more_than_a_page_hide_no_words(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is too long to look through is too much for one answer as well."""
-    monkeypatch.setattr(listing, "FIRSTS", lists.First(sqlite_rows=3, postgresql_rows=9, characters=40))
-    monkeypatch.setattr(lists, "ROOM", sa.literal_column("200"))
+    monkeypatch.setattr(listing, "SEARCH_LIMITS", lists.FirstRows(sqlite_rows=3, postgresql_rows=9, characters=40))
+    monkeypatch.setattr(lists, "PAGE_CHARS_LITERAL", sa.literal_column("200"))
     monkeypatch.setattr(lists, "_statement", lists._statement.__wrapped__)  # none of these is to be kept
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     column = scene.column()
     made = sorted(scene.task(column, description="red " * 20) for _ in range(6))
 
-    async def page(services: Services, after: Key | None) -> Found[Task]:
-        source = in_project(await access(services, studio))
+    async def page(services: Services, after: Key | None) -> Rows[Task]:
+        source = source_of_project(await access(services, studio))
         return await listing.list_tasks(services.database, source, {"q": "red"}, after=after, limit=9)
 
     found, after = list[str](), None

@@ -95,7 +95,8 @@ def _advances(count: int) -> dict[str, Any]:
 
 HERE: tuple[Executable, ...] = (
     lookup._token, identity._repository, identity._repository_by_id, identity._organization,
-    identity._organization_by_id, access._project, queries._one, queries._locked, queries._to_column, queries._to_move,
+    identity._organization_by_id, access._project, queries._task_by_id, queries._locked,
+    queries._to_column, queries._to_move,
     column_tasks._first.light, column_tasks._next.light, writer._edit, writer._move,
     outbox._insert, fan_out._send, fan_out._sent, fan_out._sent_on_premises, fan_out._sent_on_premises_with_before,
     delivery._due_dispatches, delivery._payloads, delivery._record_all, timesheets._running, writer._take,

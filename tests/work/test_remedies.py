@@ -11,7 +11,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from scripts.texts import ENGLISH, said, stored_in
+from scripts.texts import ENGLISH, message_sentences, stored_in
 from tests.harness.world import must
 from tests.work.paper import LINE, Draw, png
 from tests.work.scene import Scene
@@ -24,7 +24,7 @@ from workhook.identity.tables import accounts, administrators
 from workhook.work.discussion.actions import REPLIES_CHARS_MAX
 from workhook.work.history import trash
 from workhook.work.money.invoices.schemas import Booked, booked_of, booked_text, invoices
-from workhook.work.money.payments.booking import BOOKED_MAX
+from workhook.work.money.payments.recording import BOOKED_MAX
 
 Act = Callable[[], httpx.Response]
 Case = Callable[["Ground"], Iterator[Act]]
@@ -641,7 +641,7 @@ _TRIED_ELSEWHERE = re.compile(
 
 
 def test_every_refusal_that_names_a_remedy_has_a_case() -> None:
-    sentences = {str(each.id) for each in stored_in(ENGLISH) if each.context is None} | said()
+    sentences = {str(each.id) for each in stored_in(ENGLISH) if each.context is None} | message_sentences()
     named = {each for each in sentences if _REMEDY.search(each) and not _TRIED_ELSEWHERE.match(each)}
     assert named - set(CASES) == IN_THE_REQUEST
 

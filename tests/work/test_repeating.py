@@ -9,7 +9,7 @@ import pytest
 
 from tests.work.studio import JsonObject, Studio
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.work.board.tasks import repeating
+from workhook.work.board.tasks import recurrence
 
 DAY = "2026-11-23"  # a Monday
 FULL: JsonObject = {
@@ -53,7 +53,7 @@ def _day(moment: int | None) -> str | None:
     ],
 )
 def test_the_next_days_of_rules(rule: str, following: list[str | None]) -> None:
-    assert repeating.complaint(rule) is None
+    assert recurrence.find_rule_error(rule) is None
     moment: int | None = _ms(DAY)
     for day in following:
         assert moment is not None
@@ -62,7 +62,7 @@ def test_the_next_days_of_rules(rule: str, following: list[str | None]) -> None:
 
 
 def _after(rule: str, moment: int) -> int | None:
-    found = repeating.next_after(rule, moment, UTC)
+    found = recurrence.next_after(rule, moment, UTC)
     return found.at if found else None
 
 
@@ -74,9 +74,9 @@ def test_the_time_of_day_stays() -> None:
 def test_count_goes_down() -> None:
     assert _after("FREQ=DAILY;COUNT=2", _ms(DAY)) == _ms(DAY) + DAY_MS
     assert _after("FREQ=DAILY;COUNT=1", _ms(DAY)) is None
-    assert repeating.after_one("FREQ=DAILY;COUNT=3") == "FREQ=DAILY;COUNT=2"
-    assert repeating.after_one("FREQ=DAILY;COUNT=2") is None
-    assert repeating.after_one("FREQ=DAILY") == "FREQ=DAILY"
+    assert recurrence.decrement_count("FREQ=DAILY;COUNT=3") == "FREQ=DAILY;COUNT=2"
+    assert recurrence.decrement_count("FREQ=DAILY;COUNT=2") is None
+    assert recurrence.decrement_count("FREQ=DAILY") == "FREQ=DAILY"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_count_goes_down() -> None:
     ],
 )
 def test_an_invalid_rule_is_explained_with_an_example(rule: str) -> None:
-    assert "FREQ=WEEKLY;BYDAY=MO" in str(repeating.complaint(rule))
+    assert "FREQ=WEEKLY;BYDAY=MO" in str(recurrence.find_rule_error(rule))
 
 
 def test_a_rule_that_makes_nothing_is_refused(studio: Studio) -> None:

@@ -185,7 +185,7 @@ def _key_of(group: ReportGroup, group_by: str) -> Any:
 async def _check(scene: Scene, person: int, params: Mapping[str, Any]) -> None:
     now = now_ms()
     query = ReportQuery(**{"from_" if name == "from" else name: value for name, value in params.items()})
-    told = await reports.sum_up(scene.services.database, scene.actor(person), query, now=now, limit=10_000)
+    told = await reports.sum_timesheets(scene.services.database, scene.actor(person), query, now=now, limit=10_000)
     found = {_key_of(each, params["group_by"]): each.spent for each in told}
     assert len(found) == len(told)
     assert found == _expected(scene, await scene.rows(), person, params, now), params
@@ -311,7 +311,9 @@ async def test_reports_are_right_while_others_write_and_sum_up(scene: Scene, mon
     async def report(group_by: GroupBy) -> None:
         while writing:
             query = ReportQuery(group_by=group_by)
-            groups = await reports.sum_up(scene.services.database, scene.actor(0), query, now=now_ms(), limit=10_000)
+            groups = await reports.sum_timesheets(
+                scene.services.database, scene.actor(0), query, now=now_ms(), limit=10_000
+            )
             assert sum(each.spent.duration_ms for each in groups) == total
             assert sum(each.spent.timesheets for each in groups) == len(made)
 

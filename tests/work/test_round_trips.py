@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from tests.harness.databases import databases
+from tests.harness.round_trips import Relay
 from tests.harness.server import Server, SharedServer
-from tests.harness.trips import Relay
 from tests.harness.waiting import until
 from tests.identity.asking import basic, is_destructive, is_work, key_of, webhook_request, work_request
 from tests.identity.cast import SCOPES

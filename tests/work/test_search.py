@@ -15,7 +15,14 @@ from tests.work.studio import Caller, JsonObject, Studio
 from workhook.http.calls import Services
 from workhook.storage.dialects import postgresql
 from workhook.storage.statements import Compiler
-from workhook.work.board.tasks.matching import PART_MIN, PREFIXED_MAX, QUERY_MAX_CHARS, TERM_MAX, _wanted, words_of
+from workhook.work.board.tasks.matching import (
+    PART_MIN,
+    PREFIXED_MAX,
+    QUERY_MAX_CHARS,
+    TERM_MAX,
+    _sqlite_query,
+    words_of,
+)
 from workhook.work.history.search.scopes import SCOPES
 from workhook.work.history.search.search import LIMITS
 
@@ -497,7 +504,7 @@ def test_few_words_are_asked_for_by_their_names(words: str, asked: str) -> None:
     connection.executescript(INDEX)
     texts = ["board", "Boards", "every other", "éclair", "l" + "ong" * TERM_MAX, *_FEW, *_MANY]
     connection.executemany("INSERT INTO search_task_comments(rowid, text) VALUES (?, ?)", enumerate(texts))
-    [(found,)] = connection.execute(f"SELECT {_wanted('task_comments', ':q')}", {"q": words})
+    [(found,)] = connection.execute(f"SELECT {_sqlite_query('task_comments', ':q')}", {"q": words})
     connection.execute(
         "SELECT rowid FROM search_task_comments WHERE search_task_comments MATCH ?", [found]
     ).fetchall()  # it understands it

@@ -462,11 +462,11 @@ async def test_a_look_that_fails_is_made_again(
         return await right(reader)
 
     monkeypatch.setattr(order, "commit_snapshot", fails)
-    before = live.TROUBLE.labels("look")._value.get()
+    before = live.FAILURES.labels("look")._value.get()
     stream = await live.follow(services, repository_id, ONE, None)
     try:
         assert (await _next(stream)).startswith(b"retry")
-        assert live.TROUBLE.labels("look")._value.get() == before + 3
+        assert live.FAILURES.labels("look")._value.get() == before + 3
     finally:
         await stream.aclose()
 
@@ -543,8 +543,8 @@ async def test_who_is_let_go_hears_what_was_before(
 
     monkeypatch.setattr(live, "CHECK_S", 0.01)
     monkeypatch.setattr(live, "GATHER_S", 0.3 if good else 3600)
-    monkeypatch.setattr(queries, "who_may_follow", who)
-    monkeypatch.setattr(queries, "which_are_good", which)
+    monkeypatch.setattr(queries, "filter_followers", who)
+    monkeypatch.setattr(queries, "filter_valid_proofs", which)
     stream = await live.follow(services, repository_id, ONE, None)
     try:
         await _next(stream)

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tests.harness.apps import PERMISSIONS, Registered, install, make_app
-from tests.harness.beside import Beside
+from tests.harness.concurrent_transactions import Beside
 from tests.harness.world import World, make_world, must
 from tests.work.studio import Caller, Studio
 from tests.work.timesheets_kit import Desk, make_task
 from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, NotFound, Problem
 from workhook.http.calls import Services
-from workhook.identity.apps import actions, credentials, installing
+from workhook.identity.apps import actions, credentials, installer
 from workhook.identity.apps.app_schemas import AppCreate
 from workhook.identity.apps.schemas import BOT_SUFFIX, Installation
 from workhook.identity.context import Write
@@ -143,7 +143,7 @@ class _Robot:
                 AppCreate(name=f"Robot {place.id}", permissions=PERMISSIONS),
                 key=await credentials.new_key(),
             )
-            installation = await installing.install(tx, None, app, place)
+            installation = await installer.install(tx, None, app, place)
             bot = must(await find_account(tx, f"{app.slug}{BOT_SUFFIX}"))
             owner = Actor(boss, token_id=0, token_kind="classic", scopes=frozenset())
             column = await columns.add_column(Write(tx, owner, BASE), world.project_id, ColumnCreate(title="To do"))
@@ -168,7 +168,7 @@ class _Robot:
         )
 
     async def lower(self, tx: Transaction) -> object:
-        return await installing.edit_installation(tx, None, self.installation, permissions={"work": "read"})
+        return await installer.edit_installation(tx, None, self.installation, permissions={"work": "read"})
 
     async def running(self, services: Services) -> int:
         return len(await services.database.fetch_all(timesheet_rows.select().where(timesheet_rows.c.is_active)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.beside import Beside
+from tests.harness.concurrent_transactions import Beside
 from tests.harness.world import World, make_world, must
 from tests.work.rights_kit import (
     change_by_hand,

@@ -17,8 +17,8 @@ from workhook.hooks.tables import hooks
 from workhook.http.calls import Services
 from workhook.identity.tables import audit_log, projects
 from workhook.storage import metadata
-from workhook.storage.metadata import big
-from workhook.work.board.projects import emptying
+from workhook.storage.metadata import bigint_param
+from workhook.work.board.projects import deletion
 from workhook.work.history import trash
 
 assert asgi  # every area's tables are on the metadata once it is imported
@@ -132,8 +132,8 @@ def test_what_was_deleted_in_a_project_is_listed_in_pages(studio: Studio) -> Non
 
 # --- for good --------------------------------------------------------------------------------------------------------
 
-_age = sa.update(projects).where(projects.c.id == sa.bindparam("project_id")).values(deleted_at=big("at"))
-_hooks = sa.select(hooks.c.id).where(hooks.c.repository_id == big("repository_id"))
+_age = sa.update(projects).where(projects.c.id == sa.bindparam("project_id")).values(deleted_at=bigint_param("at"))
+_hooks = sa.select(hooks.c.id).where(hooks.c.repository_id == bigint_param("repository_id"))
 _audited = sa.select(audit_log.c.target).where(audit_log.c.action == "project.purge")
 
 
@@ -155,7 +155,9 @@ def _left(studio: Studio, repository_id: int) -> dict[str, int]:
         found = {}
         for table in metadata.sorted_tables:
             if any(key.column is projects.c.repository_id for key in table.foreign_keys) or table is projects:
-                statement = sa.select(table.c.repository_id).where(table.c.repository_id == big("repository_id"))
+                statement = sa.select(table.c.repository_id).where(
+                    table.c.repository_id == bigint_param("repository_id")
+                )
                 found[table.name] = len(await services.database.fetch_all(statement, {"repository_id": repository_id}))
         return {name: number for name, number in found.items() if number}
 
@@ -187,12 +189,12 @@ def _fill(studio: Studio) -> dict[str, Any]:
     return project
 
 
-@pytest.mark.parametrize("batch", [emptying.BATCH, 2])
+@pytest.mark.parametrize("batch", [deletion.BATCH, 2])
 def test_after_30_days_a_project_is_gone_with_everything_in_it(
     studio: Studio, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(emptying, "BATCH", batch)
-    emptying.delete_batch.cache_clear()
+    monkeypatch.setattr(deletion, "BATCH", batch)
+    deletion.delete_batch.cache_clear()
     full = _fill(studio)
     repository_id = full["repository_id"]
     before = _left(studio, repository_id)

@@ -16,17 +16,17 @@ from tests.harness.world import must
 from tests.work.scene import Scene
 from tests.work.shop import BASE, Shop, millis
 from tests.work.studio import Studio
-from workhook.core.zones import stored_zone
+from workhook.core.zones import zone_or_utc
 from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.kernel.settings import account_billing
 from workhook.work.money.credit_notes import api as credit_notes
 from workhook.work.money.credit_notes.schemas import CreditNoteCreate
 from workhook.work.money.invoices import actions
-from workhook.work.money.invoices.paper import Paper
+from workhook.work.money.invoices.paper import DocumentLocale
 from workhook.work.money.payments import api as payments
 from workhook.work.money.payments.schemas import PaymentCreate
 
@@ -35,7 +35,7 @@ _QDT = "urn:un:unece:uncefact:data:standard:QualifiedDataType:100"
 AUCKLAND, ANGELES, BERLIN = "Pacific/Auckland", "America/Los_Angeles", "Europe/Berlin"
 _of_other_server = (
     sa.update(account_billing)
-    .where(account_billing.c.account_id == big("account"))
+    .where(account_billing.c.account_id == bigint_param("account"))
     .values(timezone=sa.bindparam("zone"))
 )
 Step = Callable[[Write], Awaitable[object]]
@@ -194,7 +194,7 @@ def test_time_is_on_the_day_on_which_it_was_worked(
 ) -> None:
     desk.settle(zone)
     spent = scene.timesheet(start_time=start, duration=20 * 60_000, billable_rate=80)
-    draft, written = desk.draw(invoice_items=[], timesheet_ids=[spent]), Paper("en").days((day, day))
+    draft, written = desk.draw(invoice_items=[], timesheet_ids=[spent]), DocumentLocale("en").days((day, day))
     assert [each["description"] for each in desk.record(draft)["invoice_items"]] == [f"Task ({written})"]
     desk.owner.patch(f"/invoices/{draft}", json={"group_by": "day"})
     assert [each["description"] for each in desk.record(draft)["invoice_items"]] == [f"{written}: Task"]
@@ -273,6 +273,6 @@ def test_nothing_is_sent_in_a_zone_that_the_server_does_not_know(desk: Desk) -> 
 
 def test_the_log_names_a_zone_that_the_server_does_not_know_once() -> None:
     with capture_logs() as logged:
-        days = {stored_zone(each) for each in ("Mars/Olympus", "Mars/Olympus", BERLIN, None)}
+        days = {zone_or_utc(each) for each in ("Mars/Olympus", "Mars/Olympus", BERLIN, None)}
     assert len(days) == 2
     assert logged == [{"event": "time_zone_unknown", "log_level": "warning", "timezone": "Mars/Olympus"}]

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from workhook.cli import options, output
-from workhook.cli.common import Context, command, find_organization, new_app
+from workhook.cli.common import Context, command, get_organization, new_app
 from workhook.cli.error_messages import CliError, Misuse, not_together
 from workhook.cli.options import Argument, CommandGroup, Flag, Option
 from workhook.cli.output import cell, format_time
 from workhook.core import errors
 from workhook.identity import queries as identity_queries
-from workhook.identity.apps import actions, app_schemas, credentials, installing, queries, schemas
+from workhook.identity.apps import actions, app_schemas, credentials, installer, queries, schemas
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account
@@ -41,9 +41,9 @@ class AppKind(NamedTuple):
 APP, OAUTH_APP = AppKind(app, "app", "app"), AppKind(oauth_app, "oauth-app", "OAuth app")
 
 
-def permission_list(given: str) -> str:
+def permission_list(text: str) -> str:
     """Parse permissions with their levels, separated by commas, as for tokens. May be empty."""
-    return options.permission_list(given) if given.strip(", ") else ""
+    return options.permission_list(text) if text.strip(", ") else ""
 
 
 OrganizationOption = Annotated[str, Option("LOGIN", "The organization.")]
@@ -92,8 +92,8 @@ class ChangedProfile(ProfileOptions):
     ] = None
 
     def change(self, **more: Any) -> app_schemas.AppEdit:
-        given = {**more, "device_flow": self.device_flow, "callback_urls": self.callback_url or None}
-        change: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        options = {**more, "device_flow": self.device_flow, "callback_urls": self.callback_url or None}
+        change: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         cleared = {"homepage_url": self.homepage_url, "description": self.description}
         change |= {name: text or None for name, text in cleared.items() if text is not None}
         return app_schemas.AppEdit(**change)
@@ -166,7 +166,7 @@ async def create_app(
     granted = permissions_of(permissions or "")
     with _new_file(key_file) as write_key:
         async with context.transaction() as tx:
-            owner = await find_organization(tx, organization)
+            owner = await get_organization(tx, organization)
             made, secret, pem = await actions.create_app(
                 tx,
                 None,
@@ -178,7 +178,7 @@ async def create_app(
     key_json, key_lines = _shown_key(pem, key_file)
     data = {**_app_json(made, owner), "client_secret": secret, **key_json}
     lines = to_lines({"id": made.id, "slug": made.slug, "client_id": made.client_id, "client_secret": secret})
-    context.answer(data, "\n".join([lines, *key_lines]))
+    context.print_result(data, "\n".join([lines, *key_lines]))
 
 
 @command(oauth_app, "create")
@@ -187,12 +187,12 @@ async def create_oauth_app(
 ) -> None:
     """Register an OAuth app. Its client secret is shown only once."""
     async with context.transaction() as tx:
-        owner = await find_organization(tx, organization)
+        owner = await get_organization(tx, organization)
         made, secret = await actions.create_oauth_app(
             tx, None, owner, app_schemas.OauthAppCreate(name=name, **profile.values())
         )
     data = {**_app_json(made, owner), "client_secret": secret}
-    context.answer(data, to_lines({"client_id": made.client_id, "client_secret": secret}))
+    context.print_result(data, to_lines({"client_id": made.client_id, "client_secret": secret}))
 
 
 @command(app, "list")
@@ -200,19 +200,19 @@ async def list_apps(context: Context, *, organization: OrganizationOption) -> No
     """List the apps of an organization."""
     rows = await _apps_of(context, organization, APP)
     columns = ("id", "slug", "client_id", "name", "permissions", "public", "created_at")
-    context.answer_rows(rows, columns, none="There is no app yet: workhook app create")
+    context.print_rows(rows, columns, none="There is no app yet: workhook app create")
 
 
 @command(oauth_app, "list")
 async def list_oauth_apps(context: Context, *, organization: OrganizationOption) -> None:
     """List the OAuth apps of an organization."""
     columns = ("client_id", "slug", "name", "callback_urls", "device_flow", "created_at")
-    context.answer_rows(await _apps_of(context, organization, OAUTH_APP), columns, none="There is no OAuth app yet.")
+    context.print_rows(await _apps_of(context, organization, OAUTH_APP), columns, none="There is no OAuth app yet.")
 
 
 async def _apps_of(context: Context, organization: str, kind: AppKind) -> list[dict[str, object]]:
     async with context.services() as services:
-        owner = await find_organization(services.database, organization)
+        owner = await get_organization(services.database, organization)
         found, _ = await queries.list_apps(services.database, owner.id, "oauth" if kind.is_oauth else "app")
     return [_app_json(each, owner) for each in found]
 
@@ -236,7 +236,7 @@ async def _show(context: Context, name: str, kind: AppKind) -> None:
         data["secrets"] = [_secret_json(each) for each in await queries.list_secrets(services.database, found.id)]
         if not kind.is_oauth:
             data["keys"] = [_key_json(each) for each in await queries.list_keys(services.database, found.id)]
-    context.answer(data, to_lines(data))
+    context.print_result(data, to_lines(data))
 
 
 @command(app, "edit")
@@ -269,7 +269,7 @@ async def _edit(context: Context, name: str, kind: AppKind, change: app_schemas.
     async with context.transaction() as tx:
         found = await actions.edit_app(tx, None, await find_app(tx, name, kind), change)
         data = _app_json(found, await _owner_of(tx, found))
-    context.answer(data, to_lines(data))
+    context.print_result(data, to_lines(data))
 
 
 def _add_shared_commands(kind: AppKind, *, deletes: str) -> None:
@@ -280,7 +280,9 @@ def _add_shared_commands(kind: AppKind, *, deletes: str) -> None:
         async with context.transaction() as tx:
             found = await find_app(tx, name, kind)
             await actions.delete_app(tx, None, found)
-        context.answer({"slug": found.slug, "client_id": found.client_id, "deleted": True}, f"deleted {found.slug}")
+        context.print_result(
+            {"slug": found.slug, "client_id": found.client_id, "deleted": True}, f"deleted {found.slug}"
+        )
 
     @command(kind.group, "new-secret")
     async def new_secret(context: Context, *, name: AppArgument) -> None:
@@ -288,7 +290,7 @@ def _add_shared_commands(kind: AppKind, *, deletes: str) -> None:
         async with context.transaction() as tx:
             found = await find_app(tx, name, kind)
             made, secret = await actions.add_secret(tx, None, found)
-        context.answer({"client_id": found.client_id, **_secret_json(made), "client_secret": secret}, secret)
+        context.print_result({"client_id": found.client_id, **_secret_json(made), "client_secret": secret}, secret)
 
     @command(kind.group, "delete-secret")
     async def delete_secret(context: Context, *, name: AppArgument, secret_id: _Id) -> None:
@@ -317,7 +319,7 @@ async def new_key(
             write_key(pem)
     key_json, key_lines = _shown_key(pem, key_file)
     data = {"slug": found.slug, **_key_json(made), **key_json}
-    context.answer(data, "\n".join([f"{made.id}  {made.fingerprint}", *key_lines]))
+    context.print_result(data, "\n".join([f"{made.id}  {made.fingerprint}", *key_lines]))
 
 
 @command(app, "delete-key")
@@ -336,7 +338,7 @@ async def _delete_part(
         except errors.NotFound:
             remedy = f"`workhook {kind.command} show {found.slug}` shows their ids."
             raise CliError(f"{found.slug} has no {noun} {number}.", remedy) from None
-    context.answer({"id": number, "deleted": True}, f"deleted the {noun} {number}")
+    context.print_result({"id": number, "deleted": True}, f"deleted the {noun} {number}")
 
 
 # --- installations ----------------------------------------------------------------------------------------------------
@@ -370,20 +372,20 @@ async def install(
     not_together({"--permissions": permissions is not None, "--all-permissions": all_permissions})
     not_together({"--repository": bool(repository), "--all-repositories": all_repositories})
     async with context.transaction() as tx:
-        place = await find_organization(tx, organization)
+        place = await get_organization(tx, organization)
         found = await find_app(tx, name, APP)
         if not found.public and found.account_id != place.id:
             remedy = f"If it may: `workhook app edit {found.slug} --public`."
             raise CliError(f"{found.slug} is not for other organizations than its own.", remedy)
         granted = dict(found.permissions) if permissions is None else permissions_of(permissions)
-        chosen = await _chosen(tx, place, repository)
+        chosen = await _find_repository_ids(tx, place, repository)
         keep = (permissions is None and not all_permissions, chosen is None and not all_repositories)
         before, after = await _install(tx, found, place, granted, chosen, keep=keep)
     data, lines = _installation_json(after), []
     if before is not None and _installation_json(before) == data:
         lines.append(f"{after.app.slug} was installed there already, and nothing has changed.")
         lines.append("--all-permissions and --all-repositories give it more.")
-    context.answer({**data, "changed": not lines}, "\n".join([to_lines(data), *lines]))
+    context.print_result({**data, "changed": not lines}, "\n".join([to_lines(data), *lines]))
 
 
 async def _install(
@@ -400,13 +402,13 @@ async def _install(
 
     before = await queries.find_installation_on(tx, found.id, place.id)
     if before is None:
-        return None, await installing.install(tx, None, found, place, permissions=granted, repository_ids=chosen)
+        return None, await installer.install(tx, None, found, place, permissions=granted, repository_ids=chosen)
     permissions, repository_ids = UNSET if keep[0] else granted, UNSET if keep[1] else chosen
-    after = await installing.edit_installation(tx, None, before, permissions=permissions, repository_ids=repository_ids)
+    after = await installer.edit_installation(tx, None, before, permissions=permissions, repository_ids=repository_ids)
     return before, after
 
 
-async def _chosen(tx: Transaction, place: Account, names: Sequence[str]) -> list[int] | None:
+async def _find_repository_ids(tx: Transaction, place: Account, names: Sequence[str]) -> list[int] | None:
     """Return the ids of the organization's repositories, or None without names.
 
     Raises `CliError` listing all unknown names.
@@ -433,11 +435,13 @@ async def uninstall(
 ) -> None:
     """Uninstall an app from an organization. Its tokens are revoked; its webhooks then belong to the organization."""
     async with context.transaction() as tx:
-        place = await find_organization(tx, organization)
+        place = await get_organization(tx, organization)
         found = await find_app(tx, name, APP)
-        there = await queries.find_installation_on(tx, found.id, place.id)
-        made = await installing.uninstall(tx, None, there, remove_webhooks=remove_webhooks) if there else []
-    removed = there is not None
+        installation = await queries.find_installation_on(tx, found.id, place.id)
+        made = (
+            await installer.uninstall(tx, None, installation, remove_webhooks=remove_webhooks) if installation else []
+        )
+    removed = installation is not None
     data: dict[str, object] = {"app": found.slug, "organization": place.login, "removed": removed}
     lines = [f"{found.slug} {'is no longer' if removed else 'was not'} installed on {place.login}"]
     if made and remove_webhooks:
@@ -446,18 +450,18 @@ async def uninstall(
         lines.append("webhooks that it made stay and go on; owners remove them with DELETE and these addresses:")
     told_apart = ([], made) if remove_webhooks else (made, [])
     data |= {"webhooks_left": told_apart[0], "webhooks_removed": told_apart[1]}
-    context.answer(data, "\n".join([*lines, *made]))
+    context.print_result(data, "\n".join([*lines, *made]))
 
 
 @command(app, "installations")
 async def installations(context: Context, *, organization: OrganizationOption) -> None:
     """List the apps installed on an organization."""
     async with context.services() as services:
-        place = await find_organization(services.database, organization)
+        place = await get_organization(services.database, organization)
         found, _ = await queries.list_installations_on(services.database, place.id)
     columns = ("id", "app", "permissions", "repository_selection", "suspended_at", "created_at")
     rows = [_installation_json(each) for each in found]
-    context.answer_rows(rows, columns, none="No app is installed there: workhook app install")
+    context.print_rows(rows, columns, none="No app is installed there: workhook app install")
 
 
 def _installation_json(installation: schemas.Installation) -> dict[str, object]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
-from workhook.cli.common import Context, command, find_organization, new_app
+from workhook.cli.common import Context, command, get_organization, new_app
 from workhook.cli.error_messages import CliError
 from workhook.cli.options import Argument, Option, time_text, whole_from
 from workhook.cli.output import Progress, show_progress
@@ -39,7 +39,7 @@ class EntryOptions:
 
     async def selection(self, reader: Reader) -> audit_queries.Selection:
         """Return the query for these options. Raises `CliError` for an unknown organization."""
-        place = await find_organization(reader, self.organization) if self.organization else None
+        place = await get_organization(reader, self.organization) if self.organization else None
         return audit_queries.Selection(
             account_id=place.id if place else None,
             action=self.action.lower() if self.action else None,
@@ -63,7 +63,7 @@ async def list_entries(
         rows = await audit_queries.read(services.database, selection, limit=limit, patient=True)
     found = [{"at": to_millis_text(row["at"]), **msgspec.to_builtins(audit_queries.entry_of(row))} for row in rows]
     columns = ("at", "action", "status", "times", "actor", "actor_ip", "token_id", "org", "repo", "target")
-    context.answer_rows(found, columns, none="There is no such entry.")
+    context.print_rows(found, columns, none="There is no such entry.")
 
 
 @command(app, "export")
@@ -84,7 +84,7 @@ async def export(
             return
         with show_progress() as progress, _whole_file(output) as file:
             number = await _write(services.database, selection, file, progress)
-    context.answer({"file": str(output), "entries": number}, f"{output}: {number:,} entries")
+    context.print_result({"file": str(output), "entries": number}, f"{output}: {number:,} entries")
 
 
 async def _write(reader: Reader, selection: audit_queries.Selection, file: IO[bytes], progress: Progress) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from workhook import bootstrap
 from workhook.cli.common import Context, command, every_table, revision
-from workhook.cli.error_messages import CliError, is_disk_full, no_data, no_room
+from workhook.cli.error_messages import CliError, disk_full_error, is_disk_full, missing_data_error
 from workhook.cli.options import Argument, Flag
 from workhook.cli.output import Progress, complain, interrupted, show_progress, write_private
 from workhook.core import log, vault
@@ -41,7 +41,7 @@ async def backup(
     webhooks. Keep secret.key elsewhere. A restored database is unusable without it.
     """
     from workhook import __version__  # a checkout runs git
-    from workhook.storage.backups import DatabaseSource, make_backup
+    from workhook.storage.backups import DatabaseSource, create_backup
 
     tables = every_table()
     log.configure("error")
@@ -53,14 +53,14 @@ async def backup(
     try:
         left = f"What is in {path} is no backup, and can be deleted."
         with _on_disks(settings, path), interrupted(left), show_progress() as progress:
-            made, linked = await make_backup(
+            made, linked = await create_backup(
                 path, source, blobs, tables, __version__, read_keys, progress, copy_all=copy_all
             )
     finally:
         blobs.close()
     _warn(made, "the store of files")
     answer = {"backup": str(path), **_to_json(made), "files_linked": linked}
-    context.answer(answer, _sentences(path, made, linked))
+    context.print_result(answer, _sentences(path, made, linked))
 
 
 async def _require_schema(settings: Settings) -> None:
@@ -68,9 +68,9 @@ async def _require_schema(settings: Settings) -> None:
 
     found = await revision(settings)
     if found is None:
-        raise no_data(settings)
-    if (said := migrate.elsewhere(found, settings.sqlite_path, settings.database_url)) is not None:
-        raise CliError("this database is not one that servers use.", said)
+        raise missing_data_error(settings)
+    if (reason := migrate.refusal_reason(found, settings.sqlite_path, settings.database_url)) is not None:
+        raise CliError("this database is not one that servers use.", reason)
     if found != migrate.HEAD:
         raise CliError(
             f"the database has schema {found}, and this version of Workhook backs up schema {migrate.HEAD}.",
@@ -92,7 +92,7 @@ def _on_disks(settings: Settings, folder: Path) -> Iterator[None]:
     except (OSError, sqlite3.Error) as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_FULL or is_disk_full(error):
-            raise no_room(folder, ", but keep its secret.key" if folder == settings.data else "") from error
+            raise disk_full_error(folder, ", but keep its secret.key" if folder == settings.data else "") from error
         if code == sqlite3.SQLITE_IOERR:  # SQLite does not report which of the two files
             both = f"{settings.sqlite_path or settings.data} and {folder}"
             raise CliError(f"{both}: {error}.", "Check both disks and their free space.") from error
@@ -100,9 +100,14 @@ def _on_disks(settings: Settings, folder: Path) -> Iterator[None]:
 
 
 def _warn(made: Manifest, where: str) -> None:
-    for number, what in ((len(made.files.missing), "are missing"), (len(made.files.damaged), "have another content")):
+    for number, finding in (
+        (len(made.files.missing), "are missing"),
+        (len(made.files.damaged), "have another content"),
+    ):
         if number:
-            complain([f"{number:,} files that the database names {what} in {where}.", "The manifest has their names."])
+            complain(
+                [f"{number:,} files that the database names {finding} in {where}.", "The manifest has their names."]
+            )
 
 
 def _to_json(made: Manifest) -> dict[str, Any]:
@@ -168,15 +173,15 @@ async def restore(
     sentence = f"restored {_counts(made)} from {path}"
     if key == "missing":
         sentence += f"\nNow put secret.key into {settings.data}: no server starts without it."
-    context.answer(answer, sentence)
+    context.print_result(answer, sentence)
 
 
 async def _require_empty(settings: Settings) -> None:
     data, sqlite_path, may_stay = settings.data, settings.sqlite_path, (vault.KEY_FILE, "workhook.toml")
-    there = sorted(each.name for each in data.iterdir() if each.name not in may_stay) if data.is_dir() else []
-    if there:
+    present = sorted(each.name for each in data.iterdir() if each.name not in may_stay) if data.is_dir() else []
+    if present:
         remedy = "Give --data or WORKHOOK_DATA another folder. It may hold secret.key and workhook.toml, and no more."
-        raise CliError(f"the data folder {data} is not empty: it holds {', '.join(there[:3])}.", remedy)
+        raise CliError(f"the data folder {data} is not empty: it holds {', '.join(present[:3])}.", remedy)
     if sqlite_path is not None:
         if sqlite_path.exists():
             raise CliError(f"the database {sqlite_path} already exists.", "Set --database-url to another file.")
@@ -185,9 +190,9 @@ async def _require_empty(settings: Settings) -> None:
 
     target = await CopyTarget.open(settings.migration_url or "", every_table())
     try:
-        if await target.unfinished() is not None:
-            what = "the database holds a copy or a restore that was interrupted."
-            raise CliError(what, "Drop it, create it again, and rerun the command.")
+        if await target.unfinished_token() is not None:
+            reason = "the database holds a copy or a restore that was interrupted."
+            raise CliError(reason, "Drop it, create it again, and rerun the command.")
     finally:
         await target.close()
 
@@ -198,9 +203,9 @@ def _check_key(settings: Settings, folder: Path) -> str:
     Raises `CliError` for a wrong key.
     """
     from workhook.storage.backups import DATABASE
-    from workhook.storage.row_stream import opened
+    from workhook.storage.row_stream import open_connection
 
-    with opened(folder / DATABASE) as connection:
+    with open_connection(folder / DATABASE) as connection:
         row = connection.execute("SELECT sealed FROM key_check").fetchone()
     own, theirs = settings.data / vault.KEY_FILE, folder / vault.KEY_FILE
     where, state = ("WORKHOOK_SECRET_KEY", "present") if settings.secret_key else (str(own), "present")
@@ -212,14 +217,14 @@ def _check_key(settings: Settings, folder: Path) -> str:
         keys = vault.setting_keys(settings.secret_key) if settings.secret_key else vault.read_keys(Path(where))
         vault.Vault(keys).open(bytes(row[0]) if row else None)
     except vault.VaultError:
-        what = f"{where} is not the key that the backup was made with."
-        raise CliError(what, "Nothing was restored. Use the key that belongs to the backup.") from None
+        reason = f"{where} is not the key that the backup was made with."
+        raise CliError(reason, "Nothing was restored. Use the key that belongs to the backup.") from None
     return state
 
 
 async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequence[Any], progress: Progress) -> int:
     """Restore the database and the files. Return the number of rows."""
-    from workhook.storage.backups import BlobCopy, let_servers_in, refuse_servers, restore_database
+    from workhook.storage.backups import BlobCopy, lock_for_restore, restore_database, unlock_restored
     from workhook.storage.blobs import FOLDER, FolderBlobs
 
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -228,7 +233,7 @@ async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequ
         draft = path.with_name(f"{path.name}.restoring")
         draft.unlink(missing_ok=True)
         await restore_database(folder, draft, progress)
-        refuse_servers(draft)  # incomplete without the files
+        lock_for_restore(draft)  # incomplete without the files
         draft.rename(path)
     source, target = FolderBlobs(folder / FOLDER), bootstrap.open_blobs(settings.data, settings.files_url)
     try:
@@ -238,7 +243,7 @@ async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequ
         target.close()
     if path is None:
         return await _fill_postgresql(settings, folder, progress)
-    let_servers_in(path, made.schema)
+    unlock_restored(path, made.schema)
     return sum(made.database.rows.values())
 
 

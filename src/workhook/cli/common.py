@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from workhook import bootstrap
-from workhook.cli.error_messages import FAILED, MISUSED, CliError, Misuse, explain, no_data, no_key
+from workhook.cli.error_messages import (
+    FAILED,
+    MISUSED,
+    CliError,
+    Misuse,
+    explain,
+    missing_data_error,
+    missing_key_error,
+)
 from workhook.cli.options import Command, CommandGroup, click_parameters, grouped, path_completion
 from workhook.cli.output import complain, print_json, print_table
 from workhook.core import log
@@ -65,11 +73,11 @@ class Context:
         log.configure("warning" if self.settings.log_level == "info" else self.settings.log_level)
         if not make:
             if self.settings.database_url is None and not self.settings.data.is_dir():
-                raise no_data(self.settings)
+                raise missing_data_error(self.settings)
             if await revision(self.settings) is None:
-                raise no_data(self.settings)
+                raise missing_data_error(self.settings)
             if not self.settings.secret_key and not self.settings.data.is_dir():
-                raise no_key(self.settings)
+                raise missing_key_error(self.settings)
         opened: AbstractAsyncContextManager[Services] = bootstrap.open_services(self.settings)
         async with opened as services:
             yield services
@@ -85,14 +93,14 @@ class Context:
         async with self.transaction() as tx:
             yield identity_context.Write(tx, None, base_address(self.settings))
 
-    def answer(self, data: object, sentence: str) -> None:
+    def print_result(self, data: object, sentence: str) -> None:
         """Print `data` for scripts, or the sentence for people."""
         if self.as_json:
             print_json(data)
         else:
             click.echo(sentence)
 
-    def answer_rows(
+    def print_rows(
         self,
         rows: Sequence[Mapping[str, object]],
         columns: Iterable[str],
@@ -179,10 +187,10 @@ def command(
         parameters = [option for each in own for option in click_parameters(each)]
         parameters += [*(_setting_option(each) for each in settings), *([_JSON] if json else [])]
 
-        def run(**given: Any) -> None:
-            flags = {each: given.pop(each) or None for each in settings}
-            as_json = given.pop("as_json", False)
-            sys.exit(_run(body, flags, as_json, grouped(own, given), fast))
+        def run(**values: Any) -> None:
+            flags = {each: values.pop(each) or None for each in settings}
+            as_json = values.pop("as_json", False)
+            sys.exit(_run(body, flags, as_json, grouped(own, values), fast))
 
         made = Command(name, callback=run, params=parameters, help=help_text or inspect.getdoc(body))
         if app is not None:
@@ -259,23 +267,23 @@ def base_address(settings: Settings) -> str:
         return f"http://{settings.host}:{settings.port}"
 
 
-async def find_user(reader: Reader, login: str) -> Account:
-    return await _find_account(reader, login, "user", "Make it with `workhook user add`.")
+async def get_user(reader: Reader, login: str) -> Account:
+    return await _get_account(reader, login, "user", "Make it with `workhook user add`.")
 
 
-async def find_enabled_user(reader: Reader, login: str) -> Account:
+async def get_enabled_user(reader: Reader, login: str) -> Account:
     """Find a user who may receive a token or a link. Raises `CliError`."""
-    user = await find_user(reader, login)
+    user = await get_user(reader, login)
     if await queries.disabled_at(reader, user.id) is not None:
         raise CliError(f"{user.login} is disabled.", f"Let the user in again with `workhook user enable {user.login}`.")
     return user
 
 
-async def find_organization(reader: Reader, login: str) -> Account:
-    return await _find_account(reader, login, "organization", "Make it with `workhook setup`.")
+async def get_organization(reader: Reader, login: str) -> Account:
+    return await _get_account(reader, login, "organization", "Make it with `workhook setup`.")
 
 
-async def _find_account(reader: Reader, login: str, kind: str, remedy: str) -> Account:
+async def _get_account(reader: Reader, login: str, kind: str, remedy: str) -> Account:
     """Raise `CliError` if no account has this login and kind."""
     account = await queries.find_account(reader, login)
     article = "an" if kind == "organization" else "a"
@@ -287,7 +295,7 @@ async def _find_account(reader: Reader, login: str, kind: str, remedy: str) -> A
     return account
 
 
-async def find_repository(reader: Reader, full_name: str) -> Repository:
+async def get_repository(reader: Reader, full_name: str) -> Repository:
     """Find a repository by `owner/name`. Raises `CliError`."""
     owner, _, name = full_name.partition("/")
     if not owner or not name or "/" in name:

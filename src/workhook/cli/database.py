@@ -33,7 +33,7 @@ async def migrate(context: Context) -> None:
     settings = context.settings
     done = await migrations.migrate(settings.sqlite_path, settings.migration_url, bootstrap.import_tables)
     data = {"migrated": done, "schema": migrations.HEAD}
-    context.answer(data, f"{'migrated to' if done else 'nothing to do: it has'} schema {migrations.HEAD}")
+    context.print_result(data, f"{'migrated to' if done else 'nothing to do: it has'} schema {migrations.HEAD}")
 
 
 @command(app, "copy", settings=())
@@ -66,7 +66,7 @@ async def copy(
     require_postgresql("POSTGRES_URL", url)
     with _in_words(context, path, url), _interruptible(path), show_progress() as progress:
         done = await copy_database(path, url, tables, progress)
-    context.answer(_to_json(path, done), _sentences(path, done))
+    context.print_result(_to_json(path, done), _sentences(path, done))
 
 
 @command(app, "release", settings=())
@@ -88,7 +88,7 @@ async def release(context: Context, *, file: Annotated[str, _FILE]) -> None:
     sentence = f"nothing to do: {path} was not copied, and servers can use it"
     if mark is not None:
         sentence = f"servers can use {path} again; the copy at {mark.place} is another database from now on"
-    context.answer({"released": mark is not None, "from": str(path), "to": where}, sentence)
+    context.print_result({"released": mark is not None, "from": str(path), "to": where}, sentence)
 
 
 def _path(file: str) -> Path:
@@ -102,12 +102,12 @@ def _path(file: str) -> Path:
 @contextmanager
 def _interruptible(path: Path) -> Iterator[None]:
     """If the copy is interrupted, report what is kept and how to continue."""
-    from workhook.storage.migrate import elsewhere, sqlite_revision
+    from workhook.storage.migrate import refusal_reason, sqlite_revision
 
     try:
         yield
     except (asyncio.CancelledError, KeyboardInterrupt):
-        advice = elsewhere(sqlite_revision(path), path, None)
+        advice = refusal_reason(sqlite_revision(path), path, None)
         untouched = "interrupted: nothing was copied, and the file is as it was."
         complain([untouched] if advice is None else ["interrupted.", advice])
         raise

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from workhook.cli import queries
-from workhook.cli.common import Context, base_address, command, find_organization, find_repository, new_app
+from workhook.cli.common import Context, base_address, command, get_organization, get_repository, new_app
 from workhook.cli.error_messages import CliError, Misuse, not_together
 from workhook.cli.options import Argument, Flag, Option, row_id, time_text, whole_from
 from workhook.cli.output import Progress, cell, complain, show_progress
@@ -49,12 +49,14 @@ async def publish(
     body = {"event": event, "payload": _read_payload(payload), "action": action, "id": event_id}
     publication = publishing.parse_publication(body)
     async with context.services() as services:
-        where = await find_repository(services.database, repository)
+        where = await get_repository(services.database, repository)
         base = base_address(context.settings)
         place = records.HookOwner(where.owner, where)
         published = await publishing.publish(services.database, place, publication, actor=None, base=base)
     number = "1 delivery" if published.deliveries == 1 else f"{published.deliveries} deliveries"
-    context.answer({"id": published.id, "deliveries": published.deliveries}, f"published {published.id}: {number}")
+    context.print_result(
+        {"id": published.id, "deliveries": published.deliveries}, f"published {published.id}: {number}"
+    )
 
 
 def _read_payload(source: str | None) -> Any:
@@ -112,10 +114,10 @@ class DeliveryOptions:
                 raise CliError(f"there is no webhook {self.hook}.", remedy)
             return [self.hook]
         if self.repository is not None:
-            found = await find_repository(reader, self.repository)
+            found = await get_repository(reader, self.repository)
             place = records.HookOwner(found.owner, found)
         else:
-            place = records.HookOwner(await find_organization(reader, self.organization or ""))
+            place = records.HookOwner(await get_organization(reader, self.organization or ""))
         return [each.id for each in await hooks_queries.all_hooks(reader, place)]
 
 
@@ -143,7 +145,7 @@ async def list_deliveries(
             found += [to_json(each, hook_id) for each in await newest(services.database, hook_id, filters, limit)]
     found.sort(key=_id_of, reverse=True)
     columns = ("id", "hook_id", "delivered_at", "event", "action", "status", "status_code", "duration", "redelivery")
-    context.answer_rows(found[:limit], columns, none="There is no such delivery.")
+    context.print_rows(found[:limit], columns, none="There is no such delivery.")
 
 
 @command(app, "show")
@@ -155,7 +157,7 @@ async def show(context: Context, *, delivery: Annotated[int, Argument("ID", pars
     lines = [f"{name}: {cell(value)}" for name, value in to_json(found, hook_id).items()]
     lines += [f"url: {found.url}", "", *_headers("> ", found.request.headers), "", _json_text(found.request.payload)]
     lines += ["", *_headers("< ", found.response.headers), "", found.response.payload]
-    context.answer(found, "\n".join(lines).rstrip())
+    context.print_result(found, "\n".join(lines).rstrip())
 
 
 @command(app, "redeliver")
@@ -172,29 +174,29 @@ async def redeliver(
     event is sent once under its guid, however many attempts it had, and retried if it fails. If the command is
     interrupted, a server continues.
     """
-    given = any(chosen.filters.values())
+    is_filtered = any(chosen.filters.values())
     async with context.services() as services:
         wanted: dict[int, history.Filters] = {}
         if ids:
-            if given or any(chosen.owners):
+            if is_filtered or any(chosen.owners):
                 raise Misuse("ids and filters cannot be combined.", "Use one or the other.")
             of_hook: dict[int, list[int]] = {}
             for each in ids:
                 of_hook.setdefault(await _hook_of(services.database, each), []).append(each)
             wanted = {hook_id: history.Filters(ids=some) for hook_id, some in of_hook.items()}
         else:
-            filters = deliveries.parse_filters(chosen.filters if given else {"status": "failure"})
+            filters = deliveries.parse_filters(chosen.filters if is_filtered else {"status": "failure"})
             wanted = dict.fromkeys(await chosen.hook_ids(services.database), filters)
         queued = 0
         with show_progress() as progress:
             for hook_id, filters in wanted.items():
                 queued += await _redeliver(services.database, hook_id, filters, progress)
-    context.answer({"queued": queued}, f"{queued} will be sent again")
+    context.print_result({"queued": queued}, f"{queued} will be sent again")
 
 
 async def _redeliver(database: Database, hook_id: int, filters: history.Filters, progress: Progress) -> int:
     """Return how many events will be sent again. If this command is interrupted, a server continues."""
-    job_id = await database.in_transaction(lambda tx: hooks_redelivery.ask(tx, hook_id, filters))
+    job_id = await database.in_transaction(lambda tx: hooks_redelivery.create_job(tx, hook_id, filters))
     while (job := await hooks_redelivery.advance(database, job_id)) is not None:
         progress(f"deliveries of webhook {hook_id} looked at, in percent", job.percent, 100)
         if job.finished_at is not None:
@@ -258,15 +260,15 @@ def until_interrupted() -> Iterator[None]:
 
 async def poll_patiently(follower: Follower) -> list[dict[str, object]]:
     """Wait a moment, then return new deliveries as soon as the database is available."""
-    said = False
+    is_reported = False
     while True:
         await asyncio.sleep(max(POLL_S, follower.took_s))  # leaves half of the time to the server
         try:
             return await follower.poll()
         except errors.Unavailable as error:
-            if not said:
+            if not is_reported:
                 complain([f"{error.message.rstrip('.')}.", "Trying again until it can."])
-            said = True
+            is_reported = True
 
 
 class Follower:
@@ -333,7 +335,7 @@ def _print(context: Context, rows: Sequence[dict[str, object]]) -> None:
         name = str(row["event"]) if row["action"] is None else f"{row['event']}.{row['action']}"
         again = {"status": f"{row['status']} (again)"} if row["redelivery"] else {}
         shown = {**row, "event": name, "duration": f"{row['duration']:.2f}s", **again}
-        context.answer(row, "  ".join(cell(shown[each]).ljust(width) for each, width in _WIDTHS.items()))
+        context.print_result(row, "  ".join(cell(shown[each]).ljust(width) for each, width in _WIDTHS.items()))
 
 
 async def newest(reader: Reader, hook_id: int, filters: history.Filters, limit: int) -> list[DeliveryItem]:

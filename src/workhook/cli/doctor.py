@@ -47,7 +47,7 @@ async def doctor(context: Context) -> int:
         lines.append(f"{'ok  ' if check.ok else 'BAD '} {check.name}: {check.detail}")
         lines += [f"     {check.advice}"] if check.advice and not check.ok else []
     shown = [check._asdict() | ({"advice": None} if check.ok else {}) for check in checks]
-    context.answer({"ok": healthy, "checks": shown}, "\n".join(lines))
+    context.print_result({"ok": healthy, "checks": shown}, "\n".join(lines))
     return 0 if healthy else FAILED
 
 
@@ -74,20 +74,22 @@ async def _checks(settings: Settings) -> AsyncIterator[Check]:
     yield server
     if settings.smtp_url is not None:
         yield await _mail(settings.smtp_url)
-    if (variable := open_telemetry.asked_for()) is not None:
+    if (variable := open_telemetry.enabling_variable()) is not None:
         wrong = open_telemetry.fault()
         yield Check("traces", wrong is None, variable if wrong is None else "none are sent", wrong or "")
 
 
 async def _mail(url: str) -> Check:
-    from workhook.core.mail_address import smtp_server
+    from workhook.core.mail_address import parse_smtp_url
     from workhook.delivery.mail import smtp
 
-    server = smtp_server(url)
+    server = parse_smtp_url(url)
     try:
         await smtp.SmtpConnection(server, CONNECT_TIMEOUT_S).check()
     except smtp.TROUBLE as error:
-        return Check("mail", False, smtp.in_words(error, server), "Check WORKHOOK_SMTP_URL: workhook mail test ADDRESS")
+        return Check(
+            "mail", False, smtp.describe_error(error, server), "Check WORKHOOK_SMTP_URL: workhook mail test ADDRESS"
+        )
     return Check("mail", True, f"{server.host}:{server.port} answers")
 
 
@@ -170,7 +172,7 @@ async def _database(settings: Settings) -> Check:
         return Check("database", False, f"{kind}: {lines[0]}", lines[-1])
     if found is None:
         return Check("database", False, f"{kind} without a schema", "workhook migrate")
-    if (why := migrations.elsewhere(found, settings.sqlite_path, settings.database_url)) is not None:
+    if (why := migrations.refusal_reason(found, settings.sqlite_path, settings.database_url)) is not None:
         return Check("database", False, f"{kind}, not to be used", why)
     if found not in migrations.known_revisions():
         return Check("database", False, f"{kind}, schema {found} of a newer version", "Install the newer Workhook.")
@@ -270,20 +272,20 @@ async def send_trial(
         raise CliError("no mail server is configured.", NOT_SET)
     if not is_address(address):
         raise Misuse(f"{address} is not an e-mail address.", "Use one such as ada@example.com.")
-    from workhook.core.mail_address import sender_of, smtp_server
+    from workhook.core.mail_address import parse_sender, parse_smtp_url
     from workhook.delivery.mail.smtp import WORDS, SmtpConnection
     from workhook.web.mail.letters import trial_letter
     from workhook.web.mail.writing import Envelope, write_message
 
     now = now_ms()
-    envelope = Envelope(sender_of(settings.mail_from), address, f"workhook.test.{now}", now)
-    connection = SmtpConnection(smtp_server(settings.smtp_url))
+    envelope = Envelope(parse_sender(settings.mail_from), address, f"workhook.test.{now}", now)
+    connection = SmtpConnection(parse_smtp_url(settings.smtp_url))
     try:
         outcome = await connection.send(write_message(trial_letter(base_address(settings)), envelope))
     finally:
         await connection.close()
     if outcome.result != "sent":
-        what = "The mail server cannot be used." if outcome.is_trouble else WORDS[outcome.result]
-        raise CliError(f"{what} {outcome.said}", _REMEDIES[outcome.result])
+        reason = "The mail server cannot be used." if outcome.is_trouble else WORDS[outcome.result]
+        raise CliError(f"{reason} {outcome.reply}", _REMEDIES[outcome.result])
     data = {"address": address, "sent": True}
-    context.answer(data, f"the mail server took a message to {address}: look whether it arrives, also among spam")
+    context.print_result(data, f"the mail server took a message to {address}: look whether it arrives, also among spam")

@@ -15,7 +15,7 @@ from workhook.git_push import install
 FAILED, MISUSED = 1, 2
 
 
-class CliError(errors.Explained):
+class CliError(errors.OperatorError):
     """An error reported by a command, with its remedy."""
 
     status = FAILED
@@ -27,14 +27,14 @@ class Misuse(CliError):
     status = MISUSED
 
 
-def explain(error: Exception, settings: Settings | None, given: str | None = None) -> list[str] | None:
+def explain(error: Exception, settings: Settings | None, option: str | None = None) -> list[str] | None:
     """Return lines that explain an error, its place and its remedy, or None for a bug of the program.
 
-    `given`: the argument that names the database of `settings`, if it is not --data or --database-url.
+    `option`: the argument that names the database of `settings`, if it is not --data or --database-url.
     """
-    if isinstance(error, errors.Explained):
+    if isinstance(error, errors.OperatorError):
         return [error.message, error.remedy]
-    return _ours(error, settings, given) or _the_databases(error, settings, given)
+    return _ours(error, settings, option) or _the_databases(error, settings, option)
 
 
 def require_postgresql(name: str, url: str) -> None:
@@ -46,10 +46,10 @@ def require_postgresql(name: str, url: str) -> None:
         raise Misuse(f"{name} must have the form postgresql://USER@HOST/NAME.", remedy) from None
 
 
-def not_together(given: dict[str, bool]) -> None:
+def not_together(option: dict[str, bool]) -> None:
     """Raise `Misuse` if all of these options, keyed by flag, were given."""
-    if all(given.values()):
-        raise Misuse(f"{' and '.join(given)} exclude each other.", "Give one of them.")
+    if all(option.values()):
+        raise Misuse(f"{' and '.join(option)} exclude each other.", "Give one of them.")
 
 
 def no_folder(path: Path) -> str | None:
@@ -66,14 +66,14 @@ def is_disk_full(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def no_room(folder: Path, kept: str = "") -> CliError:
+def disk_full_error(folder: Path, kept: str = "") -> CliError:
     """Return the error for a full disk. `kept`: an exception to the advice to delete the folder."""
     return CliError(
         f"{folder}: no space left on the disk.", f"Make room on its disk, delete the folder{kept}, and run this again."
     )
 
 
-def no_data(settings: Settings) -> CliError:
+def missing_data_error(settings: Settings) -> CliError:
     if settings.database_url is None and (wrong := no_folder(settings.data)) is not None:
         return CliError(f"{wrong}.", "Set --data or WORKHOOK_DATA to another folder.")
     if settings.database_url is None:
@@ -83,7 +83,7 @@ def no_data(settings: Settings) -> CliError:
     return CliError(f"there is no Workhook data at {place}.", f"Give {flag}, or run `workhook setup`.")
 
 
-def no_key(settings: Settings) -> CliError:
+def missing_key_error(settings: Settings) -> CliError:
     text = f"there is no Workhook data at {settings.data.absolute()}, and so no key for {_database(settings)}."
     return CliError(text, "Set --data or WORKHOOK_DATA, or put the key itself into WORKHOOK_SECRET_KEY.")
 
@@ -103,24 +103,24 @@ def _database(settings: Settings | None) -> str:
         return "the database of that URL"
 
 
-def _remedy(settings: Settings | None, given: str | None) -> str:
+def _remedy(settings: Settings | None, option: str | None) -> str:
     if settings is not None and settings.sqlite_path is None:
-        named = given or "--database-url (WORKHOOK_DATABASE_URL)"
+        named = option or "--database-url (WORKHOOK_DATABASE_URL)"
         return f"Check {named}, and that PostgreSQL runs there and lets this user in."
     flag = "--database-url" if settings is not None and settings.database_url else "--data (WORKHOOK_DATA)"
-    return f"Check {given or flag}, and that this user may write there."
+    return f"Check {option or flag}, and that this user may write there."
 
 
-def _ours(error: Exception, settings: Settings | None, given: str | None) -> list[str] | None:
+def _ours(error: Exception, settings: Settings | None, option: str | None) -> list[str] | None:
     from workhook.storage.database import UniqueViolation
     from workhook.storage.migrate import NewerSchema
 
     if isinstance(error, errors.Problem) and error.status < 500:
         return [fault.message or f"{fault.field} is {fault.code}" for fault in error.faults] or [error.message]
     if isinstance(error, errors.Problem):
-        cause = _the_databases(error.__cause__, settings, given) if error.__cause__ else None
+        cause = _the_databases(error.__cause__, settings, option) if error.__cause__ else None
         text = error.message.removeprefix("The database cannot be used right now").strip(" :.")
-        return cause or [f"{_database(settings)}: {text or 'it cannot be used right now'}.", _remedy(settings, given)]
+        return cause or [f"{_database(settings)}: {text or 'it cannot be used right now'}.", _remedy(settings, option)]
     if isinstance(error, NewerSchema | install.InstallError):
         return [str(error)]
     if isinstance(error, vault.VaultError):
@@ -144,13 +144,13 @@ _SQLITE = ("BUSY", "CANTOPEN", "CORRUPT", "FULL", "IOERR", "LOCKED", "NOTADB", "
 _POSTGRESQL = ("08", "25", "28", "3D", "42501", "53", "57", "58")  # prefixes of SQLSTATE
 
 
-def _the_databases(error: BaseException | None, settings: Settings | None, given: str | None) -> list[str] | None:
+def _the_databases(error: BaseException | None, settings: Settings | None, option: str | None) -> list[str] | None:
     """Explain errors of the operating system and the databases."""
     origin = type(error).__module__.partition(".")[0]
     if origin == "sqlalchemy":
-        return _the_databases(getattr(error, "orig", None), settings, given)
+        return _the_databases(getattr(error, "orig", None), settings, option)
     if isinstance(error, OSError):
-        return _the_system(error, settings, given)
+        return _the_system(error, settings, option)
     if origin == "sqlite3":
         code = str(getattr(error, "sqlite_errorname", "")).removeprefix("SQLITE_")
         mendable: tuple[str, ...] = _SQLITE
@@ -161,25 +161,25 @@ def _the_databases(error: BaseException | None, settings: Settings | None, given
     if not code.startswith(mendable):
         return None
     text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    remedy = _remedy(settings, given)
+    remedy = _remedy(settings, option)
     if code.startswith(("NOTADB", "CORRUPT")):
-        remedy = f"Give {given or '--data or --database-url'} a database of Workhook's, or put back a backup."
+        remedy = f"Give {option or '--data or --database-url'} a database of Workhook's, or put back a backup."
     elif code.startswith(("FULL", "53100")):
         remedy = "Make room on its disk, and run the command again."
     return [f"{_database(settings)}: {text}.", remedy]
 
 
-def _the_system(error: OSError, settings: Settings | None, given: str | None) -> list[str]:
-    if isinstance(error, FileExistsError | NotADirectoryError) and given is None and settings is not None:
+def _the_system(error: OSError, settings: Settings | None, option: str | None) -> list[str]:
+    if isinstance(error, FileExistsError | NotADirectoryError) and option is None and settings is not None:
         wrong = no_folder(settings.data)
         if wrong is not None:
             return [f"{wrong}.", "Set --data or WORKHOOK_DATA to another folder."]
     if error.filename is not None:
         text = (error.strerror or type(error).__name__).rstrip(".")
-        below = settings is not None and given is None and str(error.filename).startswith(str(settings.data))
+        below = settings is not None and option is None and str(error.filename).startswith(str(settings.data))
         remedy = "Check that path, and what this user may do there."
         if below or settings is None:
-            remedy = _remedy(settings, given)
+            remedy = _remedy(settings, option)
         return [f"{error.filename}: {text}.", remedy]
     if is_disk_full(error):  # databases have their own errors for this
         text = (error.strerror or type(error).__name__).rstrip(".")
@@ -191,4 +191,4 @@ def _the_system(error: OSError, settings: Settings | None, given: str | None) ->
         text = "no answer in time"
     elif isinstance(error, socket.gaierror):
         text = error.strerror or text
-    return [f"{_database(settings)}: {text or type(error).__name__}.", _remedy(settings, given)]
+    return [f"{_database(settings)}: {text or type(error).__name__}.", _remedy(settings, option)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from workhook.cli import queries as cli_queries
-from workhook.cli.common import Context, command, find_enabled_user, find_repository, new_app
+from workhook.cli.common import Context, command, get_enabled_user, get_repository, new_app
 from workhook.cli.error_messages import FAILED, CliError, Misuse
 from workhook.cli.options import Option
 from workhook.cli.output import complain
@@ -58,7 +58,7 @@ async def install(
     # Tokens of another server are not in this database. Without a database, only the format can be checked.
     if token is None or (url is None and has_database):
         async with context.services() as services:
-            found = await find_repository(services.database, repository)
+            found = await get_repository(services.database, repository)
             full_name = found.full_name
             if token is None:
                 token = await _kept_token(services, where, found, user) or await _new_token(services, found, user)
@@ -70,7 +70,7 @@ async def install(
     chained = str(done.chained) if done.chained else None
     data = {"git_dir": str(done.git_dir), "hook": str(done.hook), "repository": full_name, "chained": chained}
     more = f"; it runs {done.chained.name} afterwards" if done.chained else ""
-    context.answer(data, f"installed {done.hook}{more}")
+    context.print_result(data, f"installed {done.hook}{more}")
 
 
 async def _kept_token(services: Services, git_dir: Path, repository: Repository, user: str | None) -> str | None:
@@ -103,7 +103,7 @@ async def _publisher(services: Services, token: str, repository: Repository) -> 
 
 async def _new_token(services: Services, repository: Repository, user: str | None) -> str:
     async with services.database.transaction() as tx:
-        who = await find_enabled_user(tx, user) if user else await cli_queries.an_owner(tx, repository.owner)
+        who = await get_enabled_user(tx, user) if user else await cli_queries.an_owner(tx, repository.owner)
         if who is None:
             raise CliError(f"{repository.owner.login} has no owner who could publish.", "Name a user with --user.")
         seen = await queries.find_repository_by_id(tx, repository.id, who.id)
@@ -143,7 +143,7 @@ async def send(context: Context, *, git_dir: _GitDir) -> int:
     sentence = f"sent {report.sent}, refused {report.rejected}, damaged {report.corrupt}, waiting {report.pending}"
     if report.busy:
         sentence += "; another sender is at work"
-    context.answer({**report._asdict(), "stopped": stopped}, sentence)
+    context.print_result({**report._asdict(), "stopped": stopped}, sentence)
     if stopped is None:
         return 0
     complain(

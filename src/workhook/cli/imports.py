@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from workhook.cli import queries
-from workhook.cli.common import Context, base_address, command, find_organization, find_user, new_app
+from workhook.cli.common import Context, base_address, command, get_organization, get_user, new_app
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Flag, Option, assignment
 from workhook.cli.output import Progress, show_progress
@@ -42,11 +42,11 @@ _HOW: Mapping[Source, str] = {
 }
 
 
-def _mapped(given: str) -> str:
-    field, sign, _ = given.partition("=")
+def _mapped(text: str) -> str:
+    field, sign, _ = text.partition("=")
     if not sign or field.strip() not in TABLE_FIELDS:
-        raise click.BadParameter(f"{given!r} is not of the form FIELD=NAME with one of {', '.join(TABLE_FIELDS)}.")
-    return given
+        raise click.BadParameter(f"{text!r} is not of the form FIELD=NAME with one of {', '.join(TABLE_FIELDS)}.")
+    return text
 
 
 @dataclass(frozen=True)
@@ -166,14 +166,14 @@ async def _import(
         choices = planned.Choices(title=title, done=target.done, mapping=mapping or {})
         try:
             plans = sources.plans_of(source, read, choices)  # all are checked before anything is written
-        except json_file.NotUsable as problem:
+        except json_file.InvalidFile as problem:
             faults = "\n  ".join(["this cannot be imported:", *problem.faults])
             raise CliError(faults, _how_to_export(source)) from None
         async with context.services() as services:
             made = await import_boards(services.database, plans, target, base_address(context.settings), progress)
     names = [str(file) for file in files] if len(plans) == len(files) else [", ".join(map(str, files))]
     shown = [_to_json(name, each, target.dry_run) for name, each in zip(names, made, strict=True)]
-    context.answer(shown[0] if len(shown) == 1 else shown, "\n".join(_sentence(each) for each in shown))
+    context.print_result(shown[0] if len(shown) == 1 else shown, "\n".join(_sentence(each) for each in shown))
     if not context.as_json:
         _warn(shown, made)
 
@@ -182,13 +182,17 @@ async def import_boards(
     database: Database, plans: Sequence[ImportPlan], target: ImportTarget, base: str, progress: Progress
 ) -> list[apply.Imported]:
     """Import boards one after another. `base`: prefix of links in events. Raises `CliError`."""
-    place = await find_organization(database, target.organization)
+    place = await get_organization(database, target.organization)
     actor = await _actor(database, place, target.as_login)
     members = await _people(database, place, target.member)
     made = []
     for plan in plans:
-        this = writer.Import(plan, place, actor, members, base)
-        importing = apply.preview(database, this) if target.dry_run else apply.import_plan(database, this, progress)
+        task_import = writer.Import(plan, place, actor, members, base)
+        importing = (
+            apply.preview(database, task_import)
+            if target.dry_run
+            else apply.import_plan(database, task_import, progress)
+        )
         made.append(await importing)
     return made
 
@@ -216,7 +220,7 @@ def _read(file: Path, progress: Progress, source: Source) -> bytes:
 
 
 async def _actor(reader: Reader, place: Account, login: str | None) -> Actor:
-    user = await find_user(reader, login) if login else await queries.an_owner(reader, place)
+    user = await get_user(reader, login) if login else await queries.an_owner(reader, place)
     if user is None:
         raise CliError(f"{place.login} has no owner.", "Add one with `workhook member add --role owner`.")
     if login and await identity_queries.find_member_role(reader, place.id, user.id) is None:
@@ -244,16 +248,16 @@ def _to_json(file: str, imported: apply.Imported, dry_run: bool) -> dict[str, An
 
 
 def _sentence(shown: dict[str, Any]) -> str:
-    def number(count: int, what: str) -> str:
-        return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+    def number(count: int, noun: str) -> str:
+        return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
     created, skipped = shown["created"], shown["skipped"]
     made = ", ".join(number(created[f"{each}s"], each) for each in ("column", "task", "comment", "label"))
-    there = ", ".join(
+    items = ", ".join(
         number(skipped[f"{each}s"], each) for each in ("column", "task", "comment") if skipped[f"{each}s"]
     )
     line = f"{shown['repository'] or shown['title']}: {'would make' if shown['dry_run'] else 'made'} {made}"
-    lines = [f"{line}; left as they are: {there}" if there else line]
+    lines = [f"{line}; left as they are: {items}" if items else line]
     if shown["dry_run"]:
         lines += [f"  field {each['name']}: {_became(each)}" for each in shown["fields"]]
         finished = [each["title"] for each in shown["columns"] if each["finished"]]
@@ -271,7 +275,7 @@ def _became(field: Mapping[str, Any]) -> str:
 def _warn(shown: Sequence[Mapping[str, Any]], made: Sequence[apply.Imported]) -> None:
     for each, imported in zip(shown, made, strict=True):
         for lost in imported.lost:
-            click.echo(f"workhook: {each['title']}: no place here for {planned.in_words(lost)}", err=True)
+            click.echo(f"workhook: {each['title']}: no place here for {planned.describe_loss(lost)}", err=True)
         warnings = each["warnings"]
         for warning in warnings[:WARNINGS_SHOWN]:
             click.echo(f"workhook: {each['title']}: {warning}", err=True)

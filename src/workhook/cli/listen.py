@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from workhook.cli import deliveries as cli_deliveries
-from workhook.cli.common import Context, base_address, command, find_repository
+from workhook.cli.common import Context, base_address, command, get_repository
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Option, comma_list, row_id
 from workhook.cli.output import cell
@@ -71,7 +71,7 @@ async def listen(
                 secret = _read_secret(secret_file) or secrets.token_urlsafe(24)
                 async with _own_hook(context, services, repository or "", names, secret) as made:
                     sentence = f"webhook {made} forwards to {forward}; its secret is {secret}"
-                    context.answer({"listening": {"hook_id": made, "secret": secret}}, sentence)
+                    context.print_result({"listening": {"hook_id": made, "secret": secret}}, sentence)
                     follower = cli_deliveries.Follower(services.database, _only(made), history.Filters())
                     await _forward_all(context, services, follower, ["*"], forward)
 
@@ -107,7 +107,7 @@ async def _mirror(context: Context, services: Services, hook_id: int, names: Seq
         raise CliError(f"there is no webhook {hook_id}.", "`workhook deliveries list --repository` shows hook ids.")
     follower = cli_deliveries.Follower(services.database, _only(hook_id), history.Filters())
     await follower.begin(1)  # earlier deliveries are not forwarded
-    context.answer({"listening": {"hook_id": hook_id}}, f"what webhook {hook_id} sends goes to {forward}, too")
+    context.print_result({"listening": {"hook_id": hook_id}}, f"what webhook {hook_id} sends goes to {forward}, too")
     await _forward_all(context, services, follower, names, forward)
 
 
@@ -116,7 +116,7 @@ async def _own_hook(
     context: Context, services: Services, repository: str, names: Sequence[str], secret: str
 ) -> AsyncIterator[int]:
     """Create a webhook, yield its id, and delete it afterwards."""
-    found = await find_repository(services.database, repository)
+    found = await get_repository(services.database, repository)
     owner, key, base = records.HookOwner(found.owner, found), new_receiver_key(), base_address(context.settings)
     config = {"url": f"{base}{RECEIVE_PATH}{key}", "content_type": "json", "secret": secret, "retries": "0"}
     body = {"name": "web", "config": config, "events": list(names), "active": True}
@@ -138,7 +138,7 @@ async def _forward_all(
 ) -> None:
     from workhook.delivery.address_policy import AddressPolicy
     from workhook.delivery.client import CONNECTIONS_MAX, Client, ConnectionPool, Target
-    from workhook.delivery.lookups import SystemResolver
+    from workhook.delivery.dns import SystemResolver
 
     client = Client(AddressPolicy(), SystemResolver(), ConnectionPool(CONNECTIONS_MAX))
     target = Target(forward, own=True)  # chosen by the user of this command
@@ -164,14 +164,14 @@ async def _forward(
     name = cell(row["event"]) + (f".{cell(row['action'])}" if row["action"] else "")
     sentence = f"{row['delivered_at']}  {cell(row['id']):<8}  {name:<28}  {error or status_code}  {duration:.2f}s"
     forwarded = {"status_code": status_code, "error": error, "duration": duration}
-    context.answer({"delivery": row, "forwarded": forwarded}, sentence)
+    context.print_result({"delivery": row, "forwarded": forwarded}, sentence)
 
 
 async def _send(
     client: Client, target: Target, headers: Mapping[str, str], body: bytes
 ) -> tuple[int | None, str | None, float]:
     """Return the status code, the error, and the start time."""
-    from workhook.delivery.client import SendFault
+    from workhook.delivery.client import SendError
 
     start = time.monotonic()
     deadline = asyncio.get_running_loop().time() + TIMEOUT_S
@@ -179,7 +179,7 @@ async def _send(
         answer = await client.post(target, headers, body, insecure=False, deadline=deadline)
     except TimeoutError:
         return None, "timed out", start
-    except SendFault as error:
+    except SendError as error:
         return None, error.status, start
     except OSError as error:
         return None, f"{target.host}:{target.port} cannot be reached: {error.strerror or error}", start

@@ -64,12 +64,12 @@ def click_parameters(declared: inspect.Parameter) -> list[click.Parameter]:
     return [_click_parameter(each) for each in _members(declared) or [declared]]
 
 
-def grouped(declared: Iterable[inspect.Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
+def grouped(declared: Iterable[inspect.Parameter], text: Mapping[str, Any]) -> dict[str, Any]:
     """Return a function's arguments, built from the values that Click has parsed."""
     arguments = {}
     for each in declared:
-        members = {member.name: given[member.name] for member in _members(each)}
-        arguments[each.name] = each.annotation(**members) if members else given[each.name]
+        members = {member.name: text[member.name] for member in _members(each)}
+        arguments[each.name] = each.annotation(**members) if members else text[each.name]
     return arguments
 
 
@@ -100,7 +100,7 @@ def _click_parameter(declared: inspect.Parameter) -> click.Parameter:
             nargs=-1 if several else 1,
             shell_complete=path_completion(how.metavar),
         )
-    given: dict[str, Any] = {} if required or several or default is None else {"default": default, "show_default": True}
+    text: dict[str, Any] = {} if required or several or default is None else {"default": default, "show_default": True}
     return click.Option(
         [name, flag],
         type=value_type,
@@ -109,7 +109,7 @@ def _click_parameter(declared: inspect.Parameter) -> click.Parameter:
         required=required,
         multiple=several,
         shell_complete=path_completion(how.metavar),
-        **given,
+        **text,
     )
 
 
@@ -163,98 +163,98 @@ class Command(click.Command):
     def _faults(self, ctx: click.Context, args: list[str]) -> list[str]:
         parser = self.make_parser(ctx)
         parser.ignore_unknown_options = True
-        given, rest, _ = parser.parse_args(args=args)
+        text, rest, _ = parser.parse_args(args=args)
         faults = []
         for parameter in self.get_params(ctx):
             try:
-                _refuse_undecodable(ctx, parameter, given.get(parameter.name or ""))
-                parameter.handle_parse_result(ctx, given, rest)
+                _refuse_undecodable(ctx, parameter, text.get(parameter.name or ""))
+                parameter.handle_parse_result(ctx, text, rest)
             except click.BadParameter as fault:
                 faults.append(fault.format_message())
         faults += [f"No such option '{each}'." for each in rest if each.startswith("-") and each != "-"]
         return faults
 
 
-def _refuse_undecodable(ctx: click.Context, parameter: click.Parameter, given: object) -> None:
+def _refuse_undecodable(ctx: click.Context, parameter: click.Parameter, text: object) -> None:
     """Raise `click.BadParameter` for undecodable bytes, which no database, response or terminal accepts."""
-    for word in given if isinstance(given, list | tuple) else [given]:
+    for word in text if isinstance(text, list | tuple) else [text]:
         if isinstance(word, str) and any("\ud800" <= each <= "\udfff" for each in word):
             seen = word.encode(errors="surrogateescape").decode(errors="backslashreplace")
             raise click.BadParameter(f"'{seen}' is not UTF-8.", ctx=ctx, param=parameter)
 
 
-def time_text(given: str) -> str:
+def time_text(text: str) -> str:
     try:
-        parse_rfc3339(given)
+        parse_rfc3339(text)
     except ValueError:
-        raise click.BadParameter(f"{given!r} is not a time such as 2026-11-20T09:00:00Z.") from None
-    return given
+        raise click.BadParameter(f"{text!r} is not a time such as 2026-11-20T09:00:00Z.") from None
+    return text
 
 
 def assignment(form: str) -> Callable[[str], str]:
     """Return a parser of `NAME=VALUE` in which neither is empty. `form`: its name in messages."""
 
-    def parse(given: str) -> str:
-        name, sign, value = given.rpartition("=")
+    def parse(text: str) -> str:
+        name, sign, value = text.rpartition("=")
         if not sign or not name.strip() or not value.strip():
-            raise click.BadParameter(f"{given!r} is not of the form {form}.")
-        return given
+            raise click.BadParameter(f"{text!r} is not of the form {form}.")
+        return text
 
     return parse
 
 
-def comma_list(given: str | None) -> list[str]:
-    return [each.strip() for each in (given or "").split(",") if each.strip()]
+def comma_list(text: str | None) -> list[str]:
+    return [each.strip() for each in (text or "").split(",") if each.strip()]
 
 
-def scope_list(given: str) -> str:
-    unknown = [each for each in comma_list(given) if each not in policy.SCOPES]
-    if unknown or not given.strip(", "):
-        raise click.BadParameter(f"{_not_among(unknown or [given])} {', '.join(policy.SCOPES)}.")
-    return given
+def scope_list(text: str) -> str:
+    unknown = [each for each in comma_list(text) if each not in policy.SCOPES]
+    if unknown or not text.strip(", "):
+        raise click.BadParameter(f"{_not_among(unknown or [text])} {', '.join(policy.SCOPES)}.")
+    return text
 
 
-def permission_list(given: str) -> str:
+def permission_list(text: str) -> str:
     """Parse permissions with their levels, such as work=read,repository_hooks=write."""
     wrong = []
-    for each in comma_list(given):
+    for each in comma_list(text):
         name, _, level = each.replace(":", "=").partition("=")
         if name.strip() not in policy.PERMISSIONS or level.strip() not in ("read", "write"):
             wrong.append(each)
-    if wrong or not given.strip(", "):
+    if wrong or not text.strip(", "):
         names = ", ".join(policy.PERMISSIONS)
-        raise click.BadParameter(f"{_not_among(wrong or [given])} {names} with =read or =write after it.")
-    return given.replace(":", "=")  # the notation of `workhook app` and the documentation
+        raise click.BadParameter(f"{_not_among(wrong or [text])} {names} with =read or =write after it.")
+    return text.replace(":", "=")  # the notation of `workhook app` and the documentation
 
 
-def _not_among(given: Sequence[str]) -> str:
-    return f"{', '.join(repr(each.strip()) for each in given)} {'are not among' if len(given) > 1 else 'is not one of'}"
+def _not_among(text: Sequence[str]) -> str:
+    return f"{', '.join(repr(each.strip()) for each in text)} {'are not among' if len(text) > 1 else 'is not one of'}"
 
 
-def days(given: str) -> float:
+def days(text: str) -> float:
     try:
-        number = float(given)
+        number = float(text)
     except ValueError:
         number = 0.0
     if not 0 < number <= EXPIRES_MAX_DAYS:
-        raise click.BadParameter(f"{given!r} is not a number of days above 0, at most {EXPIRES_MAX_DAYS:,}.")
+        raise click.BadParameter(f"{text!r} is not a number of days above 0, at most {EXPIRES_MAX_DAYS:,}.")
     return number
 
 
 def whole_from(least: int) -> Callable[[str], int]:
     """Return a parser of whole numbers of at least `least`."""
-    return lambda given: _whole(given, least, f"a whole number from {least} on")
+    return lambda text: _parse_integer(text, least, f"a whole number from {least} on")
 
 
-def _whole(given: str | int, least: int, wanted: str) -> int:
+def _parse_integer(text: str | int, least: int, wanted: str) -> int:
     try:
-        number = int(given)
+        number = int(text)
     except ValueError:
         number = least - 1
     if not least <= number <= IDS_MAX:
-        raise click.BadParameter(f"{given!r} is not {wanted}.")
+        raise click.BadParameter(f"{text!r} is not {wanted}.")
     return number
 
 
-def row_id(given: str | int) -> int:
-    return _whole(given, 1, f"an id: a whole number from 1 to {IDS_MAX:,}")
+def row_id(text: str | int) -> int:
+    return _parse_integer(text, 1, f"an id: a whole number from 1 to {IDS_MAX:,}")

@@ -12,18 +12,18 @@ from workhook.cli.common import (
     base_address,
     command,
     every_table,
-    find_enabled_user,
-    find_organization,
-    find_repository,
-    find_user,
+    get_enabled_user,
+    get_organization,
+    get_repository,
+    get_user,
     new_app,
 )
-from workhook.cli.error_messages import CliError, Misuse, explain, is_disk_full, no_room
+from workhook.cli.error_messages import CliError, Misuse, disk_full_error, explain, is_disk_full
 from workhook.cli.options import Argument, Flag, Option, assignment
 from workhook.cli.output import complain, confirm_deletion, interrupted, show_progress
 from workhook.identity import actions, audit
 from workhook.work.people import membership
-from workhook.work.portability.moving import exporting, importing, reading
+from workhook.work.portability.transfer import exports, imports, validation
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account
@@ -62,7 +62,7 @@ async def export(
         with _in_words(path), interrupted(left), show_progress() as progress:
             _make_private(path)
             base = base_address(context.settings)
-            made = await exporting.export_to_folder(services.database, services.blobs, account, base, path, progress)
+            made = await exports.export_to_folder(services.database, services.blobs, account, base, path, progress)
         async with services.database.transaction() as tx:
             lines = sum(each.lines for each in made.lines.values())
             detail = {"lines": lines, "files": made.files.count}
@@ -77,7 +77,7 @@ async def export(
         "files_bytes": made.files.bytes,
         "missing": made.files.missing,
     }
-    context.answer(data, f"exported {lines:,} lines and {made.files.count:,} files of {account.login} to {path}")
+    context.print_result(data, f"exported {lines:,} lines and {made.files.count:,} files of {account.login} to {path}")
 
 
 @command(app, "delete", settings=(*_SETTINGS, "base_url"))
@@ -97,11 +97,11 @@ async def delete(
     """
     from workhook.core.clock import now_ms
     from workhook.identity.context import Write
-    from workhook.work.administration import deletion, emptying
+    from workhook.work.administration import deletion, purging
 
     every_table()
     async with context.services() as services:
-        organization = await find_organization(services.database, login)
+        organization = await get_organization(services.database, login)
         issued = await deletion.count_issued_invoices(services.database, organization)
         if not yes:
             export = f"workhook organization export DIR --organization {organization.login}"
@@ -111,10 +111,10 @@ async def delete(
         await services.database.in_transaction(
             lambda tx: deletion.delete_organization(Write(tx, None, base), organization)
         )
-        gone = await emptying.purge_one(services, organization.id, now_ms())
+        gone = await purging.purge_one(services, organization.id, now_ms())
     data = {"organization": organization.login, "issued_invoices": issued, "purged": gone}
     rest = "" if gone else "; the server removes the rest once its webhooks have been told, within an hour"
-    context.answer(data, f"deleted {organization.login} with {issued:,} issued invoices{rest}")
+    context.print_result(data, f"deleted {organization.login} with {issued:,} issued invoices{rest}")
 
 
 @command(app, "import", settings=(*_SETTINGS, "delivery_allow_networks"))
@@ -153,23 +153,23 @@ async def import_(
     policy = AddressPolicy(context.settings.delivery_allow_networks)
     with _in_words(path), show_progress() as progress:
         try:
-            checked = reading.check(path, progress, lambda url: check_url(url, policy))
-        except reading.ExportNotUsable as error:
+            checked = validation.check(path, progress, lambda url: check_url(url, policy))
+        except validation.ExportNotUsable as error:
             raise CliError("\n  ".join(["this cannot be imported:", *error.faults]), _NOTHING) from error
     async with context.services() as services:
         named = dict(each.rpartition("=")[::2] for each in member)
-        plan = importing.Plan(
+        plan = imports.Plan(
             checked, login or checked.organization.login, await _matched(services.database, checked, named)
         )
         if dry_run:
             made = await _preview(services.database, plan)
         else:
             with _in_words(path), _refused(context), show_progress() as progress:
-                made = await importing.import_organization(services.database, services.blobs, plan, progress)
+                made = await imports.import_organization(services.database, services.blobs, plan, progress)
     import msgspec
 
     data = {"import": str(path), **msgspec.to_builtins(made), "dry_run": dry_run}
-    context.answer(data, _sentences(made, dry_run=dry_run))
+    context.print_result(data, _sentences(made, dry_run=dry_run))
 
 
 @contextmanager
@@ -183,7 +183,7 @@ def _refused(context: Context) -> Iterator[None]:
 
     try:
         yield
-    except reading.ExportNotUsable as error:
+    except validation.ExportNotUsable as error:
         raise CliError(f"the export was changed while it was read: {error.faults[0]}", _NOTHING) from error
     except UniqueViolation as error:
         raise CliError(f"two lines of the export contradict each other: {error}.", _NOTHING) from error
@@ -193,7 +193,7 @@ def _refused(context: Context) -> Iterator[None]:
         raise CliError(f"the database rejects the export: {error}.", _NOTHING) from error
 
 
-async def _matched(reader: Reader, checked: reading.CheckedExport, named: dict[str, str]) -> dict[str, Account]:
+async def _matched(reader: Reader, checked: validation.CheckedExport, named: dict[str, str]) -> dict[str, Account]:
     """Return accounts by their login in the export.
 
     Raises `CliError` for people missing in the export or here, and if the organization would have no owner.
@@ -203,7 +203,7 @@ async def _matched(reader: Reader, checked: reading.CheckedExport, named: dict[s
         if old not in checked.people:
             known = ", ".join(sorted(checked.people)[:10])
             raise Misuse(f"--member: nobody in the export is called {old}.", f"There are: {known}. {_NOTHING}")
-        user = await find_enabled_user(reader, login.strip())
+        user = await get_enabled_user(reader, login.strip())
         if double := next((each for each, other in found.items() if other.id == user.id), None):
             raise Misuse(f"--member: {user.login} cannot be both {double} and {old}.", _NOTHING)
         found[old] = user
@@ -216,17 +216,17 @@ async def _matched(reader: Reader, checked: reading.CheckedExport, named: dict[s
     return found
 
 
-async def _preview(reader: Reader, plan: importing.Plan) -> importing.ImportedOrganization:
+async def _preview(reader: Reader, plan: imports.Plan) -> imports.ImportedOrganization:
     """Return the result of an import without writing. Raises `Invalid` for a login that is taken or invalid."""
     from workhook.core.errors import Invalid
 
     if faults := await actions.faults_of_login(reader, plan.login):
         raise Invalid(faults=faults)
-    named = await importing.name_people(reader, plan.checked.people.values(), plan.matched)
-    return importing.summary(plan, [each for _, each in named], None, plan.checked.timers)
+    named = await imports.assign_logins(reader, plan.checked.people.values(), plan.matched)
+    return imports.summary(plan, [each for _, each in named], None, plan.checked.timers)
 
 
-def _sentences(made: importing.ImportedOrganization, *, dry_run: bool) -> str:
+def _sentences(made: imports.ImportedOrganization, *, dry_run: bool) -> str:
     lines = [
         f"{'would import' if dry_run else 'imported'} {made.login}: {made.lines['projects']:,} projects, "
         f"{made.lines['tasks']:,} tasks, {made.lines['invoices']:,} invoices, {made.files:,} files"
@@ -235,13 +235,13 @@ def _sentences(made: importing.ImportedOrganization, *, dry_run: bool) -> str:
         named = ", ".join(each.login for each in made.newcomers[:10])
         more = f" and {len(made.newcomers) - 10:,} more" if len(made.newcomers) > 10 else ""
         lines.append(f"nobody here yet, so that their accounts are disabled: {named}{more}")
-    for number, what in (
+    for number, noun in (
         (made.webhooks_off, "webhooks are switched off: give each a secret, and switch it on"),
         (made.timers_paused, "timers that ran are paused"),
         (made.files_missing, "files were missing in the export already"),
     ):
         if number:
-            lines.append(f"{number:,} {what}")
+            lines.append(f"{number:,} {noun}")
     return "\n".join(lines)
 
 
@@ -249,12 +249,12 @@ async def _which(reader: Reader, login: str | None) -> Account:
     from workhook.cli import queries
 
     if login is not None:
-        return await find_organization(reader, login)
+        return await get_organization(reader, login)
     found = await queries.organizations(reader)
     if len(found) != 1:
         named = ", ".join(each.login for each in found[:5])
-        what = f"this server has several organizations ({named})" if found else "this server has no organization"
-        raise Misuse(f"{what}.", "Choose one with --organization LOGIN.")
+        reason = f"this server has several organizations ({named})" if found else "this server has no organization"
+        raise Misuse(f"{reason}.", "Choose one with --organization LOGIN.")
     return found[0]
 
 
@@ -271,7 +271,7 @@ def _in_words(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if is_disk_full(error):
-            raise no_room(path) from error
+            raise disk_full_error(path) from error
         if error.filename is None:
             raise
         raise CliError(
@@ -296,20 +296,20 @@ async def add_member(
 ) -> None:
     """Add a user to an organization, or change the user's role."""
     async with context.write() as write:
-        place, who = await find_organization(write.tx, organization), await find_user(write.tx, user)
+        place, who = await get_organization(write.tx, organization), await get_user(write.tx, user)
         await membership.set_member(write, place, who, role)
     data = {"organization": place.login, "user": who.login, "role": role}
-    context.answer(data, f"{who.login} is {role} of {place.login}")
+    context.print_result(data, f"{who.login} is {role} of {place.login}")
 
 
 @command(members, "remove")
 async def remove_member(context: Context, *, organization: _Organization, user: _User) -> None:
     """Remove a user from an organization and from its projects."""
     async with context.write() as write:
-        place, who = await find_organization(write.tx, organization), await find_user(write.tx, user)
+        place, who = await get_organization(write.tx, organization), await get_user(write.tx, user)
         removed = await membership.remove_member(write, place, who)
     data = {"organization": place.login, "user": who.login, "removed": removed}
-    context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} in {place.login}")
+    context.print_result(data, f"{who.login} {'is no longer' if removed else 'was not'} in {place.login}")
 
 
 @command(collaborators, "add")
@@ -322,17 +322,19 @@ async def add_collaborator(
 ) -> None:
     """Add a user to a repository, or change the user's role."""
     async with context.write() as write:
-        where, who = await find_repository(write.tx, repository), await find_user(write.tx, user)
+        where, who = await get_repository(write.tx, repository), await get_user(write.tx, user)
         await membership.set_collaborator(write, where, who, role)
     data = {"repository": where.full_name, "user": who.login, "role": role}
-    context.answer(data, f"{who.login} has the role {role} in {where.full_name}")
+    context.print_result(data, f"{who.login} has the role {role} in {where.full_name}")
 
 
 @command(collaborators, "remove")
 async def remove_collaborator(context: Context, *, repository: _Repository, user: _User) -> None:
     """Remove a user from a repository. Access through the organization is kept."""
     async with context.write() as write:
-        where, who = await find_repository(write.tx, repository), await find_user(write.tx, user)
+        where, who = await get_repository(write.tx, repository), await get_user(write.tx, user)
         removed = await membership.remove_collaborator(write, where, who)
     data = {"repository": where.full_name, "user": who.login, "removed": removed}
-    context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} a collaborator of {where.full_name}")
+    context.print_result(
+        data, f"{who.login} {'is no longer' if removed else 'was not'} a collaborator of {where.full_name}"
+    )

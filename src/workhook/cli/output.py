@@ -15,7 +15,7 @@ from workhook.cli.error_messages import CliError, Misuse
 from workhook.core import json as core_json
 from workhook.core import log
 from workhook.core.clock import to_millis_text
-from workhook.core.text import unguarded, visible, visible_json
+from workhook.core.text import underlying_stream, visible, visible_json
 
 
 def print_json(data: object) -> None:
@@ -34,7 +34,7 @@ def print_table(
     from rich.text import Text
 
     # Without a terminal, nothing is cut or wrapped: each row is one line.
-    stream = unguarded(sys.stdout)  # keeps the table's own bold formatting; its cells are escaped
+    stream = underlying_stream(sys.stdout)  # keeps the table's own bold formatting; its cells are escaped
     console = Console(file=stream) if sys.stdout.isatty() else Console(file=stream, width=_ANY_WIDTH)
     for shown, names in ((rows, columns), (narrow, list(narrow[0]) if narrow else [])):
         table = Table(*(name.replace("_", " ") for name in names), box=None, pad_edge=False, header_style="bold")
@@ -125,7 +125,7 @@ def show_progress() -> Iterator[Progress]:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-    with Bars(console=Console(file=unguarded(sys.stderr)), transient=True) as bars:
+    with Bars(console=Console(file=underlying_stream(sys.stderr)), transient=True) as bars:
         known: dict[str, TaskID] = {}
 
         def show(what: str, done: int, total: int) -> None:

@@ -10,40 +10,42 @@ from workhook.identity.queries import account_columns
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships, projects, tokens
 from workhook.storage import Reader, Transaction
-from workhook.storage.metadata import big, key_check
+from workhook.storage.metadata import bigint_param, key_check
 
-_one = sa.literal(1, sa.BigInteger)
+_literal_one = sa.literal(1, sa.BigInteger)
 _accounts = sa.select(*account_columns()).order_by(accounts.c.id)
 _users = _accounts.add_columns(accounts.c.disabled_at).where(accounts.c.kind == "user")
 _owning = _accounts.where(
     sa.or_(accounts.c.kind == "organization", accounts.c.id.in_(sa.select(projects.c.account_id)))
 )
 _organizations = _accounts.where(accounts.c.kind == "organization")
-_any_account = sa.select(accounts.c.id).limit(_one)
+_any_account = sa.select(accounts.c.id).limit(_literal_one)
 _lock_first_start = sa.select(key_check.c.id).with_for_update()  # a row that exists in every database
 _owners = (
     _accounts.join_from(accounts, memberships, memberships.c.user_id == accounts.c.id)
     .where(
-        memberships.c.organization_id == big("organization_id"),
+        memberships.c.organization_id == bigint_param("organization_id"),
         memberships.c.role == "owner",
         accounts.c.disabled_at.is_(None),
     )
-    .limit(_one)
+    .limit(_literal_one)
 )
 _noted = (
-    sa.select(tokens.c.id).where(tokens.c.user_id == big("user_id"), tokens.c.note == sa.bindparam("note")).limit(_one)
+    sa.select(tokens.c.id)
+    .where(tokens.c.user_id == bigint_param("user_id"), tokens.c.note == sa.bindparam("note"))
+    .limit(_literal_one)
 )
 _project_titled = (
     sa.select(projects.c.repository_id)
     .where(
-        projects.c.account_id == big("account_id"),
+        projects.c.account_id == bigint_param("account_id"),
         projects.c.deleted_at.is_(None),
         sa.or_(projects.c.title == sa.bindparam("title"), projects.c.name_key == sa.bindparam("name_key")),
     )
     .order_by(projects.c.repository_id)
-    .limit(_one)
+    .limit(_literal_one)
 )
-_hook_of_delivery = sa.select(deliveries.c.hook_id).where(deliveries.c.id == big("delivery_id"))
+_hook_of_delivery = sa.select(deliveries.c.hook_id).where(deliveries.c.id == bigint_param("delivery_id"))
 _waiting = sa.select(sa.func.count().label("number"), sa.func.min(dispatches.c.next_attempt_at).label("oldest")).where(
     dispatches.c.next_attempt_at.is_not(None)
 )

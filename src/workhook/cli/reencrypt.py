@@ -14,7 +14,7 @@ from workhook.core.vault import Vault, VaultError
 from workhook.hooks.tables import hooks
 from workhook.identity.tables import mail_messages
 from workhook.storage import Database, Row
-from workhook.storage.metadata import big, key_check
+from workhook.storage.metadata import bigint_param, key_check
 from workhook.storage.statements import PerDialect
 
 log = structlog.get_logger(__name__)
@@ -33,15 +33,15 @@ _count = {
 }
 _page = {
     table.name: sa.select(table.c.id, *(table.c[each] for each in names))
-    .where(table.c.id > big("after_id"), _some[table.name])
+    .where(table.c.id > bigint_param("after_id"), _some[table.name])
     .order_by(table.c.id)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
     for table, names in SEALED.items()
 }
 # Replaces only unchanged values: values changed meanwhile are already encrypted with the newest key.
 _replace = {
     f"{table.name}.{each}": sa.update(table)
-    .where(table.c.id == big("row_id"), table.c[each] == sa.bindparam("before", type_=sa.LargeBinary()))
+    .where(table.c.id == bigint_param("row_id"), table.c[each] == sa.bindparam("before", type_=sa.LargeBinary()))
     .values({each: sa.bindparam("after", type_=sa.LargeBinary())})
     for table, names in SEALED.items()
     for each in names
@@ -105,17 +105,17 @@ async def _reencrypt_rows(
     if not changes:
         return
     async with database.transaction() as tx:
-        for which, values in changes:
-            result.changed += await tx.execute(_replace[which], values)
+        for key, values in changes:
+            result.changed += await tx.execute(_replace[key], values)
 
 
-async def now_there(database: Database) -> float:
+async def database_time(database: Database) -> float:
     """Return the database's time in seconds since the epoch, or 0 on SQLite, which has one writer at a time."""
     row = await database.fetch_one(_now)
     return float(row["now"]) if row else 0.0
 
 
-async def transactions_end(database: Database, since: float) -> bool:
+async def wait_for_transactions(database: Database, since: float) -> bool:
     """Wait until every earlier transaction has ended, because the values it encrypts are not visible before.
 
     Returns False if one takes too long.

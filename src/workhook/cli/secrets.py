@@ -59,10 +59,10 @@ async def _rotate_file(context: Context, services: Services, keep_old: bool) -> 
     if made:
         keys = [vault.new_key(), *keys]
         vault.write_keys(path, keys)
-    since = await reencrypt.now_there(services.database)
+    since = await reencrypt.database_time(services.database)
     with show_progress() as progress:
         done = await reencrypt.reencrypt_all(services.database, services.vault, progress)
-    ended = keep_old or await reencrypt.transactions_end(services.database, since)
+    ended = keep_old or await reencrypt.wait_for_transactions(services.database, since)
     dropped = 0
     if ended and not keep_old:
         more = await reencrypt.reencrypt_all(services.database, services.vault, lambda what, so_far, total: None)
@@ -73,7 +73,7 @@ async def _rotate_file(context: Context, services: Services, keep_old: bool) -> 
     await _record(services, vault.KEY_FILE, answer)
     if dropped:
         vault.write_keys(path, keys[:1])
-    context.answer(answer, "\n".join(_sentences(made, done, dropped)))
+    context.print_result(answer, "\n".join(_sentences(made, done, dropped)))
     if not ended:
         raise CliError(
             "the old key is kept: a transaction that began before the new key was there goes on in the database.",
@@ -90,7 +90,7 @@ async def _rotate_setting(context: Context, services: Services) -> None:
     answer = {"new_key": False, "resealed": done.changed, "unreadable": done.unreadable, "dropped_keys": 0}
     await _record(services, "WORKHOOK_SECRET_KEY", answer)
     last = "Now take the old keys out of WORKHOOK_SECRET_KEY and restart every process."
-    context.answer(answer, "\n".join([*_sentences(False, done, 0), last]))
+    context.print_result(answer, "\n".join([*_sentences(False, done, 0), last]))
 
 
 async def _record(services: Services, target: str, answer: Mapping[str, object]) -> None:

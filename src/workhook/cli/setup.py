@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from workhook.cli import queries
-from workhook.cli.common import Context, base_address, command, find_enabled_user, find_organization
+from workhook.cli.common import Context, base_address, command, get_enabled_user, get_organization
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Flag, Option, comma_list, days, scope_list
 from workhook.cli.output import write_private
@@ -122,7 +122,7 @@ async def setup(
     lines = [f"{name.replace('_', ' ')}: {value}" for name, value in data.items() if value is not None]
     if token is None:
         lines.append("token: shown only the first time; --new-token issues another")
-    context.answer(data, "\n".join(lines))
+    context.print_result(data, "\n".join(lines))
 
 
 async def first_start(services: Services, base: str) -> FirstStart | None:
@@ -199,8 +199,8 @@ async def _accounts(
             found.append(await making)
         except errors.Invalid as error:
             for fault in error.faults:
-                option, given = options.get(fault.field or "", ("", None))
-                complaints.append(f"{option} {given!r}: {fault.message}.")
+                option, value = options.get(fault.field or "", ("", None))
+                complaints.append(f"{option} {value!r}: {fault.message}.")
 
     await take(_organization(tx, made, organization), {"login": ("--organization", organization)})
     await take(_owner(tx, made, owner, email), {"login": ("--owner", owner), "email": ("--email", email)})
@@ -213,12 +213,12 @@ async def _organization(tx: Transaction, made: _Made, login: str) -> Account:
     if await identity_queries.find_account(tx, login) is None:
         made["organization"] = login
         return await actions.create_account(tx, "organization", login, name=login, email=None)
-    return await find_organization(tx, login)
+    return await get_organization(tx, login)
 
 
 async def _owner(tx: Transaction, made: _Made, login: str, email: str | None) -> Account:
     if await identity_queries.find_account(tx, login) is not None:
-        return await find_enabled_user(tx, login)
+        return await get_enabled_user(tx, login)
     if email is None:
         raise CliError(f"there is no user {login} yet, and a user needs an e-mail address.", "Add --email ADDRESS.")
     made["user"] = login

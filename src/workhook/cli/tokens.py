@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from workhook.cli.common import Context, command, find_enabled_user, find_user, new_app
+from workhook.cli.common import Context, command, get_enabled_user, get_user, new_app
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option, comma_list, days, permission_list, row_id, scope_list
 from workhook.cli.output import format_time
@@ -60,9 +60,9 @@ async def create(
     """Issue a token. It is shown only once."""
     options = (permissions, organization, repositories)
     _require(kind, scopes, options)
-    wanted = _wanted(kind, scopes, options, expires_in, note)
+    wanted = _token_from_options(kind, scopes, options, expires_in, note)
     async with context.transaction() as tx:
-        who = await find_enabled_user(tx, user)
+        who = await get_enabled_user(tx, user)
         issued, details = await personal.create(tx, who, wanted, None)
     data: dict[str, object] = {
         "token": issued.token,
@@ -73,7 +73,7 @@ async def create(
     }
     if kind == _FINE_GRAINED:
         data |= _confinement(details)
-    context.answer(data, issued.token)
+    context.print_result(data, issued.token)
 
 
 def _require(kind: str, scopes: str | None, options: tuple[str | None, ...]) -> None:
@@ -92,7 +92,7 @@ def _require(kind: str, scopes: str | None, options: tuple[str | None, ...]) -> 
         raise Misuse("Missing option '--scopes': a classic token needs them.", "For example: --scopes repo,work.")
 
 
-def _wanted(
+def _token_from_options(
     kind: str, scopes: str | None, options: tuple[str | None, ...], expires_in: float | None, note: str | None
 ) -> personal.TokenCreate:
     from msgspec import UNSET
@@ -118,13 +118,13 @@ async def list_tokens(
 ) -> None:
     """List tokens of every kind, oldest first. The tokens themselves are not stored and cannot be shown."""
     async with context.services() as services:
-        who = await find_user(services.database, user) if user else None
+        who = await get_user(services.database, user) if user else None
         rows = [_to_json(each) for each in await personal.every(services.database, who.id if who else None)]
     columns = (
         "id", "kind", "user", "scopes", "permissions", "organization", "app", "note",
         "created_at", "expires_at", "last_used_at", "revoked_at",
     )  # fmt: skip
-    context.answer_rows(
+    context.print_rows(
         rows if context.as_json else [_in_words(row) for row in rows],
         columns,
         none="There is no token yet: workhook token create",
@@ -196,4 +196,4 @@ async def revoke(
             raise CliError(f"there is no token {token_id}.", "`workhook token list` shows their ids.")
         ended = await personal.end(tx, None, found)
     more = f" and {ended - 1} that came of it" if ended > 1 else ""
-    context.answer({"id": token_id, "revoked": True}, f"revoked the token {token_id}{more}")
+    context.print_result({"id": token_id, "revoked": True}, f"revoked the token {token_id}{more}")

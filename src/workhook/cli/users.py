@@ -13,8 +13,8 @@ from workhook.cli.common import (
     base_address,
     command,
     every_table,
-    find_enabled_user,
-    find_user,
+    get_enabled_user,
+    get_user,
     new_app,
 )
 from workhook.cli.doctor import NOT_SET
@@ -53,7 +53,7 @@ async def add(
     created_at = format_time(user.created_at)
     data = {"id": user.id, "login": user.login, "email": email, "name": name, "created_at": created_at}
     data |= {"disabled_at": None}  # as shown by `user list`
-    context.answer(data, f"added the user {user.login}")
+    context.print_result(data, f"added the user {user.login}")
 
 
 @command(app, "list")
@@ -76,7 +76,7 @@ async def list_users(context: Context) -> None:
     columns = ["login", "email", "name", "created_at"]
     if any(row["disabled_at"] for row in rows):
         columns.append("disabled_at")
-    context.answer_rows(rows, columns, none=none)
+    context.print_rows(rows, columns, none=none)
 
 
 _Login = Annotated[str, Argument("LOGIN", "The user.")]
@@ -91,7 +91,7 @@ async def disable(context: Context, *, login: _Login) -> None:
     """
     base = base_address(context.settings)
     async with context.transaction() as tx:
-        user = await find_user(tx, login)
+        user = await get_user(tx, login)
         try:
             done = await actions.disable(tx, user, base=base)
         except actions.LastOwner as error:
@@ -99,7 +99,7 @@ async def disable(context: Context, *, login: _Login) -> None:
     disabled_at = format_time(done.at)
     state = "is disabled" if done.changed else "was disabled already"
     data = {"login": user.login, "disabled_at": disabled_at, "changed": done.changed}
-    context.answer(data, f"{user.login} {state}, since {disabled_at}")
+    context.print_result(data, f"{user.login} {state}, since {disabled_at}")
 
 
 def _last_owner(login: str, organizations: list[str]) -> CliError:
@@ -112,10 +112,10 @@ def _last_owner(login: str, organizations: list[str]) -> CliError:
 async def enable(context: Context, *, login: _Login) -> None:
     """Re-enable a disabled user. Previous tokens and the password become valid again."""
     async with context.transaction() as tx:
-        user = await find_user(tx, login)
+        user = await get_user(tx, login)
         changed = await actions.enable(tx, user)
     data = {"login": user.login, "disabled_at": None, "changed": changed}
-    context.answer(data, f"{user.login} is enabled" if changed else f"{user.login} was not disabled")
+    context.print_result(data, f"{user.login} is enabled" if changed else f"{user.login} was not disabled")
 
 
 @command(app, "delete", settings=(*COMMON_SETTINGS, "base_url"))
@@ -135,7 +135,7 @@ async def delete(
 
     every_table()
     async with context.services() as services:
-        user = await find_user(services.database, login)
+        user = await get_user(services.database, login)
         if not yes:
             confirm_deletion(user.login)
         base = base_address(context.settings)
@@ -143,7 +143,7 @@ async def delete(
             await services.database.in_transaction(lambda tx: remove_user(Write(tx, None, base), user.login))
         except actions.LastOwner as error:
             raise _last_owner(user.login, error.organizations) from error
-    context.answer({"login": user.login, "deleted": True}, f"deleted the account of {user.login}")
+    context.print_result({"login": user.login, "deleted": True}, f"deleted the account of {user.login}")
 
 
 @command(app, "admin")
@@ -154,14 +154,14 @@ async def admin(context: Context, *, login: _Login, remove: Annotated[bool, Flag
     API. Administrators do not gain access to organizations. The last administrator cannot be removed.
     """
     async with context.transaction() as tx:
-        user = await find_user(tx, login) if remove else await find_enabled_user(tx, login)
+        user = await get_user(tx, login) if remove else await get_enabled_user(tx, login)
         try:
             changed = await (administrators.dismiss(tx, user) if remove else administrators.appoint(tx, user))
         except Invalid as error:
             raise CliError(f"{error.faults[0].message}.", "workhook user admin LOGIN") from error
     state = "no administrator" if remove else "an administrator"
     data = {"login": user.login, "administrator": not remove, "changed": changed}
-    context.answer(data, f"{user.login} is {state}{'' if changed else ', as before'}")
+    context.print_result(data, f"{user.login} is {state}{'' if changed else ', as before'}")
 
 
 @command(app, "sign-in-link")
@@ -195,7 +195,7 @@ async def _link(context: Context, login: str, purpose: str, minutes: int, mail: 
     if mail and context.settings.smtp_url is None:
         raise CliError("no mail server is configured.", NOT_SET)
     async with context.services() as services, services.database.transaction() as tx:
-        user = await find_enabled_user(tx, login)
+        user = await get_enabled_user(tx, login)
         address = await _address_of(tx, user.id, login) if mail else None
         link = await sessions.create_link(tx, user.id, purpose, minutes=minutes)
         detail = {"purpose": purpose, "minutes": minutes}
@@ -209,7 +209,7 @@ async def _link(context: Context, login: str, purpose: str, minutes: int, mail: 
     expires_at = format_time(link.expires_at)
     data = {"login": user.login, "url": url, "purpose": purpose, "expires_at": expires_at, "mailed_to": address}
     sent = f"\nthe server sends it to {address}" if address else ""
-    context.answer(data, f"{url}\ngood once, for {user.login}, until {expires_at}{sent}")
+    context.print_result(data, f"{url}\ngood once, for {user.login}, until {expires_at}{sent}")
 
 
 async def _address_of(tx: Transaction, user_id: int, login: str) -> str:
@@ -241,15 +241,15 @@ async def set_password(
     The password is never passed as an option, because other users of the machine can see the options of a command.
     """
     async with context.services() as services:
-        user = await find_user(services.database, login)
-        password = _asked() if password_file is None else _first_line(password_file)
+        user = await get_user(services.database, login)
+        password = _prompt_password() if password_file is None else _first_line(password_file)
         hashed = await passwords.new_hash(password, user)
         async with services.database.transaction() as tx:
             await passwords.set_password(tx, user, hashed)
             await audit.record(
                 tx, None, "user.password_change", user.login, account_id=user.id, detail={"how": "command"}
             )
-    context.answer({"login": user.login, "password_set": True}, f"set the password of {user.login}")
+    context.print_result({"login": user.login, "password_set": True}, f"set the password of {user.login}")
 
 
 @command(app, "link-identity")
@@ -273,17 +273,17 @@ async def link_identity(
             f"--subject {subject} is not a valid subject.", f"It has 1 to {most} characters that can be printed."
         )
     async with context.transaction() as tx:
-        user = await find_user(tx, login)
+        user = await get_user(tx, login)
         linked = await identities.link(tx, user, provider, subject)
         if linked:
             detail = {"issuer": provider, "subject": subject, "how": "command"}
             await audit.record(tx, None, "user.identity_linked", user.login, account_id=user.id, detail=detail)
     data = {"login": user.login, "issuer": provider, "subject": subject, "changed": linked}
     state = "signs in" if linked else "signed in already"
-    context.answer(data, f"{user.login} {state} as {subject} of {provider}")
+    context.print_result(data, f"{user.login} {state} as {subject} of {provider}")
 
 
-def _asked() -> str:
+def _prompt_password() -> str:
     import getpass
 
     if not sys.stdin.isatty():

@@ -1,7 +1,8 @@
 """Time: integer milliseconds since the epoch (UTC) internally, RFC 3339 externally.
 
 Processes that share a database compare times, such as the end of a lease or the due time of a retry. Because host
-clocks differ, each of these processes follows the database's clock (`follow`), and `now_ms` agrees in all of them.
+clocks differ, each of these processes follows the database's clock (`follow_clock`), and `now_ms` agrees in all of
+them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def now_ms() -> int:
     return (time.time_ns() if ahead_ns is None else time.monotonic_ns() + ahead_ns) // 1_000_000
 
 
-def follow(at_ns: int, monotonic_ns: int, wrong_by_ns: int = 0) -> None:
+def follow_clock(at_ns: int, monotonic_ns: int, wrong_by_ns: int = 0) -> None:
     """Make `now_ms` follow a clock that showed `at_ns` (nanoseconds since the epoch) at `monotonic_ns`.
 
     If the host's clock agrees within the error `wrong_by_ns`, it is followed instead: the two may be the same clock.

@@ -60,7 +60,7 @@ def _number(kind: type[N], low: N, high: N, wanted: str) -> Callable[[Any], N]:
     return parse
 
 
-def _whole(low: int, high: int, unit: str = "") -> Callable[[Any], int]:
+def _integer_parser(low: int, high: int, unit: str = "") -> Callable[[Any], int]:
     return _number(int, low, high, f"a whole number{f' of {unit}' if unit else ''}")
 
 
@@ -186,7 +186,7 @@ class Settings:
     )
     database_connections: int = _setting(
         6,
-        _whole(2, 1000),
+        _integer_parser(2, 1000),
         "Maximum number of connections to PostgreSQL per process, including the one for notifications.",
     )
     files_url: str | None = _setting(
@@ -194,19 +194,19 @@ class Settings:
         _files_url,
         "Bucket for files, with its address and credentials in AWS_… variables. Default: a folder in the data folder.",
     )
-    upload_max_mb: int = _setting(100, _whole(1, 100_000, "MiB"), "Maximum size of a file in MiB.")
+    upload_max_mb: int = _setting(100, _integer_parser(1, 100_000, "MiB"), "Maximum size of a file in MiB.")
     organization_max_mb: int = _setting(
         0,
-        _whole(0, 1_000_000_000, "MiB"),
+        _integer_parser(0, 1_000_000_000, "MiB"),
         "Maximum size in MiB of an organization's files and stored events, including the trash; 0: no limit.",
     )
     organization_max_rows: int = _setting(
         0,
-        _whole(0, 1_000_000_000_000),
+        _integer_parser(0, 1_000_000_000_000),
         "Maximum number of an organization's records (tasks, events and so on), including the trash; 0: no limit.",
     )
     host: str = _setting("127.0.0.1", str, "Address to listen on.")
-    port: int = _setting(8000, _whole(0, 65535), "Port to listen on; 0 picks a free one.")
+    port: int = _setting(8000, _integer_parser(0, 65535), "Port to listen on; 0 picks a free one.")
     base_url: str | None = _setting(
         None, _http_url, "Public address of the server, used in webhook payloads and links."
     )
@@ -232,7 +232,9 @@ class Settings:
     drain_delay_s: float = _setting(
         0.0, _seconds(0, 600), "Seconds after SIGTERM during which everything continues but /readyz answers 503."
     )
-    concurrency: int = _setting(256, _whole(1, 10_000), "Maximum number of deliveries in flight in this process.")
+    concurrency: int = _setting(
+        256, _integer_parser(1, 10_000), "Maximum number of deliveries in flight in this process."
+    )
     oidc_issuer: str | None = _setting(
         None, _issuer, "Issuer URL of the OpenID Connect provider for sign-in, exactly as the provider states it."
     )
@@ -257,10 +259,10 @@ class Settings:
     )
     mail_from: str | None = _setting(None, mail_from, "Sender of e-mail, with an optional name.")
     api_rate_limit: int = _setting(
-        5000, _whole(0, 10**9), "Maximum number of requests per hour and token; 0: no limit."
+        5000, _integer_parser(0, 10**9), "Maximum number of requests per hour and token; 0: no limit."
     )
     page_rate_limit: int = _setting(
-        20_000, _whole(0, 10**8), "Maximum number of page requests per hour, user and process, and five times "
+        20_000, _integer_parser(0, 10**8), "Maximum number of page requests per hour, user and process, and five times "
                                   "as many per address; 0: no limit.",
     )  # fmt: skip
     trust_proxy: bool = _setting(
@@ -273,21 +275,21 @@ class Settings:
     header_prefix: str = _setting("X-Service", _prefix, "Prefix of delivery header names.")
     hooks_per_event: int = _setting(
         20,
-        _whole(0, 10**6),
+        _integer_parser(0, 10**6),
         "Maximum number of webhooks per repository or organization that subscribe to the same event; 0: no limit.",
     )
     manual_deliveries_per_minute: int = _setting(
-        1000, _whole(0, 10**6), "Maximum number of requested pings, tests and redeliveries per webhook and "
+        1000, _integer_parser(0, 10**6), "Maximum number of requested pings, tests and redeliveries per webhook and "
                                 "minute; 0: no limit.",
     )  # fmt: skip
-    retention_days: int = _setting(30, _whole(1, 3650, "days"), "Days that events and deliveries are kept.")
+    retention_days: int = _setting(30, _integer_parser(1, 3650, "days"), "Days that events and deliveries are kept.")
     audit_retention_days: int = _setting(
-        365, _whole(0, 36_500, "days"), "Days that entries of the audit log are kept; 0: forever."
+        365, _integer_parser(0, 36_500, "days"), "Days that entries of the audit log are kept; 0: forever."
     )
     delivery_timeout_s: float = _setting(
         10.0, _seconds(0.1, 300), "Timeout of an attempt in seconds, including connecting."
     )
-    delivery_retries: int = _setting(8, _whole(0, 50), "Number of retries after a failed attempt; 0: none.")
+    delivery_retries: int = _setting(8, _integer_parser(0, 50), "Number of retries after a failed attempt; 0: none.")
     delivery_retry_first_s: float = _setting(
         10.0,
         _seconds(0, 86_400),
@@ -298,7 +300,7 @@ class Settings:
         10.0, _seconds(1, 3600), "Seconds after which other processes take over the webhooks of a dead process."
     )
     delivery_memory_mb: int = _setting(
-        256, _whole(1, 1_000_000, "MiB"), "Maximum memory in MiB for delivery payloads in this process."
+        256, _integer_parser(1, 1_000_000, "MiB"), "Maximum memory in MiB for delivery payloads in this process."
     )
     worker_listen: str | None = _setting(
         None,
@@ -327,14 +329,14 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     """Read and validate all settings. Raises `SettingsError` that lists each fault with its remedy."""
     environ = os.environ if environ is None else environ
     faults: list[str] = []
-    given: dict[str, tuple[str, Any]] = {}
+    raw_values: dict[str, tuple[str, Any]] = {}
     known = {each.name: each for each in fields(Settings)}
     data = Path(flags.get("data") or environ.get("WORKHOOK_DATA") or Settings.data)
     for source in (_from_file(data / "workhook.toml", faults), _from_environment(environ, known, faults)):
-        given.update(source)
-    given.update({name: (flag_of(name), value) for name, value in flags.items() if value is not None})
+        raw_values.update(source)
+    raw_values.update({name: (flag_of(name), value) for name, value in flags.items() if value is not None})
     values: dict[str, Any] = {}
-    for name, (source_name, raw) in given.items():
+    for name, (source_name, raw) in raw_values.items():
         if name not in known:
             faults.append(f"{source_name}: there is no such setting{_meant(name, known)}")
             continue

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from workhook.core.errors import Message
 
 
-class Secretive:
+class HiddenRepr:
     """Mixin for `msgspec.Struct`, listed before it, whose `repr` shows the type without the contents."""
 
     __slots__ = ()

@@ -43,7 +43,7 @@ class Message(str):
     values: tuple[object, ...]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (str(self), self.id, self.values)
+        return _build_message, (str(self), self.id, self.values)
 
 
 def say(sentence: str, /, *values: object) -> Message:
@@ -51,7 +51,7 @@ def say(sentence: str, /, *values: object) -> Message:
 
     The sentence must be a literal, because the translation catalogues are extracted from these calls.
     """
-    return _made(sentence.format(*values), sentence, values)
+    return _build_message(sentence.format(*values), sentence, values)
 
 
 def compose(sentence: str, /, *values: object) -> Message:
@@ -62,35 +62,35 @@ def compose(sentence: str, /, *values: object) -> Message:
     whole, *pieces = sentence.split("{}")
     of_whole: list[object] = []
     for value, piece in zip(values, pieces, strict=True):
-        inner = value if isinstance(value, Message) else _made("", "{}", (value,))
+        inner = value if isinstance(value, Message) else _build_message("", "{}", (value,))
         whole += inner.id + piece
         of_whole += inner.values
-    return _made(sentence.format(*values), whole, tuple(of_whole))
+    return _build_message(sentence.format(*values), whole, tuple(of_whole))
 
 
-def part(text: str) -> Message:
+def phrase(text: str) -> Message:
     """Return text as a part of a sentence. Messages are returned unchanged."""
-    return text if isinstance(text, Message) else _made(text, text.replace("{", "{{").replace("}", "}}"), ())
+    return text if isinstance(text, Message) else _build_message(text, text.replace("{", "{{").replace("}", "}}"), ())
 
 
 def must_be(field: str, wanted: str | ValueError) -> Message:
     """Return the message for an invalid field. `wanted` is a part of a sentence, or a `ValueError` with one."""
-    return compose("{} must be {}", field, part(wanted.args[0] if isinstance(wanted, ValueError) else wanted))
+    return compose("{} must be {}", field, phrase(wanted.args[0] if isinstance(wanted, ValueError) else wanted))
 
 
 def or_null(wanted: str) -> Message:
     """Append `or null` for the API. Pages, which have no null, show only the part."""
-    return _made(f"{wanted} or null", part(wanted).id, part(wanted).values)
+    return _build_message(f"{wanted} or null", phrase(wanted).id, phrase(wanted).values)
 
 
-def _made(text: str, message_id: str, values: tuple[object, ...]) -> Message:
+def _build_message(text: str, message_id: str, values: tuple[object, ...]) -> Message:
     message = Message(text)
     message.id, message.values = message_id, values
     return message
 
 
-def packed(value: object) -> object:
-    """Serialize a message for another process. A msgspec `enc_hook`; the matching `dec_hook` is `unpacked`."""
+def serialize_message(value: object) -> object:
+    """Serialize a message for another process, as a msgspec `enc_hook`. See also `deserialize_message`."""
     if isinstance(value, Message):
         values = [each if isinstance(each, Message | Number) else str(each) for each in value.values]
         return {"text": str(value), "id": value.id, "values": values}
@@ -99,10 +99,12 @@ def packed(value: object) -> object:
     raise NotImplementedError(f"Objects of type {type(value).__name__} are not packed")
 
 
-def unpacked(_kind: type, value: Any) -> Any:
+def deserialize_message(_kind: type, value: Any) -> Any:
     """Restore a packed message or one of its values."""
     if isinstance(value, dict):
-        return _made(value["text"], value["id"], tuple(unpacked(str, each) for each in value["values"]))
+        return _build_message(
+            value["text"], value["id"], tuple(deserialize_message(str, each) for each in value["values"])
+        )
     return Number(value) if isinstance(value, int) else value
 
 
@@ -171,7 +173,7 @@ class NotFound(Problem):
         super().__init__(message, **more)
 
 
-def existing(found: T | None) -> T:
+def require_found(found: T | None) -> T:
     """Return `found`. Raises `NotFound` if it is None."""
     if found is None:
         raise NotFound()
@@ -235,7 +237,7 @@ class Unavailable(Problem):
         self.headers.setdefault("Retry-After", str(retry_after_s))
 
 
-class Explained(Exception):
+class OperatorError(Exception):
     """An error for the operator, with its remedy."""
 
     def __init__(self, message: str, remedy: str) -> None:

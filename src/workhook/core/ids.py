@@ -46,7 +46,7 @@ def new_id(prefix: str) -> str:
     return _id(prefix, now_ms(), int.from_bytes(_random()[:10]))
 
 
-def least_id(prefix: str, at_ms: int) -> str:
+def lower_bound_id(prefix: str, at_ms: int) -> str:
     """Return the lower bound of ids that `new_id` creates from `at_ms` (milliseconds since the epoch) onwards."""
     return _id(prefix, at_ms, 0)
 
@@ -108,7 +108,7 @@ def new_token(prefix: str) -> str:
     return prefix + body + _checksum(body)
 
 
-def token_checks_out(token: str, prefix: str) -> bool:
+def has_valid_checksum(token: str, prefix: str) -> bool:
     """Return whether the characters after `prefix` end with their checksum."""
     body = token[len(prefix) :]
     if not token.startswith(prefix) or len(body) != TOKEN_RANDOM_CHARS + TOKEN_CHECK_CHARS or not body.isascii():

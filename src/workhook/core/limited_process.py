@@ -46,7 +46,7 @@ class Limits(msgspec.Struct, frozen=True):
     output_bytes: int
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ProcessOutput(msgspec.Struct, frozen=True):
     """The output of a process. `stderr` is whatever else it printed, escaped for the log."""
 
     output: bytes
@@ -61,7 +61,7 @@ class ProcessFailed(Exception):
         self.reason, self.ended_with, self.stderr = reason, ended_with, stderr
 
 
-async def run(script: Path, job: Mapping[str, object], limits: Limits, content: bytes = b"") -> Answer:
+async def run(script: Path, job: Mapping[str, object], limits: Limits, content: bytes = b"") -> ProcessOutput:
     """Call `answer(job, folder)` of the script (see `limited_main`).
 
     `content`, unless empty, is written to the file `content` in that folder. Raises `ProcessFailed`.
@@ -82,7 +82,7 @@ async def run(script: Path, job: Mapping[str, object], limits: Limits, content: 
         await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
 
 
-async def _answer(script: Path, job: bytes, folder: str, limits: Limits) -> Answer:
+async def _answer(script: Path, job: bytes, folder: str, limits: Limits) -> ProcessOutput:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",  # ignore the environment, the current folder and the user's packages
@@ -91,7 +91,7 @@ async def _answer(script: Path, job: bytes, folder: str, limits: Limits) -> Answ
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=environment(os.environ),
+        env=minimal_environment(os.environ),
         cwd=folder,
         close_fds=True,
     )
@@ -119,10 +119,10 @@ async def _answer(script: Path, job: bytes, folder: str, limits: Limits) -> Answ
         raise ProcessFailed(reason, ended_with, stderr)
     if len(output) > limits.output_bytes:
         raise ProcessFailed("failure", ended_with, f"more than {limits.output_bytes} bytes")
-    return Answer(output, stderr)
+    return ProcessOutput(output, stderr)
 
 
-def environment(of_server: Mapping[str, str]) -> dict[str, str]:
+def minimal_environment(of_server: Mapping[str, str]) -> dict[str, str]:
     """Return only the variables that a process needs to start, because the server's environment contains secrets."""
     return {name: of_server[name] for name in _TO_START if name in of_server}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from workhook.core.text import unguarded, visible
+from workhook.core.text import underlying_stream, visible
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -34,7 +34,7 @@ def configure(level: str = "info", style: str = "auto") -> None:
             *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(unguarded(sys.stderr)),
+        logger_factory=structlog.PrintLoggerFactory(underlying_stream(sys.stderr)),
         cache_logger_on_first_use=False,
     )
     logging.captureWarnings(not as_text)

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 
 ADDRESS_MAX_CHARS = 254  # RFC 5321, 4.5.3.1
 
@@ -37,7 +37,7 @@ _PORTS = {"smtp": 25, "smtps": 465}
 _SUBMISSION_PORT = 587
 
 
-class SmtpServer(Secretive, msgspec.Struct, frozen=True):
+class SmtpServer(HiddenRepr, msgspec.Struct, frozen=True):
     """A mail server. `implicit_tls` means encrypted from the first byte (`smtps`).
 
     Otherwise STARTTLS is used if the server offers it, and required if there is a password.
@@ -50,7 +50,7 @@ class SmtpServer(Secretive, msgspec.Struct, frozen=True):
     password: str | None = None
 
 
-def smtp_server(url: str) -> SmtpServer:
+def parse_smtp_url(url: str) -> SmtpServer:
     """Parse `smtp://[USER:PASSWORD@]HOST[:PORT]` or `smtps://…`, percent-encoded.
 
     The default port is 465 for `smtps`, 587 with a password, and 25 otherwise. Raises `ValueError`.
@@ -73,11 +73,11 @@ def smtp_server(url: str) -> SmtpServer:
 
 def smtp_url(value: Any) -> str:
     """smtp://HOST or smtps://HOST, with USER:PASSWORD@ before the host and :PORT after it if needed"""
-    smtp_server(str(value))
+    parse_smtp_url(str(value))
     return str(value)
 
 
-def sender_of(text: str) -> Address:
+def parse_sender(text: str) -> Address:
     """Parse `work@example.com` or `Workhook <work@example.com>`. Raises `ValueError`."""
     name, spec = parseaddr(text)
     if not spec.isascii() or not is_address(spec) or not text.isprintable():
@@ -93,5 +93,5 @@ def sender_of(text: str) -> Address:
 
 def mail_from(value: Any) -> str:
     """an e-mail address, such as work@example.com or "Acme Studio <work@example.com>\""""
-    sender_of(str(value))
+    parse_sender(str(value))
     return str(value)

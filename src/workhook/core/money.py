@@ -1,6 +1,6 @@
 """Amounts of money: integers in minor units internally, numbers with the decimals of their currency in JSON.
 
-A parameter is parsed as a decimal number before its currency is known, and `minor_of` converts it to minor units once
+A parameter is parsed as a decimal number before its currency is known, and `to_minor` converts it to minor units once
 it is. Currencies and their decimals are those of ISO 4217. See decision 32.
 """
 
@@ -10,7 +10,7 @@ import re
 from decimal import Decimal
 from typing import Annotated
 
-from workhook.core.errors import Fault, Invalid, Message, compose, part, say
+from workhook.core.errors import Fault, Invalid, Message, compose, phrase, say
 from workhook.core.records import JsonForm
 
 # Active country currencies (ISO 4217, list one), without the codes for funds, metals and testing.
@@ -55,34 +55,34 @@ _TEXT_MAX_CHARS = 40
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,4})?", re.ASCII | re.IGNORECASE)
 
 
-def read_money(raw: object) -> Decimal:
+def parse_money(raw: object) -> Decimal:
     """Parse a non-negative amount whose currency, and therefore whose exact bound, is not known yet.
 
     Raises `ValueError` stating the accepted values.
     """
     wanted = "a number of at least 0"
-    amount = read_decimal(raw, wanted)
+    amount = parse_decimal(raw, wanted)
     if amount < 0:
         raise ValueError(wanted)
     if amount > TOTAL_MAX_MINOR:
-        raise ValueError(compose("{}, and at most {}", part(wanted), TOTAL_MAX_MINOR))
+        raise ValueError(compose("{}, and at most {}", phrase(wanted), TOTAL_MAX_MINOR))
     return amount
 
 
-def read_hundredths(raw: object) -> int:
+def parse_hundredths(raw: object) -> int:
     """Parse a non-negative number with at most two decimals. Raises `ValueError` stating the accepted values."""
     wanted = "a number of at least 0 with at most two decimals"
-    amount = read_decimal(raw, wanted)
+    amount = parse_decimal(raw, wanted)
     if amount < 0:
         raise ValueError(wanted)
     if amount > HUNDREDTHS_MAX:
-        raise ValueError(compose("{}, and at most {}", part(wanted), HUNDREDTHS_MAX))
+        raise ValueError(compose("{}, and at most {}", phrase(wanted), HUNDREDTHS_MAX))
     if (found := _scaled(amount, HUNDREDTH_DIGITS)) is None:
         raise ValueError(wanted)
     return found
 
 
-def read_decimal(raw: object, wanted: str) -> Decimal:
+def parse_decimal(raw: object, wanted: str) -> Decimal:
     """Parse a decimal number in JSON's notation, given as a number or a string.
 
     Rejects `1_000` and digits of other scripts. Raises `ValueError(wanted)`.
@@ -108,20 +108,20 @@ def _scaled(amount: Decimal, digits: int) -> int | None:
     return None if rest else found
 
 
-def minor_or_none(amount: Decimal, currency: str) -> int | None:
+def to_minor_or_none(amount: Decimal, currency: str) -> int | None:
     """Return the amount in minor units of the currency, or None if it has too many decimals."""
     return _scaled(amount, digits_of(currency))
 
 
-def amount_fault(amount: Decimal, currency: str, field: str, *, most: int = AMOUNT_MAX_MINOR) -> Fault | None:
-    """Return why an amount is invalid in its currency, or None if it is valid. `most` is in minor units."""
-    minor = minor_or_none(amount, currency)
+def amount_fault(amount: Decimal, currency: str, field: str, *, maximum_minor: int = AMOUNT_MAX_MINOR) -> Fault | None:
+    """Return why an amount is invalid in its currency, or None if it is valid. `maximum_minor` is in minor units."""
+    minor = to_minor_or_none(amount, currency)
     if minor is None:
         message = compose("{}: an amount in {} has {}", field, currency, decimals(currency))
         return Fault(field=field, code="too_many_decimals", message=message)
-    if minor <= most:
+    if minor <= maximum_minor:
         return None
-    return Fault(field=field, message=say("{}: at most {} in {}", field, to_amount(most, currency), currency))
+    return Fault(field=field, message=say("{}: at most {} in {}", field, to_amount(maximum_minor, currency), currency))
 
 
 def decimals(currency: str) -> Message:
@@ -130,11 +130,11 @@ def decimals(currency: str) -> Message:
     return compose("at most {} decimals", digits) if digits else compose("no decimals")
 
 
-def minor_of(amount: Decimal, currency: str, field: str, *, most: int = AMOUNT_MAX_MINOR) -> int:
-    """Return the amount in minor units, at most `most`. Raises `Invalid` naming the field and the currency."""
-    if fault := amount_fault(amount, currency, field, most=most):
+def to_minor(amount: Decimal, currency: str, field: str, *, maximum_minor: int = AMOUNT_MAX_MINOR) -> int:
+    """Return the amount in minor units, at most `maximum_minor`. Raises `Invalid` naming the field and the currency."""
+    if fault := amount_fault(amount, currency, field, maximum_minor=maximum_minor):
         raise Invalid(faults=[fault])
-    found = minor_or_none(amount, currency)
+    found = to_minor_or_none(amount, currency)
     assert found is not None, "it has the decimals of its currency"
     return found
 
@@ -144,7 +144,7 @@ def half_up(value: int, unit: int) -> int:
     return (2 * value + unit) // (2 * unit)
 
 
-def rescaled(minor: int, before: str, after: str) -> int | None:
+def convert_minor(minor: int, before: str, after: str) -> int | None:
     """Convert an amount to the minor units of another currency, keeping the number.
 
     Returns None if the other currency has too few decimals or the result would be too large.

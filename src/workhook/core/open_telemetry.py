@@ -21,7 +21,7 @@ PROTOCOL = "http/protobuf"
 logger = structlog.get_logger(__name__)
 
 
-def asked_for(environ: Mapping[str, str] | None = None) -> str | None:
+def enabling_variable(environ: Mapping[str, str] | None = None) -> str | None:
     """Return the variable that enables traces, or None."""
     environ = os.environ if environ is None else environ
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or environ.get("OTEL_TRACES_EXPORTER") == "none":
@@ -32,7 +32,7 @@ def asked_for(environ: Mapping[str, str] | None = None) -> str | None:
 def fault(environ: Mapping[str, str] | None = None) -> str | None:
     """Return why the requested traces cannot be sent, with the remedy, or None if they can or are not requested."""
     environ = os.environ if environ is None else environ
-    variable = asked_for(environ)
+    variable = enabling_variable(environ)
     if variable is None:
         return None
     if not is_http_url(environ[variable]):
@@ -53,7 +53,7 @@ def turn_on(role: str) -> Callable[[], None]:
 
     `role` is `serve` or `worker`. Faults are logged, and the process continues without traces.
     """
-    if asked_for() is None:
+    if enabling_variable() is None:
         return lambda: None
     if (wrong := fault()) is None:
         from workhook.core import open_telemetry_spans

@@ -74,7 +74,7 @@ class EventSchema(FieldMark, frozen=True, eq=False):
 HIDDEN = FieldMark()
 """Marks a field that JSON does not include."""
 
-COMPUTED = Stored(None)
+NOT_STORED = Stored(None)
 """Marks a field whose value is supplied when the record is created from a row."""
 
 MOMENT = EventSchema({"format": "date-time"})
@@ -92,11 +92,11 @@ def resource_id(prefix: str, *, optional: bool = False) -> EventSchema:
 
 
 class RecordField(msgspec.Struct, frozen=True):
-    """The declaration of a record's field. `plain` is its type without annotations and without None."""
+    """The declaration of a record's field. `base_type` is its type without annotations and without None."""
 
     name: str
     hint: Any
-    plain: Any
+    base_type: Any
     nullable: bool
     marks: tuple[FieldMark, ...]
 

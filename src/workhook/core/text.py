@@ -61,7 +61,7 @@ def guard_streams() -> None:
             setattr(sys, name, _VisibleStream(stream))
 
 
-def unguarded(stream: TextIO) -> TextIO:
+def underlying_stream(stream: TextIO) -> TextIO:
     """Return the underlying stream, for callers that style their output and escape its contents themselves."""
     return stream.unguarded if isinstance(stream, _VisibleStream) else stream
 

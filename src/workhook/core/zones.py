@@ -44,7 +44,7 @@ def zone_fault(name: str) -> str | None:
     return "the name of a time zone, such as Europe/Vienna"
 
 
-def stored_zone(name: str | None) -> tzinfo:
+def zone_or_utc(name: str | None) -> tzinfo:
     """Return the time zone of a stored name.
 
     Falls back to UTC if it is None or, with a warning, unknown on this server.
@@ -52,12 +52,12 @@ def stored_zone(name: str | None) -> tzinfo:
     try:
         return zone_of(name or "UTC")
     except ValueError:
-        _tell_unknown(name)
+        _warn_unknown(name)
         return UTC
 
 
 @lru_cache(maxsize=1000)
-def _tell_unknown(name: str | None) -> None:
+def _warn_unknown(name: str | None) -> None:
     """Log a warning once per name."""
     log.warning("time_zone_unknown", timezone=name)
 
@@ -74,7 +74,7 @@ def day_in(at_ms: int, zone: tzinfo) -> date:
     return datetime.fromtimestamp(at_ms // 1000, zone).date()
 
 
-def written_day(at_ms: int, zone: tzinfo) -> date:
+def calendar_day(at_ms: int, zone: tzinfo) -> date:
     """Return the day of a value that may be a day or a moment. A bare day is the same in every time zone."""
     return day_in(at_ms, UTC if is_day(at_ms) else zone)
 

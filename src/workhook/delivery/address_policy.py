@@ -91,7 +91,7 @@ class AddressRefused(Exception):
         self.address = address
 
 
-class OwnTrouble(OSError):
+class ResourceExhausted(OSError):
     """This process has run out of descriptors, memory or threads.
 
     It is not the receiver's fault and does not count as an attempt.
@@ -100,7 +100,7 @@ class OwnTrouble(OSError):
     """
 
 
-class UrlFault(msgspec.Struct, frozen=True):
+class UrlError(msgspec.Struct, frozen=True):
     """The reason why nothing can ever be delivered to a URL.
 
     `code`: `malformed`, `scheme`, `userinfo`, `host`, `port`, `unreachable`.
@@ -180,11 +180,11 @@ class GuardedResolver:
         await self._resolver.close()
 
 
-def own_trouble(error: OSError) -> OwnTrouble | None:
-    if isinstance(error, OwnTrouble):
+def as_resource_exhausted(error: OSError) -> ResourceExhausted | None:
+    if isinstance(error, ResourceExhausted):
         return error
     if error.errno in _OWN_ERRNOS and not isinstance(error, socket.gaierror):  # uses numbers of its own
-        return OwnTrouble(error.errno, error.strerror)
+        return ResourceExhausted(error.errno, error.strerror)
     return None
 
 
@@ -193,7 +193,7 @@ def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
 
     Covers IP literals in URLs too.
 
-    Raises `AddressRefused` or `OwnTrouble`.
+    Raises `AddressRefused` or `ResourceExhausted`.
     """
     address = str(info[4][0])
     if not policy.permits(address):
@@ -202,12 +202,12 @@ def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
 
 
 def open_socket(info: AddrInfoType) -> socket.socket:
-    """Return a socket without checking the address, for connections to a proxy. Raises `OwnTrouble`."""
+    """Return a socket without checking the address, for connections to a proxy. Raises `ResourceExhausted`."""
     family, kind, protocol, _, _ = info
     try:
         return socket.socket(family, kind, protocol)
     except OSError as error:
-        raise own_trouble(error) or error from None
+        raise as_resource_exhausted(error) or error from None
 
 
 async def check_target(url: URL, policy: AddressPolicy, resolver: Resolver) -> None:
@@ -221,52 +221,52 @@ async def check_target(url: URL, policy: AddressPolicy, resolver: Resolver) -> N
 
 def check_url(url: str, policy: AddressPolicy) -> str | None:
     """Return why nothing can ever be delivered to `url`, or None."""
-    fault = examine_url(url, policy)
+    fault = validate_url(url, policy)
     return None if fault is None else fault.message
 
 
-def examine_url(url: str, policy: AddressPolicy) -> UrlFault | None:
+def validate_url(url: str, policy: AddressPolicy) -> UrlError | None:
     """Check the text of a URL. The addresses of a host name are checked when connecting."""
     if not url or _UNPRINTABLE.search(url):
-        return UrlFault("malformed", MALFORMED_URL)
+        return UrlError("malformed", MALFORMED_URL)
     try:
         parsed = URL(url)
         port = parsed.port
     except ValueError:
-        return UrlFault("malformed", MALFORMED_URL)
+        return UrlError("malformed", MALFORMED_URL)
     if parsed.scheme not in ("http", "https"):
-        return UrlFault("scheme", _NO_WEB_URL if parsed.scheme else MALFORMED_URL)
+        return UrlError("scheme", _NO_WEB_URL if parsed.scheme else MALFORMED_URL)
     authority = re.split(r"[/?#]", url.split("://", 1)[-1], maxsplit=1)[0]
     if "@" in authority:
-        return UrlFault("userinfo", _USER_IN_URL)
+        return UrlError("userinfo", _USER_IN_URL)
     if not _port_is_valid(authority, port):
-        return UrlFault("port", MALFORMED_URL)
+        return UrlError("port", MALFORMED_URL)
     host = parsed.raw_host or ""
     address = parse_ip(host.removesuffix("."))
     if address is not None:
         return _examine_address(host, address, policy)
-    return UrlFault("host", MALFORMED_URL) if "[" in authority else _examine_name(host, policy)
+    return UrlError("host", MALFORMED_URL) if "[" in authority else _examine_name(host, policy)
 
 
-def _examine_address(host: str, address: _Address, policy: AddressPolicy) -> UrlFault | None:
+def _examine_address(host: str, address: _Address, policy: AddressPolicy) -> UrlError | None:
     if not policy.permits(str(address)):
-        return UrlFault("unreachable", compose(_UNREACHABLE_URL, host))
+        return UrlError("unreachable", compose(_UNREACHABLE_URL, host))
     if isinstance(address, ipaddress.IPv4Address) and str(address) != host:
         # 2130706433, 0x7f.1, 017700000001: programs disagree on their meaning, so nothing is sent to them.
-        return UrlFault("host", MALFORMED_URL)
+        return UrlError("host", MALFORMED_URL)
     return None
 
 
-def _examine_name(host: str, policy: AddressPolicy) -> UrlFault | None:
+def _examine_name(host: str, policy: AddressPolicy) -> UrlError | None:
     """Check a host name as yarl passes it to the connector: IDNA-encoded and in lower case."""
     name = host.removesuffix(".")
     labels = name.split(".")
     if labels[-1] == "localhost" and not policy.permits_loopback:
-        return UrlFault("unreachable", compose(_UNREACHABLE_URL, host))
+        return UrlError("unreachable", compose(_UNREACHABLE_URL, host))
     if len(name) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
-        return UrlFault("host", MALFORMED_URL)
+        return UrlError("host", MALFORMED_URL)
     if _IPV4_NUMBER.fullmatch(labels[-1]):  # in the URL standard, such a host is an IPv4 address or invalid
-        return UrlFault("host", MALFORMED_URL)
+        return UrlError("host", MALFORMED_URL)
     return None
 
 

@@ -20,11 +20,11 @@ from workhook.core import json, tracing
 from workhook.core.clock import now_ms
 from workhook.core.tracing import TraceSpan
 from workhook.delivery import metrics
-from workhook.delivery.lanes import Lane, Work
+from workhook.delivery.lanes import Lane, PendingAttempt
 from workhook.delivery.queries import AdvanceRow, DeliveryRow
 from workhook.delivery.send import TIMED_OUT, TOO_LARGE, Outcome, Sender
 from workhook.delivery.sign import SignedRequest, Signer, redact
-from workhook.hooks.history import recorded_at_of
+from workhook.hooks.history import recorded_at
 from workhook.hooks.records import Hook
 
 GONE = 410
@@ -107,11 +107,11 @@ _signing = ThreadPoolExecutor(2, "workhook-sign")
 
 
 @dataclass(slots=True)
-class Finished:
+class FinishedAttempt:
     """A finished attempt that is not recorded yet."""
 
     lane: Lane
-    work: Work
+    work: PendingAttempt
     hook: Hook  # as of when the attempt was sent
     outcome: Outcome
     request_headers: dict[str, str] = field(repr=False)  # as sent, including a password
@@ -126,7 +126,7 @@ class Finished:
             work.id, hook.id, work.event_id, work.repository_id, caused_by, work.guid, work.event, work.action,
             self.delivered_at, work.throttled_at, outcome.duration_ms, work.attempts > 0, outcome.status,
             outcome.status_code, hook.config["url"], json.encode(redact(self.request_headers)),
-            json.encode(outcome.response_headers), outcome.response_body, recorded_at_of(self.delivered_at, now_ms()),
+            json.encode(outcome.response_headers), outcome.response_body, recorded_at(self.delivered_at, now_ms()),
         )  # fmt: skip
 
     def advance(self) -> AdvanceRow:
@@ -135,7 +135,9 @@ class Finished:
         return work.id, work.attempts, 1 if work.wanted else 0, work.retries + 1, self.next_at, self.lane.epoch
 
 
-async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy: RetryPolicy) -> Finished:
+async def attempt(
+    lane: Lane, work: PendingAttempt, payload: bytes, sender: Sender, policy: RetryPolicy
+) -> FinishedAttempt:
     """Send `work` once. Never raises for a receiver's failure."""
     hook, started = lane.hook, now_ms()
     metrics.QUEUE_SECONDS.observe(max(0, started - work.due_at) / 1000)
@@ -161,10 +163,10 @@ async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy
     # A payload that is too large will not shrink. A ping or a redelivery of a deactivated hook is sent once.
     if outcome.status == TOO_LARGE or not lane.hook.active:
         next_at = None
-    return Finished(lane, work, hook, outcome, prepared.headers, finished_at, next_at)
+    return FinishedAttempt(lane, work, hook, outcome, prepared.headers, finished_at, next_at)
 
 
-def _begin_span(hook: Hook, work: Work) -> TraceSpan | None:
+def _begin_span(hook: Hook, work: PendingAttempt) -> TraceSpan | None:
     if not tracing.is_on():
         return None
     facts: dict[str, str | int] = {
@@ -185,7 +187,9 @@ def _end_span(span: TraceSpan, outcome: Outcome) -> None:
     span.end(code, error=None if outcome.ok else outcome.status if code is None else str(code))
 
 
-async def _prepare(signer: Signer, work: Work, payload: bytes, now: int, traceparent: str | None) -> SignedRequest:
+async def _prepare(
+    signer: Signer, work: PendingAttempt, payload: bytes, now: int, traceparent: str | None
+) -> SignedRequest:
     """Sign a large payload in a thread: 25 MB take 0.1 s, or 0.5 s as a form, and would block the loop."""
     prepare = functools.partial(
         signer.prepare, payload, guid=work.guid, event=work.event, now_ms=now, traceparent=traceparent
@@ -200,7 +204,7 @@ class Deactivation(NamedTuple):
     reason: str  # a sentence for the audit log and the event
 
 
-def reason_to_deactivate(finished: Finished) -> Deactivation | None:
+def reason_to_deactivate(finished: FinishedAttempt) -> Deactivation | None:
     """Return why to deactivate the hook (a 410 response, or failures for five days), or None."""
     lane, outcome = finished.lane, finished.outcome
     if not finished.hook.active or outcome.ok:

@@ -19,7 +19,7 @@ import httptools
 import msgspec
 from yarl import URL
 
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.core.urls import request_target
 from workhook.delivery.address_policy import (
     AddressPolicy,
@@ -35,7 +35,7 @@ MAX_BODY_BYTES = 64 * 1024  # the rest of the body is not read
 # Includes chunked framing: a 64 KiB body in one-byte chunks takes 0.4 MB. Only framing without content reaches this
 # limit.
 MAX_RECEIVED_BYTES = 1536 * 1024
-KEPT_S = 15.0
+KEEP_ALIVE_S = 15.0
 _ONE_WRITE_BYTES = 64 * 1024  # larger bodies are written in pieces, as fast as the transport sends them
 _NEXT_ADDRESS_S = 0.25  # RFC 8305, 5
 _ADDRESSES_MAX = 8  # addresses tried per host name, because each may take a descriptor
@@ -62,7 +62,7 @@ def _context(*, verify: bool) -> ssl.SSLContext:
 CONTEXTS = {True: _context(verify=True), False: _context(verify=False)}
 
 
-class SendFault(Exception):
+class SendError(Exception):
     """A request without a complete response. `status` is the reason, as in an outcome."""
 
     def __init__(self, status: str) -> None:
@@ -74,7 +74,7 @@ class _StaleConnection(Exception):
     """A kept-alive connection was closed before the first byte of the response."""
 
 
-class Answer(Secretive, msgspec.Struct, frozen=True):
+class Response(HiddenRepr, msgspec.Struct, frozen=True):
     code: int
     fields: list[tuple[bytes, bytes]]
     body: bytes  # at most `MAX_BODY_BYTES`
@@ -83,7 +83,7 @@ class Answer(Secretive, msgspec.Struct, frozen=True):
 class Target:
     """A parsed URL. `own` marks a receiver inside this server, whose address is exempt from the address policy."""
 
-    __slots__ = ("host", "is_literal", "own", "port", "start", "tls", "url")
+    __slots__ = ("host", "is_literal", "own", "port", "request_head", "tls", "url")
 
     def __init__(self, url: str, *, own: bool = False) -> None:
         self.url = url
@@ -93,7 +93,7 @@ class Target:
         self.host = parsed.raw_host or ""
         self.port = parsed.port or 0
         self.is_literal = parse_ip(self.host) is not None
-        self.start = f"POST {request_target(url)} HTTP/1.1\r\nHost: {parsed.host_port_subcomponent}\r\n"
+        self.request_head = f"POST {request_target(url)} HTTP/1.1\r\nHost: {parsed.host_port_subcomponent}\r\n"
 
 
 class Pooled(Protocol):
@@ -106,8 +106,8 @@ class ConnectionPool:
     The pool never blocks: the sender must not use more than `most` connections at once.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._most = limit
         self._opening = 0
         self._used: set[Pooled] = set()
         self._idle: OrderedDict[Pooled, None] = OrderedDict()  # oldest first
@@ -122,12 +122,12 @@ class ConnectionPool:
         if connection is not None:
             self._used.add(connection)
 
-    def use(self, idle: Pooled) -> None:
+    def acquire(self, idle: Pooled) -> None:
         self._idle.pop(idle, None)
         self._used.add(idle)
         self._make_room()
 
-    def unuse(self, connection: Pooled, *, idle: bool) -> None:
+    def release(self, connection: Pooled, *, idle: bool) -> None:
         """Move a connection out of use: it is now `idle`, or closed.
 
         Connections to a proxy were never counted as used.
@@ -137,11 +137,11 @@ class ConnectionPool:
             self._idle[connection] = None
             self._make_room()
 
-    def forget(self, connection: Pooled) -> None:
+    def discard(self, connection: Pooled) -> None:
         self._used.discard(connection)
         self._idle.pop(connection, None)
 
-    def give_way(self) -> None:
+    def shrink(self) -> None:
         """Close half of the idle connections because the process has run out of descriptors."""
         self._shed((len(self._idle) + 1) // 2)
 
@@ -168,7 +168,7 @@ class _Connection(asyncio.Protocol):
         self._loop = client.loop
         self._transport: Any = None  # asyncio's or uvloop's transport, which share no base class
         self._parser: Any = _parser(self)
-        self._answer: asyncio.Future[Answer] | None = None
+        self._answer: asyncio.Future[Response] | None = None
         self._requests = 0
         self._early = b""  # received before the first request
         self._unsent: memoryview | None = None
@@ -194,16 +194,16 @@ class _Connection(asyncio.Protocol):
     def _is_waiting(self) -> bool:
         return self._answer is not None
 
-    def begin(self, head: bytes, body: bytes) -> asyncio.Future[Answer]:
+    def begin(self, head: bytes, body: bytes) -> asyncio.Future[Response]:
         """Send a request.
 
-        The future resolves to the response or raises `SendFault`, `_StaleConnection`, `TimeoutError` or `ssl.SSLError`.
+        The future resolves to the response or raises `SendError`, `_StaleConnection`, `TimeoutError` or `ssl.SSLError`.
         """
         answer = self._answer = self._loop.create_future()
         self._requests += 1
         self._await_head()
         if not self.is_open:  # closed right after it was opened: nothing was sent
-            self._fail(SendFault(CLOSED))
+            self._fail(SendError(CLOSED))
             return answer
         if len(body) <= _ONE_WRITE_BYTES:
             self._transport.write(head + body)
@@ -221,9 +221,9 @@ class _Connection(asyncio.Protocol):
 
     def end(self) -> None:
         """Close the connection and fail the request in progress."""
-        self._fail(SendFault(CLOSED))
+        self._fail(SendError(CLOSED))
 
-    def cancel(self, answer: asyncio.Future[Answer]) -> None:
+    def cancel(self, answer: asyncio.Future[Response]) -> None:
         """Close the connection if it still waits for this response; it may already serve the next request."""
         if self._answer is answer:
             self.end()
@@ -264,17 +264,17 @@ class _Connection(asyncio.Protocol):
                 self._await_head()
                 self._parse(mended)
             else:
-                self._end(SendFault(MALFORMED))
+                self._end(SendError(MALFORMED))
             return
         if self._is_waiting and self._received > (MAX_HEAD_BYTES if self._in_head else MAX_RECEIVED_BYTES):
-            self._fail(SendFault(MALFORMED))
+            self._fail(SendError(MALFORMED))
 
     def eof_received(self) -> None:
         self._end_of_connection(None)
         self.abort()  # closing TLS gracefully would wait for the peer
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._client.lost(self)
+        self._client.connection_lost(self)
         self._end_of_connection(exc)
         self._parser = None  # breaks a reference cycle that only the garbage collector would free
 
@@ -301,7 +301,7 @@ class _Connection(asyncio.Protocol):
             return
         self._head_bytes += len(name) + len(value) + 4
         if self._head_bytes > MAX_HEAD_BYTES or b"\0" in value:
-            self._fail(SendFault(MALFORMED))
+            self._fail(SendError(MALFORMED))
             return
         value = value.rstrip(b" \t")
         self._fields.append((name, value))
@@ -341,7 +341,7 @@ class _Connection(asyncio.Protocol):
         if self._answer is None:
             return
         if self._in_head or self._is_framed:
-            self._end(exc if isinstance(exc, ssl.SSLError) else SendFault(CLOSED))
+            self._end(exc if isinstance(exc, ssl.SSLError) else SendError(CLOSED))
         else:
             self._finish(is_reusable=False)
 
@@ -359,7 +359,7 @@ class _Connection(asyncio.Protocol):
     def _finish(self, *, is_reusable: bool) -> None:
         answer, self._answer = self._answer, None
         assert answer is not None
-        found = Answer(self._code, self._fields, bytes(self._body[:MAX_BODY_BYTES]))
+        found = Response(self._code, self._fields, bytes(self._body[:MAX_BODY_BYTES]))
         self._leave(is_reusable=is_reusable and self._parser.should_keep_alive())
         if not answer.done():
             answer.set_result(found)
@@ -368,7 +368,7 @@ class _Connection(asyncio.Protocol):
         is_sent = not self._unsent and not self._transport.get_write_buffer_size()
         self._unsent = None
         self._head, self._fields, self._body = b"", [], bytearray()  # release the memory while the connection is idle
-        self._client.left(self, is_reusable=is_reusable and is_sent and self.is_open)
+        self._client.release(self, is_reusable=is_reusable and is_sent and self.is_open)
 
 
 def _parser(connection: _Connection) -> httptools.HttpResponseParser:
@@ -414,18 +414,18 @@ class Client:
 
     async def post(
         self, target: Target, headers: Mapping[str, str], body: bytes, *, insecure: bool, deadline: float
-    ) -> Answer:
+    ) -> Response:
         """Send one request and read the response by `deadline`, in the loop's time.
 
         A receiver may close a kept-alive connection just as it is reused. Whether it has read the request is unknown;
         because delivery is at least once, the request is retried once on a new connection.
 
-        Raises `SendFault`, `TimeoutError`, `AddressRefused` or `ssl.SSLError`, and `OSError` while connecting.
+        Raises `SendError`, `TimeoutError`, `AddressRefused` or `ssl.SSLError`, and `OSError` while connecting.
         """
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         if lines.count("\n") != len(headers) or lines.count("\r") != len(headers) or "\0" in lines:
             raise ValueError("a header has more than one line")
-        head = f"{target.start}{lines}Content-Length: {len(body)}\r\n\r\n".encode()
+        head = f"{target.request_head}{lines}Content-Length: {len(body)}\r\n\r\n".encode()
         key = target.tls, target.host, target.port, target.own, insecure
         connection = self._take(key)
         if connection is not None:
@@ -445,7 +445,7 @@ class Client:
             if timer is not None:
                 timer.cancel()
 
-    async def _exchange(self, connection: _Connection, head: bytes, body: bytes, deadline: float) -> Answer:
+    async def _exchange(self, connection: _Connection, head: bytes, body: bytes, deadline: float) -> Response:
         answer = connection.begin(head, body)
         if not answer.done():
             self._deadlines[connection] = deadline
@@ -464,13 +464,13 @@ class Client:
         idle = self._idle.get(key)
         while idle:
             found = idle.pop()
-            if found.is_open and self.loop.time() - found.idle_since < KEPT_S:
-                self._pool.use(found)
+            if found.is_open and self.loop.time() - found.idle_since < KEEP_ALIVE_S:
+                self._pool.acquire(found)
                 return found
             found.abort()
         return None
 
-    def left(self, connection: _Connection, *, is_reusable: bool) -> None:
+    def release(self, connection: _Connection, *, is_reusable: bool) -> None:
         """Return a connection to the pool, or close it, after its request has ended."""
         self._deadlines.pop(connection, None)
         is_idle = is_reusable and not self._is_closed
@@ -478,13 +478,13 @@ class Client:
             connection.idle_since = self.loop.time()
             self._idle.setdefault(connection.key, []).append(connection)
             if self._sweeper is None:
-                self._sweeper = self.loop.call_later(KEPT_S, self._sweep)
+                self._sweeper = self.loop.call_later(KEEP_ALIVE_S, self._sweep)
         else:
             connection.abort()
-        self._pool.unuse(connection, idle=is_idle)
+        self._pool.release(connection, idle=is_idle)
 
-    def lost(self, connection: _Connection) -> None:
-        self._pool.forget(connection)
+    def connection_lost(self, connection: _Connection) -> None:
+        self._pool.discard(connection)
         idle = self._idle.get(connection.key, [])
         if connection in idle:
             idle.remove(connection)
@@ -494,9 +494,9 @@ class Client:
     def _sweep(self) -> None:
         now, kept = self.loop.time(), [each for idle in self._idle.values() for each in idle]
         for each in kept:
-            if now - each.idle_since >= KEPT_S:
+            if now - each.idle_since >= KEEP_ALIVE_S:
                 each.abort()
-        self._sweeper = self.loop.call_later(KEPT_S / 3, self._sweep) if kept else None
+        self._sweeper = self.loop.call_later(KEEP_ALIVE_S / 3, self._sweep) if kept else None
 
     # --- deadlines ----------------------------------------------------------------------------------------------------
 
@@ -533,7 +533,7 @@ class Client:
 
     def _require_open(self) -> None:
         if self._is_closed:
-            raise SendFault(CLOSED)
+            raise SendError(CLOSED)
 
     async def _open(self, target: Target, key: object, insecure: bool) -> _Connection:
         resolver, open_one = self._unjudged if target.own else self._judged

@@ -25,7 +25,7 @@ FULL_READ_MS = 5_000  # how often a lane reads everything that is due, regardles
 BRISK_PER_S = 100  # a lane with a lower rate limit is held up while it waits for its next start
 
 
-class Work(msgspec.Struct):
+class PendingAttempt(msgspec.Struct):
     """An attempt to make: a due dispatch. If memory is short, `payload` is None until its turn."""
 
     id: int
@@ -55,11 +55,11 @@ _work_columns = itemgetter(
 )  # fmt: skip
 
 
-def work_of(row: Row) -> Work:
-    return Work(*_work_columns(row))
+def work_from_row(row: Row) -> PendingAttempt:
+    return PendingAttempt(*_work_columns(row))
 
 
-def goes_before(one: Work, other: Work) -> bool:
+def precedes(one: PendingAttempt, other: PendingAttempt) -> bool:
     """Return whether `one` is sent before `other`.
 
     First attempts are ordered by id, regardless of clocks; otherwise the earlier due time comes first.
@@ -69,13 +69,13 @@ def goes_before(one: Work, other: Work) -> bool:
     return (one.due_at, one.id) < (other.due_at, other.id)
 
 
-class Offered(msgspec.Struct, frozen=True):
+class OfferedDispatch(msgspec.Struct, frozen=True):
     """A dispatch just committed by this process.
 
     `before`: the hook's other dispatches that were due when the commit began, or None if there are too many to list.
     """
 
-    work: Work
+    work: PendingAttempt
     before: Sequence[int] | None
 
 
@@ -83,7 +83,7 @@ IsRecorded = Callable[[int], bool]
 """Returns whether a dispatch was recorded here recently."""
 
 
-def profile_of(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profile:
+def signing_profile(hook: Hook, vault: Vault, header_prefix: str, now: int) -> Profile:
     """Return the signing profile of a hook. Raises `VaultError` if its secret was sealed with another key."""
     secret, password = vault.open(hook.secret), vault.open(hook.password)
     previous = None
@@ -122,13 +122,13 @@ class Lane:
     lease_until: int  # nothing starts later: another process may own the lane by then
     failing_since: int | None = None
     signer_until: int | None = None  # expiry of the previous secret
-    ready: deque[Work] = field(default_factory=deque)
-    in_flight: dict[int, Work] = field(default_factory=dict)
+    ready: deque[PendingAttempt] = field(default_factory=deque)
+    in_flight: dict[int, PendingAttempt] = field(default_factory=dict)
     unrecorded: int = 0  # part of `in_flight`: answered
     may_have_more: bool = True  # the database may contain more due work
     reading: bool = False  # a read is in progress
     read_again: bool = False  # the read in progress is outdated
-    incoming: list[Offered] = field(default_factory=list)  # offered during the read
+    incoming: list[OfferedDispatch] = field(default_factory=list)  # offered during the read
     read_turn: int = 0  # turn of the last read
     due_since: int = 0  # all work due earlier is done or in memory
     full_read_at: int = 0
@@ -178,7 +178,7 @@ class Lane:
         return self.closed or self.needs_reload or self.deactivating
 
     @property
-    def low(self) -> bool:
+    def needs_more(self) -> bool:
         """Whether the lane needs more work from the database."""
         return self.may_have_more and not self.paused
 
@@ -212,7 +212,7 @@ class Lane:
         self.hook, self.signer = hook, signer
         self.signer_until = signer_until(hook, now_ms())
         self.failing_since = failing_since
-        self.put_back(0)
+        self.trim_ready(0)
         self.may_have_more = True
 
     def close(self) -> None:
@@ -223,7 +223,7 @@ class Lane:
 
     # --- attempts ----------------------------------------------------------------------------------------------------
 
-    def take(self, now: int) -> Work | float | None:
+    def take(self, now: int) -> PendingAttempt | float | None:
         """Return the next attempt, the milliseconds to wait, or None if no slot is free or nothing is ready."""
         if self.closed or self.needs_reload or self.deactivating or now >= self.lease_until:
             return None
@@ -244,7 +244,7 @@ class Lane:
         self.in_flight[work.id] = work
         return work
 
-    def hold_back(self, now: int) -> int:
+    def mark_throttled(self, now: int) -> int:
         """Mark the ready work that waits for a slot or the hook's rate limit; return how many were newly marked."""
         if not self.is_full and self.next_start_ms <= now:
             return 0
@@ -256,34 +256,34 @@ class Lane:
             marked += 1
         return marked
 
-    def answered(self, work: Work) -> None:
+    def mark_answered(self, work: PendingAttempt) -> None:
         """Free the slot of a success. A failure keeps its slot until recorded, because it may affect the hook."""
         work.answered = True
         self.unrecorded += 1
 
-    def finish(self, work: Work) -> None:
+    def finish(self, work: PendingAttempt) -> None:
         """Remove an attempt that was recorded, or never will be."""
         if self.in_flight.pop(work.id, None) is not None and work.answered:
             self.unrecorded -= 1
 
-    def recorded(self, work: Work, duration_ms: int, now: int) -> None:
+    def mark_recorded(self, work: PendingAttempt, duration_ms: int, now: int) -> None:
         self.idle_since = now
         self.slow = duration_ms > SLOW_MS
         if work.wanted:
             self.may_have_more = True
 
-    def put_back(self, keep: int) -> None:
+    def trim_ready(self, keep: int) -> None:
         """Keep the first `keep` ready items; the others remain in the database and are read again."""
         while len(self.ready) > keep:
             self.ready.pop()
             self.may_have_more = True
 
-    def put_off(self) -> None:
+    def requeue(self) -> None:
         """Read everything again after an attempt was started but not sent.
 
         It is still due, and nothing may overtake it.
         """
-        self.put_back(0)
+        self.trim_ready(0)
         self.incoming.clear()
         self.may_have_more = True
         self.read_again = self.reading  # the read in progress excludes what was in flight
@@ -301,7 +301,7 @@ class Lane:
         self.read_turn = turn
         self.may_have_more, self.reading = False, True
 
-    def saw_due(self, earliest: int) -> None:
+    def advance_due_since(self, earliest: int) -> None:
         """Advance `due_since`.
 
         `earliest`: the first due time of all work that was in memory when the read began, or was read. Work that is put
@@ -309,7 +309,7 @@ class Lane:
         """
         self.due_since = max(0, earliest - LATE_MS)
 
-    def end_read(self, found: Sequence[Work], *, full: bool, is_recorded: IsRecorded) -> bool:
+    def end_read(self, found: Sequence[PendingAttempt], *, full: bool, is_recorded: IsRecorded) -> bool:
         """Add the work that was read, then the work offered meanwhile if nothing precedes it.
 
         `full`: more may be due. Return whether the database has more work that no signal will announce.
@@ -327,7 +327,7 @@ class Lane:
                 self._take_over(offered, is_recorded)
         return self.may_have_more and bool(incoming)
 
-    def offer(self, offered: Offered, version: int, is_recorded: IsRecorded) -> bool:
+    def offer(self, offered: OfferedDispatch, version: int, is_recorded: IsRecorded) -> bool:
         """Take over a new dispatch if everything due before it is here or done and the hook has `version`.
 
         Otherwise it is read from the database, after the earlier ones. It may already be here: a read can see the
@@ -342,7 +342,7 @@ class Lane:
             return True
         return self._take_over(offered, is_recorded)
 
-    def _take_over(self, offered: Offered, is_recorded: IsRecorded) -> bool:
+    def _take_over(self, offered: OfferedDispatch, is_recorded: IsRecorded) -> bool:
         before = offered.before
         if before is None:
             self.may_have_more = True
@@ -356,7 +356,7 @@ class Lane:
             self.add(offered.work)
         return True
 
-    def add(self, work: Work) -> None:
+    def add(self, work: PendingAttempt) -> None:
         """Insert work into `ready` in order.
 
         A first attempt precedes all with a higher id, even across a retry between them.
@@ -364,7 +364,7 @@ class Lane:
         place = len(self.ready)
         for number in range(place - 1, -1, -1):
             other = self.ready[number]
-            if goes_before(work, other):
+            if precedes(work, other):
                 place = number
             elif not other.attempts:
                 break

@@ -19,7 +19,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.core.vault import VaultError
 from workhook.delivery import metrics, queries
-from workhook.delivery.lanes import Lane, Work, profile_of, signer_until
+from workhook.delivery.lanes import Lane, PendingAttempt, signer_until, signing_profile
 from workhook.delivery.leases import Leases
 from workhook.delivery.sign import Signer
 from workhook.hooks import queries as hook_queries
@@ -188,7 +188,7 @@ class LeasedLanes:
         """Load the lanes whose work is due, as far as there is room."""
         if reached := self._later.pop_due(now):
             self.mark_due(reached)
-        if not self._due or not self.leases.good:
+        if not self._due or not self.leases.is_valid:
             return
         if len(self._due) > self._places - len(self.lanes):
             self._unload(self.lanes.values())
@@ -204,7 +204,7 @@ class LeasedLanes:
             del self._due[hook.id]
             signer = self._signer(hook)
             if signer is not None:
-                until, epoch = self.leases.good_until, self.leases.epoch
+                until, epoch = self.leases.valid_until, self.leases.epoch
                 self.lanes[hook.id] = Lane(
                     hook, signer, until, failing.get(hook.id), signer_until(hook, now), idle_since=now, epoch=epoch
                 )
@@ -242,7 +242,7 @@ class LeasedLanes:
     def _signer(self, hook: Hook) -> Signer | None:
         try:
             prefix = self._services.settings.header_prefix
-            signer = Signer(profile_of(hook, self._services.vault, prefix, now_ms()))
+            signer = Signer(signing_profile(hook, self._services.vault, prefix, now_ms()))
             self._read_again.discard(hook.id)
             return signer
         except VaultError as error:
@@ -261,14 +261,14 @@ class LeasedLanes:
     @property
     def trouble(self) -> str | None:
         """The reason why this process has no lease or may lose it soon, or None."""
-        return self._trouble or (None if self.leases.good else "its lease has ended")
+        return self._trouble or (None if self.leases.is_valid else "its lease has ended")
 
     async def start(self) -> None:
         """Remove dead processes, join, and keep the lease renewed.
 
         Raises `Unavailable` if the database cannot be reached.
         """
-        await self.leases.take_back()
+        await self.leases.remove_dead_owners()
         await self._renew()
         self._keeper = asyncio.create_task(self._keep_lease(), name="lease")
 
@@ -334,7 +334,7 @@ class LeasedLanes:
         return [lane.hook.id for lane in lanes if lane.in_flight and lane.epoch == epoch]
 
     def _keep_own(self) -> None:
-        until, epoch, membership = self.leases.good_until, self.leases.epoch, self.leases.membership
+        until, epoch, membership = self.leases.valid_until, self.leases.epoch, self.leases.membership
         for lane in list(self.lanes.values()):
             if lane.epoch == epoch and membership.may_work_on(lane.hook.id):
                 lane.lease_until = until
@@ -398,8 +398,8 @@ class LeasedLanes:
             self._ending[lane.hook.id] = lane
         metrics.LANES.set(len(self.lanes))
 
-    def finished(self, lane: Lane, work: Work) -> None:
+    def finished(self, lane: Lane, work: PendingAttempt) -> None:
         lane.finish(work)
         if not lane.in_flight and self._ending.get(lane.hook.id) is lane:
             del self._ending[lane.hook.id]
-            self.leases.look_now()  # other processes may be waiting for this
+            self.leases.poll_soon()  # other processes may be waiting for this

@@ -22,7 +22,7 @@ import structlog
 from workhook.core.clock import now_ms
 from workhook.core.limited_process import is_running
 from workhook.delivery import membership, metrics
-from workhook.delivery.membership import LaneAssignment, Seen
+from workhook.delivery.membership import LaneAssignment, Snapshot
 from workhook.storage import Database, Transaction
 from workhook.storage.signals import WORKERS
 
@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 
 
 @cache
-def _place() -> str:
+def _process_scope() -> str:
     """Return the scope in which a process id is unique: the host, its boot and its PID namespace.
 
     Containers can share a host name and all have PID 1.
@@ -51,11 +51,11 @@ def _place() -> str:
     return f"{parts[0]}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
 
 
-def is_gone(owner: str) -> bool:
+def is_dead(owner: str) -> bool:
     """Return whether an owner in this scope has died. An owner with this process's id may be an earlier process."""
     place, _, rest = owner.partition("/")
     number = rest.partition("/")[0]
-    if place != _place() or not number.isdigit():
+    if place != _process_scope() or not number.isdigit():
         return False
     if int(number) == os.getpid():
         return owner not in _ours
@@ -70,11 +70,11 @@ class Leases:
     """The lease of one worker. `membership` assigns lanes to it."""
 
     def __init__(self, database: Database, lease_ms: int) -> None:
-        self._database = database.apart
+        self._database = database.low_traffic
         self._lease_ms = lease_ms
         self._beat_ms = min(BEAT_MS, round(lease_ms * BEATS))
         # Scope, process id and nonce: a process in the same scope can tell whether the owner is still alive.
-        self.owner = f"{_place()}/{os.getpid()}/{secrets.token_hex(4)}"
+        self.owner = f"{_process_scope()}/{os.getpid()}/{secrets.token_hex(4)}"
         _ours.add(self.owner)
         self.epoch = 0  # changes with each join; 0 if not a member
         self.membership = LaneAssignment(self.owner)
@@ -87,11 +87,11 @@ class Leases:
         self._announced: tuple[int, Sequence[int]] = (0, ())  # the generation and lanes announced last
 
     @property
-    def good(self) -> bool:
+    def is_valid(self) -> bool:
         return _clock_ms() < self._good_until
 
     @property
-    def good_until(self) -> int:
+    def valid_until(self) -> int:
         """The expiry of the lease in `now_ms` time."""
         return now_ms() + self._good_until - _clock_ms()
 
@@ -107,23 +107,23 @@ class Leases:
                 async with asyncio.timeout(min(wait_ms, AWAKE_MS) / 1000):
                     await self._due.wait()
 
-    def look_now(self) -> None:
+    def poll_soon(self) -> None:
         """Poll the other processes' rows soon, because they changed or are waiting for an attempt that ended here."""
         self._look_at = 0
         self._due.set()
 
-    def leave_soon(self) -> None:
+    def begin_leaving(self) -> None:
         """Give up the lanes immediately. Call `leave` when nothing is in flight."""
         self._leaving = True
         self._renew_at = 0
         self._due.set()
 
-    async def take_back(self) -> None:
+    async def remove_dead_owners(self) -> None:
         """Remove dead processes of this host on startup without waiting for their leases.
 
         Other leases expire on their own.
         """
-        gone = [owner for owner in await membership.owners(self._database) if is_gone(owner)]
+        gone = [owner for owner in await membership.owners(self._database) if is_dead(owner)]
         if gone:
             await self._database.in_transaction(partial(membership.remove, owners=gone))
             log.info("leases_taken_back", owners=gone)
@@ -136,7 +136,7 @@ class Leases:
         missed, self._missed, good_until = self._missed, True, self._good_until
         self._due.clear()
         if _clock_ms() < self._renew_at and self._announced == self._announcement(in_flight):
-            seen: Seen | None = await membership.seen(self._database)
+            seen: Snapshot | None = await membership.read_snapshot(self._database)
         else:
             seen = await self._beat(in_flight)
         if seen is not None:
@@ -154,17 +154,17 @@ class Leases:
         may_work_on = self.membership.may_work_on
         return self.membership.generation, sorted(each for each in in_flight() if not may_work_on(each))
 
-    async def _beat(self, in_flight: Callable[[], Sequence[int]]) -> Seen | None:
+    async def _beat(self, in_flight: Callable[[], Sequence[int]]) -> Snapshot | None:
         """Send a heartbeat. Return None if the lease is lost and the process is stopping."""
         sent_at = _clock_ms()
         announced, was_leaving = self._announcement(in_flight), self._leaving
-        seen: Seen | None = None
+        seen: Snapshot | None = None
         if self.epoch:
             async with self._database.transaction() as tx:
                 if self._leaving:
                     await membership.announce_leaving(tx, self.owner, self.epoch)
                 if await membership.renew(tx, self.owner, self.epoch, self._lease_ms, *announced):
-                    seen = await membership.seen(tx)
+                    seen = await membership.read_snapshot(tx)
             if seen is None:
                 self._lost()
         if seen is None and self._leaving:
@@ -185,21 +185,21 @@ class Leases:
         """Forget the lease: other processes have removed this one and own its lanes."""
         log.warning("lease_lost", owner=self.owner, epoch=self.epoch)
         self.epoch = self._good_until = self._renew_at = 0
-        self.membership.lose()
+        self.membership.clear()
 
-    async def _join(self) -> Seen:
-        async def join(tx: Transaction) -> tuple[int, Seen]:
-            return await membership.join(tx, self.owner, self._lease_ms), await membership.seen(tx)
+    async def _join(self) -> Snapshot:
+        async def join(tx: Transaction) -> tuple[int, Snapshot]:
+            return await membership.join(tx, self.owner, self._lease_ms), await membership.read_snapshot(tx)
 
         self.epoch, seen = await self._database.in_transaction(join)
         return seen
 
-    async def _take_in(self, seen: Seen) -> None:
+    async def _take_in(self, seen: Snapshot) -> None:
         if not any(each.owner == self.owner and each.epoch == self.epoch for each in seen.members):
             self._lost()
             return
         before = self.membership.generation
-        self.membership.see(seen)
+        self.membership.apply(seen)
         metrics.WORKERS.set(self.membership.alive)
         if self.membership.generation != before:
             self._renew_at = 0  # acknowledge it soon
@@ -214,10 +214,10 @@ class Leases:
         self._look_at = now + (left_ms if self.membership.settled else min(left_ms, UNSETTLED_MS))
 
     async def _remove_dead(self, dead: Sequence[str]) -> None:
-        async def remove(tx: Transaction) -> Seen | None:
+        async def remove(tx: Transaction) -> Snapshot | None:
             if not await membership.remove(tx, dead, if_dead=True):
                 return None  # another process was faster, or the member has returned
-            return await membership.seen(tx)
+            return await membership.read_snapshot(tx)
 
         seen = await self._database.in_transaction(remove)
         if seen is not None:
@@ -230,6 +230,6 @@ class Leases:
         async with self._database.transaction() as tx:
             await membership.remove(tx, [self.owner])
         self.epoch = self._good_until = 0
-        self.membership.lose()
+        self.membership.clear()
         self._database.signals.send(WORKERS, (0,))
         _ours.discard(self.owner)

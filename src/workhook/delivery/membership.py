@@ -22,7 +22,7 @@ from workhook.core import json
 from workhook.hooks.tables import worker_generation, workers
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, server_now, upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 KNOWN_MAX = 50_000  # lanes whose owner a view caches
 VIEWS_MAX = 16  # unacknowledged views; with more, a process works on nothing
@@ -43,7 +43,7 @@ class WorkerRow(NamedTuple):
     leaving: bool = False
 
 
-class Seen(NamedTuple):
+class Snapshot(NamedTuple):
     """The generation and all rows, read at one moment."""
 
     generation: int
@@ -95,20 +95,20 @@ class LaneAssignment:
         """Whether all processes act on the newest view, and none has attempts in flight from an earlier one."""
         return self._settled and not self._foreign
 
-    def lose(self) -> None:
+    def clear(self) -> None:
         """Forget all views: this process is no longer a member."""
         self._views, self._settled, self._foreign = [], False, frozenset()
 
-    def see(self, seen: Seen) -> None:
-        """Act on `seen`, which includes this process."""
-        if seen.generation < self.generation:
+    def apply(self, snapshot: Snapshot) -> None:
+        """Act on `snapshot`, which includes this process."""
+        if snapshot.generation < self.generation:
             return  # outdated
-        members = seen.members
+        members = snapshot.members
         self.alive = len(members)
-        if seen.generation > self.generation:
+        if snapshot.generation > self.generation:
             # A new process has no lanes to keep.
             before = self._views if 0 < len(self._views) < VIEWS_MAX else [View(0, _NOBODY)]
-            self._views = [*before, View(seen.generation, (each.owner for each in members if not each.leaving))]
+            self._views = [*before, View(snapshot.generation, (each.owner for each in members if not each.leaving))]
             self._settled = False
         others = [each for each in members if each.owner != self.owner]
         if all(each.acknowledged >= self.generation for each in others):
@@ -130,7 +130,7 @@ class LaneAssignment:
 
 _ONLY = 1  # the id of the single row
 
-_me = sa.and_(workers.c.owner == sa.bindparam("me"), workers.c.epoch == big("my_epoch"))
+_me = sa.and_(workers.c.owner == sa.bindparam("me"), workers.c.epoch == bigint_param("my_epoch"))
 _raise_generation = (
     upsert(worker_generation)
     .values(id=_ONLY, generation=1)
@@ -139,9 +139,9 @@ _raise_generation = (
 )
 _join = sa.insert(workers).values(
     owner=sa.bindparam("owner"),
-    seen_until=server_now() + big("lease_ms"),
-    epoch=big("epoch"),
-    acknowledged=big("epoch"),
+    seen_until=server_now() + bigint_param("lease_ms"),
+    epoch=bigint_param("epoch"),
+    acknowledged=bigint_param("epoch"),
     finishing="[]",
     leaving=sa.false(),
 )
@@ -149,8 +149,8 @@ _renew = (
     sa.update(workers)
     .where(_me)
     .values(
-        seen_until=server_now() + big("lease_ms"),
-        acknowledged=big("acted_by"),
+        seen_until=server_now() + bigint_param("lease_ms"),
+        acknowledged=bigint_param("acted_by"),
         finishing=sa.bindparam("still", type_=sa.Text()),
     )
 )
@@ -208,10 +208,10 @@ async def remove(tx: Transaction, owners: Sequence[str], *, if_dead: bool = Fals
     return removed
 
 
-async def seen(reader: Reader) -> Seen:
+async def read_snapshot(reader: Reader) -> Snapshot:
     rows = await reader.fetch_all(_seen)
     generation = rows[0]["generation"] if rows else 0
-    return Seen(generation, [_member(row) for row in rows if row["owner"] is not None])
+    return Snapshot(generation, [_member(row) for row in rows if row["owner"] is not None])
 
 
 def _member(row: Row) -> WorkerRow:

@@ -14,7 +14,7 @@ import structlog
 from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.delivery import metrics
-from workhook.delivery.attempt import Finished
+from workhook.delivery.attempt import FinishedAttempt
 from workhook.delivery.queries import attempts_of, record
 from workhook.storage import Database
 
@@ -39,14 +39,14 @@ class OutcomeWriter:
     """
 
     def __init__(
-        self, database: Database, recorded: Callable[[Sequence[Finished]], None], in_flight: Callable[[], int]
+        self, database: Database, recorded: Callable[[Sequence[FinishedAttempt]], None], in_flight: Callable[[], int]
     ) -> None:
         self._database = database
         self._recorded = recorded
         self._in_flight = in_flight
         self._linger: asyncio.TimerHandle | None = None
         self._stopping = False
-        self._waiting: list[Finished] = []
+        self._waiting: list[FinishedAttempt] = []
         self._changed = asyncio.Event()  # set when an outcome is added or a batch is written
         self._writing: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
@@ -54,7 +54,7 @@ class OutcomeWriter:
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="recorder")
 
-    def add(self, finished: Finished) -> None:
+    def add(self, finished: FinishedAttempt) -> None:
         self._waiting.append(finished)
         if not self._writing or len(self._waiting) >= OVERLAP_MIN:
             self._begin_soon()
@@ -112,7 +112,7 @@ class OutcomeWriter:
             metrics.TROUBLE.labels("recorded").inc()
             log.error("recorded_failed", exc_info=error)
 
-    async def _write(self, batch: Sequence[Finished], health: Health) -> None:
+    async def _write(self, batch: Sequence[FinishedAttempt], health: Health) -> None:
         """Retry until the batch is written: an unrecorded attempt would be sent again."""
         pause_s = 0.05
         left, tried = batch, False
@@ -136,7 +136,7 @@ class OutcomeWriter:
         metrics.RECORDED.observe(len(batch))
         self._report(batch, health)
 
-    async def _not_written(self, batch: Sequence[Finished]) -> Sequence[Finished]:
+    async def _not_written(self, batch: Sequence[FinishedAttempt]) -> Sequence[FinishedAttempt]:
         """Return the outcomes that are not written yet.
 
         If the connection breaks during a commit, the commit may have succeeded, so read before writing again. Late
@@ -151,7 +151,7 @@ class OutcomeWriter:
             raise Unavailable("Whether the outcome was recorded is unknown.") from error
         return [each for each in batch if attempts.get(each.work.id) == each.work.attempts]
 
-    async def _write_apart(self, batch: Sequence[Finished], health: Health) -> None:
+    async def _write_apart(self, batch: Sequence[FinishedAttempt], health: Health) -> None:
         """Write each outcome alone, because the database rejects one of them and the others must not wait for it."""
         metrics.TROUBLE.labels("record").inc()
         if len(batch) == 1:
@@ -160,13 +160,13 @@ class OutcomeWriter:
         for each in batch:
             await self._write([each], {id_: since for id_, since in health.items() if id_ == each.hook.id})
 
-    async def _transact(self, batch: Sequence[Finished], health: Health) -> None:
+    async def _transact(self, batch: Sequence[FinishedAttempt], health: Health) -> None:
         delivered, advances = [each.delivery() for each in batch], [each.advance() for each in batch]
         if late := await record(self._database, delivered, advances, health, now_ms()):
             metrics.LATE.inc(len(late))
             log.warning("recorded_late", outcomes=len(late))  # another process sends them too
 
-    def _report(self, batch: Sequence[Finished], health: Health) -> None:
+    def _report(self, batch: Sequence[FinishedAttempt], health: Health) -> None:
         for each in batch:
             if each.hook.id in health:
                 each.lane.failing_since = health[each.hook.id]
@@ -193,12 +193,12 @@ class OutcomeWriter:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _is_waited_for(finished: Finished) -> bool:
+def _is_waited_for(finished: FinishedAttempt) -> bool:
     """Return whether the attempt still occupies its slot, or its lane cannot start anything before more is recorded."""
     return not finished.outcome.ok or finished.lane.lacks_records
 
 
-def _health_changes(batch: Sequence[Finished]) -> dict[int, int | None]:
+def _health_changes(batch: Sequence[FinishedAttempt]) -> dict[int, int | None]:
     """Return changes by hook id: the time since which it fails (milliseconds), or None if it succeeds again."""
     changes: dict[int, int | None] = {}
     for each in batch:

@@ -11,10 +11,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from workhook.core.caching import put_bounded
 from workhook.core.clock import now_ms
-from workhook.core.kept import put_newest
 from workhook.delivery import queries
-from workhook.delivery.lanes import Lane, Offered, Work, work_of
+from workhook.delivery.lanes import Lane, OfferedDispatch, PendingAttempt, work_from_row
 from workhook.delivery.leased_lanes import LeasedLanes
 from workhook.hooks.commit import CommittedDispatch
 from workhook.storage import Database, Row
@@ -55,19 +55,19 @@ class Prefetcher:
     def is_low(self, lane: Lane) -> bool:
         """Return whether to read more after attempts of this lane were started."""
         low = self._ready - self._slow_ready < READY_LOW
-        if not lane.low:
+        if not lane.needs_more:
             return low and self._left_behind
         return not lane.ready or (low and len(lane.ready) < LANE_LOW and not lane.is_held_up(now_ms()))
 
-    def release(self, work: Work) -> None:
+    def release(self, work: PendingAttempt) -> None:
         work.payload = None
         self._bytes -= work.held
         work.held = 0
 
-    def recorded(self, works: Iterable[Work]) -> None:
+    def recorded(self, works: Iterable[PendingAttempt]) -> None:
         """Remember recorded work, because a commit that began earlier still saw it as due."""
         for work in works:
-            put_newest(self._recorded, work.id, None, RECORDED_MAX)
+            put_bounded(self._recorded, work.id, None, RECORDED_MAX)
 
     def offer(self, new: CommittedDispatch) -> Lane | None:
         """Return the lane that took over the new dispatch, or None."""
@@ -79,11 +79,11 @@ class Prefetcher:
             lane.may_have_more = True
             return None
         event, size = new.event, new.event["size"]
-        work = Work(
+        work = PendingAttempt(
             new.id, new.event_id, new.guid, 0, 0, 0, event["created_at"], event["name"], event["action"],
             event["repository_id"], size, event["installation_id"], event["traceparent"],
         )  # fmt: skip
-        if not lane.offer(Offered(work, new.before), new.version, self._recorded.__contains__):
+        if not lane.offer(OfferedDispatch(work, new.before), new.version, self._recorded.__contains__):
             return None
         if self._has_room_for(size):  # otherwise it is loaded when it is sent
             work.payload, work.held = event["payload"], 2 * size
@@ -122,7 +122,7 @@ class Prefetcher:
                 self._slow_ready += waiting if lane.is_held_up(now) else 0
                 self._bytes += sum(work.held for work in lane.ready)
                 self._bytes += sum(each.work.held for each in lane.incoming)
-            elif lane.low and not lane.is_held_up(now):
+            elif lane.needs_more and not lane.is_held_up(now):
                 self._left_behind = True
             if lane.in_flight:
                 self._bytes += sum(work.held for work in lane.in_flight.values())
@@ -135,7 +135,7 @@ class Prefetcher:
         since = {lane.hook.id: lane.read_from(now) for lane in page.lanes}
         for lane in page.lanes:
             lane.begin_read(self._turn)
-        found: dict[int, list[Work]] = {}
+        found: dict[int, list[PendingAttempt]] = {}
         full = set(by_id)  # unless the read proves otherwise
         left = False
         try:
@@ -144,7 +144,7 @@ class Prefetcher:
             if unasked:
                 # An event that was committed just when its hook was deactivated. Waiting dispatches were dropped then.
                 async with self._database.transaction() as tx:
-                    await queries.drop_unasked(tx, unasked)
+                    await queries.drop_unrequested(tx, unasked)
             found = await self._with_payloads(rows, by_id)
             counts = Counter(row["hook_id"] for row in rows)
             full = {hook_id for hook_id, count in counts.items() if count == page.per_lane}
@@ -153,7 +153,7 @@ class Prefetcher:
                 hook_id, due_at = row["hook_id"], row["next_attempt_at"]
                 earliest[hook_id] = min(due_at, earliest.get(hook_id, due_at))
             for hook_id, due_at in earliest.items():
-                by_id[hook_id].saw_due(due_at)
+                by_id[hook_id].advance_due_since(due_at)
         finally:
             for hook_id, lane in by_id.items():
                 works = found.get(hook_id, ())
@@ -161,10 +161,10 @@ class Prefetcher:
             self._count()
         return left or any(lane.needs_reload for lane in page.lanes)
 
-    async def _with_payloads(self, rows: Sequence[Row], by_id: Mapping[int, Lane]) -> dict[int, list[Work]]:
+    async def _with_payloads(self, rows: Sequence[Row], by_id: Mapping[int, Lane]) -> dict[int, list[PendingAttempt]]:
         """Return work by hook, with payloads as far as there is room."""
-        works = [(row["hook_id"], work_of(row)) for row in rows if _is_for(row, by_id[row["hook_id"]])]
-        inline: list[Work] = []
+        works = [(row["hook_id"], work_from_row(row)) for row in rows if _is_for(row, by_id[row["hook_id"]])]
+        inline: list[PendingAttempt] = []
         size = 0
         for _, work in works:
             if self._has_room_for(work.size, size):
@@ -176,7 +176,7 @@ class Prefetcher:
         for work in inline:
             if (payload := payloads.get(work.event_id)) is not None:
                 work.payload, work.held = payload, 2 * work.size
-        found: dict[int, list[Work]] = {}
+        found: dict[int, list[PendingAttempt]] = {}
         for hook_id, work in works:
             found.setdefault(hook_id, []).append(work)
         return found
@@ -187,16 +187,16 @@ def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[ReadPlan]:
     brisk: list[Lane] = []
     slow: list[Lane] = []
     for lane in lanes:
-        if lane.ready or lane.low:
+        if lane.ready or lane.needs_more:
             (slow if lane.is_held_up(now) else brisk).append(lane)
     slow_ready = _put_back(slow)
     ready = sum(len(lane.ready) for lane in brisk)
     room = READY_MAX - ready - slow_ready
-    low = [lane for lane in slow if lane.low and not lane.ready]
+    low = [lane for lane in slow if lane.needs_more and not lane.ready]
     # One each: a hung receiver has one attempt at a time, and larger pages would leave most such lanes with none.
     pages = _page(low, min(room, SLOW_MAX - slow_ready), 1, PAGE_LEAST)
     room -= sum(len(page.lanes) * page.per_lane for page in pages)
-    low = [lane for lane in brisk if lane.low and len(lane.ready) < LANE_LOW]
+    low = [lane for lane in brisk if lane.needs_more and len(lane.ready) < LANE_LOW]
     if ready < READY_LOW or (idle and any(not lane.ready for lane in low)):
         pages += _page(low, room, PAGE_LEAST, LANE_MAX)
     return pages
@@ -210,7 +210,7 @@ def _put_back(slow: Sequence[Lane]) -> int:
             if ready <= SLOW_MAX:
                 return ready
             before = len(lane.ready)
-            lane.put_back(keep)
+            lane.trim_ready(keep)
             ready -= before - len(lane.ready)
     return ready
 

@@ -30,16 +30,16 @@ from workhook.delivery import address_policy
 from workhook.delivery.client import (
     CLOSED,
     CONTEXTS,
-    KEPT_S,
+    KEEP_ALIVE_S,
     MALFORMED,
     MAX_BODY_BYTES,
     MAX_HEAD_BYTES,
     MAX_RECEIVED_BYTES,
     NO_HOST,
     NO_NETWORK,
-    Answer,
     ConnectionPool,
-    SendFault,
+    Response,
+    SendError,
     Target,
 )
 
@@ -120,7 +120,7 @@ class ProxyClient:
 
     async def post(
         self, target: Target, headers: Mapping[str, str], body: bytes, *, insecure: bool, deadline: float
-    ) -> Answer:
+    ) -> Response:
         """Send one request, like `client.Client.post`."""
         async with asyncio.timeout_at(deadline):
             url = URL(target.url)
@@ -139,12 +139,14 @@ class ProxyClient:
         for session in self._sessions.values():
             await session.close()
 
-    async def _post(self, session: aiohttp.ClientSession, url: URL, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def _post(
+        self, session: aiohttp.ClientSession, url: URL, headers: Mapping[str, str], body: bytes
+    ) -> Response:
         # aiohttp writes bytes in a single call and warns above one megabyte; it writes files in pieces.
         data = body if len(body) <= _ONE_WRITE_BYTES else io.BytesIO(body)
         answer = await session.post(url, data=data, headers=headers, allow_redirects=False)
         try:
-            return Answer(answer.status, list(answer.raw_headers), await _read_body(answer.content))
+            return Response(answer.status, list(answer.raw_headers), await _read_body(answer.content))
         finally:
             if not answer.content.is_eof():
                 answer.close()
@@ -152,7 +154,7 @@ class ProxyClient:
     def _session(self, insecure: bool, *, fresh: bool = False) -> aiohttp.ClientSession:
         """Return the session for hooks with this TLS setting. A `fresh` session never reuses connections."""
         if self._is_closed:
-            raise SendFault(CLOSED)
+            raise SendError(CLOSED)
         if (insecure, fresh) not in self._sessions:
             self._sessions[insecure, fresh] = self._open_session(insecure, fresh)
         return self._sessions[insecure, fresh]
@@ -165,7 +167,7 @@ class ProxyClient:
             socket_factory=address_policy.open_socket,
             limit=0,  # lanes limit the number of requests in flight
             force_close=fresh,
-            **({} if fresh else {"keepalive_timeout": KEPT_S}),
+            **({} if fresh else {"keepalive_timeout": KEEP_ALIVE_S}),
         )
         return aiohttp.ClientSession(
             connector=connector,
@@ -204,16 +206,16 @@ def _without_aiohttp(error: Exception) -> Exception:
         case aiohttp.ClientConnectorCertificateError():
             return error.certificate_error
         case aiohttp.ClientProxyConnectionError():
-            return address_policy.own_trouble(error.os_error) or SendFault(NO_NETWORK)
+            return address_policy.as_resource_exhausted(error.os_error) or SendError(NO_NETWORK)
         case aiohttp.ClientConnectorError():  # includes TLS errors
             return error.os_error
         case aiohttp.ClientHttpProxyError() | aiohttp.InvalidURL():
-            return SendFault(NO_HOST)
+            return SendError(NO_HOST)
         case aiohttp.ClientResponseError() | HttpProcessingError():
-            return SendFault(MALFORMED)
+            return SendError(MALFORMED)
         case aiohttp.ClientPayloadError() | aiohttp.ClientConnectionError() | _StaleConnection():
             cause = error.__cause__
-            return cause if isinstance(cause, ssl.SSLError) else SendFault(CLOSED)
+            return cause if isinstance(cause, ssl.SSLError) else SendError(CLOSED)
     return error
 
 
@@ -249,14 +251,14 @@ class _Connector(aiohttp.TCPConnector):
         found = await super()._get(key, traces)
         if found is not None:
             assert isinstance(found.protocol, _Protocol)
-            self._pooled.use(found.protocol)
+            self._pooled.acquire(found.protocol)
         return found
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         super()._release(key, protocol, should_close=should_close)
-        there = self._conns.get(key)
+        pooled = self._conns.get(key)
         if isinstance(protocol, _Protocol):
-            self._pooled.unuse(protocol, idle=there is not None and len(there) > 0 and there[-1][0] is protocol)
+            self._pooled.release(protocol, idle=pooled is not None and len(pooled) > 0 and pooled[-1][0] is protocol)
 
 
 class _Protocol(ResponseHandler):
@@ -305,7 +307,7 @@ class _Protocol(ResponseHandler):
             super().data_received(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._pooled.forget(self)
+        self._pooled.discard(self)
         super().connection_lost(exc)
 
     def set_exception(self, exc: BaseException, exc_cause: BaseException | None = None) -> None:

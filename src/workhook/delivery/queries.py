@@ -12,7 +12,7 @@ from workhook.events.tables import events
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes, workers
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.dialects import any_of, arrays, join_by_key, join_few
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.statements import PerDialect, hot
 
 # --- due dispatches --------------------------------------------------------------------------------------------------
@@ -26,7 +26,7 @@ def _pending() -> sa.Select[Any]:
     first, later, due = dispatches.alias("first"), dispatches.alias("later"), dispatches.alias("due")
     walk = (
         sa.select(sa.func.min(first.c.hook_id).label("hook_id"), sa.literal_column("1", sa.Integer).label("number"))
-        .where(first.c.next_attempt_at.is_not(None), first.c.hook_id > big("after"))
+        .where(first.c.next_attempt_at.is_not(None), first.c.hook_id > bigint_param("after"))
         .cte("walk", recursive=True)
     )
     following = (
@@ -34,7 +34,7 @@ def _pending() -> sa.Select[Any]:
         .where(later.c.next_attempt_at.is_not(None), later.c.hook_id > walk.c.hook_id)
         .scalar_subquery()
     )
-    more = sa.and_(walk.c.hook_id.is_not(None), walk.c.number < big("limit"))
+    more = sa.and_(walk.c.hook_id.is_not(None), walk.c.number < bigint_param("limit"))
     walk = walk.union_all(sa.select(following, walk.c.number + sa.literal_column("1", sa.Integer)).where(more))
     earliest = (
         sa.select(sa.func.min(due.c.next_attempt_at))
@@ -78,11 +78,11 @@ def _due(dialect: str) -> sa.Select[Any]:
         .where(
             inner.c.hook_id == hook_id,
             *(inner.c.next_attempt_at >= each for each in since),
-            inner.c.next_attempt_at <= big("now"),
+            inner.c.next_attempt_at <= bigint_param("now"),
             any_of(inner.c.id, "busy", negate=True),
         )
         .order_by(inner.c.next_attempt_at, inner.c.id)
-        .limit(big("per_lane"))
+        .limit(bigint_param("per_lane"))
         .correlate(each)
     )
     joined, few = join_few(dialect, each, top, dispatches)
@@ -106,9 +106,9 @@ def _later(dialect: str) -> sa.Select[Any]:
     each, hook_id = _each_lane(dialect)
     top = (
         sa.select(inner.c.hook_id, inner.c.next_attempt_at, inner.c.id)
-        .where(inner.c.hook_id == hook_id, inner.c.next_attempt_at > big("now"))
+        .where(inner.c.hook_id == hook_id, inner.c.next_attempt_at > bigint_param("now"))
         .order_by(inner.c.next_attempt_at, inner.c.id)
-        .limit(big("per_lane"))
+        .limit(bigint_param("per_lane"))
         .correlate(each)
     )
     joined, few = join_few(dialect, each, top, dispatches)
@@ -167,7 +167,7 @@ _drop_unasked = (
 _health = sa.select(lanes.c.hook_id, lanes.c.failing_since).where(any_of(lanes.c.hook_id, "hook_ids"))
 
 
-async def drop_unasked(tx: Transaction, dispatch_ids: Sequence[int]) -> None:
+async def drop_unrequested(tx: Transaction, dispatch_ids: Sequence[int]) -> None:
     """Drop dispatches, except those requested by hand."""
     await tx.execute(_drop_unasked, {"dispatch_ids": list(dispatch_ids)})
 
@@ -213,7 +213,7 @@ def _advance(done: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:
             wanted=sa.case((left > 0, left), else_=0),
             # A dispatch dropped while in flight stays dropped; a redelivery requested meanwhile is due now.
             next_attempt_at=sa.case(
-                (dispatches.c.next_attempt_at.is_(None), None), (left > 0, big("now")), else_=done["next_at"]
+                (dispatches.c.next_attempt_at.is_(None), None), (left > 0, bigint_param("now")), else_=done["next_at"]
             ),
         )
         .returning(dispatches.c.id)
@@ -249,13 +249,15 @@ _insert_delivery = insert_into(deliveries, *DELIVERY_COLUMNS)
 _advance_all = _advance_sqlite()
 _record_all = hot(_record_postgresql())
 _attempts = sa.select(dispatches.c.id, dispatches.c.attempts).where(any_of(dispatches.c.id, "dispatch_ids"))
-_failing = sa.update(lanes).where(lanes.c.hook_id == sa.bindparam("hook_id")).values(failing_since=big("since"))
+_failing = (
+    sa.update(lanes).where(lanes.c.hook_id == sa.bindparam("hook_id")).values(failing_since=bigint_param("since"))
+)
 _all = deliveries.alias("all_deliveries")
 _last = sa.select(sa.func.max(_all.c.id)).scalar_subquery()
 # SQLite only, which has a single writer: limited to the rows inserted last.
 _mark_repeats = (
     sa.update(deliveries)
-    .where(deliveries.c.id > _last - big("count"), any_of(deliveries.c.dispatch_id, "late"))
+    .where(deliveries.c.id > _last - bigint_param("count"), any_of(deliveries.c.dispatch_id, "late"))
     .values(redelivery=True)
 )
 

@@ -20,7 +20,7 @@ from workhook.hooks.tables import arrivals, deliveries, dispatches
 from workhook.http.calls import Services
 from workhook.storage import Database, Row
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.sweeping import AgedRows, in_order
 
 EVERY_S = 3600.0
@@ -47,7 +47,7 @@ def _newest(id_: sa.Column[int], at: sa.Column[int]) -> sa.Select[Any]:
 
     Ids nearly follow the times, so a few old rows may have a higher id; they are removed an hour later.
     """
-    return sa.select(id_).where(at < big("before")).order_by(at.desc(), id_.desc()).limit(_ONE)
+    return sa.select(id_).where(at < bigint_param("before")).order_by(at.desc(), id_.desc()).limit(_ONE)
 
 
 def _way(
@@ -57,9 +57,9 @@ def _way(
     columns = {each.name: each for each in (table.c.id, *key)}
     following = (
         sa.select(*columns.values(), at.label("at"))
-        .where(sa.tuple_(*key) > sa.tuple_(*(big(each.name) for each in key)), key[0] <= big("upto"))
+        .where(sa.tuple_(*key) > sa.tuple_(*(bigint_param(each.name) for each in key)), key[0] <= bigint_param("upto"))
         .order_by(*key)
-        .limit(big("limit"))
+        .limit(bigint_param("limit"))
     )
     remove = sa.delete(table).where(any_of(table.c.id, "ids"), *conditions)
     return _Way(table, following, {each.name: 0 for each in key}, remove)
@@ -67,7 +67,7 @@ def _way(
 
 _ONE: sa.ColumnElement[int] = sa.literal_column("1", sa.Integer())
 # Scalar subqueries, not joins, so that the few rows are found by index regardless of the planner's statistics.
-_made = sa.select(events.c.created_at).where(events.c.id == dispatches.c.event_id).scalar_subquery()
+_event_created_at = sa.select(events.c.created_at).where(events.c.id == dispatches.c.event_id).scalar_subquery()
 _shown = sa.select(deliveries.c.id).where(deliveries.c.guid == dispatches.c.guid).limit(_ONE).scalar_subquery()
 _sent = sa.select(dispatches.c.id).where(dispatches.c.event_id == events.c.id).limit(_ONE).scalar_subquery()
 
@@ -80,7 +80,7 @@ _old_deliveries = _way(deliveries, [deliveries.c.id], deliveries.c.delivered_at)
 _old_dispatches = _way(
     dispatches,
     [dispatches.c.event_id, dispatches.c.hook_id],
-    _made,
+    _event_created_at,
     dispatches.c.next_attempt_at.is_(None),
     _shown.is_(None),
 )

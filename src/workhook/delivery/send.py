@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import structlog
 
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.core.urls import OwnAddress
 from workhook.delivery import address_policy, metrics
 from workhook.delivery.client import (
@@ -26,13 +26,13 @@ from workhook.delivery.client import (
     MAX_HEAD_BYTES,
     NO_HOST,
     NO_NETWORK,
-    Answer,
     Client,
     ConnectionPool,
-    SendFault,
+    Response,
+    SendError,
     Target,
 )
-from workhook.delivery.lookups import LOOKUPS_AT_ONCE, SystemResolver
+from workhook.delivery.dns import LOOKUPS_AT_ONCE, SystemResolver
 from workhook.delivery.sign import SignedRequest
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ TOO_LARGE = "payload too large, not sent"
 UNEXPECTED = "delivery failed"
 
 
-class SendSettings(Secretive, msgspec.Struct, frozen=True, kw_only=True):
+class SendSettings(HiddenRepr, msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a sender.
 
     `timeout_s` covers connecting, headers and body together. `proxy` is an http(s) URL. `connections_max` limits open
@@ -110,7 +110,7 @@ class Sender:
         self._target = functools.lru_cache(_URLS_REMEMBERED)(self._examine)
 
     @property
-    def at_once(self) -> int:
+    def max_concurrency(self) -> int:
         """The limit of concurrent sends. A send may briefly need two connections, for a host with two addresses."""
         return max(1, self._settings.connections_max * 3 // 4)
 
@@ -124,7 +124,7 @@ class Sender:
         if size > self._settings.max_payload_bytes:
             return _failed(TOO_LARGE, 413, started)
         target = self._target(url, self._own.is_receiver(url))
-        if isinstance(target, address_policy.UrlFault):
+        if isinstance(target, address_policy.UrlError):
             return _failed(*((REFUSED, 403) if target.code == "unreachable" else (NO_HOST, 502)), started)
         deadline = self._loop.time() + self._settings.timeout_s
         try:
@@ -133,7 +133,7 @@ class Sender:
                 target, prepared.headers, prepared.body, insecure=insecure_ssl, deadline=deadline
             )
         except Exception as error:  # noqa: BLE001 - whatever happens to one delivery must not reach the others
-            trouble = address_policy.own_trouble(error) if isinstance(error, OSError) else None
+            trouble = address_policy.as_resource_exhausted(error) if isinstance(error, OSError) else None
             explained = _explain(error)
             if trouble is None and explained is None:
                 self.unexpected_failures += 1
@@ -143,7 +143,7 @@ class Sender:
             # free.
             error.__traceback__ = None
             if trouble is not None:
-                self._connections.give_way()
+                self._connections.shrink()
                 raise trouble from None
             return _failed(*(explained or (UNEXPECTED, 502)), started)
         return _outcome(answer, started)
@@ -162,12 +162,12 @@ class Sender:
 
         return ProxyClient(self._settings.proxy, self._policy, self._resolver, self._connections)
 
-    def _examine(self, url: str, is_own: bool) -> Target | address_policy.UrlFault:
-        fault = None if is_own else address_policy.examine_url(url, self._policy)
+    def _examine(self, url: str, is_own: bool) -> Target | address_policy.UrlError:
+        fault = None if is_own else address_policy.validate_url(url, self._policy)
         return fault or Target(url, own=is_own)
 
 
-def _outcome(answer: Answer, started: float) -> Outcome:
+def _outcome(answer: Response, started: float) -> Outcome:
     code, body = answer.code, answer.body
     head = _read_head(answer.fields)
     if head is None or not 200 <= code <= 599:
@@ -235,7 +235,7 @@ def _explain(error: Exception) -> tuple[str, int] | None:
     The order matters because the classes overlap.
     """
     match error:
-        case SendFault():
+        case SendError():
             return error.status, 502
         case address_policy.AddressRefused():
             return REFUSED, 403

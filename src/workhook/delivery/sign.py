@@ -17,9 +17,9 @@ import msgspec
 
 from workhook import __version__
 from workhook.core import json, tracing
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.events.hook_config import standard_key
-from workhook.hooks.records import installation_shape
+from workhook.hooks.records import installation_to_response
 
 TargetType = Literal["repository", "organization"]
 ContentType = Literal["json", "form"]
@@ -64,7 +64,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         return f"{type(self).__name__}(hook_id={self.hook_id}, target={self.target_type}:{self.target_id})"
 
 
-class SignedRequest(Secretive, msgspec.Struct, frozen=True):
+class SignedRequest(HiddenRepr, msgspec.Struct, frozen=True):
     """The ordered headers and the signed bytes.
 
     `payload_size`: bytes of the JSON payload before form encoding, for the size limit.
@@ -162,7 +162,7 @@ def with_installation(payload: bytes, installation_id: int) -> bytes:
 
     It replaces a publisher's value: otherwise a publisher in one organization could make the app act in another.
     """
-    shape = json.encode(installation_shape(installation_id))
+    shape = json.encode(installation_to_response(installation_id))
     if _INSTALLATION in payload:
         fields = msgspec.json.decode(payload, type=dict[str, msgspec.Raw])
         if "installation" in fields:

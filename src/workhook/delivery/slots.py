@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from workhook.delivery.lanes import DEFAULT_CONCURRENCY, UNRECORDED, Lane, Work
+from workhook.delivery.lanes import DEFAULT_CONCURRENCY, UNRECORDED, Lane, PendingAttempt
 
 
 class Slots:
@@ -33,13 +33,13 @@ class Slots:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def take(self, lane: Lane, now: int) -> Work | float | None:
+    def start_next(self, lane: Lane, now: int) -> PendingAttempt | float | None:
         """Call `lane.take` if a slot is free; otherwise queue the lane."""
         if not self._has_room(lane, now):
             self.queue(lane)
             return None
         work = lane.take(now)
-        if isinstance(work, Work):
+        if isinstance(work, PendingAttempt):
             self.in_flight += 1
             work.started_at = now
             work.slow = lane.is_slow(now)
@@ -52,13 +52,13 @@ class Slots:
             return False
         return self._slow * 2 < self._limit or not lane.is_slow(now)
 
-    def answered(self, lane: Lane, work: Work) -> None:
+    def answered(self, lane: Lane, work: PendingAttempt) -> None:
         """Free the slot of a successful attempt before it is recorded."""
-        lane.answered(work)
+        lane.mark_answered(work)
         self._unrecorded += 1
         self._slow -= work.slow
 
-    def free(self, work: Work) -> None:
+    def free(self, work: PendingAttempt) -> None:
         """Remove an attempt that was recorded, or never will be."""
         self.in_flight -= 1
         if work.answered:
@@ -88,7 +88,7 @@ class MemoryBudget:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def of(self, size: int) -> AsyncIterator[None]:
+    async def reserve(self, size: int) -> AsyncIterator[None]:
         """Wait until `size` bytes are free, then reserve them for the duration of the block."""
         size = min(size, self._total)
         if not self._waiting and self._used + size <= self._total:

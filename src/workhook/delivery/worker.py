@@ -12,9 +12,9 @@ import structlog
 from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.delivery import metrics, queries
-from workhook.delivery.address_policy import OwnTrouble
-from workhook.delivery.attempt import Deactivation, Finished, RetryPolicy, attempt, reason_to_deactivate
-from workhook.delivery.lanes import Lane, Work
+from workhook.delivery.address_policy import ResourceExhausted
+from workhook.delivery.attempt import Deactivation, FinishedAttempt, RetryPolicy, attempt, reason_to_deactivate
+from workhook.delivery.lanes import Lane, PendingAttempt
 from workhook.delivery.leased_lanes import POLL_MS, LeasedLanes
 from workhook.delivery.outcome_writer import OutcomeWriter
 from workhook.delivery.prefetcher import Prefetcher
@@ -47,7 +47,7 @@ class Worker:
         self._outcomes = OutcomeWriter(self._database, self._recorded, lambda: self._slots.in_flight)
         self._wake = asyncio.Event()
         self._leased = LeasedLanes(services, wake=self._wake.set, hangs=self._hangs)
-        self._slots = Slots(min(settings.concurrency, sender.at_once))
+        self._slots = Slots(min(settings.concurrency, sender.max_concurrency))
         # Two halves, because prefetched payloads must not use the memory of those loaded when their turn comes.
         payload_bytes = settings.delivery_memory_mb * 1024 * 1024
         self._prefetcher = Prefetcher(self._database, self._leased, payload_bytes // 2)
@@ -86,7 +86,7 @@ class Worker:
     async def start(self) -> None:
         """Start delivering. Raises `Unavailable` if the database cannot be reached."""
         signals = self._database.signals
-        listeners = {DUE: self._heard_due, HOOK: self._heard_hook, WORKERS: lambda _: self._leased.leases.look_now()}
+        listeners = {DUE: self._heard_due, HOOK: self._heard_hook, WORKERS: lambda _: self._leased.leases.poll_soon()}
         self._unlisten = [signals.listen(topic, listener) for topic, listener in listeners.items()]
         self._unlisten.append(register_worker(self._database, self))
         await self._leased.start()
@@ -94,15 +94,15 @@ class Worker:
         self._polled_at_s = time.monotonic()
         self._loop_task = asyncio.create_task(self._run(), name="worker")
 
-    def start_nothing_more(self) -> None:
+    def begin_shutdown(self) -> None:
         """Start no further attempts; attempts in flight continue."""
         self._stopping.set()
-        self._leased.leases.leave_soon()
+        self._leased.leases.begin_leaving()
         self._wake.set()
 
     async def stop(self, drain_s: float) -> None:
         """Stop starting attempts, wait up to `drain_s` seconds for those in flight, and release the lease."""
-        self.start_nothing_more()
+        self.begin_shutdown()
         for unlisten in self._unlisten:
             unlisten()
         try:
@@ -202,15 +202,15 @@ class Worker:
 
     def _start(self, lane: Lane, now: int) -> bool:
         """Start one attempt if there is one and a slot is free."""
-        if self._stopping.is_set() or now < self._paused_until or not self._leased.leases.good:
+        if self._stopping.is_set() or now < self._paused_until or not self._leased.leases.is_valid:
             return False
         if lane.needs_signer(now):
             lane.needs_reload = True
-        work = self._slots.take(lane, now)
+        work = self._slots.start_next(lane, now)
         if isinstance(work, float) and not lane.timer_set:
             lane.timer_set = True
             asyncio.get_running_loop().call_later(work / 1000, self._timer_over, lane)
-        if not isinstance(work, Work):
+        if not isinstance(work, PendingAttempt):
             return False
         self._prefetcher.started()
         self._spawn(self._attempt(lane, work))
@@ -218,7 +218,7 @@ class Worker:
 
     def _after_starts(self, lane: Lane, now: int) -> None:
         """Mark work that is held back, and request more if little is left."""
-        if marked := lane.hold_back(now):
+        if marked := lane.mark_throttled(now):
             metrics.THROTTLED.inc(marked)
         if lane.needs_reload or self._prefetcher.is_low(lane):
             self._wake.set()
@@ -254,14 +254,14 @@ class Worker:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _attempt(self, lane: Lane, work: Work) -> None:
+    async def _attempt(self, lane: Lane, work: PendingAttempt) -> None:
         try:
             if work.payload is not None:
                 finished = await self._send(lane, work)
             else:
-                async with self._loading.of(2 * work.size):  # twice, because it may be sent as a form
+                async with self._loading.reserve(2 * work.size):  # twice, because it may be sent as a form
                     finished = await self._send(lane, work)
-        except OwnTrouble as error:
+        except ResourceExhausted as error:
             self._pause(error)
             self._put_off(lane, work)
         except Unavailable as error:
@@ -286,7 +286,7 @@ class Worker:
         finally:
             self._prefetcher.release(work)  # the outcome may wait to be recorded; the payload need not
 
-    def _pause(self, error: OwnTrouble) -> None:
+    def _pause(self, error: ResourceExhausted) -> None:
         """Pause starts for a moment because this process has run out of descriptors or threads."""
         metrics.TROUBLE.labels("own").inc()
         now = now_ms()
@@ -295,30 +295,30 @@ class Worker:
             log.warning("out_of_resources", error=str(error), again_in_s=OWN_PAUSE_MS / 1000)
             asyncio.get_running_loop().call_later(OWN_PAUSE_MS / 1000, self._wake.set)
 
-    async def _send(self, lane: Lane, work: Work) -> Finished:
+    async def _send(self, lane: Lane, work: PendingAttempt) -> FinishedAttempt:
         payload = work.payload
         if payload is None:
             payload = (await queries.payloads(self._database, [work.event_id])).get(work.event_id)
         if payload is None:
             raise LookupError(f"event {work.event_id} of dispatch {work.id} is gone")
         # After a suspension or a long wait, another process may be sending it.
-        if not self._leased.leases.good or lane.epoch != self._leased.leases.epoch:
+        if not self._leased.leases.is_valid or lane.epoch != self._leased.leases.epoch:
             raise Unavailable("The lease of this process has ended.", code="lease_ended")
         return await attempt(lane, work, payload, self._sender, self._policy)
 
-    def _put_off(self, lane: Lane, work: Work) -> None:
+    def _put_off(self, lane: Lane, work: PendingAttempt) -> None:
         """Requeue an attempt that was not sent, through no fault of the receiver."""
-        lane.put_off()
+        lane.requeue()
         self._finished(lane, work)
         self._wake.set()
 
-    def _finished(self, lane: Lane, work: Work) -> None:
+    def _finished(self, lane: Lane, work: PendingAttempt) -> None:
         self._leased.finished(lane, work)
         self._slots.free(work)
         if self._slots.in_flight == 0:
             self._all_finished.set()
 
-    def _recorded(self, batch: Sequence[Finished]) -> None:
+    def _recorded(self, batch: Sequence[FinishedAttempt]) -> None:
         """Count the recorded batch, free its remaining slots, and start ready work."""
         now = now_ms()
         self._prefetcher.recorded(each.work for each in batch)
@@ -326,7 +326,7 @@ class Worker:
         for each in batch:
             lane = each.lane
             lanes[lane] = None
-            lane.recorded(each.work, each.outcome.duration_ms, now)
+            lane.mark_recorded(each.work, each.outcome.duration_ms, now)
             self._finished(lane, each.work)
             metrics.DELIVERY_SECONDS.observe(each.outcome.duration_ms / 1000)
             if each.next_at is not None:

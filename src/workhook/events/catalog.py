@@ -34,7 +34,7 @@ class CatalogEvent(msgspec.Struct, frozen=True):
 
     name: str
     actions: tuple[str, ...]
-    meaning: str
+    description: str
     targets: frozenset[str]
     origin: Literal["common", "own"]
     shared: bool
@@ -77,11 +77,11 @@ _VALID: Mapping[str, frozenset[str]] = {
     for target in ("repository", "organization")
 }
 
-LISTING: list[dict[str, object]] = [
+EVENT_TYPES: list[dict[str, object]] = [
     {
         "name": event.name,
         "actions": event.actions,
-        "description": event.meaning,
+        "description": event.description,
         "targets": sorted(event.targets),
         "schema": event.schema,
     }
@@ -100,7 +100,7 @@ def known(name: str) -> bool:
     return name in CATALOG
 
 
-def why_not(name: str, target: HookTarget | None = None) -> str:
+def rejection_reason(name: str, target: HookTarget | None = None) -> str:
     """Return why webhooks of that kind cannot list the event or, without a kind, why it cannot be published."""
     if target is not None and name in CATALOG:
         if any(name in names for names in _VALID.values()):

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, compose, must_be, say, shown
 
 Schema = dict[str, Any]
@@ -39,7 +39,7 @@ _ROTATION = "previous_secret_expires_in"
 _UNSETS = "Null or an empty text unsets it."
 
 
-class ConfigChange(Secretive, msgspec.Struct):
+class ConfigChange(HiddenRepr, msgspec.Struct):
     """The parsed configuration. `shown` has plain settings by name, with None for those to unset.
 
     Secrets are UNSET if they are absent or masked.

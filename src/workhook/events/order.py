@@ -29,7 +29,7 @@ from workhook.core import json
 from workhook.events.tables import events
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of, json_rows
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
 
 LOCK_CLASS = 0x77686576  # class of the advisory locks; the repository is the other half of their key
@@ -106,14 +106,14 @@ def page(found: sa.Select[Any], *, newest_first: bool = False) -> sa.Select[Any]
     """
     by_id = events.c.id.desc() if newest_first else events.c.id
     number = found.selected_columns[0]
-    some = found.order_by(number.desc() if newest_first else number).limit(big("limit")).subquery("some")
+    some = found.order_by(number.desc() if newest_first else number).limit(bigint_param("limit")).subquery("some")
     order = some.c.id.desc() if newest_first else some.c.id
     before = (sa.func.sum(some.c.size).over(order_by=order) - some.c.size).label("bytes_before")
     sized = sa.select(some.c.id, before).subquery("sized")
     return (
         sa.select(
             *(events.c[name] for name in ("id", "repository_id", "name", "action", "created_at", "published")),
-            sa.case((sized.c.bytes_before < big("bytes_max"), events.c.payload)).label("payload"),
+            sa.case((sized.c.bytes_before < bigint_param("bytes_max"), events.c.payload)).label("payload"),
         )
         .join_from(sized, events, events.c.id == sized.c.id)
         .order_by(by_id)
@@ -123,14 +123,16 @@ def page(found: sa.Select[Any], *, newest_first: bool = False) -> sa.Select[Any]
 _between = page(
     sa.select(events.c.id, events.c.size).where(
         any_of(events.c.repository_id, "repository_ids"),
-        events.c.id > big("after"),
-        events.c.id <= big("upto"),
+        events.c.id > bigint_param("after"),
+        events.c.id <= bigint_param("upto"),
         events.c.listed,
     )
 )
 
 
-async def between(reader: Reader, repository_ids: Sequence[int], after: int, upto: int) -> tuple[Sequence[Row], bool]:
+async def list_between(
+    reader: Reader, repository_ids: Sequence[int], after: int, upto: int
+) -> tuple[Sequence[Row], bool]:
     """Return listed events of these repositories in (`after`, `upto`], oldest first, and whether these are all."""
     params = {"repository_ids": list(repository_ids), "after": after, "upto": upto}
     rows = await reader.fetch_all(_between, {**params, "limit": PAGE_ROWS, "bytes_max": PAGE_BYTES})
@@ -140,15 +142,15 @@ async def between(reader: Reader, repository_ids: Sequence[int], after: int, upt
 
 _happened = sa.select(
     sa.exists().where(
-        events.c.repository_id == big("repository_id"),
-        events.c.id > big("after"),
-        events.c.id <= big("upto"),
+        events.c.repository_id == bigint_param("repository_id"),
+        events.c.id > bigint_param("after"),
+        events.c.id <= bigint_param("upto"),
         events.c.listed,
     )
 )
 
 
-async def happened(reader: Reader, repository_id: int, after: int, upto: int) -> bool:
+async def has_events(reader: Reader, repository_id: int, after: int, upto: int) -> bool:
     """Return whether the repository has listed events in (`after`, `upto`]."""
     row = await reader.fetch_one(_happened, {"repository_id": repository_id, "after": after, "upto": upto})
     assert row is not None, "it has one row"

@@ -109,7 +109,7 @@ def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
 
     They are inserted at the end of the transaction, or before anything else is appended.
     """
-    outbox = tx.local(Outbox)
+    outbox = tx.get_local(Outbox)
     for draft in drafts:
         listed = draft.name not in ABOUT_HOOKS
         outbox.waiting.append((draft, _watched_row(tx, draft, listed=listed)))
@@ -135,7 +135,7 @@ async def append(tx: Transaction, draft: Draft) -> int:
 
 async def send(tx: Transaction) -> None:
     """Insert and fan out the added events with the next statement of the transaction."""
-    outbox = tx.local(Outbox)
+    outbox = tx.get_local(Outbox)
     waiting, outbox.waiting, outbox.is_queued = outbox.waiting, [], False
     for start in range(0, len(waiting), AT_ONCE):
         some = waiting[start : start + AT_ONCE]
@@ -167,10 +167,10 @@ def row_of(draft: Draft, *, listed: bool | None = None) -> dict[str, Any]:
     With `listed` None, all events except those about webhooks are listed.
     """
     payload = json.encode(draft.payload)
-    what = (draft.account_id, draft.repository_id, draft.name, draft.action, payload, len(payload), now_ms())
+    columns = (draft.account_id, draft.repository_id, draft.name, draft.action, payload, len(payload), now_ms())
     who = (draft.actor_id, draft.installation_id)
     listed = draft.name not in ABOUT_HOOKS if listed is None else listed
-    return dict(zip(COLUMNS, (*what, *who, listed, draft.published, tracing.current()), strict=True))
+    return dict(zip(COLUMNS, (*columns, *who, listed, draft.published, tracing.current()), strict=True))
 
 
 def _watched_row(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, Any]:

@@ -81,12 +81,12 @@ def install(
     return Installed(folder.git_dir, folder.config, hook, chained)
 
 
-def find_git_dir(given: Path) -> Path:
-    """Return the Git directory at `given`, or of the work tree at `given`. Parent folders are not searched.
+def find_git_dir(path: Path) -> Path:
+    """Return the Git directory at `path`, or of the work tree at `path`. Parent folders are not searched.
 
     Raises `InstallError`.
     """
-    for candidate in (given, given / ".git"):
+    for candidate in (path, path / ".git"):
         try:
             output = git.run(Path(os.path.abspath(candidate)), "rev-parse", "--absolute-git-dir")
         except git.GitError:
@@ -94,7 +94,7 @@ def find_git_dir(given: Path) -> Path:
         except git.GitMissing as error:
             raise InstallError(str(error)) from error
         return Path(os.fsdecode(output.rstrip(b"\n")))
-    raise InstallError(f"{given} is neither a Git repository nor the top of a work tree")
+    raise InstallError(f"{path} is neither a Git repository nor the top of a work tree")
 
 
 def _hooks_dir(git_dir: Path) -> Path:
@@ -119,11 +119,11 @@ def _check_python(python: str, owner: tuple[int, int] | None) -> None:
 
     `owner`: the user and group that run the hook, if root installs it.
     """
-    whose: dict[str, Any] = {"user": owner[0], "group": owner[1], "extra_groups": []} if owner else {}
+    identity: dict[str, Any] = {"user": owner[0], "group": owner[1], "extra_groups": []} if owner else {}
     by = f" by the repository's owner (user {owner[0]})" if owner else ""
     command = [python, *MODULE_FLAGS, "check"]
     try:
-        done = subprocess.run(command, capture_output=True, cwd="/", timeout=60, **whose)  # noqa: S603 (the caller's own interpreter)
+        done = subprocess.run(command, capture_output=True, cwd="/", timeout=60, **identity)  # noqa: S603 (the caller's own interpreter)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InstallError(f"{python} cannot be run{by}: {error}") from error
     if done.returncode:

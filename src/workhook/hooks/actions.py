@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Forbidden, Invalid, NotFound, Unauthenticated, existing, say
+from workhook.core.errors import Forbidden, Invalid, NotFound, Unauthenticated, require_found, say
 from workhook.core.urls import requested_url
 from workhook.core.vault import Vault
 from workhook.events import samples
@@ -29,8 +29,8 @@ from workhook.hooks.records import (
     Accepted,
     Hook,
     HookOwner,
-    config_shape,
-    hook_shape,
+    config_to_response,
+    hook_to_response,
     plain_config,
     viewer_of,
 )
@@ -40,31 +40,31 @@ from workhook.identity import audit
 from workhook.identity import queries as identity_queries
 from workhook.identity.authenticator import actor_of, caller_of
 from workhook.identity.context import Write
-from workhook.identity.notifications import owners_and_admins, telling
+from workhook.identity.notifications import notification_statements, owners_and_admins
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.personal import lock_living
 from workhook.storage import Reader, Transaction
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.signals import HOOK
 
 _insert = insert_into(hooks, *(name for name in HOOK_COLUMNS if name != "id")).returning(hooks.c.id)
 _FIXED = ("id", "account_id", "repository_id", "created_at", "app_id", "installation_id")
 _update = (
     sa.update(hooks)
-    .where(hooks.c.id == big("hook_id"))
+    .where(hooks.c.id == bigint_param("hook_id"))
     .values({name: sa.bindparam(name) for name in HOOK_COLUMNS if name not in _FIXED})
 )
-_delete = sa.delete(hooks).where(hooks.c.id == big("hook_id"))
+_delete = sa.delete(hooks).where(hooks.c.id == bigint_param("hook_id"))
 _of_an_app = sa.select(hooks.c.repository_id).where(
-    hooks.c.id == big("hook_id"), hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None)
+    hooks.c.id == bigint_param("hook_id"), hooks.c.account_id == bigint_param("account_id"), hooks.c.app_id.is_not(None)
 )
 _insert_lane = insert_into(lanes, "hook_id", "manual_minute", "manual_count")
-_healthy_again = sa.update(lanes).where(lanes.c.hook_id == big("hook_id")).values(failing_since=None)
+_healthy_again = sa.update(lanes).where(lanes.c.hook_id == bigint_param("hook_id")).values(failing_since=None)
 # Two concurrent creations could both see room for one more hook, so they are serialized by locking the owner's row.
 _lock_repository = (
     sa.select(projects.c.name)
-    .where(projects.c.repository_id == big("id"), projects.c.deleted_at.is_(None))
+    .where(projects.c.repository_id == bigint_param("id"), projects.c.deleted_at.is_(None))
     .with_for_update()
 )
 
@@ -73,7 +73,7 @@ _lock_repository = (
 # PostgreSQL locks in FROM order, and opposite orders could deadlock.
 _lock_user = (
     sa.select(accounts.c.id)
-    .where(accounts.c.id == big("user_id"), accounts.c.disabled_at.is_(None))
+    .where(accounts.c.id == bigint_param("user_id"), accounts.c.disabled_at.is_(None))
     .with_for_update(read=True)
 )
 
@@ -82,19 +82,21 @@ def _lock_right(right: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Sele
     return (
         sa.select(right.c.role)
         .join_from(right, accounts, accounts.c.id == right.c.user_id)
-        .where(right.c.user_id == big("user_id"), accounts.c.disabled_at.is_(None), *conditions)
+        .where(right.c.user_id == bigint_param("user_id"), accounts.c.disabled_at.is_(None), *conditions)
         .with_for_update(read=True)
     )
 
 
 _lock_ownership = _lock_right(
-    memberships, memberships.c.organization_id == big("account_id"), memberships.c.role == "owner"
+    memberships, memberships.c.organization_id == bigint_param("account_id"), memberships.c.role == "owner"
 )
 _lock_admin = _lock_right(
-    collaborators, collaborators.c.repository_id == big("repository_id"), collaborators.c.role == "admin"
+    collaborators, collaborators.c.repository_id == bigint_param("repository_id"), collaborators.c.role == "admin"
 )
-_tell = telling("hook_disabled", sa.select(accounts).where(owners_and_admins), {"hook_id": big("hook_id")})
-_lock_account = sa.select(accounts.c.login).where(accounts.c.id == big("id")).with_for_update()
+_tell = notification_statements(
+    "hook_disabled", sa.select(accounts).where(owners_and_admins), {"hook_id": bigint_param("hook_id")}
+)
+_lock_account = sa.select(accounts.c.login).where(accounts.c.id == bigint_param("id")).with_for_update()
 
 
 @dataclass(frozen=True)
@@ -185,10 +187,12 @@ async def delete_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, ho
 
 async def delete_app_hook(tx: Transaction, actor: Actor, organization: Account, hook_id: int) -> None:
     """Delete a webhook of an OAuth app on behalf of an organization owner. Raises `NotFound` for other webhooks."""
-    row = existing(await tx.fetch_one(_of_an_app, {"hook_id": hook_id, "account_id": organization.id}))
+    row = require_found(await tx.fetch_one(_of_an_app, {"hook_id": hook_id, "account_id": organization.id}))
     repository = None
     if row["repository_id"] is not None:
-        repository = existing(await identity_queries.find_repository_by_id(tx, row["repository_id"], actor.user.id))
+        repository = require_found(
+            await identity_queries.find_repository_by_id(tx, row["repository_id"], actor.user.id)
+        )
     await delete_hook(tx, actor, HookOwner(organization, repository), hook_id)
 
 
@@ -215,7 +219,7 @@ async def _deactivate(tx: Transaction, seen: Hook, reason: str, base: str) -> bo
     await tx.execute(_update, {**_stored(changed), "hook_id": hook.id})
     await drop_waiting(tx, [hook.id])
     _audit(tx, None, owner, changed, "hook.deactivate", reason=reason)
-    shape = hook_shape(changed, owner, base)
+    shape = hook_to_response(changed, owner, base)
     payload = {"action": "deactivated", "hook": shape, "reason": reason, **owner.context(base, None)}
     draft = owner.draft("hook", "deactivated", payload, hook.installation_id)
     await fan_out_about(tx, draft, hook)
@@ -228,7 +232,7 @@ async def _deactivate(tx: Transaction, seen: Hook, reason: str, base: str) -> bo
 
 async def send_ping(tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, base: str) -> None:
     context = owner.context(base, actor.user if actor else None)
-    payload = {"zen": random_quote(), "hook_id": hook.id, "hook": hook_shape(hook, owner, base), **context}
+    payload = {"zen": random_quote(), "hook_id": hook.id, "hook": hook_to_response(hook, owner, base), **context}
     draft = owner.draft("ping", None, payload, actor.installation_id if actor else None)
     await send_by_hand(tx, draft, hook)
 
@@ -260,7 +264,7 @@ async def lock_owner(write: HookWrite) -> None:
 
 
 async def _locked_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, hook_id: int) -> Hook:
-    return existing(await queries.find_hook(tx, owner, hook_id, actor=actor, for_update=True))
+    return require_found(await queries.find_hook(tx, owner, hook_id, actor=actor, for_update=True))
 
 
 def _replace_config(hook: Hook, config: ConfigChange, vault: Vault) -> Hook:
@@ -366,7 +370,7 @@ def _stored(hook: Hook) -> dict[str, object]:
 
 def _audit(tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, action: str, **detail: object) -> None:
     """Record a change, without the configuration of a hook that is hidden from owners."""
-    config = {"config": config_shape(hook)} if hook.only_app is None else {}
+    config = {"config": config_to_response(hook)} if hook.only_app is None else {}
     detail = {"active": hook.active, "events": hook.events, **config, **detail}
     target = audit.AuditTarget(f"hook/{hook.id}", owner.account.id, owner.repository_id, detail)
     audit.record_all(tx, actor, action, [target])
@@ -409,18 +413,18 @@ def owner_of(call: Call) -> HookOwner:
 def hook_write(call: Call, tx: Transaction) -> HookWrite:
     services = call.services
     limit = services.settings.hooks_per_event
-    return HookWrite(tx, actor_of(call), owner_of(call), services.vault, limit, call.base_for_others)
+    return HookWrite(tx, actor_of(call), owner_of(call), services.vault, limit, call.public_base)
 
 
 async def hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
     """Return the hook if the caller sees it. Raises `NotFound`."""
-    return existing(await queries.find_hook(reader, owner_of(call), hook_id, actor=actor_of(call)))
+    return require_found(await queries.find_hook(reader, owner_of(call), hook_id, actor=actor_of(call)))
 
 
-async def hook_by_hand(call: Call, tx: Transaction, hook_id: int) -> Hook:
+async def get_hook_counted(call: Call, tx: Transaction, hook_id: int) -> Hook:
     """Return the hook and count a manual ping, test or redelivery. Raises the errors of `deliveries.count_manual`."""
     hook = await hook_of(call, tx, hook_id)
-    await deliveries.count_manual(tx, hook.id, most_by_hand(call))
+    await deliveries.count_manual(tx, hook.id, manual_limit(call))
     return hook
 
 
@@ -429,7 +433,7 @@ def retries_of(call: Call, hook: Hook) -> int:
     return call.services.settings.delivery_retries if own is None else own
 
 
-def most_by_hand(call: Call) -> int:
+def manual_limit(call: Call) -> int:
     return call.services.settings.manual_deliveries_per_minute
 
 
@@ -447,15 +451,15 @@ async def hooks_delete(write: Write, hook_id: int) -> None:
 async def hooks_ping(write: Write, hook_id: int) -> None:
     """Send a ping to a webhook."""
     call = write.call
-    hook = await hook_by_hand(call, write.tx, hook_id)
-    await send_ping(write.tx, write.actor, owner_of(call), hook, call.base_for_others)
+    hook = await get_hook_counted(call, write.tx, hook_id)
+    await send_ping(write.tx, write.actor, owner_of(call), hook, call.public_base)
     audit_of_call(write, "hook.ping", f"hook/{hook.id}")
 
 
 async def deliveries_redeliver(write: Write, hook_id: int, delivery_id: int) -> Accepted:
     """Redeliver a delivery."""
     hook = await hook_of(write.call, write.tx, hook_id)
-    await deliveries.redeliver(write.tx, hook.id, delivery_id, most=most_by_hand(write.call))
+    await deliveries.redeliver(write.tx, hook.id, delivery_id, limit=manual_limit(write.call))
     audit_of_call(write, "delivery.redeliver", f"delivery/{delivery_id}", hook_id=hook.id)
     return Accepted()
 
@@ -465,12 +469,12 @@ async def redeliver_many(call: Call, hook_id: int, filters: Filters) -> redelive
     asked = {name: value for name, value in msgspec.structs.asdict(filters).items() if value is not None}
 
     async def step(tx: Transaction) -> redelivery.Redelivery:
-        hook = await hook_by_hand(call, tx, hook_id)
-        job_id = await redelivery.ask(tx, hook.id, filters)
+        hook = await get_hook_counted(call, tx, hook_id)
+        job_id = await redelivery.create_job(tx, hook.id, filters)
         audit_of_call(Write.for_call(call, tx), "delivery.redeliver_many", f"hook/{hook.id}", **asked)
         return await redelivery.find(tx, hook.id, job_id)
 
-    return await redelivery.begin(call.database, await call.database.in_transaction(step))
+    return await redelivery.run_first_batch(call.database, await call.database.in_transaction(step))
 
 
 async def send_sample(write: Write, hook_id: int, name: str, action: str | None) -> None:
@@ -481,8 +485,8 @@ async def send_sample(write: Write, hook_id: int, name: str, action: str | None)
     hook = await hook_of(write.call, write.tx, hook_id)
     payload = samples.sample(name, action, around=False) if known(name) else {}
     publication = publishing.parse_publication({"event": name, "action": action, "payload": payload})
-    await deliveries.count_manual(write.tx, hook.id, most_by_hand(write.call))
-    await publishing.send_alone(
-        write.tx, owner_of(write.call), hook, publication, actor=write.actor, base=write.call.base_for_others
+    await deliveries.count_manual(write.tx, hook.id, manual_limit(write.call))
+    await publishing.send_to_hook(
+        write.tx, owner_of(write.call), hook, publication, actor=write.actor, base=write.call.public_base
     )
     audit_of_call(write, "hook.test", f"hook/{hook.id}", event=name)

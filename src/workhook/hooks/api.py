@@ -23,15 +23,15 @@ from workhook.hooks.records import (
     Published,
     Queued,
     RedeliveryShape,
-    config_shape,
-    hook_shape,
+    config_to_response,
+    hook_to_response,
     last_response_of,
 )
 from workhook.http.calls import Call
-from workhook.http.endpoints import Created, Every, Listed, Paged, Routes
+from workhook.http.endpoints import Created, Listed, Paged, Routes, RoutesPerKind
 from workhook.http.lists import PER_PAGE, link, per_page_of
 from workhook.http.operations import WEBHOOK_API, Query
-from workhook.identity.authenticator import actor_of, caller_of, relying
+from workhook.identity.authenticator import actor_of, caller_of, retry_on_changed_premise
 from workhook.identity.context import Write
 from workhook.storage import Reader, Row
 from workhook.storage.pages import Page
@@ -57,7 +57,7 @@ repository = Routes(WEBHOOK_API, "repository webhooks", read="repository_hooks.r
 organization = Routes(
     WEBHOOK_API, "organization webhooks", read="organization_hooks.read", write="organization_hooks.write"
 )
-both = Every(
+both = RoutesPerKind(
     (repository, "/repos/{owner}/{repo}", "repository", "repository"),
     (organization, "/orgs/{org}", "organization", "organization"),
 )
@@ -72,7 +72,7 @@ async def _newest(reader: Reader, hooks: Sequence[Hook]) -> dict[int, Row]:
 async def _shapes(call: Call, hooks: Sequence[Hook]) -> list[HookShape]:
     newest = await _newest(call.database, hooks)
     owner = actions.owner_of(call)
-    return [hook_shape(hook, owner, call.base, last_response_of(newest.get(hook.id))) for hook in hooks]
+    return [hook_to_response(hook, owner, call.base, last_response_of(newest.get(hook.id))) for hook in hooks]
 
 
 @both.get("/hooks")
@@ -88,7 +88,7 @@ async def hooks_create(call: Call) -> Created[HookShape]:
     owner = actions.owner_of(call)
     change = parse_hook(await call.json_object(), owner.target, call.services.check_url, creating=True)
     hook = await call.database.in_transaction(lambda tx: actions.create_hook(actions.hook_write(call, tx), change))
-    shape = hook_shape(hook, owner, call.base)
+    shape = hook_to_response(hook, owner, call.base)
     return Created(shape, shape.url)
 
 
@@ -120,7 +120,7 @@ organization.delete("/orgs/{org}/hooks/{hook_id}", name="organization_hooks_dele
 @both.get("/hooks/{hook_id}/config")
 async def hooks_get_config(call: Call, hook_id: int) -> ConfigShape:
     """Get a webhook's configuration."""
-    return config_shape(await actions.hook_of(call, call.database, hook_id))
+    return config_to_response(await actions.hook_of(call, call.database, hook_id))
 
 
 @both.patch("/hooks/{hook_id}/config", body=bodies.CONFIG_UPDATE)
@@ -130,7 +130,7 @@ async def hooks_update_config(call: Call, hook_id: int) -> ConfigShape:
     change = parse_config(await call.json_object(), call.services.check_url, faults)
     if faults:
         raise Invalid(faults=faults)
-    return config_shape(
+    return config_to_response(
         await call.database.in_transaction(
             lambda tx: actions.update_config(actions.hook_write(call, tx), hook_id, change)
         )
@@ -159,7 +159,7 @@ _TESTS = "/repos/{owner}/{repo}/hooks/{hook_id}/tests"
 @repository.post(_TESTS, problems=(422,))
 async def repository_hooks_test(write: Write, hook_id: int) -> None:
     """Send the latest push to a webhook."""
-    hook = await actions.hook_by_hand(write.call, write.tx, hook_id)
+    hook = await actions.get_hook_counted(write.call, write.tx, hook_id)
     await deliveries.send_test(write.tx, actions.owner_of(write.call), hook)
     actions.audit_of_call(write, "hook.test", f"hook/{hook.id}")
 
@@ -195,7 +195,7 @@ both.post("/hooks/{hook_id}/deliveries/{delivery_id}/attempts", status=202, prob
 async def deliveries_redeliver_many(call: Call, hook_id: int) -> Queued:
     """Redeliver deliveries in bulk."""
     job = await actions.redeliver_many(call, hook_id, deliveries.parse_selection(await call.json_object()))
-    shape = redelivery.shape_of(job, f"{call.base}{actions.owner_of(call).path}/hooks/{job.hook_id}")
+    shape = redelivery.to_response(job, f"{call.base}{actions.owner_of(call).path}/hooks/{job.hook_id}")
     return Queued(shape.queued, shape)
 
 
@@ -204,7 +204,7 @@ async def redeliveries_get(call: Call, hook_id: int, redelivery_id: int) -> Rede
     """Get the progress of a redelivery."""
     hook = await actions.hook_of(call, call.database, hook_id)
     job = await redelivery.find(call.database, hook.id, redelivery_id)
-    return redelivery.shape_of(job, f"{call.base}{actions.owner_of(call).path}/hooks/{hook.id}")
+    return redelivery.to_response(job, f"{call.base}{actions.owner_of(call).path}/hooks/{hook.id}")
 
 
 @both.post("/events", status=202, access="{called}.publish", body=bodies.PUBLISH, body_required=True, relies=True)
@@ -218,12 +218,12 @@ async def events_publish(call: Call) -> Published:
         caller, owner = caller_of(call), actions.owner_of(call)
         place = caller.repository or caller.organization
         publishing.check_publisher(publication, place.role if place else None)
-        base = call.base_for_others
+        base = call.public_base
         return await publishing.publish(
             call.database, owner, publication, actor=actor_of(call), base=base, premise=caller.premise
         )
 
-    return await relying(call, publish)
+    return await retry_on_changed_premise(call, publish)
 
 
 @repository.post(
@@ -247,7 +247,7 @@ async def repository_dispatch(call: Call) -> None:
     # A webhook created by an app gets its installation there (`delivery.sign.with_installation`).
     payload = {"action": kind, "branch": "main", "client_payload": client_payload, "installation": None}
     publication = publishing.Publication("repository_dispatch", payload, kind)
-    await publishing.publish(call.database, owner, publication, actor=actor_of(call), base=call.base_for_others)
+    await publishing.publish(call.database, owner, publication, actor=actor_of(call), base=call.public_base)
 
 
 @organization.get("/orgs/{org}/oauth-hooks", name="oauth_hooks_list", access="oauth_hooks.read")
@@ -261,7 +261,7 @@ async def list_app_hooks(call: Call, page: Page) -> Paged[list[AppHookShape]]:
     newest = await _newest(call.database, [each.hook for each in found])
     shapes = []
     for each in found:
-        shape = hook_shape(each.hook, each.owner, call.base, last_response_of(newest.get(each.hook.id)))
+        shape = hook_to_response(each.hook, each.owner, call.base, last_response_of(newest.get(each.hook.id)))
         place = each.owner.repository.full_name if each.owner.repository else None
         app = HookApp(each.client_id, each.name)
         shapes.append(AppHookShape(**msgspec.structs.asdict(shape), app=app, repository=place))

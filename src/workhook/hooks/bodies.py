@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import FAULTS_MAX, SHOWN_MAX_CHARS, Fault, Invalid, shown
-from workhook.events.catalog import ANY_EVENT, CATALOG, HookTarget, valid_for, why_not
+from workhook.events.catalog import ANY_EVENT, CATALOG, HookTarget, rejection_reason, valid_for
 from workhook.events.hook_config import ConfigChange, Schema, config_schema, fault, mask_faults, parse_config
 
 
@@ -192,7 +192,7 @@ def parse_hook(
             names = list(dict.fromkeys(body[name]))
             if name != "remove_events":
                 unknown = (name for name in names if name != ANY_EVENT and not valid_for(name, target))
-                faults += [fault(why_not(name, target)) for name in islice(unknown, FAULTS_MAX)]
+                faults += [fault(rejection_reason(name, target)) for name in islice(unknown, FAULTS_MAX)]
             setattr(change, name, names)
     if change.events == []:
         change.events = ["push"]

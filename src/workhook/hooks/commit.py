@@ -47,7 +47,7 @@ class CommittedDispatch(msgspec.Struct, frozen=True):
     before: Sequence[int] | None = None
 
 
-def before_of(found: Sequence[int] | str | None) -> Sequence[int] | None:
+def parse_before(found: Sequence[int] | str | None) -> Sequence[int] | None:
     """Return `CommittedDispatch.before` for a row.
 
     Only the first dispatch of a hook lists the preceding ones; the others follow it.
@@ -172,7 +172,7 @@ def _committed(rows: Sequence[Row], added: Sequence[NewEvent], handing: bool) ->
 
 
 def _dispatch(row: Row, event: Mapping[str, Any], handing: bool) -> CommittedDispatch:
-    before = before_of(row["before"]) if handing else None
+    before = parse_before(row["before"]) if handing else None
     return CommittedDispatch(
         row["dispatch_id"], row["hook_id"], row["version"], row["guid"], row["event_id"], event, row["app_id"],
         row["repository_id"], before,

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms, parse_rfc3339, to_millis_text
-from workhook.core.errors import Fault, Forbidden, Invalid, Malformed, NotFound, existing, must_be, say, shown
+from workhook.core.errors import Fault, Forbidden, Invalid, Malformed, NotFound, must_be, require_found, say, shown
 from workhook.events.hook_config import whole_number
 from workhook.events.payloads import from_stored, to_show
 from workhook.events.tables import events
@@ -25,13 +25,13 @@ from workhook.hooks.records import (
     DeliveryResponse,
     Hook,
     HookOwner,
-    installation_shape,
+    installation_to_response,
 )
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.index_ranges import IdRange
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.signals import DUE
 
 IDS_MAX = 1000
@@ -44,14 +44,14 @@ _sent = (deliveries.c[name] for name in ("url", "request_headers", "response_hea
 _detail = (
     sa.select(*history.items(deliveries), *_sent, events.c.payload, _installation.label("hook_installation_id"))
     .join_from(deliveries, events, events.c.id == deliveries.c.event_id, isouter=True)
-    .where(deliveries.c.hook_id == big("hook_id"), deliveries.c.id == big("delivery_id"))
+    .where(deliveries.c.hook_id == bigint_param("hook_id"), deliveries.c.id == bigint_param("delivery_id"))
 )
 _dispatch_of = sa.select(deliveries.c.dispatch_id).where(
-    deliveries.c.hook_id == big("hook_id"), deliveries.c.id == big("delivery_id")
+    deliveries.c.hook_id == bigint_param("hook_id"), deliveries.c.id == bigint_param("delivery_id")
 )
 _in_order = (
     sa.select(dispatches.c.id)
-    .where(any_of(dispatches.c.id, "dispatch_ids"), dispatches.c.hook_id == big("hook_id"))
+    .where(any_of(dispatches.c.id, "dispatch_ids"), dispatches.c.hook_id == bigint_param("hook_id"))
     .order_by(dispatches.c.id)
     .with_for_update()
     .cte("in_order")
@@ -59,31 +59,35 @@ _in_order = (
 _again = (
     sa.update(dispatches)
     .where(dispatches.c.id.in_(sa.select(_in_order.c.id)))
-    .values(wanted=dispatches.c.wanted + 1, retries=0, next_attempt_at=big("now"))  # restarts the schedule of retries
+    .values(
+        wanted=dispatches.c.wanted + 1, retries=0, next_attempt_at=bigint_param("now")
+    )  # restarts the schedule of retries
 )
 # In bulk, each is sent only once however often it is requested: already waiting dispatches are left alone.
 _again_once = _again.where(dispatches.c.wanted == sa.literal(0, sa.Integer))
 _count_manual = (
     sa.update(lanes)
-    .where(lanes.c.hook_id == big("hook_id"))
+    .where(lanes.c.hook_id == bigint_param("hook_id"))
     .values(
-        manual_count=sa.case((lanes.c.manual_minute == big("minute"), lanes.c.manual_count + 1), else_=1),
-        manual_minute=big("minute"),
+        manual_count=sa.case((lanes.c.manual_minute == bigint_param("minute"), lanes.c.manual_count + 1), else_=1),
+        manual_minute=bigint_param("minute"),
     )
     .returning(lanes.c.manual_count)
 )
 _latest_push = (
     sa.select(events.c.payload, events.c.installation_id)
-    .where(events.c.repository_id == big("repository_id"), events.c.name == "push", events.c.listed == sa.true())
+    .where(
+        events.c.repository_id == bigint_param("repository_id"), events.c.name == "push", events.c.listed == sa.true()
+    )
     .order_by(events.c.id.desc())
     .limit(sa.literal(1, sa.BigInteger))
 )
 
 
-def parse_query(given: Mapping[str, Sequence[str]]) -> Filters:
+def parse_query(values: Mapping[str, Sequence[str]]) -> Filters:
     """Parse query parameters, ignoring unknown ones. Raises `Invalid` listing every fault."""
     names = ("status", "event", "action", "guid", "since", "until", "redelivery")
-    return parse_filters({name: given[name][-1] for name in names if name in given})
+    return parse_filters({name: values[name][-1] for name in names if name in values})
 
 
 def parse_selection(body: Mapping[str, Any]) -> Filters:
@@ -96,36 +100,36 @@ def parse_selection(body: Mapping[str, Any]) -> Filters:
     unknown = [shown(name) for name in body if name not in kinds]
     if unknown:
         raise Invalid(faults=[Fault(field=name, message=f"Invalid filter: {name}") for name in unknown])
-    given = {name: value for name, value in body.items() if value is not None}
-    return parse_filters(given or {"status": "failure"})
+    values = {name: value for name, value in body.items() if value is not None}
+    return parse_filters(values or {"status": "failure"})
 
 
-def parse_filters(given: Mapping[str, Any]) -> Filters:
+def parse_filters(values: Mapping[str, Any]) -> Filters:
     """Parse filters given as strings; `redelivery` may also be a boolean, `ids` is a list, None is absent.
 
     Raises `Invalid`.
     """
     filters, faults = Filters(), []
     for name in ("event", "action", "guid"):
-        if (text := given.get(name)) is not None:
+        if (text := values.get(name)) is not None:
             setattr(filters, name, text)
             if "\0" in text:
                 faults.append(Fault(field=name, message=say("{} must not contain NUL", name)))
-    if (status := given.get("status")) is not None:
+    if (status := values.get("status")) is not None:
         filters.status = status
         if status not in ("success", "failure"):
             faults.append(Fault(field="status", message="status must be success or failure"))
-    if (flag := given.get("redelivery")) is not None:
+    if (flag := values.get("redelivery")) is not None:
         filters.redelivery = str(flag).lower() == "true"
         if str(flag).lower() not in ("true", "false"):
             faults.append(Fault(field="redelivery", message=must_be("redelivery", "true or false")))
     for name in ("since", "until"):
-        if (text := given.get(name)) is not None:
+        if (text := values.get(name)) is not None:
             try:
                 setattr(filters, name, parse_rfc3339(text))
             except ValueError:
                 faults.append(Fault(field=name, message=say("{} must be a time such as 2026-11-20T09:00:00Z", name)))
-    filters.ids = _parse_ids(given.get("ids"), faults)
+    filters.ids = _parse_ids(values.get("ids"), faults)
     if faults:
         raise Invalid(faults=faults)
     return filters
@@ -202,7 +206,7 @@ def _item_fields(row: Row, retries: int | None, now: int) -> dict[str, Any]:
         "redelivery": bool(row["redelivery"]),
         "duration": round(row["duration_ms"] / 1000, 2),
         "throttled_at": None if throttled is None else to_millis_text(throttled),
-        **dispatch_states.fields_of(row, retries, now),
+        **dispatch_states.dispatch_fields(row, retries, now),
     }
 
 
@@ -210,10 +214,10 @@ async def find_delivery(
     reader: Reader, hook_id: int, delivery_id: int, *, retries: int | None = None
 ) -> DeliveryDetail:
     """Return a delivery with its request and response. Raises `NotFound`."""
-    row = existing(await reader.fetch_one(_detail, {"hook_id": hook_id, "delivery_id": delivery_id}))
+    row = require_found(await reader.fetch_one(_detail, {"hook_id": hook_id, "delivery_id": delivery_id}))
     payload = json.decode(to_show(row["payload"]))
     if payload and row["hook_installation_id"] is not None:  # as it was sent
-        payload["installation"] = installation_shape(row["hook_installation_id"])
+        payload["installation"] = installation_to_response(row["hook_installation_id"])
     body = bytes(row["response_body"]).decode("utf-8", "replace")
     request = DeliveryRequest(json.decode(row["request_headers"]), payload)
     response = DeliveryResponse(json.decode(row["response_headers"]), body)
@@ -221,10 +225,10 @@ async def find_delivery(
     return DeliveryDetail(**fields, url=row["url"], request=request, response=response)
 
 
-async def redeliver(tx: Transaction, hook_id: int, delivery_id: int, *, most: int) -> None:
+async def redeliver(tx: Transaction, hook_id: int, delivery_id: int, *, limit: int) -> None:
     """Redeliver one delivery with the same guid. Raises `NotFound`, or the errors of `count_manual`."""
-    row = existing(await tx.fetch_one(_dispatch_of, {"hook_id": hook_id, "delivery_id": delivery_id}))
-    await count_manual(tx, hook_id, most)
+    row = require_found(await tx.fetch_one(_dispatch_of, {"hook_id": hook_id, "delivery_id": delivery_id}))
+    await count_manual(tx, hook_id, limit)
     if not await make_due(tx, hook_id, [row["dispatch_id"]]):
         raise NotFound()  # purged just now
 
@@ -236,18 +240,18 @@ async def make_due(tx: Transaction, hook_id: int, dispatch_ids: Sequence[int], *
     return await tx.execute(again, {"hook_id": hook_id, "dispatch_ids": list(dispatch_ids), "now": now_ms()})
 
 
-async def count_manual(tx: Transaction, hook_id: int, most: int) -> None:
+async def count_manual(tx: Transaction, hook_id: int, limit: int) -> None:
     """Count a ping, a test or a redelivery.
 
-    Raises `Forbidden` with `Retry-After` beyond `most` per minute; 0 means no limit. GitHub's clients recognize a
+    Raises `Forbidden` with `Retry-After` beyond `limit` per minute; 0 means no limit. GitHub's clients recognize a
     secondary rate limit by the status and this wording, wait, and try again.
     """
     now = now_ms()
     row = await tx.fetch_one(_count_manual, {"hook_id": hook_id, "minute": now // MINUTE_MS})
-    if most and row is not None and row["manual_count"] > most:
+    if limit and row is not None and row["manual_count"] > limit:
         wait_s = (MINUTE_MS - now % MINUTE_MS) // 1000 + 1
         message = (
-            f"You have exceeded a secondary rate limit: at most {most} pings, tests and redeliveries a minute for one "
+            f"You have exceeded a secondary rate limit: at most {limit} pings, tests and redeliveries a minute for one "
             f"webhook. Try again in {wait_s} seconds."
         )
         raise Forbidden(message, code=TOO_MANY, headers={"Retry-After": str(wait_s)})

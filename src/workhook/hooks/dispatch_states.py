@@ -24,7 +24,10 @@ _CODES = sa.literal_column(str(CODES), sa.BigInteger)
 
 
 def columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
-    """Return the columns that `fields_of` reads, for `deliveries` or an alias of it. Each costs one lookup per row."""
+    """Return the columns that `dispatch_fields` reads. Each costs one lookup per row.
+
+    `table` is `deliveries` or an alias of it.
+    """
     dispatch, attempt = dispatches.alias("dispatch"), deliveries.alias("attempt")
     now = sa.select(json_rows(*(dispatch.c[name] for name in ("attempts", "retries", "wanted", "next_attempt_at"))))
     made = (
@@ -43,7 +46,7 @@ def columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
     ]
 
 
-def fields_of(row: Row, retries: int | None, now: int) -> dict[str, object]:
+def dispatch_fields(row: Row, retries: int | None, now: int) -> dict[str, object]:
     """Return the dispatch fields of `DeliveryItem`.
 
     `row` has `columns`. `retries`: the hook's number of retries, or None if unknown. `now` is in milliseconds.

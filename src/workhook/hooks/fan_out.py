@@ -22,7 +22,7 @@ from workhook.hooks.tables import dispatches, hooks
 from workhook.identity.queries import Premise, premise_params, premises_hold
 from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.signals import DUE
 from workhook.storage.statements import PerDialect, hot
 
@@ -54,9 +54,9 @@ def _listens(hook: sa.FromClause, event: sa.FromClause) -> tuple[sa.ColumnElemen
 
 def _send_on_postgresql(made: sa.FromClause) -> sa.Insert:
     # Each part uses its own index.
-    there, above = hooks.alias("there"), hooks.alias("above")
+    hook, above = hooks.alias("there"), hooks.alias("above")
     found = sa.union_all(
-        sa.select(there.c.id).where(_listens(there, made)[0], _wants(there, made, "strpos")),
+        sa.select(hook.c.id).where(_listens(hook, made)[0], _wants(hook, made, "strpos")),
         sa.select(above.c.id).where(_listens(above, made)[1], _wants(above, made, "strpos")),
     ).lateral("found")
     # Converts a random version 4 UUID to version 7: the time, then the part of the random UUID after its version digit.
@@ -64,13 +64,13 @@ def _send_on_postgresql(made: sa.FromClause) -> sa.Insert:
     guid = sa.bindparam("time", type_=sa.Text()) + _VERSION + random
     return sa.insert(dispatches).from_select(
         list(_DISPATCHED),
-        sa.select(made.c.id, found.c.id, guid, _NOTHING, _NOTHING, _NOTHING, big("now"), big("now"))
+        sa.select(made.c.id, found.c.id, guid, _NOTHING, _NOTHING, _NOTHING, bigint_param("now"), bigint_param("now"))
         .select_from(made.join(found, sa.true()))
         .order_by(made.c.id, found.c.id),
     )
 
 
-_last_before_on_sqlite = order.last_given - big("count")
+_last_before_on_sqlite = order.last_given - bigint_param("count")
 _new_on_sqlite = events.c.id > _last_before_on_sqlite
 """The `count` events inserted last. SQLite has a single writer, so they have the highest numbers."""
 
@@ -82,7 +82,7 @@ def _send_on_sqlite() -> sa.Insert:
     guid = guid + sa.func.substr(random, 4, 3) + _HYPHEN + sa.func.lower(sa.func.hex(sa.func.randomblob(6)))
     return sa.insert(dispatches).from_select(
         list(_DISPATCHED),
-        sa.select(events.c.id, hooks.c.id, guid, _NOTHING, _NOTHING, _NOTHING, big("now"), big("now"))
+        sa.select(events.c.id, hooks.c.id, guid, _NOTHING, _NOTHING, _NOTHING, bigint_param("now"), bigint_param("now"))
         .select_from(events.join(hooks, sa.or_(*_listens(hooks, events))))
         .where(_new_on_sqlite, _wants(hooks, events, "instr"))
         .order_by(events.c.id, hooks.c.id),
@@ -94,7 +94,9 @@ _SENT = sa.table("sent", *(sa.column(each.name, each.type) for each in _ANSWERED
 _send = hot(PerDialect(sqlite=_send_on_sqlite(), postgresql=_send_on_postgresql(outbox.WRITTEN).returning(*_ANSWERED)))
 
 
-def _found(made: sa.FromClause, sent: sa.FromClause, before: sa.ColumnElement[Any] | None) -> sa.Select[Any]:
+def _select_dispatches(
+    made: sa.FromClause, sent: sa.FromClause, before: sa.ColumnElement[Any] | None
+) -> sa.Select[Any]:
     """Select the `made` events with the dispatches that were `sent`.
 
     A worker may take those whose predecessors it knows.
@@ -116,7 +118,9 @@ def _before(sent: sa.FromClause, found: sa.ColumnElement[Any]) -> sa.ColumnEleme
 def _due_before(sent: sa.FromClause) -> sa.Select[Any]:
     # Referenced by name alone, because this must not find the dispatches sent by the same statement.
     due = sa.table("dispatches", *(sa.column(each.name, each.type) for each in dispatches.c)).alias("due_before")
-    found = sa.select(due.c.id).where(due.c.hook_id == sent.c.hook_id, due.c.next_attempt_at <= big("due_until"))
+    found = sa.select(due.c.id).where(
+        due.c.hook_id == sent.c.hook_id, due.c.next_attempt_at <= bigint_param("due_until")
+    )
     if sent is dispatches:  # SQLite also finds the dispatches just sent
         found = found.where(due.c.event_id <= _last_before_on_sqlite)
     return found.limit(BEFORE_MAX + 1).correlate(sent)
@@ -124,19 +128,19 @@ def _due_before(sent: sa.FromClause) -> sa.Select[Any]:
 
 def _with_before_on_postgresql() -> sa.Select[Any]:
     ids = sa.func.array(_due_before(_SENT).scalar_subquery(), type_=sa.ARRAY(sa.BigInteger))
-    return _found(outbox.WRITTEN, _SENT, _before(_SENT, ids))
+    return _select_dispatches(outbox.WRITTEN, _SENT, _before(_SENT, ids))
 
 
 def _with_before_on_sqlite() -> sa.Select[Any]:
     some = _due_before(dispatches).subquery("some")
     ids = sa.select(sa.func.json_group_array(some.c.id)).scalar_subquery()
-    return _found(events, dispatches, _before(dispatches, ids)).where(_new_on_sqlite)
+    return _select_dispatches(events, dispatches, _before(dispatches, ids)).where(_new_on_sqlite)
 
 
 _sent = hot(
     PerDialect(
-        sqlite=_found(events, dispatches, None).where(_new_on_sqlite),
-        postgresql=_found(outbox.WRITTEN, _SENT, None),
+        sqlite=_select_dispatches(events, dispatches, None).where(_new_on_sqlite),
+        postgresql=_select_dispatches(outbox.WRITTEN, _SENT, None),
     )
 )
 _with_before = PerDialect(sqlite=_with_before_on_sqlite(), postgresql=_with_before_on_postgresql())
@@ -156,8 +160,8 @@ _sent_on_premises_with_before = _on_premises(_with_before)
 _listening = sa.select(hooks.c.id, hooks.c.events, hooks.c.app_id, hooks.c.repository_id).where(
     hooks.c.active,
     sa.or_(
-        hooks.c.repository_id == big("repository_id"),
-        sa.and_(hooks.c.repository_id.is_(None), hooks.c.account_id == big("account_id")),
+        hooks.c.repository_id == bigint_param("repository_id"),
+        sa.and_(hooks.c.repository_id.is_(None), hooks.c.account_id == bigint_param("account_id")),
     ),
 )
 _insert = insert_into(dispatches, *_DISPATCHED)
@@ -173,7 +177,7 @@ _drop_waiting = (
 )
 
 
-class Sent:
+class FanOutResults:
     """Results for a transaction's events: a row per dispatch, and one for each event without any."""
 
     def __init__(self) -> None:
@@ -189,7 +193,7 @@ async def fan_out(tx: Transaction, drafts: Sequence[Draft]) -> None:
     """Implement `outbox.FanOut`."""
 
     def signal(rows: Sequence[Row]) -> None:
-        tx.local(Sent).rows += rows
+        tx.get_local(FanOutResults).rows += rows
         if due := {row["hook_id"] for row in rows} - {None}:
             tx.signal(DUE, due)
 
@@ -228,10 +232,10 @@ def _defer_send(tx: Transaction, count: int) -> None:
 
 
 async def send_now(tx: Transaction) -> Sequence[Row]:
-    """Fan out the events added to the outbox so far; return the rows of `Sent`."""
+    """Fan out the events added to the outbox so far; return the rows of `FanOutResults`."""
     await outbox.send(tx)
     await tx.flush()
-    return tx.local(Sent).rows
+    return tx.get_local(FanOutResults).rows
 
 
 async def fan_out_about(tx: Transaction, draft: Draft, hook: Hook) -> None:

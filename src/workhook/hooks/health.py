@@ -21,11 +21,11 @@ from workhook.hooks.tables import deliveries, dispatches, succeeded
 from workhook.http.wire_types import Time
 from workhook.identity.tables import audit_log
 from workhook.storage import Reader, Row
-from workhook.storage.index_ranges import HIGHEST, Alike, IdRange, index_range
-from workhook.storage.metadata import big
+from workhook.storage.index_ranges import HIGHEST, ColumnValue, IdRange, index_range
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
 
-LOOKS_AT_MOST = 10_000
+SCAN_MAX = 10_000
 HOURS = 24
 _ENTRIES = 1000  # of the audit log, per action
 _REASONS = {
@@ -63,7 +63,7 @@ class HookHealth(msgspec.Struct):
         Meta(description="Why Workhook disabled it; null if it did not.", examples=["The receiver answered 410 Gone."]),
     ]
     since: Annotated[Time, Meta(description="When the counted deliveries begin: 24 hours ago, or later if `capped`.")]
-    deliveries: Annotated[int, Meta(ge=0, le=LOOKS_AT_MOST, description="Number of attempts since then.")]
+    deliveries: Annotated[int, Meta(ge=0, le=SCAN_MAX, description="Number of attempts since then.")]
     capped: Annotated[bool, Meta(description="True if there were more: only the newest 10,000 are counted.")]
     success_rate: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
@@ -74,7 +74,7 @@ class HookHealth(msgspec.Struct):
     buckets: Annotated[
         list[HealthBucket], Meta(min_length=HOURS, max_length=HOURS, description="The last 24 hours, oldest first.")
     ]
-    pending: Annotated[int, Meta(ge=0, le=LOOKS_AT_MOST, description="Events waiting for a first attempt or a retry.")]
+    pending: Annotated[int, Meta(ge=0, le=SCAN_MAX, description="Events waiting for a first attempt or a retry.")]
     pending_capped: Annotated[bool, Meta(description="True if more than 10,000 are waiting.")]
     oldest_pending_at: Annotated[Time | None, Meta(description="When the oldest due event became due.")]
     last_failure: LastFailure | None
@@ -87,14 +87,14 @@ def _numbers(dialect: str) -> sa.Select[Any]:
     """Select a row for each hour with deliveries. The last columns have the same value in every row."""
     row, beyond = deliveries.alias("newest_row"), deliveries.alias("beyond_row")
     newest = (
-        index_range(dialect, [(row.c.hook_id, big("hook_id"))], row.c.id, newest_first=True)
+        index_range(dialect, [(row.c.hook_id, bigint_param("hook_id"))], row.c.id, newest_first=True)
         .add_columns(row.c.delivered_at, row.c.duration_ms, succeeded(row).label("succeeded"))
         .subquery("newest")
     )
-    hour = (newest.c.delivered_at - big("since")) // sa.literal_column(str(HOUR_MS), sa.BigInteger)
+    hour = (newest.c.delivered_at - bigint_param("since")) // sa.literal_column(str(HOUR_MS), sa.BigInteger)
     looked = (
         sa.select(newest.c.delivered_at, newest.c.duration_ms, newest.c.succeeded, hour.label("hour"))
-        .where(newest.c.delivered_at >= big("since"))
+        .where(newest.c.delivered_at >= bigint_param("since"))
         .cte("looked")
         .prefix_with("MATERIALIZED")
     )
@@ -110,10 +110,10 @@ def _numbers(dialect: str) -> sa.Select[Any]:
         return sa.select(sa.func.min(ranked.c.duration_ms)).where(fitting).scalar_subquery().label(f"p{percent}")
 
     left_out = (
-        index_range(dialect, [(beyond.c.hook_id, big("hook_id"))], beyond.c.id, newest_first=True)
+        index_range(dialect, [(beyond.c.hook_id, bigint_param("hook_id"))], beyond.c.id, newest_first=True)
         .with_only_columns(beyond.c.delivered_at)
         .limit(sa.literal_column("1"))
-        .offset(big("limit"))
+        .offset(bigint_param("limit"))
     )
     return sa.select(
         looked.c.hour,
@@ -160,9 +160,9 @@ def _buckets(rows: Sequence[Row], since: int) -> list[HealthBucket]:
 
 _due = (
     sa.select(dispatches.c.id)
-    .where(dispatches.c.hook_id == big("hook_id"), dispatches.c.next_attempt_at.is_not(None))
+    .where(dispatches.c.hook_id == bigint_param("hook_id"), dispatches.c.next_attempt_at.is_not(None))
     .order_by(dispatches.c.next_attempt_at, dispatches.c.id)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
     .subquery("due")
 )
 _counted = sa.select(sa.func.count().label("number"), sa.func.min(_due.c.id).label("oldest")).subquery("counted")
@@ -184,8 +184,8 @@ def _changes(dialect: str) -> sa.Select[Any]:
     ways = []
     for action in ("deactivate", "update"):
         entry = audit_log.alias(f"entry_of_{action}")
-        named: Alike = (entry.c.action, sa.literal_column(f"'hook.{action}'", sa.Text))
-        alike = [(entry.c.account_id, big("account_id")), named]
+        named: ColumnValue = (entry.c.action, sa.literal_column(f"'hook.{action}'", sa.Text))
+        alike = [(entry.c.account_id, bigint_param("account_id")), named]
         newest = index_range(dialect, alike, entry.c.id, newest_first=True).add_columns(
             *(entry.c[each] for each in names)
         )
@@ -233,8 +233,8 @@ class Waiting(msgspec.Struct, frozen=True):
 
 async def waiting(reader: Reader, hook: Hook) -> Waiting:
     """Count the events that would be dropped if the hook were deactivated."""
-    row = await reader.fetch_row(_waiting, {"hook_id": hook.id, "limit": LOOKS_AT_MOST + 1})
-    return Waiting(min(row["number"], LOOKS_AT_MOST), row["number"] > LOOKS_AT_MOST, row["created_at"])
+    row = await reader.fetch_row(_waiting, {"hook_id": hook.id, "limit": SCAN_MAX + 1})
+    return Waiting(min(row["number"], SCAN_MAX), row["number"] > SCAN_MAX, row["created_at"])
 
 
 async def hook_health(reader: Reader, hook: Hook) -> HookHealth:
@@ -242,7 +242,7 @@ async def hook_health(reader: Reader, hook: Hook) -> HookHealth:
     now = now_ms()
     since = now - DAY_MS
     low = (await history.moments.bounds(reader, since=since)).low
-    params = {"hook_id": hook.id, "since": since, "low": low, "high": HIGHEST, "limit": LOOKS_AT_MOST}
+    params = {"hook_id": hook.id, "since": since, "low": low, "high": HIGHEST, "limit": SCAN_MAX}
     hours = await reader.fetch_slow(_numbers_of_hours, params)
     pending = await waiting(reader, hook)
     number = sum(row["number"] for row in hours)

@@ -25,14 +25,14 @@ from workhook.hooks.tables import deliveries, succeeded
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of, join_few
 from workhook.storage.index_ranges import IdRange, TimeIndex, index_range
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
 
 LATE_MS = 5_000  # deliveries recorded later than this are marked
 SLACK_MS = 60_000  # all others are written within this time, which exceeds LATE_MS plus the longest statement
 
 
-def recorded_at_of(delivered_at: int, now: int) -> int | None:
+def recorded_at(delivered_at: int, now: int) -> int | None:
     """Return `recorded_at` of a delivery recorded now. Times are in milliseconds."""
     return now if now - delivered_at > LATE_MS else None
 
@@ -59,11 +59,11 @@ class Filters(msgspec.Struct):
 
     @property
     def shape(self) -> Shape:
-        given = {name for name in _TEXTS if getattr(self, name) is not None}
-        return Shape(frozenset(given), self.status, self.redelivery)
+        names = {name for name in _TEXTS if getattr(self, name) is not None}
+        return Shape(frozenset(names), self.status, self.redelivery)
 
     def params(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.shape.given}
+        return {name: getattr(self, name) for name in self.shape.names}
 
 
 _TEXTS = ("event", "action", "guid", "since", "until", "ids")
@@ -72,7 +72,7 @@ _TEXTS = ("event", "action", "guid", "since", "until", "ids")
 class Shape(msgspec.Struct, frozen=True):
     """The part of the filters that determines the SQL statement."""
 
-    given: frozenset[str]
+    names: frozenset[str]
     status: str | None
     redelivery: bool | None
 
@@ -83,14 +83,14 @@ class Shape(msgspec.Struct, frozen=True):
             found.append(good if self.status == "success" else sa.not_(good))
         if self.redelivery is not None:
             found.append(column.redelivery if self.redelivery else sa.not_(column.redelivery))
-        found += [column[name] == sa.bindparam(name) for name in ("event", "action", "guid") if name in self.given]
-        if "ids" in self.given:
+        found += [column[name] == sa.bindparam(name) for name in ("event", "action", "guid") if name in self.names]
+        if "ids" in self.names:
             found.append(any_of(column.id, "ids"))
         return found
 
     def times(self, table: sa.FromClause) -> list[sa.ColumnElement[bool]]:
-        since = [table.c.delivered_at >= big("since")] if "since" in self.given else []
-        return since + ([table.c.delivered_at <= big("until")] if "until" in self.given else [])
+        since = [table.c.delivered_at >= bigint_param("since")] if "since" in self.names else []
+        return since + ([table.c.delivered_at <= bigint_param("until")] if "until" in self.names else [])
 
 
 _LISTED = (
@@ -148,18 +148,18 @@ def _statement(shape: Shape, newest_first: bool, answered: Answered) -> PerDiale
 
 
 def _written(dialect: str, shape: Shape, newest_first: bool, answered: Answered) -> sa.Select[Any]:
-    if "guid" in shape.given:
-        ways = [_named(shape)]
-    elif "ids" in shape.given:
+    if "guid" in shape.names:
+        ways = [_select_by_guid(shape)]
+    elif "ids" in shape.names:
         ways = [_listed(shape, newest_first)]
-    elif shape.given & {"event", "action"} or shape.status is not None or shape.redelivery is not None:
+    elif shape.names & {"event", "action"} or shape.status is not None or shape.redelivery is not None:
         ways = [_ranges(dialect, shape, newest_first)]
     else:
-        ways = [_every(dialect, shape, newest_first)]
-    if "until" in shape.given and not shape.given & {"guid", "ids"}:
+        ways = [_select_in_order(dialect, shape, newest_first)]
+    if "until" in shape.names and not shape.names & {"guid", "ids"}:
         ways.append(_late(shape, newest_first))
     found = ways[0].subquery("found") if len(ways) == 1 else sa.union_all(*ways).subquery("found")
-    first = sa.select(found.c.id).order_by(_order(found.c.id, newest_first)).limit(big("limit"))
+    first = sa.select(found.c.id).order_by(_order(found.c.id, newest_first)).limit(bigint_param("limit"))
     return (
         sa.select(*answered(deliveries, shape))
         .where(deliveries.c.id.in_(first))  # as a join, SQLite might start from all deliveries
@@ -172,39 +172,43 @@ def _order(number: sa.ColumnElement[Any], newest_first: bool) -> sa.ColumnElemen
 
 
 def _first(found: sa.Select[Any], number: sa.ColumnElement[Any], newest_first: bool) -> sa.Select[Any]:
-    return found.order_by(_order(number, newest_first)).limit(big("limit"))
+    return found.order_by(_order(number, newest_first)).limit(bigint_param("limit"))
 
 
-def _mine(row: sa.FromClause, prefix: str = "") -> list[sa.ColumnElement[bool]]:
-    return [row.c.hook_id == big("hook_id"), row.c.id > big(f"{prefix}low"), row.c.id < big(f"{prefix}high")]
+def _in_range(row: sa.FromClause, prefix: str = "") -> list[sa.ColumnElement[bool]]:
+    return [
+        row.c.hook_id == bigint_param("hook_id"),
+        row.c.id > bigint_param(f"{prefix}low"),
+        row.c.id < bigint_param(f"{prefix}high"),
+    ]
 
 
 def _listed(shape: Shape, newest_first: bool) -> sa.Select[Any]:
     row = deliveries.alias("listed")
-    fitting = sa.select(row.c.id).where(*_mine(row), *shape.conditions(row))
+    fitting = sa.select(row.c.id).where(*_in_range(row), *shape.conditions(row))
     return sa.select(_first(fitting, row.c.id, newest_first).subquery().c.id)
 
 
-def _every(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
+def _select_in_order(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
     row = deliveries.alias("any_row")
-    every = index_range(dialect, [(row.c.hook_id, big("hook_id"))], row.c.id, newest_first=newest_first)
+    every = index_range(dialect, [(row.c.hook_id, bigint_param("hook_id"))], row.c.id, newest_first=newest_first)
     return sa.select(every.where(*shape.times(row)).subquery().c.id)
 
 
 def _late(shape: Shape, newest_first: bool) -> sa.Select[Any]:
     """Select the deliveries recorded late, beyond the time bound."""
     row = deliveries.alias("late")
-    late = sa.select(row.c.id).where(*_mine(row, "late_"), row.c.recorded_at.is_not(None), *shape.conditions(row))
+    late = sa.select(row.c.id).where(*_in_range(row, "late_"), row.c.recorded_at.is_not(None), *shape.conditions(row))
     return sa.select(_first(late, row.c.id, newest_first).subquery().c.id)
 
 
-def _named(shape: Shape) -> sa.Select[Any]:
+def _select_by_guid(shape: Shape) -> sa.Select[Any]:
     """Select all attempts of one event before filtering, because they are few."""
     row = deliveries.alias("named")
     names = ("id", "hook_id", "event", "action", "redelivery", "status_code", "guid", "delivered_at")
     found = sa.select(*(row.c[name] for name in names)).where(row.c.guid == sa.bindparam("guid"))
     same = found.cte("same").prefix_with("MATERIALIZED")
-    return sa.select(same.c.id).where(*_mine(same), *shape.conditions(same))
+    return sa.select(same.c.id).where(*_in_range(same), *shape.conditions(same))
 
 
 def _ranges(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
@@ -212,15 +216,15 @@ def _ranges(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
     event, kind = _events(shape).subquery("each_event"), _kinds(shape).subquery("each_kind")
     row = deliveries.alias("ranged")
     conditions = [
-        row.c.hook_id == big("hook_id"),
+        row.c.hook_id == bigint_param("hook_id"),
         row.c.event == event.c.event,
         succeeded(row).self_group() == kind.c.succeeded,
         row.c.redelivery == kind.c.redelivery,
-        row.c.id > big("low"),
-        row.c.id < big("high"),
+        row.c.id > bigint_param("low"),
+        row.c.id < bigint_param("high"),
         *shape.times(row),
     ]
-    if "action" in shape.given:
+    if "action" in shape.names:
         conditions += [row.c.action == sa.bindparam("action"), row.c.action.is_not(None)]
     top = _first(sa.select(row.c.id).where(*conditions), row.c.id, newest_first)
     joined, few = join_few(dialect, event.join(kind, sa.true()), top.correlate(event, kind), deliveries)
@@ -242,13 +246,13 @@ def _kinds(shape: Shape) -> sa.CompoundSelect[bool, bool]:
 
 def _events(shape: Shape) -> sa.Select[Any]:
     """Select the events that the hook has had (with the given action, if any), using one index probe for each."""
-    if "event" in shape.given:
+    if "event" in shape.names:
         return sa.select(sa.bindparam("event", type_=sa.Text()).label("event"))
 
     def next_event(name: str, after: sa.ColumnElement[Any] | None) -> sa.ColumnElement[Any]:
         row = deliveries.alias(name)
-        found = sa.select(sa.func.min(row.c.event)).where(row.c.hook_id == big("hook_id"))
-        if "action" in shape.given:
+        found = sa.select(sa.func.min(row.c.event)).where(row.c.hook_id == bigint_param("hook_id"))
+        if "action" in shape.names:
             found = found.where(row.c.action == sa.bindparam("action"), row.c.action.is_not(None))
         return (found if after is None else found.where(row.c.event > after)).scalar_subquery()
 
@@ -265,7 +269,7 @@ _trials = (
     sa.select(deliveries.c.id)
     .join_from(deliveries, events, events.c.id == deliveries.c.event_id)
     .where(
-        deliveries.c.hook_id == big("hook_id"),
+        deliveries.c.hook_id == bigint_param("hook_id"),
         any_of(deliveries.c.id, "ids"),
         sa.not_(events.c.listed),
         sa.not_(events.c.published),
@@ -276,14 +280,14 @@ _trials = (
 )
 
 
-async def trials_among(reader: Reader, hook_id: int, ids: Sequence[int]) -> frozenset[int]:
+async def find_test_deliveries(reader: Reader, hook_id: int, ids: Sequence[int]) -> frozenset[int]:
     """Return which of these deliveries of the hook were only tests, excluding pings, whose name says so."""
     return await _among(reader, _trials, hook_id, ids)
 
 
 _mine_of_some, _later = deliveries.alias("mine"), deliveries.alias("later")
 _repeated = sa.select(_mine_of_some.c.id).where(
-    _mine_of_some.c.hook_id == big("hook_id"),
+    _mine_of_some.c.hook_id == bigint_param("hook_id"),
     any_of(_mine_of_some.c.id, "ids"),
     sa.exists().where(_later.c.guid == _mine_of_some.c.guid, _later.c.id > _mine_of_some.c.id),
 )
@@ -308,10 +312,10 @@ _payloads = (
     sa.select(
         deliveries.c.id,
         events.c.size,
-        sa.case((events.c.size <= big("size_max"), events.c.payload), else_=None).label("payload"),
+        sa.case((events.c.size <= bigint_param("size_max"), events.c.payload), else_=None).label("payload"),
     )
     .join_from(deliveries, events, events.c.id == deliveries.c.event_id)
-    .where(deliveries.c.hook_id == big("hook_id"), any_of(deliveries.c.id, "ids"))
+    .where(deliveries.c.hook_id == bigint_param("hook_id"), any_of(deliveries.c.id, "ids"))
 )
 
 

@@ -14,7 +14,7 @@ from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid, Unavailable, say
 from workhook.events import outbox
-from workhook.events.catalog import known, publishable, why_not
+from workhook.events.catalog import known, publishable, rejection_reason
 from workhook.events.tables import event_keys
 from workhook.hooks.bodies import check_types
 from workhook.hooks.commit import NewEvent, committer_of
@@ -22,12 +22,12 @@ from workhook.hooks.fan_out import send_by_hand, send_now
 from workhook.hooks.records import Hook, HookOwner, HookViewer, Published
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
-from workhook.identity.apps.app_schemas import app_repository_shape
+from workhook.identity.apps.app_schemas import app_repository_to_response
 from workhook.identity.queries import Premise, check_premise
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Database, Row, Transaction
 from workhook.storage.database import UniqueViolation
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 
 PUSH = "push"
 
@@ -50,15 +50,15 @@ BODY_MAX = 25 * 1024 * 1024
 VALUES_MAX = 1_000_000
 KEY_MAX = 128
 
-_named = (event_keys.c.scope == sa.bindparam("scope"), event_keys.c.key == sa.bindparam("key"))
-_key = sa.select(event_keys.c.digest, event_keys.c.event_id, event_keys.c.created_at).where(*_named)
+_by_scope_and_key = (event_keys.c.scope == sa.bindparam("scope"), event_keys.c.key == sa.bindparam("key"))
+_key = sa.select(event_keys.c.digest, event_keys.c.event_id, event_keys.c.created_at).where(*_by_scope_and_key)
 _insert_key = insert_into(event_keys, "scope", "key", "digest", "event_id", "created_at")
 _dispatched = (
     sa.select(hooks.c.id.label("hook_id"), hooks.c.app_id, hooks.c.repository_id)
     .join_from(dispatches, hooks, hooks.c.id == dispatches.c.hook_id, isouter=True)
-    .where(dispatches.c.event_id == big("event_id"))
+    .where(dispatches.c.event_id == bigint_param("event_id"))
 )
-_forget_key = sa.delete(event_keys).where(*_named, event_keys.c.created_at < big("before"))
+_forget_key = sa.delete(event_keys).where(*_by_scope_and_key, event_keys.c.created_at < bigint_param("before"))
 
 
 BUSY_TRIES = 20
@@ -82,7 +82,7 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
         if name not in body
     ]
     if "event" in body and not known(body["event"]):
-        faults.append(_fault("event", why_not(body["event"])))
+        faults.append(_fault("event", rejection_reason(body["event"])))
     key = body.get("id")
     if key is not None and not 1 <= len(key) <= KEY_MAX:
         faults.append(_fault("id", say("id must have 1 to {} characters", KEY_MAX)))
@@ -154,7 +154,7 @@ async def publish(
     return await database.in_transaction(step)
 
 
-async def send_alone(
+async def send_to_hook(
     tx: Transaction, owner: HookOwner, hook: Hook, publication: Publication, *, actor: Actor | None, base: str
 ) -> None:
     """Send the event to this hook only, regardless of its subscriptions. The activity does not list it."""
@@ -168,9 +168,9 @@ async def _publish_gathered(
     """Commit the event in a batch with concurrently published ones."""
     entry = None
     if actor is not None:
-        happened = audit.told_as(draft.name, draft.action)
+        happened = audit.event_label(draft.name, draft.action)
         entry = audit.row_of_call(actor, draft.account_id, draft.repository_id, happened)
-    committed = await committer_of(database).add(NewEvent(outbox.row_of(draft), entry, premise))
+    committed = await committer_of(database).submit(NewEvent(outbox.row_of(draft), entry, premise))
     seen = sum(viewer.sees(app_id=each.app_id, repository_id=each.hook_repository_id) for each in committed.dispatches)
     return Published(str(committed.event_id), seen)
 
@@ -216,10 +216,10 @@ def _count_seen(sent: Sequence[Row], viewer: HookViewer) -> int:
 def _draft(publication: Publication, owner: HookOwner, actor: Actor | None, base: str) -> outbox.Draft:
     around = _around(owner, base, actor.user if actor else None, of_push=publication.event == PUSH)
     payload = _completed(publication, around)
-    what = (owner.account.id, owner.repository_id, publication.event, publication.action, payload)
+    content = (owner.account.id, owner.repository_id, publication.event, publication.action, payload)
     if actor is None:
-        return outbox.Draft(*what, published=True)
-    return outbox.Draft(*what, actor.user.id, actor.installation_id, published=True)
+        return outbox.Draft(*content, published=True)
+    return outbox.Draft(*content, actor.user.id, actor.installation_id, published=True)
 
 
 @lru_cache(maxsize=256)
@@ -231,7 +231,7 @@ def _around(owner: HookOwner, base: str, sender: Account | None, *, of_push: boo
     """
     around = owner.context(base, sender)
     if of_push and owner.repository:
-        shape = app_repository_shape(owner.repository, base, permissions=False)
+        shape = app_repository_to_response(owner.repository, base, permissions=False)
         around["repository"] = {**msgspec.to_builtins(shape), "created_at": owner.repository.created_at // 1000}
     return {name: msgspec.Raw(json.encode(value)) for name, value in around.items()}
 

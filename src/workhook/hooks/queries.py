@@ -6,20 +6,21 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from workhook.hooks.records import HOOK_COLUMNS, AppHook, Hook, HookOwner, hook_of
+from workhook.hooks.records import HOOK_COLUMNS, AppHook, Hook, HookOwner, hook_from_row
 from workhook.hooks.tables import deliveries, hooks
 from workhook.identity.queries import repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, apps, projects
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.pages import Page, listed, read_page
 
 _columns = [hooks.c[name] for name in HOOK_COLUMNS]
 # `HookViewer.sees` for an organization's hooks.
 _seen = sa.or_(
-    sa.bindparam("sees_everything", type_=sa.Boolean()), hooks.c.app_id.is_not_distinct_from(big("viewer_app_id"))
+    sa.bindparam("sees_everything", type_=sa.Boolean()),
+    hooks.c.app_id.is_not_distinct_from(bigint_param("viewer_app_id")),
 )
 
 
@@ -30,15 +31,17 @@ class _Statements:
         found = sa.select(*_columns).where(*belongs, *([] if seen is None else [seen]))
         self.all = found.order_by(hooks.c.id)
         self.page = listed(found, hooks.c.id, counts=False)
-        self.one = found.where(hooks.c.id == big("hook_id"))
+        self.one = found.where(hooks.c.id == bigint_param("hook_id"))
         self.locked = self.one.with_for_update()
-        self.exists = sa.select(hooks.c.id).where(hooks.c.id == big("hook_id"), *belongs)
+        self.exists = sa.select(hooks.c.id).where(hooks.c.id == bigint_param("hook_id"), *belongs)
 
 
-_of_repository = _Statements(hooks.c.repository_id == big("repository_id"))
-_of_organization = _Statements(hooks.c.account_id == big("account_id"), hooks.c.repository_id.is_(None), seen=_seen)
+_of_repository = _Statements(hooks.c.repository_id == bigint_param("repository_id"))
+_of_organization = _Statements(
+    hooks.c.account_id == bigint_param("account_id"), hooks.c.repository_id.is_(None), seen=_seen
+)
 _some = sa.select(*_columns).where(any_of(hooks.c.id, "hook_ids"))
-_any = sa.select(hooks.c.id).limit(1)
+_first_hook = sa.select(hooks.c.id).limit(1)
 # One index probe per hook, however many deliveries are kept.
 _any_delivery = deliveries.alias("any_delivery")
 _newest_id = (
@@ -49,7 +52,7 @@ _newest_id = (
 )
 _newest = sa.select(deliveries.c.hook_id, deliveries.c.status, deliveries.c.status_code).where(
     deliveries.c.id.in_(sa.select(_newest_id).select_from(hooks).where(any_of(hooks.c.id, "hook_ids"))),
-    deliveries.c.delivered_at >= big("since"),
+    deliveries.c.delivered_at >= bigint_param("since"),
 )
 
 
@@ -65,11 +68,11 @@ def _params(owner: HookOwner) -> dict[str, object]:
 async def list_hooks(reader: Reader, owner: HookOwner, page: Page) -> tuple[list[Hook], int]:
     """Return a page of the hooks visible to the viewer, oldest first, and their total number."""
     rows, total = await read_page(reader, _statements(owner).page, _params(owner), page)
-    return [hook_of(row) for row in rows], total
+    return [hook_from_row(row) for row in rows], total
 
 
 async def all_hooks(reader: Reader, owner: HookOwner) -> list[Hook]:
-    return [hook_of(row) for row in await reader.fetch_all(_statements(owner).all, _params(owner))]
+    return [hook_from_row(row) for row in await reader.fetch_all(_statements(owner).all, _params(owner))]
 
 
 async def find_hook(
@@ -80,16 +83,16 @@ async def find_hook(
     row = await reader.fetch_one(statements.locked if for_update else statements.one, params)
     # The audit log records requests for hooks that only an OAuth app sees.
     if row is None and actor is not None and await reader.fetch_one(statements.exists, params) is not None:
-        actor.request.touches(owner.account.id, owner.repository_id, hidden=True)
-    return hook_of(row) if row else None
+        actor.request.set_subject(owner.account.id, owner.repository_id, hidden=True)
+    return hook_from_row(row) if row else None
 
 
 async def hooks_by_id(reader: Reader, hook_ids: Sequence[int]) -> list[Hook]:
-    return [hook_of(row) for row in await reader.fetch_all(_some, {"hook_ids": list(hook_ids)})]
+    return [hook_from_row(row) for row in await reader.fetch_all(_some, {"hook_ids": list(hook_ids)})]
 
 
 async def has_any_hook(reader: Reader) -> bool:
-    return await reader.fetch_one(_any) is not None
+    return await reader.fetch_one(_first_hook) is not None
 
 
 async def newest_deliveries(reader: Reader, hook_ids: Sequence[int], since: int) -> dict[int, Row]:
@@ -112,7 +115,9 @@ _app_hooks = (
     .join_from(hooks, apps, apps.c.id == hooks.c.app_id)
     .join(accounts, accounts.c.id == hooks.c.account_id)
     .outerjoin(projects, projects.c.repository_id == hooks.c.repository_id)
-    .where(hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None), projects.c.deleted_at.is_(None))
+    .where(
+        hooks.c.account_id == bigint_param("account_id"), hooks.c.app_id.is_not(None), projects.c.deleted_at.is_(None)
+    )
 )
 _of_apps = listed(_app_hooks, hooks.c.id)
 
@@ -130,5 +135,5 @@ async def list_app_hooks(reader: Reader, actor: Actor, organization: Account, pa
     for row in rows:
         inside = row["repository_id"] is not None
         owner = HookOwner(organization, repository_of(row, actor.user.id, _PREFIX) if inside else None)
-        found.append(AppHook(hook_of(row), owner, row["app_client_id"], row["app_name"]))
+        found.append(AppHook(hook_from_row(row), owner, row["app_client_id"], row["app_name"]))
     return found, total

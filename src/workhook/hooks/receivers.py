@@ -24,12 +24,12 @@ from workhook.core.vault import Vault
 from workhook.events.hook_config import standard_key
 from workhook.hooks import actions
 from workhook.hooks.bodies import HookChange
-from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, hook_of
+from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, hook_from_row
 from workhook.hooks.tables import arrivals, hooks, receivers
 from workhook.identity.tables import projects
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Database, Reader, Transaction
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 
 KEPT = 50  # newest requests kept per receiver
 BODY_MAX_BYTES = 1024 * 1024  # larger requests are rejected
@@ -50,13 +50,15 @@ _hooks = sa.select(*(hooks.c[name] for name in HOOK_COLUMNS)).join_from(
 _by_key = _hooks.join(projects, projects.c.repository_id == hooks.c.repository_id).where(
     receivers.c.digest == sa.bindparam("digest", type_=sa.LargeBinary()), projects.c.deleted_at.is_(None)
 )
-_of_repository = _hooks.where(hooks.c.repository_id == big("repository_id")).order_by(hooks.c.id.desc()).limit(1)
+_of_repository = (
+    _hooks.where(hooks.c.repository_id == bigint_param("repository_id")).order_by(hooks.c.id.desc()).limit(1)
+)
 _add = insert_into(arrivals, "hook_id", "arrived_at", "signature", "headers", "body", "size")
 _of_hook = arrivals.c.hook_id == sa.bindparam("hook_id", type_=sa.Integer())
 _newest = sa.select(arrivals).where(_of_hook).order_by(arrivals.c.id.desc()).limit(KEPT)
 _newest_ids = sa.select(arrivals.c.id).where(_of_hook).order_by(arrivals.c.id.desc()).limit(1)
 _first_too_many = _newest_ids.offset(KEPT)
-_remove_old = sa.delete(arrivals).where(_of_hook, arrivals.c.id <= big("upto"))
+_remove_old = sa.delete(arrivals).where(_of_hook, arrivals.c.id <= bigint_param("upto"))
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -88,7 +90,7 @@ async def find_receiver(reader: Reader, owner: HookOwner) -> Hook | None:
     if owner.repository_id is None:
         return None
     row = await reader.fetch_one(_of_repository, {"repository_id": owner.repository_id})
-    return hook_of(row) if row else None
+    return hook_from_row(row) if row else None
 
 
 async def list_arrivals(reader: Reader, hook_id: int) -> list[Arrival]:
@@ -111,7 +113,7 @@ async def require_receiver(reader: Reader, key: str) -> Hook:
     row = await reader.fetch_one(_by_key, {"digest": digest_of(key)}) if is_receiver_key(key) else None
     if row is None:
         raise NotFound()
-    return hook_of(row)
+    return hook_from_row(row)
 
 
 async def add_arrival(
@@ -167,25 +169,27 @@ def check_signatures(headers: Mapping[str, str], body: bytes, secrets: Sequence[
     return "wrong" if "wrong" in states else "late" if "late" in states else "right"
 
 
-def _github(given: str | None, name: str, body: bytes, keys: Sequence[bytes]) -> SignatureState | None:
-    if given is None:
+def _github(signature: str | None, name: str, body: bytes, keys: Sequence[bytes]) -> SignatureState | None:
+    if signature is None:
         return None
-    return "right" if any(_same(given, f"{name}={hmac.new(key, body, name).hexdigest()}") for key in keys) else "wrong"
+    return (
+        "right" if any(_same(signature, f"{name}={hmac.new(key, body, name).hexdigest()}") for key in keys) else "wrong"
+    )
 
 
 def _standard(headers: Mapping[str, str], body: bytes, keys: Sequence[bytes], now_s: int) -> SignatureState | None:
-    given = headers.get("webhook-signature")
-    if given is None:
+    signature = headers.get("webhook-signature")
+    if signature is None:
         return None
     moment = headers.get("webhook-timestamp", "")
     signed = f"{headers.get('webhook-id', '')}.{moment}.".encode() + body
     macs = [hmac.new(standard_key(key) or key, signed, hashlib.sha256).digest() for key in keys]
     expected = ["v1," + base64.b64encode(each).decode() for each in macs]
-    if not any(_same(each, right) for each in given.split() for right in expected):
+    if not any(_same(each, right) for each in signature.split() for right in expected):
         return "wrong"
     is_now = moment.isascii() and moment.isdigit() and abs(int(moment[:15]) - now_s) <= TOLERANCE_S
     return "right" if is_now else "late"
 
 
-def _same(given: str, expected: str) -> bool:
-    return hmac.compare_digest(given.encode(), expected.encode())
+def _same(signature: str, expected: str) -> bool:
+    return hmac.compare_digest(signature.encode(), expected.encode())

@@ -10,13 +10,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import to_seconds_text
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.events.catalog import HookTarget
 from workhook.events.hook_config import CONTENT_TYPES, MASK
 from workhook.events.outbox import Draft
 from workhook.http.wire_types import Time, Url
-from workhook.identity.apps.app_schemas import app_repository_shape, owner_shape
-from workhook.identity.schemas import Account, Actor, Repository, organization_shape
+from workhook.identity.apps.app_schemas import app_repository_to_response, owner_to_response
+from workhook.identity.schemas import Account, Actor, Repository, organization_to_response
 from workhook.identity.tokens.issue import OAUTH
 from workhook.storage import Row
 
@@ -272,14 +272,14 @@ class HookOwner(msgspec.Struct, frozen=True):
         """Return repository, organization and sender for a payload, with every key that typed clients expect."""
         around: dict[str, object] = {}
         if self.repository:
-            around["repository"] = app_repository_shape(self.repository, base, permissions=False)
+            around["repository"] = app_repository_to_response(self.repository, base, permissions=False)
         if self.organization:
-            around["organization"] = organization_shape(self.organization, base)
-        around["sender"] = owner_shape(sender, base) if sender else None
+            around["organization"] = organization_to_response(self.organization, base)
+        around["sender"] = owner_to_response(sender, base) if sender else None
         return around
 
 
-class Hook(Secretive, msgspec.Struct, frozen=True):
+class Hook(HiddenRepr, msgspec.Struct, frozen=True):
     """A row of `hooks`, with parsed JSON and sealed secrets."""
 
     id: int
@@ -317,7 +317,7 @@ class Hook(Secretive, msgspec.Struct, frozen=True):
 HOOK_COLUMNS = Hook.__struct_fields__
 
 
-def hook_of(row: Row) -> Hook:
+def hook_from_row(row: Row) -> Hook:
     values = {name: row[name] for name in HOOK_COLUMNS}
     values["active"] = bool(values["active"])
     values["events"] = json.decode(values["events"])
@@ -334,12 +334,12 @@ class AppHook(msgspec.Struct, frozen=True):
     name: str
 
 
-def installation_shape(installation_id: int) -> dict[str, object]:
+def installation_to_response(installation_id: int) -> dict[str, object]:
     """Return `installation` for the payloads of a hook created by an app: the installation the app may act as."""
     return {"id": installation_id, "node_id": f"I_{installation_id}"}
 
 
-def config_shape(hook: Hook) -> ConfigShape:
+def config_to_response(hook: Hook) -> ConfigShape:
     """Return the configuration with defaults filled in and secrets masked."""
     shape = ConfigShape(content_type="form", insecure_ssl="0")
     for name, value in hook.config.items():
@@ -354,7 +354,7 @@ def config_shape(hook: Hook) -> ConfigShape:
 UNUSED = LastResponse(code=None, status="unused", message=None)
 
 
-def hook_shape(hook: Hook, owner: HookOwner, base: str, last: LastResponse = UNUSED) -> HookShape:
+def hook_to_response(hook: Hook, owner: HookOwner, base: str, last: LastResponse = UNUSED) -> HookShape:
     """Return the API representation of a hook. Links start with `base`; only repository hooks show `last`."""
     url = f"{base}{owner.path}/hooks/{hook.id}"
     shape = HookShape(
@@ -363,7 +363,7 @@ def hook_shape(hook: Hook, owner: HookOwner, base: str, last: LastResponse = UNU
         name="web",
         active=hook.active,
         events=hook.events,
-        config=config_shape(hook),
+        config=config_to_response(hook),
         updated_at=to_seconds_text(hook.updated_at),
         created_at=to_seconds_text(hook.created_at),
         url=url,

@@ -15,7 +15,7 @@ import structlog
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms, to_millis_text
-from workhook.core.errors import Invalid, Unavailable, existing
+from workhook.core.errors import Invalid, Unavailable, require_found
 from workhook.hooks import history
 from workhook.hooks.deliveries import IDS_MAX, make_due
 from workhook.hooks.history import Filters, Shape
@@ -24,7 +24,7 @@ from workhook.hooks.tables import deliveries, dispatches, lanes, redeliveries, s
 from workhook.http.calls import Services
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.index_ranges import HIGHEST, IdRange
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.sweeping import for_each_isolated
 
 BATCH = 1000  # deliveries; a list of ids fits in one batch
@@ -61,30 +61,34 @@ class Redelivery(msgspec.Struct, frozen=True):
 
 _COLUMNS = Redelivery.__struct_fields__
 _all = sa.select(*(redeliveries.c[name] for name in _COLUMNS))
-_one = _all.where(redeliveries.c.id == big("id"))
-_of_this_hook = redeliveries.c.hook_id == big("hook_id")
+_by_id = _all.where(redeliveries.c.id == bigint_param("id"))
+_of_this_hook = redeliveries.c.hook_id == bigint_param("hook_id")
 _running = sa.select(redeliveries.c.id).where(redeliveries.c.finished_at.is_(None)).order_by(redeliveries.c.id)
-_of_hook = _one.where(_of_this_hook)
+_of_hook = _by_id.where(_of_this_hook)
 _running_of_hook = sa.select(redeliveries.c.id).where(_of_this_hook, redeliveries.c.finished_at.is_(None))
-_lock_lane = sa.select(lanes.c.hook_id).where(lanes.c.hook_id == big("hook_id")).with_for_update()
+_lock_lane = sa.select(lanes.c.hook_id).where(lanes.c.hook_id == bigint_param("hook_id")).with_for_update()
 _ends = sa.select(sa.func.min(deliveries.c.id).label("oldest"), sa.func.max(deliveries.c.id).label("newest")).where(
-    deliveries.c.hook_id == big("hook_id")
+    deliveries.c.hook_id == bigint_param("hook_id")
 )
-_forget = sa.delete(redeliveries).where(_of_this_hook, redeliveries.c.finished_at < big("before"))
+_forget = sa.delete(redeliveries).where(_of_this_hook, redeliveries.c.finished_at < bigint_param("before"))
 _insert = insert_into(redeliveries, *_COLUMNS[1:-1]).returning(redeliveries.c.id)
 _move = (
     sa.update(redeliveries)
     .where(
-        redeliveries.c.id == big("id"), redeliveries.c.after_id == big("before"), redeliveries.c.finished_at.is_(None)
+        redeliveries.c.id == bigint_param("id"),
+        redeliveries.c.after_id == bigint_param("before"),
+        redeliveries.c.finished_at.is_(None),
     )
-    .values(after_id=big("after"), updated_at=big("now"), finished_at=big("finished"))
+    .values(after_id=bigint_param("after"), updated_at=bigint_param("now"), finished_at=bigint_param("finished"))
 )
 _count = (
-    sa.update(redeliveries).where(redeliveries.c.id == big("id")).values(queued=redeliveries.c.queued + big("more"))
+    sa.update(redeliveries)
+    .where(redeliveries.c.id == bigint_param("id"))
+    .values(queued=redeliveries.c.queued + bigint_param("more"))
 )
 
 
-async def ask(tx: Transaction, hook_id: int, filters: Filters) -> int:
+async def create_job(tx: Transaction, hook_id: int, filters: Filters) -> int:
     """Create a job that redelivers every event with a matching delivery, and return its id.
 
     Deliveries recorded from now on are excluded. Raises `Invalid` while the hook has an unfinished job.
@@ -159,14 +163,14 @@ async def results(reader: Reader, job: Redelivery) -> Results:
 def _ended(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any]]:
     """Return the columns of `results`. `asked` marks attempts of events that had failed in the job's deliveries."""
     before = deliveries.alias("before")
-    earlier = [before.c.guid == row.c.guid, before.c.id > big("start"), before.c.id <= big("end")]
+    earlier = [before.c.guid == row.c.guid, before.c.id > bigint_param("start"), before.c.id <= bigint_param("end")]
     asked = sa.exists().where(*earlier, sa.not_(succeeded(before))).label("asked")
     return [row.c.guid, succeeded(row).label("good"), asked]
 
 
 async def find(reader: Reader, hook_id: int, redelivery_id: int) -> Redelivery:
     """Return a job of the hook. Raises `NotFound`, also for another hook's job."""
-    row = existing(await reader.fetch_one(_of_hook, {"id": redelivery_id, "hook_id": hook_id}))
+    row = require_found(await reader.fetch_one(_of_hook, {"id": redelivery_id, "hook_id": hook_id}))
     return _redelivery_of(row)
 
 
@@ -181,7 +185,7 @@ async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
 
     If another process works on the same batch, only one of them succeeds. Raises `storage.slow.QueryTooSlow`.
     """
-    row = await database.fetch_one(_one, {"id": redelivery_id})
+    row = await database.fetch_one(_by_id, {"id": redelivery_id})
     if row is None or row["finished_at"] is not None:
         return _redelivery_of(row) if row else None
     job = _redelivery_of(row)
@@ -193,12 +197,14 @@ async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
     done = len(rows) < BATCH
     # A list of ids may name several deliveries of one event.
     dispatch_ids = sorted({each["dispatch_id"] for each in rows if each["wanted"]})
-    await move(database, job, job.upto_id if done else rows[-1]["id"], dispatch_ids, done=done)
-    row = await database.fetch_one(_one, {"id": redelivery_id})
+    await advance_to(database, job, job.upto_id if done else rows[-1]["id"], dispatch_ids, done=done)
+    row = await database.fetch_one(_by_id, {"id": redelivery_id})
     return _redelivery_of(row) if row else None
 
 
-async def move(database: Database, job: Redelivery, after_id: int, dispatch_ids: Sequence[int], *, done: bool) -> None:
+async def advance_to(
+    database: Database, job: Redelivery, after_id: int, dispatch_ids: Sequence[int], *, done: bool
+) -> None:
     """Make the dispatches due and set the progress to `after_id`, unless the row has changed since `job` was read."""
 
     async def step(tx: Transaction) -> None:
@@ -212,7 +218,7 @@ async def move(database: Database, job: Redelivery, after_id: int, dispatch_ids:
     await database.in_transaction(step)
 
 
-async def begin(database: Database, job: Redelivery) -> Redelivery:
+async def run_first_batch(database: Database, job: Redelivery) -> Redelivery:
     """Process the first batch. The job is already committed, so database errors are only logged."""
     try:
         return await advance(database, job.id) or job
@@ -232,8 +238,8 @@ def _answered(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any
     # Not EXISTS: PostgreSQL would first collect all dispatches that are not waiting.
     waiting = sa.select(dispatch.c.wanted).where(dispatch.c.id == row.c.dispatch_id).scalar_subquery()
     conditions: list[sa.ColumnElement[bool]] = [waiting == sa.literal_column("0")]
-    if "ids" not in shape.given:
-        fits_again = [later.c.guid == row.c.guid, later.c.id > row.c.id, later.c.id <= big("end")]
+    if "ids" not in shape.names:
+        fits_again = [later.c.guid == row.c.guid, later.c.id > row.c.id, later.c.id <= bigint_param("end")]
         conditions.append(~sa.exists().where(*fits_again, *shape.conditions(later)))
     if shape.status == "failure":
         since = [good.c.guid == row.c.guid, good.c.id > row.c.id, succeeded(good)]
@@ -259,7 +265,7 @@ async def resume(services: Services, now: int) -> int:
     return done
 
 
-def shape_of(job: Redelivery, hook_url: str) -> RedeliveryShape:
+def to_response(job: Redelivery, hook_url: str) -> RedeliveryShape:
     return RedeliveryShape(
         id=job.id,
         state="running" if job.finished_at is None else "done",

@@ -13,22 +13,24 @@ from workhook.identity.removal import Loss
 from workhook.identity.tables import accounts, collaborators, grants, memberships, projects
 from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.signals import HOOK
 
 _waiting = (
     sa.select(dispatches.c.id)
     .join(hooks, hooks.c.id == dispatches.c.hook_id)
-    .where(hooks.c.repository_id == big("repository_id"), dispatches.c.next_attempt_at.is_not(None))
+    .where(hooks.c.repository_id == bigint_param("repository_id"), dispatches.c.next_attempt_at.is_not(None))
     .limit(1)
 )
-_remove = sa.delete(hooks).where(hooks.c.repository_id == big("repository_id"))
-_of_app = sa.select(hooks.c.id).where(hooks.c.app_id == big("app_id")).order_by(hooks.c.id).with_for_update()
+_remove = sa.delete(hooks).where(hooks.c.repository_id == bigint_param("repository_id"))
+_of_app = sa.select(hooks.c.id).where(hooks.c.app_id == bigint_param("app_id")).order_by(hooks.c.id).with_for_update()
 _remove_some = sa.delete(hooks).where(any_of(hooks.c.id, "hook_ids"))
 # Webhooks of OAuth apps, by the lost right. A grant applies everywhere, a role only to its account or repository.
 _made_by_apps = sa.select(hooks.c.id).order_by(hooks.c.id).with_for_update()
-_of_place = _made_by_apps.where(hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None))
-_of_repository = _made_by_apps.where(hooks.c.repository_id == big("repository_id"), hooks.c.app_id.is_not(None))
+_of_place = _made_by_apps.where(hooks.c.account_id == bigint_param("account_id"), hooks.c.app_id.is_not(None))
+_of_repository = _made_by_apps.where(
+    hooks.c.repository_id == bigint_param("repository_id"), hooks.c.app_id.is_not(None)
+)
 
 
 def _for(*scopes: str) -> sa.ColumnElement[bool]:
@@ -41,14 +43,14 @@ def _is(right: sa.Table, user_id: sa.ColumnElement[int], role: str) -> tuple[sa.
 
 
 _of_user = _made_by_apps.where(
-    hooks.c.app_id.in_(sa.select(grants.c.app_id).where(grants.c.user_id == big("user_id"))),
+    hooks.c.app_id.in_(sa.select(grants.c.app_id).where(grants.c.user_id == bigint_param("user_id"))),
     sa.or_(
-        hooks.c.account_id == big("user_id"),
+        hooks.c.account_id == bigint_param("user_id"),
         hooks.c.account_id.in_(
-            sa.select(memberships.c.organization_id).where(*_is(memberships, big("user_id"), "owner"))
+            sa.select(memberships.c.organization_id).where(*_is(memberships, bigint_param("user_id"), "owner"))
         ),
         hooks.c.repository_id.in_(
-            sa.select(collaborators.c.repository_id).where(*_is(collaborators, big("user_id"), "admin"))
+            sa.select(collaborators.c.repository_id).where(*_is(collaborators, bigint_param("user_id"), "admin"))
         ),
     ),
 )
@@ -76,7 +78,7 @@ _of_installation = (
     sa.select(hooks.c.id, hooks.c.repository_id, accounts.c.login, projects.c.name)
     .join_from(hooks, accounts, accounts.c.id == hooks.c.account_id)
     .outerjoin(projects, projects.c.repository_id == hooks.c.repository_id)
-    .where(hooks.c.account_id == big("account_id"), hooks.c.installation_id == big("installation_id"))
+    .where(hooks.c.account_id == bigint_param("account_id"), hooks.c.installation_id == bigint_param("installation_id"))
     .order_by(hooks.c.id)
     .with_for_update(of=hooks)
 )
@@ -88,7 +90,7 @@ _left_alone = (
 _turn_off = (
     sa.update(hooks)
     .where(any_of(hooks.c.id, "hook_ids"))
-    .values(active=sa.false(), version=hooks.c.version + sa.literal(1, sa.BigInteger), updated_at=big("now"))
+    .values(active=sa.false(), version=hooks.c.version + sa.literal(1, sa.BigInteger), updated_at=bigint_param("now"))
 )
 
 

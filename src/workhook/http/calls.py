@@ -1,4 +1,4 @@
-"""The argument (`Call`) and the result (`Answer`) of a handler."""
+"""The argument (`Call`) and the result (`Response`) of a handler."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.config import Settings
-from workhook.core.disclosure import Secretive, Viewer
+from workhook.core.disclosure import HiddenRepr, Viewer
 from workhook.core.errors import (
     Fault,
     Invalid,
@@ -39,16 +39,16 @@ from workhook.storage.blobs import Blobs
 
 JSON_BODY_MAX = 1024 * 1024
 JSON_VALUES_MAX = 200_000  # objects, lists, strings and numbers in a body; each takes more memory than its bytes
-IN_A_THREAD_FROM = 64 * 1024  # bytes; a body of small values takes 50 ms
+THREAD_MIN_BYTES = 64 * 1024  # bytes; a body of small values takes 50 ms
 QUERY_FIELDS_MAX = 1_000
-CHECK_STANDS_S = 1.0  # how long the authenticator's result is trusted while a body arrives
+AUTHENTICATION_MAX_AGE_S = 1.0  # how long the authenticator's result is trusted while a body arrives
 
 Place = tuple[int, int | None]
 """An account and one of its repositories, or None for the account itself."""
-Standing = Literal["whole", "less", "gone"]
+RemainingRights = Literal["whole", "less", "gone"]
 """The caller's remaining rights: all of them; fewer, but every place is still visible; or some place is now hidden."""
 
-NOT_KEPT = {"Cache-Control": "no-store"}
+NO_STORE = {"Cache-Control": "no-store"}
 """Headers of a response that contains a secret and must not be cached."""
 
 _FORM = "application/x-www-form-urlencoded"
@@ -60,7 +60,7 @@ async def _unlimited(caller: str) -> None:
     return None
 
 
-async def _nothing_is_left(call: Call, rights: Mapping[Place, int]) -> Standing:
+async def _nothing_is_left(call: Call, rights: Mapping[Place, int]) -> RemainingRights:
     return "gone"
 
 
@@ -73,8 +73,9 @@ class Services:
     vault: Vault
     blobs: Blobs  # the contents of files
     check_url: Callable[[str], str | None]  # why deliveries can never reach this URL, or None
-    # Returns how many of the rights required by an earlier request (`RequestRecord.rests_on`) the caller still has.
-    standing: Callable[[Call, Mapping[Place, int]], Awaitable[Standing]] = _nothing_is_left
+    # Returns how many of the rights required by an earlier request (`RequestRecord.require_right`) the caller still
+    # has.
+    remaining_rights: Callable[[Call, Mapping[Place, int]], Awaitable[RemainingRights]] = _nothing_is_left
     # Counts a submitted form of a signed-in user. Raises `TooManyRequests` beyond the hourly limit.
     count_form: Callable[[str], Awaitable[None]] = _unlimited
     # Likewise for a requested page.
@@ -86,11 +87,11 @@ class Services:
 
     @property
     def base(self) -> str:
-        """Return the start of links that are not part of a response. See also `Call.base_for_others`."""
+        """Return the start of links that are not part of a response. See also `Call.public_base`."""
         return self.settings.base_url or f"http://{self.settings.host}:{self.settings.port}"
 
 
-class Answer(Secretive, msgspec.Struct, frozen=True):
+class Response(HiddenRepr, msgspec.Struct, frozen=True):
     """The response of a handler. `body` is encoded as JSON, except for bytes and async iterators of bytes.
 
     An async iterator is always closed. None means that there is no body.
@@ -112,7 +113,7 @@ class RequestRecord:
     rights: dict[Place, int] = field(default_factory=dict)  # rights that the change requires
     viewer: Viewer = field(default_factory=Viewer)  # the reader of the response; decides which personal data it shows
 
-    def touches(
+    def set_subject(
         self, account_id: int, repository_id: int | None = None, *, hidden: bool = False, names: Iterable[str] = ()
     ) -> None:
         """Report the request to this account's owners if it is refused.
@@ -123,23 +124,23 @@ class RequestRecord:
         self.place, self.hidden = (account_id, repository_id), hidden
         self.names = frozenset(each.lower() for each in names)
 
-    def touches_nothing(self) -> None:
+    def clear_subject(self) -> None:
         self.place, self.hidden, self.names = None, False, frozenset()
 
-    def rests_on(self, account_id: int, repository_id: int | None, rank: int) -> None:
+    def require_right(self, account_id: int, repository_id: int | None, rank: int) -> None:
         """Record a right that the request requires. A higher rank is more; 0 means none.
 
         A response stored under an `Idempotency-Key` is replayed only to a caller who still has its rights.
         """
         self.rights[account_id, repository_id] = rank
 
-    def views_as_owner(self, organization_id: int) -> None:
+    def show_as_owner(self, organization_id: int) -> None:
         """Show the e-mail addresses of the organization's members in the response: the caller is an owner."""
         self.viewer.owner_of.add(organization_id)
 
 
 @dataclass(repr=False)
-class Call(Secretive):
+class Call(HiddenRepr):
     """One request on its way through an operation."""
 
     request: Request
@@ -169,7 +170,7 @@ class Call(Secretive):
         return origin(self.request, self.services.settings.trust_proxy) + self.prefix
 
     @property
-    def base_for_others(self) -> str:
+    def public_base(self) -> str:
         """Return the base of links for other readers: `base_url` if set, since a client can send any `Host`."""
         public = self.services.settings.base_url
         return self.base if public is None else public + self.prefix
@@ -247,10 +248,10 @@ class Call(Secretive):
 
     def query_choice(self, name: str, known: Sequence[str]) -> str:
         """Return one of the `known` values; the first is the default. Raises `Invalid`."""
-        given = self.query_text(name) or known[0]
-        if given not in known:
+        value = self.query_text(name) or known[0]
+        if value not in known:
             raise Invalid(faults=[Fault(field=name, message=say("{} must be one of {}", name, ", ".join(known)))])
-        return given
+        return value
 
     async def body(self, limit: int = JSON_BODY_MAX) -> bytes:
         """Read the request's body. Raises `TooLarge` as soon as it exceeds `limit` bytes.
@@ -273,7 +274,7 @@ class Call(Secretive):
 
     async def body_came(self) -> None:
         """Authenticate again if the body took long. For callers that read the request's stream themselves."""
-        if self.recheck is not None and time.monotonic() - self.checked_at_s > CHECK_STANDS_S:
+        if self.recheck is not None and time.monotonic() - self.checked_at_s > AUTHENTICATION_MAX_AGE_S:
             await self.recheck(self)
 
     def encode(self, body: object) -> bytes:
@@ -308,7 +309,7 @@ class Call(Secretive):
         if strict_type and not is_json and not (media_type == _FORM and data.lstrip().startswith(b"{")):
             raise UnsupportedMediaType(f"Send JSON (Content-Type: application/json), not {media_type}.")
         once = self.operation.area.undeclared == "refused"
-        if len(data) < IN_A_THREAD_FROM:
+        if len(data) < THREAD_MIN_BYTES:
             value = _parsed(data, values, once)
         else:
             value = await asyncio.to_thread(_parsed, data, values, once)
@@ -390,8 +391,8 @@ def address_of(request: Request, settings: Settings) -> str | None:
 
 def request_id_of(request: Request, settings: Settings) -> str:
     """Return a usable `X-Request-Id` set by the proxy if `trust_proxy` is on, otherwise a new id."""
-    given = request.headers.get("x-request-id", "") if settings.trust_proxy else ""
-    return given if is_request_id(given) else new_request_id()
+    received = request.headers.get("x-request-id", "") if settings.trust_proxy else ""
+    return received if is_request_id(received) else new_request_id()
 
 
 def origin(request: Request, trust_proxy: bool) -> str:

@@ -14,7 +14,7 @@ from the JSON body or, in the work API, from the query string. The return type i
 a body, `Listed` and `Paged` are a page of a list, and `Created` is 201. The docstring's first paragraph is the summary
 in the OpenAPI document, and the rest is the description.
 
-A handler that returns an `Answer` builds the response itself. Its `answers` are declared in the decorator, like
+A handler that returns an `Response` builds the response itself. Its `answers` are declared in the decorator, like
 everything else that the signature does not express (the fields of `Operation`).
 """
 
@@ -30,7 +30,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin, get_
 import msgspec
 
 from workhook.http import idempotency, parameters
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.lists import PAGING, page_link, page_of
 from workhook.http.operations import WORK_API, Area, Operation
 from workhook.storage import Transaction
@@ -76,7 +76,7 @@ class Retry(NamedTuple):
         return await run()
 
 
-class Declaring:
+class RouteDecorators:
     def get(self, path: str, **facts: Any) -> Callable[[H], H]:
         return self.route("GET", path, **facts)
 
@@ -96,7 +96,7 @@ class Declaring:
         raise NotImplementedError
 
 
-class Routes(Sequence[Operation], Declaring):
+class Routes(Sequence[Operation], RouteDecorators):
     """The operations of one area and tag, in the order of their declaration.
 
     `read` and `write` state who may call a GET and any other method (`Operation.access`). `retry` states which changes
@@ -154,7 +154,7 @@ class Routes(Sequence[Operation], Declaring):
         return declare
 
 
-class Every(Declaring):
+class RoutesPerKind(RouteDecorators):
     """A decorator factory that declares each function once per kind of resource.
 
     A kind consists of its `Routes`, the start of its paths, the prefix of its operation names, and the text for
@@ -223,7 +223,7 @@ def _facts_of(function: Callable[..., Any], signature: _Signature, area: Area, s
     answer = signature.answer
     if answer is type(None):
         facts["answers"] = {204: None}
-    elif answer is not Answer:
+    elif answer is not Response:
         wrapper = get_origin(answer)
         body = get_args(answer)[0] if wrapper in (Listed, Paged, Created) else answer
         facts["answers"] = {201 if wrapper is Created else status: body}
@@ -241,7 +241,7 @@ def _handler_of(
     status: int,
     retry: Retry | None,
     resource: str | None,
-) -> Callable[[Call], Awaitable[Answer]]:
+) -> Callable[[Call], Awaitable[Response]]:
     context, parts, structs, answer = signature
     # Parameters with slow work that must precede the transaction of the change.
     prepared = [name for name, kind in structs if hasattr(kind, "prepare")]
@@ -263,36 +263,36 @@ def _handler_of(
             found[name] = call.path_integer(part) if kind is int else call.path(part)
         return found
 
-    async def read(call: Call) -> Answer:
-        given = await arguments(call)
-        return _answer(call, await function(call, **given), given, status)
+    async def read(call: Call) -> Response:
+        values = await arguments(call)
+        return _answer(call, await function(call, **values), values, status)
 
-    async def write(call: Call) -> Answer:
-        given = await arguments(call)
+    async def write(call: Call) -> Response:
+        values = await arguments(call)
 
-        async def change(tx: Transaction) -> Answer:
-            return _answer(call, await function(context.for_call(call, tx), **given), given, status)
+        async def change(tx: Transaction) -> Response:
+            return _answer(call, await function(context.for_call(call, tx), **values), values, status)
 
         # Only the work API supports `Idempotency-Key`.
         run = partial(idempotency.write, call) if area is WORK_API else call.database.in_transaction
         return await (run(change) if retry is None else retry.of(partial(run, change)))
 
     if context is Call:
-        return function if not (parts or structs) and answer is Answer else read
+        return function if not (parts or structs) and answer is Response else read
     return write
 
 
-def _answer(call: Call, result: object, given: Mapping[str, Any], status: int) -> Answer:
+def _answer(call: Call, result: object, values: Mapping[str, Any], status: int) -> Response:
     match result:
-        case Answer():
+        case Response():
             return result
         case Listed():
-            return Answer(result.body, headers=result.headers)
+            return Response(result.body, headers=result.headers)
         case Paged():
-            page = next(each for each in given.values() if isinstance(each, Page))
-            return Answer(result.body, headers=page_link(call, page, result.total))
+            page = next(each for each in values.values() if isinstance(each, Page))
+            return Response(result.body, headers=page_link(call, page, result.total))
         case Created():
-            return Answer(result.body, 201, {"Location": result.location, **result.headers})
+            return Response(result.body, 201, {"Location": result.location, **result.headers})
         case None:
-            return Answer(status=204)
-    return Answer(result, status)
+            return Response(status=204)
+    return Response(result, status)

@@ -19,10 +19,10 @@ import sqlalchemy as sa
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Conflict, Fault, Invalid
-from workhook.http.calls import Answer, Call, Place
+from workhook.http.calls import Call, Place, Response
 from workhook.storage import Database, Row, Transaction
 from workhook.storage.database import UniqueViolation
-from workhook.storage.metadata import Millis, big, insert_into, metadata
+from workhook.storage.metadata import Millis, bigint_param, insert_into, metadata
 from workhook.storage.sweeping import AgedRows
 
 HEADER = "Idempotency-Key"
@@ -43,18 +43,20 @@ idempotency_keys = sa.Table(
     sa.Column("created_at", Millis, nullable=False, index=True),
 )
 
-_mine = (idempotency_keys.c.token_id == big("token_id"), idempotency_keys.c.key == sa.bindparam("key"))
-_find = sa.select(idempotency_keys.c.fingerprint, idempotency_keys.c.body, idempotency_keys.c.created_at).where(*_mine)
-_forget = sa.delete(idempotency_keys).where(*_mine, idempotency_keys.c.created_at < big("before"))
+_of_token = (idempotency_keys.c.token_id == bigint_param("token_id"), idempotency_keys.c.key == sa.bindparam("key"))
+_find = sa.select(idempotency_keys.c.fingerprint, idempotency_keys.c.body, idempotency_keys.c.created_at).where(
+    *_of_token
+)
+_forget = sa.delete(idempotency_keys).where(*_of_token, idempotency_keys.c.created_at < bigint_param("before"))
 _store = insert_into(idempotency_keys, "token_id", "key", "fingerprint", "body", "created_at")
 _by_age = AgedRows(idempotency_keys.c.created_at, idempotency_keys.c.token_id, idempotency_keys.c.key)
 
 _in_flight: set[tuple[int, str]] = set()
 
-Change = Callable[[Transaction], Awaitable[Answer]]
+Change = Callable[[Transaction], Awaitable[Response]]
 
 
-async def write(call: Call, change: Change, *, content: bytes | None = None) -> Answer:
+async def write(call: Call, change: Change, *, content: bytes | None = None) -> Response:
     """Run `change` in one transaction and return its response, once per `Idempotency-Key`.
 
     `change` runs again if the database rolls the transaction back (`Database.in_transaction`). `content` replaces the
@@ -98,7 +100,7 @@ def _under_way() -> Conflict:
     return Conflict(f"A request with this {HEADER} is in progress. Try again later.", code="idempotency_in_flight")
 
 
-async def _changed(call: Call, change: Change, tx: Transaction) -> Answer:
+async def _changed(call: Call, change: Change, tx: Transaction) -> Response:
     call.made = None  # of an earlier attempt
     call.record.rights.clear()  # likewise
     answer = await change(tx)
@@ -106,12 +108,12 @@ async def _changed(call: Call, change: Change, tx: Transaction) -> Answer:
     return answer
 
 
-async def _once(call: Call, change: Change, token_id: int, key: str, fingerprint: bytes, *, forget: bool) -> Answer:
+async def _once(call: Call, change: Change, token_id: int, key: str, fingerprint: bytes, *, forget: bool) -> Response:
     """Run the change and store its response. `forget` means that an expired entry for the key exists."""
     database = call.database
-    answer: Answer | None = None
+    answer: Response | None = None
 
-    async def store(tx: Transaction) -> Answer:
+    async def store(tx: Transaction) -> Response:
         nonlocal answer
         answer = None
         if forget:
@@ -138,7 +140,7 @@ def _stands(row: Row) -> bool:
     return bool(row["created_at"] >= now_ms() - KEPT_MS)
 
 
-async def _again(call: Call, change: Change, row: Row, fingerprint: bytes) -> Answer:
+async def _again(call: Call, change: Change, row: Row, fingerprint: bytes) -> Response:
     """Return the stored response. If the caller may no longer make the request, raises the error for it."""
     kept: bytes = row["fingerprint"]
     if kept[: len(fingerprint)] != fingerprint:
@@ -146,20 +148,20 @@ async def _again(call: Call, change: Change, row: Row, fingerprint: bytes) -> An
         raise Invalid(faults=[Fault(field=HEADER, code="idempotency_key_reused", message=message)])
     stored = json.decode(kept[len(fingerprint) :])
     rights: dict[Place, int] = {(account_id, repository_id): rank for account_id, repository_id, rank in stored}
-    standing = await call.services.standing(call, rights) if rights else "gone"
+    standing = await call.services.remaining_rights(call, rights) if rights else "gone"
     if standing != "whole":
-        await _decide_anew(call, change)
+        await _decide_again(call, change)
     if standing == "gone":
         message = f"What this request was about is no longer open to you. To make it again, use a new {HEADER}."
         raise Conflict(message, code="rights_changed")
-    return Answer(row["body"], headers={"Idempotent-Replayed": "true"})
+    return Response(row["body"], headers={"Idempotent-Replayed": "true"})
 
 
 class _Undone(Exception):
     """Raised to roll back a trial."""
 
 
-async def _decide_anew(call: Call, change: Change) -> None:
+async def _decide_again(call: Call, change: Change) -> None:
     """Raise the error with which `change` would be refused now. Its transaction is rolled back."""
 
     async def attempt(tx: Transaction) -> None:

@@ -19,7 +19,7 @@ from workhook.core import json
 from workhook.core.errors import Fault, Invalid, Malformed
 from workhook.http.calls import Call
 from workhook.http.operations import Query
-from workhook.http.parameters import Checked
+from workhook.http.parameters import Rule
 from workhook.storage.pages import Page
 
 R = TypeVar("R")
@@ -51,18 +51,18 @@ Key = tuple[Any, ...]
 """The values of a row by which a list is sorted."""
 
 
-class Found(list[R]):
-    """Rows of a list. `cut` means that the read limit ended them early.
+class Rows(list[R]):
+    """Rows of a list. `truncated` means that the read limit ended them early.
 
-    `keys` has the sort keys of the rows if the list provides them. `behind` is the key after which there may be more
+    `keys` has the sort keys of the rows if the list provides them. `next_key` is the key after which there may be more
     rows.
     """
 
-    def __init__(self, rows: Iterable[R] = (), *, cut: bool = False) -> None:
+    def __init__(self, rows: Iterable[R] = (), *, truncated: bool = False) -> None:
         super().__init__(rows)
-        self.cut = cut
+        self.truncated = truncated
         self.keys: list[Key] = []
-        self.behind: Key | None = None
+        self.next_key: Key | None = None
 
     def add(self, row: R, key: Key) -> None:
         self.append(row)
@@ -79,7 +79,7 @@ class ListQuery(msgspec.Struct):
         Annotated[
             str,
             Meta(max_length=1024, description="Cursor from the `Link` header."),
-            Checked(_not_a_cursor),
+            Rule(_not_a_cursor),
         ]
         | UnsetType
     ) = UNSET
@@ -125,12 +125,12 @@ def page(
 ) -> tuple[Sequence[R], Mapping[str, str]]:
     """Return the rows to show and the `Link` header.
 
-    The caller has read one row more than `query.limit`, unless the rows were `cut` (see `Found`) or it read no further
-    than the key `last_seen`. Without `key`, the rows are a `Found` with keys.
+    The caller has read one row more than `query.limit`, unless the rows were `truncated` (see `Rows`) or it read no
+    further than the key `last_seen`. Without `key`, the rows are a `Rows` with keys.
     """
-    found = rows if isinstance(rows, Found) else None
-    if len(rows) <= query.limit and not (found is not None and found.cut):
-        behind = last_seen if found is None or key is not None else found.behind
+    found = rows if isinstance(rows, Rows) else None
+    if len(rows) <= query.limit and not (found is not None and found.truncated):
+        behind = last_seen if found is None or key is not None else found.next_key
         return rows, {} if behind is None else _next(call, behind)
     shown = rows[: query.limit]
     if key is not None:
@@ -175,8 +175,8 @@ def link(call: Call, relations: Mapping[str, Mapping[str, str | int | None]]) ->
     kept = {name: values[-1] for name, values in call.query.items()}
     parts = []
     for rel, changes in relations.items():
-        given = {**kept, **changes}
-        query = urlencode({name: str(value) for name, value in given.items() if value is not None})
+        params = {**kept, **changes}
+        query = urlencode({name: str(value) for name, value in params.items() if value is not None})
         parts.append(f'<{address}?{query}>; rel="{rel}"')
     return ", ".join(parts)
 

@@ -1,9 +1,9 @@
 """ASGI requests and responses. Specification: https://asgi.readthedocs.io/en/latest/specs/www.html.
 
-The body of nearly all responses is bytes (`Response`). A `Streamed` body is sent in parts as they become available,
-such as the content of a file or live events. A body that lasts until the client disconnects is `Endless`. It does not
-count towards the server's load: `opened` returns the number of endless bodies in this process, and `http.protocol`
-allows for them.
+The body of nearly all responses is bytes (`EncodedResponse`). A `Streamed` body is sent in parts as they become
+available, such as the content of a file or live events. A body that lasts until the client disconnects is `Endless`. It
+does not count towards the server's load: `opened` returns the number of endless bodies in this process, and
+`http.protocol` allows for them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Request:
             more = message.get("more_body", False)
 
 
-class Response:
+class EncodedResponse:
     """A response with its whole body. `media_type` is sent unless `headers` include a Content-Type."""
 
     def __init__(
@@ -100,8 +100,8 @@ def wire_headers(headers: Mapping[str, str], otherwise: Mapping[bytes, str]) -> 
     if not "".join(headers.values()).isprintable():
         headers = {name: one_line(value) for name, value in headers.items()}
     wire = [(_wire_name(name), value.encode("latin-1", "replace")) for name, value in headers.items()]
-    given = {name for name, _ in wire}
-    return wire + [(name, value.encode("latin-1")) for name, value in otherwise.items() if name not in given]
+    names = {name for name, _ in wire}
+    return wire + [(name, value.encode("latin-1")) for name, value in otherwise.items() if name not in names]
 
 
 @lru_cache(maxsize=256)

@@ -35,8 +35,8 @@ def weighted(header: str | None) -> list[tuple[str, float]]:
 
 def _weighted(text: str) -> tuple[str, float]:
     name, *parameters = (each.strip() for each in text.split(";"))
-    given = next((each for each in parameters if each.partition("=")[0].strip() == "q"), "q=1")
-    found = _QVALUE.fullmatch(given)
+    weight = next((each for each in parameters if each.partition("=")[0].strip() == "q"), "q=1")
+    found = _QVALUE.fullmatch(weight)
     return name, float(found[1]) if found else 0.0
 
 

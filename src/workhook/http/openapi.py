@@ -10,7 +10,7 @@ from typing import Any
 from workhook import __version__
 from workhook.core import json
 from workhook.http import openapi_parts, openapi_text
-from workhook.http.calls import Answer, Call, origin
+from workhook.http.calls import Call, Response, origin
 from workhook.http.endpoints import Routes
 from workhook.http.negotiation import ENCODINGS, chosen_encoding, compressed
 from workhook.http.openapi_parts import Schema, Schemas
@@ -174,22 +174,22 @@ def operations(areas: Sequence[Operation], access_of: RequirementOf) -> Sequence
     routes = Routes(SYSTEM, "system", etag=False)
     rendered: list[bytes] = []
 
-    def of(here: str) -> bytes:
-        return rendered[0].replace(_ORIGIN.encode(), here.encode())
+    def of(address: str) -> bytes:
+        return rendered[0].replace(_ORIGIN.encode(), address.encode())
 
     # A client can send any host, so only a few are cached. Compressing each takes a few milliseconds.
     @lru_cache(maxsize=_KEPT_MAX)
-    def kept(here: str, encoding: str) -> tuple[bytes, dict[str, str]]:
-        return compressed(of(here), encoding)
+    def kept(address: str, encoding: str) -> tuple[bytes, dict[str, str]]:
+        return compressed(of(address), encoding)
 
     @routes.get("/openapi.json", answers={200: {"type": "object"}}, etag=True)
-    async def openapi(call: Call) -> Answer:
+    async def openapi(call: Call) -> Response:
         """Get the OpenAPI document of this server"""
         if not rendered:
             rendered.append(json.encode(document([*areas, *routes], access_of)))
-        here = origin(call.request, call.services.settings.trust_proxy)
+        address = origin(call.request, call.services.settings.trust_proxy)
         encoding = chosen_encoding(call.header("accept-encoding"), ENCODINGS)
-        body, headers = kept(here, encoding) if encoding else compressed(of(here), None)
-        return Answer(body, headers=headers)
+        body, headers = kept(address, encoding) if encoding else compressed(of(address), None)
+        return Response(body, headers=headers)
 
     return routes

@@ -95,8 +95,8 @@ def _path_parameter(op: Operation, name: str) -> dict[str, Any]:
     if described is None:
         before = op.path.partition(f"/{{{name}}}")[0].rpartition("/")[2]
         thing = _THINGS.get(before) or before.removesuffix("s").replace("_", " ")
-        what = "client id" if name == "client_id" else "id" if name.endswith("_id") else name
-        described = (f"The {what} of the {thing}.", _INTEGERS if op.path_types.get(name) == "integer" else _TEXT)
+        noun = "client id" if name == "client_id" else "id" if name.endswith("_id") else name
+        described = (f"The {noun} of the {thing}.", _INTEGERS if op.path_types.get(name) == "integer" else _TEXT)
     description, schema = described
     return {"name": name, "in": "path", "required": True, "description": description, "schema": dict(schema)}
 

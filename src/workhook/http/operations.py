@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 Handler = Callable[[Any], Awaitable[Any]]
-"""Takes a `calls.Call` and returns a `calls.Answer`."""
+"""Takes a `calls.Call` and returns a `calls.Response`."""
 
 VERSIONS = ("2026-03-10", "2022-11-28")  # of the webhook API, newest first
 VERSION_HEADERS = ("X-Service-Api-Version", "X-GitHub-Api-Version")
@@ -98,7 +98,7 @@ class Operation:
     etag: bool = True  # GETs only
     makes: bool = False  # a form whose second submission gets the first response
     for_people: bool = False  # also a page for browsers, but under /api
-    relies: bool = False  # its commit checks the caller's role (`identity.authenticator.relying`)
+    relies: bool = False  # its commit checks the caller's role (`identity.authenticator.retry_on_changed_premise`)
     head: bool = True  # GETs only; False if a GET has side effects: HEAD must not (RFC 9110, 9.2.1)
     description: str = ""
     deprecated: bool = False

@@ -35,11 +35,11 @@ from workhook.core.errors import (
     compose,
     must_be,
     or_null,
-    part,
+    phrase,
     say,
     shown,
 )
-from workhook.core.money import AMOUNT_MAX_MINOR, CURRENCIES, HUNDREDTHS_MAX, read_hundredths, read_money
+from workhook.core.money import AMOUNT_MAX_MINOR, CURRENCIES, HUNDREDTHS_MAX, parse_hundredths, parse_money
 from workhook.core.text import one_line
 from workhook.core.urls import is_http_url
 from workhook.http.calls import Call, repeated
@@ -62,21 +62,21 @@ ADDRESS_MAX_CHARS = 2048
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Transform:
     """Annotation for a string that is transformed before its limits are checked: a value, a list item or a key."""
 
     step: Callable[[str], str]
 
 
 @dataclass(frozen=True)
-class Checked:
+class Rule:
     """Annotation for a rule on a string or an object. `complaint` returns the accepted values if it is broken."""
 
     complaint: Callable[[Any], str | None]
 
 
 @dataclass(frozen=True)
-class Read:
+class Converter:
     """Annotation for a value with another type than in JSON, such as a time or an amount of money.
 
     `step` receives the value from JSON or from the query, and raises `ValueError` with the accepted values. In JSON
@@ -108,18 +108,18 @@ def _over_the_limit_as_json(value: object) -> str | None:
     )
 
 
-OfLimitedSize = Checked(_over_the_limit_as_json)
+OfLimitedSize = Rule(_over_the_limit_as_json)
 """Annotates an object whose encoded size is limited, because every event and response of its record contains it."""
 
-ON_ONE_LINE = Prepared(one_line)
+ON_ONE_LINE = Transform(one_line)
 """Annotates names, titles and labels: a line break becomes a space, wherever the text is entered."""
 Title = Annotated[str, Meta(min_length=1, max_length=TITLE_MAX_CHARS), ON_ONE_LINE]
-LongText = Annotated[str, Meta(description="At most 64 KiB of UTF-8."), Checked(_over_the_limit)]
+LongText = Annotated[str, Meta(description="At most 64 KiB of UTF-8."), Rule(_over_the_limit)]
 WebAddress = Annotated[
     str,
     Meta(max_length=ADDRESS_MAX_CHARS, extra_json_schema={"format": "uri"}),
-    Prepared(str.strip),
-    Checked(_not_a_web_address),
+    Transform(str.strip),
+    Rule(_not_a_web_address),
 ]
 
 
@@ -134,15 +134,15 @@ def _not_a_currency(text: str) -> str | None:
 Currency = Annotated[
     str,
     Meta(description="ISO 4217; lower case is accepted.", extra_json_schema={"enum": sorted(CURRENCIES)}),
-    Prepared(_upper),
-    Checked(_not_a_currency),
+    Transform(_upper),
+    Rule(_not_a_currency),
 ]
 """Three upper-case letters, internally and in responses."""
 
 Moment = Annotated[
     int,
     Meta(extra_json_schema={WIRE_TYPE: "string", "format": "date-time"}, description="RFC 3339, with Z or an offset."),
-    Read(read_moment, mend=with_plus),
+    Converter(read_moment, mend=with_plus),
 ]
 """Milliseconds since the epoch."""
 DAY_OR_MOMENT = {
@@ -156,19 +156,19 @@ DayOrMoment = Annotated[
         extra_json_schema=DAY_OR_MOMENT,
         description="RFC 3339 with Z or an offset, or a date (YYYY-MM-DD), which is midnight UTC.",
     ),
-    Read(read_day_or_moment, mend=with_plus),
+    Converter(read_day_or_moment, mend=with_plus),
 ]
 """Milliseconds since the epoch; a bare date is midnight UTC."""
 Money = Annotated[
     Decimal,
     wire_number("An amount with at most the decimals of its currency.", minimum=0, maximum=AMOUNT_MAX_MINOR),
-    Read(read_money, (int, float)),
+    Converter(parse_money, (int, float)),
 ]
-"""A non-negative amount. `money.minor_of` converts it to minor units."""
+"""A non-negative amount. `money.to_minor` converts it to minor units."""
 CreditsAmount = Annotated[
     int,
     wire_number("With at most two decimals.", minimum=0, maximum=HUNDREDTHS_MAX),
-    Read(read_hundredths, (int, float)),
+    Converter(parse_hundredths, (int, float)),
 ]
 """Hundredths of a credit, not negative."""
 
@@ -202,13 +202,13 @@ def _gather(
     """Convert query and body. `path` is the prefix of field names in faults: `invoice_items[0].`."""
     fields = _fields(shape)
     remedies: Mapping[str, str] = getattr(shape, "REMEDIES", {})
-    given = dict.fromkeys([*body, *query])
+    names = dict.fromkeys([*body, *query])
     faults = [
         Fault(field=path + name, message=f"{path}{name} cannot be written: {remedies[name]}")
-        for name in given
+        for name in names
         if name in remedies
     ]
-    faults += unknown((name for name in given if name not in fields and name not in remedies), path)
+    faults += unknown((name for name in names if name not in fields and name not in remedies), path)
     values: dict[str, Any] = {}
     for name, field in fields.items():
         if not field.several and len(query.get(name, ())) > 1:
@@ -265,7 +265,7 @@ def documented(shape: type[msgspec.Struct], *, or_body: bool = False) -> Queries
 
 def _documented(name: str, field: _Field, or_body: bool) -> Query:
     schema = msgspec.json.schema(field.kind)
-    shown: dict[str, Any] = _whole(schema, schema.pop("$defs", {}))
+    shown: dict[str, Any] = _resolved_schema(schema, schema.pop("$defs", {}))
     if not field.json:
         _write_null_as_text(shown)
     return Query(name, str(shown.pop("description", "")), shown, field.required and not or_body, field.json)
@@ -281,18 +281,18 @@ def _write_null_as_text(schema: dict[str, Any]) -> None:
         schema["type"] = "string"
 
 
-def _whole(schema: Any, definitions: Mapping[str, Any]) -> Any:
+def _resolved_schema(schema: Any, definitions: Mapping[str, Any]) -> Any:
     """Return the schema with references resolved and JSON types filled in.
 
     An object allows only the properties of its struct, because `_gather` rejects others.
     """
     if isinstance(schema, list):
-        return [_whole(each, definitions) for each in schema]
+        return [_resolved_schema(each, definitions) for each in schema]
     if not isinstance(schema, Mapping):
         return schema
     if (reference := schema.get("$ref")) is not None:
-        return _whole(definitions[reference.removeprefix("#/$defs/")], definitions)
-    shown = {key: _whole(value, definitions) for key, value in schema.items()}
+        return _resolved_schema(definitions[reference.removeprefix("#/$defs/")], definitions)
+    shown = {key: _resolved_schema(value, definitions) for key, value in schema.items()}
     return with_wire_type({**shown, "additionalProperties": False} if "properties" in schema else shown)
 
 
@@ -309,7 +309,7 @@ class _Field:
     json: bool  # an object or a list of objects, which a query encodes as JSON
     item: type[msgspec.Struct] | None  # the struct of a list's items, which follow the same rules
     part: type[msgspec.Struct] | None  # the field's own struct, which follows the same rules
-    read: Read | None
+    read: Converter | None
     whole: bool  # an integer
     prepare: Callable[[Any], Any]
     rules: tuple[Callable[[Any], str | None], ...]
@@ -429,16 +429,16 @@ def _field(info: msgspec.structs.FieldInfo) -> _Field:
         json=bool(structs or parts) or any(get_origin(each) is dict for each in plain),
         item=structs[0] if structs else None,
         part=parts[0] if parts else None,
-        read=next((note for note in notes if isinstance(note, Read)), None),
+        read=next((note for note in notes if isinstance(note, Converter)), None),
         whole=set(plain) - {types.NoneType} == {int},
         prepare=preparer(Union[tuple(options)]),  # noqa: UP007  # made of a list
-        rules=tuple(note.complaint for note in notes if isinstance(note, Checked)),
+        rules=tuple(note.complaint for note in notes if isinstance(note, Rule)),
     )
 
 
 @cache
 def preparer(kind: Any) -> Callable[[Any], Any]:
-    """Return a function that applies a type's `Prepared` steps to a value, to list items and to object keys."""
+    """Return a function that applies a type's `Transform` steps to a value, to list items and to object keys."""
     inner = [get_args(each)[0] for each in map(_plain, _options(kind)) if get_origin(each) in (list, dict)]
     steps, inner_steps = _steps(kind), [step for each in inner for step in _steps(each)]
 
@@ -453,7 +453,7 @@ def preparer(kind: Any) -> Callable[[Any], Any]:
 
 
 def _steps(kind: Any) -> list[Callable[[str], str]]:
-    return [note.step for note in _notes(kind) if isinstance(note, Prepared)]
+    return [note.step for note in _notes(kind) if isinstance(note, Transform)]
 
 
 def _stepped(value: Any, steps: Sequence[Callable[[str], str]]) -> Any:
@@ -483,7 +483,7 @@ def _wanted_words(kind: inspect.Type) -> Message:
             *others, last = map(_wanted_words, kind.types)
             if len(others) == 1 and last == "null":
                 return or_null(others[0])
-            return part(" or ".join([*others, last]))
+            return phrase(" or ".join([*others, last]))
         case inspect.StrType():
             return _between("text", kind.min_length, kind.max_length, " characters")
         case inspect.IntType():
@@ -492,24 +492,24 @@ def _wanted_words(kind: inspect.Type) -> Message:
             return _between("a number", kind.ge, kind.le)
         case inspect.LiteralType():
             values = kind.values
-            return compose("one of {}", ", ".join(map(str, values))) if len(values) > 1 else part(f'"{values[0]}"')
+            return compose("one of {}", ", ".join(map(str, values))) if len(values) > 1 else phrase(f'"{values[0]}"')
         case inspect.ListType() | inspect.VarTupleType():
-            more = part(", at least one," if kind.min_length else "")
+            more = phrase(", at least one," if kind.min_length else "")
             return compose("a list of {}{}", _wanted_words(kind.item_type), more)
         case inspect.BoolType():
-            return part("true or false")
+            return phrase("true or false")
         case inspect.NoneType():
-            return part("null")
+            return phrase("null")
         case inspect.DictType():
             each = _between(str(_wanted_words(kind.value_type)), None, kind.max_length, " keys")
             return compose("an object whose values are each {}", str(each))
         case _:
-            return part("an object")
+            return phrase("an object")
 
 
-def _between(what: str, low: float | None, high: float | None, unit: str = "") -> Message:
+def _between(noun: str, low: float | None, high: float | None, unit: str = "") -> Message:
     if low is not None and high is not None:
-        return compose(f"{what} of {{}} to {{}}{unit}" if unit else f"{what} from {{}} to {{}}", low, high)
+        return compose(f"{noun} of {{}} to {{}}{unit}" if unit else f"{noun} from {{}} to {{}}", low, high)
     if high is not None:
-        return compose(f"{what} of at most {{}}{unit}", high)
-    return part(what) if low is None else compose(f"{what} of at least {{}}{unit}", low)
+        return compose(f"{noun} of at most {{}}{unit}", high)
+    return phrase(noun) if low is None else compose(f"{noun} of at least {{}}{unit}", low)

@@ -413,7 +413,7 @@ def _busy() -> Problem:
 def _note(problem: Problem, method: str, address: str | None) -> str:
     """Log and count a refusal. Returns the request id for its response."""
     request_id = new_request_id()
-    request_log.note_refusal(problem, request_id=request_id, method=method, route="(none)", address=address)
+    request_log.record_refusal(problem, request_id=request_id, method=method, route="(none)", address=address)
     request_log.REQUESTS.labels("(none)", "(none)", problem.status).inc()
     return request_id
 

@@ -33,8 +33,10 @@ class _LogBudget:
 _budget = _LogBudget()
 
 
-def note_request(*, request_id: str, method: str, route: str, address: str | None, status: int, seconds: float) -> None:
-    """Write a line of the access log. For `route`, see `note_refusal`."""
+def record_request(
+    *, request_id: str, method: str, route: str, address: str | None, status: int, seconds: float
+) -> None:
+    """Write a line of the access log. For `route`, see `record_refusal`."""
     duration_ms = round(seconds * 1000, 1)
     log.info(
         "request", request_id=request_id, method=method, route=route, address=address, status=status,
@@ -42,7 +44,7 @@ def note_request(*, request_id: str, method: str, route: str, address: str | Non
     )  # fmt: skip
 
 
-def note_refusal(problem: Problem, *, request_id: str, method: str, route: str, address: str | None) -> None:
+def record_refusal(problem: Problem, *, request_id: str, method: str, route: str, address: str | None) -> None:
     """Log a refused request. `address` is the client's address.
 
     `route` is the pattern without its values, because paths and queries can contain secrets.

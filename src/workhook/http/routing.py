@@ -13,8 +13,8 @@ from workhook.core.config import Settings
 from workhook.core.errors import Fault, Invalid, Malformed, MethodNotAllowed, NotFound, Problem
 from workhook.http import parameters, request_log
 from workhook.http.calls import (
-    Answer,
     Call,
+    Response,
     Services,
     address_of,
     begin,
@@ -27,9 +27,9 @@ from workhook.http.calls import (
 )
 from workhook.http.messages import (
     ClientGone,
+    EncodedResponse,
     Receive,
     Request,
-    Response,
     Scope,
     Send,
     Streamed,
@@ -56,13 +56,13 @@ _FAILED = "The server failed. The request id helps to find out why."
 
 Authenticator = Callable[[Call], Awaitable[None]]  # called again for a call whose body arrived slowly
 Refused = Callable[[Call, Problem], None]  # receives every problem of an operation, however the response shows it
-ProblemPage = Callable[[Problem, str], Answer]  # receives the request id; for browsers, never under /api
-Reply = Response | Streamed
+ProblemPage = Callable[[Problem, str], Response]  # receives the request id; for browsers, never under /api
+Reply = EncodedResponse | Streamed
 
 log = structlog.get_logger(__name__)
 
 
-async def _lead_nowhere(call: Call) -> Answer:
+async def _lead_nowhere(call: Call) -> Response:
     raise NotFound()
 
 
@@ -173,7 +173,7 @@ class _Endpoint:
     def _note_refused(self, call: Call, problem: Problem) -> None:
         self._app.refused(call, problem)
         method = self._operation.method
-        request_log.note_refusal(
+        request_log.record_refusal(
             problem, request_id=call.request_id, method=method, route=self._route, address=call.address
         )
 
@@ -198,17 +198,17 @@ def _log_access(
 ) -> None:
     if settings.access_log:
         address = address_of(request, settings)
-        request_log.note_request(
+        request_log.record_request(
             request_id=request_id, method=request.method, route=route, address=address, status=status, seconds=seconds
         )
 
 
-def _options(request: Request, route: Route[_Endpoint], settings: Settings) -> Response:
+def _options(request: Request, route: Route[_Endpoint], settings: Settings) -> EncodedResponse:
     """Respond with the methods of a path, without authentication."""
     request_log.REQUESTS.labels("OPTIONS", route.path, 204).inc()
     request_id = request_id_of(request, settings)
     _log_access(request, settings, request_id, route.path, 204)
-    return Response(b"", status=204, headers={**_HEADERS, "X-Request-Id": request_id, "Allow": route.methods()})
+    return EncodedResponse(b"", status=204, headers={**_HEADERS, "X-Request-Id": request_id, "Allow": route.methods()})
 
 
 def _check_version(call: Call) -> None:
@@ -249,11 +249,11 @@ async def _refuse_undeclared(call: Call) -> None:
         raise Invalid(faults=[*parameters.unknown(body), *of_query])
 
 
-def _respond(call: Call, answer: Answer) -> Reply:
+def _respond(call: Call, answer: Response) -> Reply:
     named = call.operation.area.request_headers(call.request_id)
     headers = {**_HEADERS, **named, **_joined_vary(call.answer_headers, answer.headers)}
     if answer.body is None:
-        return Response(b"", status=answer.status, headers=headers)
+        return EncodedResponse(b"", status=answer.status, headers=headers)
     if isinstance(answer.body, AsyncIterator):
         return Streamed(answer.body, status=answer.status, headers=headers, media_type=_media_type(answer))
     body = call.encode(answer.body)
@@ -263,8 +263,8 @@ def _respond(call: Call, answer: Answer) -> Reply:
             headers["ETag"] = tag if answer.status == 201 else f"W/{tag}"
         if call.operation.method == "GET" and names_tag(call.header("if-none-match"), headers["ETag"]):
             headers |= call.unchanged() if call.unchanged is not None else {}
-            return Response(b"", status=304, headers=headers)
-    return Response(body, status=answer.status, headers=headers, media_type=_media_type(answer))
+            return EncodedResponse(b"", status=304, headers=headers)
+    return EncodedResponse(body, status=answer.status, headers=headers, media_type=_media_type(answer))
 
 
 def _joined_vary(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
@@ -273,7 +273,7 @@ def _joined_vary(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str,
     return {**first, **then, **({"Vary": ", ".join(vary)} if vary else {})}
 
 
-def _media_type(answer: Answer) -> str:
+def _media_type(answer: Response) -> str:
     text = answer.media_type.startswith("text/")
     return answer.media_type.removesuffix(_CHARSET) + _CHARSET if text else answer.media_type
 
@@ -290,15 +290,17 @@ def _refuse(call: Call, problem: Problem, problem_page: ProblemPage | None) -> R
 
 def _problem_response(
     problem: Problem, area: Area, request_id: str, documentation_url: str, extra: dict[str, str] | None = None
-) -> Response:
+) -> EncodedResponse:
     body = render(problem, area, request_id=request_id, documentation_url=documentation_url)
     headers = {**_HEADERS, **area.request_headers(request_id), **(extra or {}), **problem.headers}
-    return Response(
+    return EncodedResponse(
         json.encode(body), status=problem.status, headers=headers, media_type="application/json; charset=utf-8"
     )
 
 
-def _outside(request: Request, error: Exception, services: Services, problem_page: ProblemPage | None) -> Response:
+def _outside(
+    request: Request, error: Exception, services: Services, problem_page: ProblemPage | None
+) -> EncodedResponse:
     """Respond to a request without an operation: unknown route, wrong method, invalid Host or server fault."""
     path: str = request.scope["path"]
     problem = error if isinstance(error, Problem) else Problem(_FAILED)
@@ -306,7 +308,9 @@ def _outside(request: Request, error: Exception, services: Services, problem_pag
     if problem.status == 500:
         log.error("request_failed", request_id=request_id, path=path, exc_info=error)
     else:
-        request_log.note_refusal(problem, request_id=request_id, method=request.method, route="(none)", address=address)
+        request_log.record_refusal(
+            problem, request_id=request_id, method=request.method, route="(none)", address=address
+        )
     _log_access(request, services.settings, request_id, "(none)", problem.status)
     area = WORK_API if f"{path}/".startswith("/api/v1/") else WEBHOOK_API
     request_log.REQUESTS.labels(request.method, "(none)", problem.status).inc()
@@ -317,6 +321,6 @@ def _outside(request: Request, error: Exception, services: Services, problem_pag
         page = problem_page(problem, request_id)
         headers = {**_HEADERS, "X-Request-Id": request_id, **_joined_vary({"Vary": "Accept"}, page.headers)}
         assert isinstance(page.body, bytes), "pages are made at once"
-        return Response(page.body, status=page.status, headers=headers, media_type=_media_type(page))
+        return EncodedResponse(page.body, status=page.status, headers=headers, media_type=_media_type(page))
     documentation = f"{origin(request, services.settings.trust_proxy)}/docs"
     return _problem_response(problem, area, request_id, documentation, {} if of_the_api else {"Vary": "Accept"})

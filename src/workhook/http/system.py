@@ -20,12 +20,12 @@ from workhook import __version__
 from workhook.core.clock import now_ms
 from workhook.core.config import Settings
 from workhook.core.errors import Forbidden, Problem, Unauthenticated
-from workhook.http.calls import Answer, Call, Services
+from workhook.http.calls import Call, Response, Services
 from workhook.http.endpoints import Routes
 from workhook.http.operations import SYSTEM, Operation
 from workhook.storage import Database
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import big, probe
+from workhook.storage.metadata import bigint_param, probe
 
 PROBE_TIMEOUT_S = 4.0
 PROBE_FRESH_MS = 1000
@@ -43,8 +43,8 @@ FREE_BYTES_MIN = 100 * 1024**2
 
 _write = (
     upsert(probe)
-    .values(id=sa.literal(1, sa.Integer), written_at=big("now"))
-    .on_conflict_do_update(index_elements=["id"], set_={"written_at": big("now")})
+    .values(id=sa.literal(1, sa.Integer), written_at=bigint_param("now"))
+    .on_conflict_do_update(index_elements=["id"], set_={"written_at": bigint_param("now")})
 )
 
 
@@ -149,8 +149,8 @@ def check_metrics_access(settings: Settings, peer: str | None, headers: Mapping[
             " it as a bearer token to read them from elsewhere."
         )
     scheme, _, token = headers.get("authorization", "").strip().partition(" ")
-    given = token.strip().encode("utf-8", "surrogateescape") if scheme.lower() == "bearer" else b""
-    if not hmac.compare_digest(given, settings.metrics_token.encode()):
+    received = token.strip().encode("utf-8", "surrogateescape") if scheme.lower() == "bearer" else b""
+    if not hmac.compare_digest(received, settings.metrics_token.encode()):
         raise Unauthenticated(
             "Send the token of the server's setting metrics_token: Authorization: Bearer TOKEN.",
             headers={"WWW-Authenticate": "Bearer"},
@@ -195,7 +195,7 @@ def operations(
         return Health("ok", __version__)
 
     @routes.get("/readyz", answers={200: Readiness, 503: Readiness})
-    async def readyz(call: Call) -> Answer:
+    async def readyz(call: Call) -> Response:
         """Check whether the process can serve requests."""
         checks = dict(
             zip((each.name for each in probes), await asyncio.gather(*(each() for each in probes)), strict=True)
@@ -203,16 +203,16 @@ def operations(
         checks |= others()
         ready = all(verdict == "ok" for verdict in checks.values())
         headers = {} if ready else {"Retry-After": "2"}
-        return Answer(Readiness("ready" if ready else "not ready", checks), 200 if ready else 503, headers)
+        return Response(Readiness("ready" if ready else "not ready", checks), 200 if ready else 503, headers)
 
     @routes.get("/metrics", answers={200: {"type": "string"}}, media_type="text/plain", problems=(401, 403))
-    async def metrics(call: Call) -> Answer:
+    async def metrics(call: Call) -> Response:
         """Get metrics in the Prometheus format.
 
         Send the token of the `metrics_token` setting: `Authorization: Bearer TOKEN`. Without that setting, only
         requests from the server's own machine are answered.
         """
         check_metrics_access(call.services.settings, call.request.client_host, call.request.headers)
-        return Answer(await metrics_text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(await metrics_text(), media_type=CONTENT_TYPE_LATEST)
 
     return routes

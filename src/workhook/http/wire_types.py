@@ -115,9 +115,9 @@ def _default_in_words(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     if "default" not in schema:
         return schema
     shown = {key: value for key, value in schema.items() if key != "default"}
-    told = str(shown.get("description", ""))
-    if (default := schema["default"]) is not None and "default" not in told.lower():
-        shown["description"] = f"{told} Default: `{json.encode(default).decode()}`.".lstrip()
+    description = str(shown.get("description", ""))
+    if (default := schema["default"]) is not None and "default" not in description.lower():
+        shown["description"] = f"{description} Default: `{json.encode(default).decode()}`.".lstrip()
     return shown
 
 

@@ -25,7 +25,7 @@ from workhook.identity.tables import accounts, collaborators, memberships, proje
 from workhook.identity.tokens.issue import CLASSIC, IssuedToken, forget_after_commit, issue
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.record_rows import assigned
 from workhook.storage.statements import PerDialect
 
@@ -33,8 +33,8 @@ _LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|-(?=[A-Za-z0-9])){0,38}")
 
 _rename = (
     sa.update(accounts)
-    .where(accounts.c.id == big("account_id"))
-    .values(name=sa.bindparam("name"), updated_at=big("now"))
+    .where(accounts.c.id == bigint_param("account_id"))
+    .values(name=sa.bindparam("name"), updated_at=bigint_param("now"))
 )
 ADDRESS_LOCK_CLASS = 0x7768656D  # class of the advisory locks, with the address as the key
 _email = sa.bindparam("email", type_=sa.Text)
@@ -58,14 +58,14 @@ add_membership = (
     .on_conflict_do_nothing(index_elements=["organization_id", "user_id"])
 )
 remove_membership = sa.delete(memberships).where(
-    memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
+    memberships.c.organization_id == bigint_param("organization_id"), memberships.c.user_id == bigint_param("user_id")
 )
 # Always in this order: if two owners leave concurrently, the second one sees that the first has left.
 _owners_and_one = (
     sa.select(memberships.c.user_id, memberships.c.role)
     .where(
-        memberships.c.organization_id == big("organization_id"),
-        sa.or_(memberships.c.role == "owner", memberships.c.user_id == big("user_id")),
+        memberships.c.organization_id == bigint_param("organization_id"),
+        sa.or_(memberships.c.role == "owner", memberships.c.user_id == bigint_param("user_id")),
     )
     .order_by(memberships.c.user_id)
     .with_for_update()
@@ -76,13 +76,13 @@ _set_collaborator = (
     .on_conflict_do_update(index_elements=["repository_id", "user_id"], set_={"role": sa.bindparam("role")})
 )
 _remove_collaborator = sa.delete(collaborators).where(
-    collaborators.c.repository_id == big("repository_id"), collaborators.c.user_id == big("user_id")
+    collaborators.c.repository_id == bigint_param("repository_id"), collaborators.c.user_id == bigint_param("user_id")
 )
 # Deleted projects are included, because they can be restored.
 _remove_roles = sa.delete(collaborators).where(
-    collaborators.c.user_id == big("user_id"),
+    collaborators.c.user_id == bigint_param("user_id"),
     collaborators.c.repository_id.in_(
-        sa.select(projects.c.repository_id).where(projects.c.account_id == big("account_id"))
+        sa.select(projects.c.repository_id).where(projects.c.account_id == bigint_param("account_id"))
     ),
 )
 
@@ -167,7 +167,7 @@ async def remove_member(
     removed = await tx.execute(remove_membership, {"organization_id": organization.id, "user_id": user.id}) > 0
     if removed:
         tx.defer(_remove_roles, [{"account_id": organization.id, "user_id": user.id}])
-        removal.person_goes(tx, organization.id, None, user)
+        removal.delete_invitations_of(tx, organization.id, None, user)
         await removal.rights_lost(tx, organization.id, user_id=user.id, actor=actor, base=base)
     return removed
 
@@ -215,7 +215,7 @@ async def remove_collaborator(
     """Remove a collaborator. Return whether the user was one."""
     removed = await tx.execute(_remove_collaborator, {"repository_id": repository.id, "user_id": user.id}) > 0
     if removed:
-        removal.person_goes(tx, repository.owner.id, repository.id, user)
+        removal.delete_invitations_of(tx, repository.owner.id, repository.id, user)
         await removal.rights_lost(tx, repository.owner.id, repository.id, user_id=user.id, actor=actor, base=base)
     return removed
 
@@ -234,10 +234,12 @@ async def issue_token(
     return await issue(tx, CLASSIC, user.id, scopes=scopes, note=note, expires_at=expires_at)
 
 
-_own = memberships.alias("own")
-_others = memberships.alias("others")
+_own_membership = memberships.alias("own")
+_other_memberships = memberships.alias("others")
 _other_people = accounts.alias("other_people")
-_owned = sa.select(_own.c.organization_id).where(_own.c.user_id == big("user_id"), _own.c.role == "owner")
+_owned = sa.select(_own_membership.c.organization_id).where(
+    _own_membership.c.user_id == bigint_param("user_id"), _own_membership.c.role == "owner"
+)
 # In the same order as the owners of one organization.
 _lock_owners_of = (
     sa.select(memberships.c.user_id)
@@ -251,10 +253,10 @@ _left_alone = (
         accounts.c.id.in_(_owned),
         ~sa.exists()
         .where(
-            _others.c.organization_id == accounts.c.id,
-            _others.c.role == "owner",
-            _others.c.user_id != big("user_id"),
-            _other_people.c.id == _others.c.user_id,
+            _other_memberships.c.organization_id == accounts.c.id,
+            _other_memberships.c.role == "owner",
+            _other_memberships.c.user_id != bigint_param("user_id"),
+            _other_people.c.id == _other_memberships.c.user_id,
             _other_people.c.disabled_at.is_(None),
         )
         .correlate(accounts),
@@ -263,12 +265,12 @@ _left_alone = (
 )
 _disable = (
     sa.update(accounts)
-    .where(accounts.c.id == big("user_id"), accounts.c.disabled_at.is_(None))
-    .values(disabled_at=big("now"))
+    .where(accounts.c.id == bigint_param("user_id"), accounts.c.disabled_at.is_(None))
+    .values(disabled_at=bigint_param("now"))
 )
 _enable = (
     sa.update(accounts)
-    .where(accounts.c.id == big("user_id"), accounts.c.disabled_at.is_not(None))
+    .where(accounts.c.id == bigint_param("user_id"), accounts.c.disabled_at.is_not(None))
     .values(disabled_at=sa.null())
 )
 

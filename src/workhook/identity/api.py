@@ -11,14 +11,14 @@ from msgspec import UNSET, UnsetType
 from workhook import __version__
 from workhook.core.clock import to_seconds_text
 from workhook.core.errors import Malformed
-from workhook.events.catalog import LISTING
+from workhook.events.catalog import EVENT_TYPES
 from workhook.events.samples import random_quote
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import GRAPHQL, WEBHOOK_API
 from workhook.identity import members
 from workhook.identity.authenticator import actor_of, caller_of
-from workhook.identity.schemas import Account, account_shape
+from workhook.identity.schemas import Account, account_to_response
 
 Template = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-template"})]
 
@@ -116,9 +116,9 @@ async def rate_limit(call: Call) -> RateLimit:
 
 
 @routes.get("/zen", etag=False, media_type="text/plain", answers={200: {"type": "string"}})
-async def zen(call: Call) -> Answer:
+async def zen(call: Call) -> Response:
     """Get a random saying."""
-    return Answer(random_quote().encode(), media_type="text/plain; charset=utf-8")
+    return Response(random_quote().encode(), media_type="text/plain; charset=utf-8")
 
 
 @routes.get("/meta")
@@ -128,9 +128,9 @@ async def meta(call: Call) -> Meta:
 
 
 @routes.get("/webhook-events", answers={200: list[EventType]})
-async def webhook_events(call: Call) -> Answer:
+async def webhook_events(call: Call) -> Response:
     """List the available webhook events."""
-    return Answer(LISTING)
+    return Response(EVENT_TYPES)
 
 
 graphql_routes = Routes(GRAPHQL, "support")
@@ -163,7 +163,7 @@ class GraphQLAnswer(msgspec.Struct):
 
 
 def _viewer(user: Account, base: str) -> dict[str, object]:
-    shown = account_shape(user, base)
+    shown = account_to_response(user, base)
     return {
         "__typename": "User",
         "avatarUrl": shown.avatar_url,

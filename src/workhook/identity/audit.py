@@ -81,12 +81,12 @@ def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Seque
     """Record an action on any number of targets with one statement."""
     if not entries:
         return
-    tx.local(_Changes).are_recorded = True
+    tx.get_local(_Changes).are_recorded = True
     tx.defer(insert, _rows(actor, action, entries))
 
 
 def row_of_call(actor: Actor, account_id: int, repository_id: int | None, happened: str) -> Mapping[str, object]:
-    """Return the columns of the entry for the current call, which has caused one event, named by `told_as`."""
+    """Return the columns of the entry for the current call, which has caused one event, named by `event_label`."""
     call = current()
     assert call is not None, "an actor calls"
     entry = AuditTarget(_target(call), account_id, repository_id, {"events": {happened: 1}})
@@ -134,7 +134,7 @@ def caller(call: Call | None, actor: Actor | None = None) -> dict[str, object]:
 async def of_events(tx: Transaction, events: Sequence[Draft]) -> None:
     """Record the call's changes before the commit. A fan-out of `events.outbox` that delivers nothing."""
     if current() is not None:
-        changes = tx.local(_Changes)
+        changes = tx.get_local(_Changes)
         if not changes.events:
             tx.before_commit(_record_call)
         changes.events += events
@@ -146,7 +146,7 @@ async def _record_call(tx: Transaction) -> None:
     The target belongs to the account of the last event: earlier events are side effects, such as pausing a timer
     elsewhere.
     """
-    call, changes = current(), tx.local(_Changes)
+    call, changes = current(), tx.get_local(_Changes)
     if call is None or changes.are_recorded:
         return
     events = changes.events
@@ -161,11 +161,11 @@ async def _record_call(tx: Transaction) -> None:
             _target(call) if account_id == named_in else action.rpartition(".")[0],
             account_id=account_id,
             repository_id=repositories.pop() if len(repositories) == 1 else None,
-            detail={"events": dict(Counter(told_as(each.name, each.action) for each in mine))},
+            detail={"events": dict(Counter(event_label(each.name, each.action) for each in mine))},
         )
 
 
-def told_as(event: str, action: str | None) -> str:
+def event_label(event: str, action: str | None) -> str:
     """Return the event's name in an entry, such as `task.created` or `push`."""
     return f"{event}.{action}" if action else event
 
@@ -429,12 +429,12 @@ def _path_of(call: Call, repository_id: int | None) -> str:
 
     Anything else may be a misplaced secret, and is shown as in the pattern, or as `…` for pages.
     """
-    given = call.request.path_params if call.record.place else {}
+    parameters = call.request.path_params if call.record.place else {}
     found = {"org"} if repository_id is None else {"org", "owner", "repo"}
     names = call.record.names
     shown = {
         name: value
-        for name, value in ((name, str(value)) for name, value in given.items())
+        for name, value in ((name, str(value)) for name, value in parameters.items())
         if name in found or value.lower() in names or _ID.fullmatch(value)
     }
     hidden = "…" if is_page(call.operation) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workhook.core.errors import Fault, Invalid, Malformed, say
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.lists import PER_PAGE, link, per_page_of
 from workhook.http.negotiation import weighted
@@ -44,7 +44,7 @@ routes = Routes(WEBHOOK_API, "audit log", read="audit_log.read")
     answers={200: list[audit_queries.AuditEntry]},
     other_media_types=(audit_queries.LINES,),
 )
-async def organization_audit_log_list(call: Call) -> Answer:
+async def organization_audit_log_list(call: Call) -> Response:
     """List the audit log of an organization.
 
     With `Accept: application/x-ndjson`, all matching entries are returned without pagination, one JSON object per line.
@@ -58,13 +58,13 @@ async def organization_audit_log_list(call: Call) -> Answer:
         body = audit_queries.export_lines(
             call.database, selection, newest_first=newest_first, nothing=nothing, hooks=hooks
         )
-        return Answer(body, media_type=audit_queries.LINES, headers=_VARY)
+        return Response(body, media_type=audit_queries.LINES, headers=_VARY)
     per_page = per_page_of(call)
     after, before = _cursor(call, "after"), _cursor(call, "before")
     if after is not None and before is not None:
         raise Invalid(faults=[_fault("before", "before and after do not go together")])
     if nothing:
-        return Answer([], headers=_VARY)
+        return Response([], headers=_VARY)
     forwards = before is None
     rows = await audit_queries.read(
         call.database,
@@ -76,7 +76,7 @@ async def organization_audit_log_list(call: Call) -> Answer:
     more, rows = len(rows) > per_page, rows[:per_page]
     page = rows if forwards else rows[::-1]
     headers = _VARY | _link(call, page, more, after, forwards)
-    return Answer([audit_queries.entry_of(row, hooks=hooks) for row in page], headers=headers)
+    return Response([audit_queries.entry_of(row, hooks=hooks) for row in page], headers=headers)
 
 
 def _link(call: Call, rows: Sequence[Row], more: bool, after: int | None, forwards: bool) -> dict[str, str]:
@@ -92,10 +92,10 @@ def _link(call: Call, rows: Sequence[Row], more: bool, after: int | None, forwar
 
 def _choice(call: Call, name: str, known: tuple[str, ...]) -> str:
     """Return a query parameter, by default its first choice. Raises `Invalid`."""
-    given = call.query_text(name) or known[0]
-    if given not in known:
+    value = call.query_text(name) or known[0]
+    if value not in known:
         raise Invalid(faults=[_fault(name, say("{} must be one of {}", name, ", ".join(known)))])
-    return given
+    return value
 
 
 def _cursor(call: Call, name: str) -> int | None:

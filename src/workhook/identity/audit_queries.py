@@ -28,7 +28,7 @@ from workhook.identity.tokens.issue import KINDS
 from workhook.storage import Database, Reader, Row
 from workhook.storage.dialects import any_of, join_few
 from workhook.storage.index_ranges import TimeIndex, index_range
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
 from workhook.storage.sweeping import in_order
 
@@ -167,20 +167,20 @@ def _about_action(action: sa.ColumnElement[Any]) -> dict[str, sa.ColumnElement[b
 
 
 _CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
-    "account_id": audit_log.c.account_id == big("account_id"),
+    "account_id": audit_log.c.account_id == bigint_param("account_id"),
     **_about_action(audit_log.c.action),
     "actor": _actors.c.login_key == sa.bindparam("actor"),
     "owner": _owners.c.login_key == sa.bindparam("owner"),
     "repository": sa.func.lower(projects.c.name) == sa.bindparam("repository"),
-    "since": audit_log.c.at >= big("since"),
-    "until": audit_log.c.at < big("until"),
+    "since": audit_log.c.at >= bigint_param("since"),
+    "until": audit_log.c.at < bigint_param("until"),
 }
 # In order of age, except for delayed refusals.
 _by_age = (
     sa.select(audit_log.c.id, audit_log.c.at)
-    .where(audit_log.c.id > big("after_id"))
+    .where(audit_log.c.id > bigint_param("after_id"))
     .order_by(audit_log.c.id)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
 _prune = sa.delete(audit_log).where(any_of(audit_log.c.id, "ids"))
 
@@ -189,21 +189,23 @@ moments = TimeIndex(audit_log, "at", slack_ms=5 * MINUTE_MS)  # refusals are del
 
 
 @cache
-def _statement(given: frozenset[str], *, newest_first: bool, beyond: bool) -> sa.Select[Any]:
+def _statement(filters: frozenset[str], *, newest_first: bool, beyond: bool) -> sa.Select[Any]:
     """Return one statement for all values of the same filters. `beyond` continues after `cursor` in this order."""
-    statement = _entries.where(*(_CONDITIONS[name] for name in sorted(given)))
+    statement = _entries.where(*(_CONDITIONS[name] for name in sorted(filters)))
     number = audit_log.c.id
     if beyond:
-        statement = statement.where(number < big("cursor") if newest_first else number > big("cursor"))
-    return statement.order_by(number.desc() if newest_first else number).limit(big("limit"))
+        statement = statement.where(
+            number < bigint_param("cursor") if newest_first else number > bigint_param("cursor")
+        )
+    return statement.order_by(number.desc() if newest_first else number).limit(bigint_param("limit"))
 
 
 @cache
-def _of_account(given: frozenset[str], newest_first: bool) -> PerDialect:
+def _of_account(filters: frozenset[str], newest_first: bool) -> PerDialect:
     def write(dialect: str) -> sa.Select[Any]:
-        found = entry_ids(dialect, given, newest_first).subquery("found")
+        found = entry_ids(dialect, filters, newest_first).subquery("found")
         by_id = [each.desc() if newest_first else each for each in (found.c.id, audit_log.c.id)]
-        first = sa.select(found.c.id).order_by(by_id[0]).limit(big("limit"))
+        first = sa.select(found.c.id).order_by(by_id[0]).limit(bigint_param("limit"))
         return _entries.where(audit_log.c.id.in_(first)).order_by(by_id[1])
 
     return PerDialect.made_by(write)
@@ -222,9 +224,9 @@ async def read(
 
     Raises `storage.slow.QueryTooSlow` unless `patient`, as for commands.
     """
-    given = _given(selection)
-    names, params = frozenset(given), {**_params(given), "limit": limit, "cursor": beyond}
-    if "account_id" not in given:
+    filters = _given(selection)
+    names, params = frozenset(filters), {**_params(filters), "limit": limit, "cursor": beyond}
+    if "account_id" not in filters:
         return await reader.fetch_all(_statement(names, newest_first=newest_first, beyond=beyond is not None), params)
     within = await moments.bounds(reader, since=selection.since, until=selection.until)
     params["low"] = within.low if newest_first else max(within.low, beyond or 0)
@@ -252,21 +254,21 @@ async def read_all(
 
 
 async def count(reader: Reader, selection: Selection) -> int:
-    given = _given(selection)
-    return int((await reader.fetch_row(_count(frozenset(given)), _params(given)))["number"])
+    filters = _given(selection)
+    return int((await reader.fetch_row(_count(frozenset(filters)), _params(filters)))["number"])
 
 
 def _given(selection: Selection) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(selection).items() if value is not None}
 
 
-def _params(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {**given, "category": f"{given['action'].rstrip('.')}."} if "action" in given else dict(given)
+def _params(filters: Mapping[str, Any]) -> dict[str, Any]:
+    return {**filters, "category": f"{filters['action'].rstrip('.')}."} if "action" in filters else dict(filters)
 
 
 @cache
-def _count(given: frozenset[str]) -> sa.Select[Any]:
-    chosen = _entries.where(*(_CONDITIONS[name] for name in sorted(given)))
+def _count(filters: frozenset[str]) -> sa.Select[Any]:
+    chosen = _entries.where(*(_CONDITIONS[name] for name in sorted(filters)))
     return chosen.with_only_columns(sa.func.count().label("number"))
 
 
@@ -293,41 +295,48 @@ _acting = accounts.alias("acting")
 _actor = sa.select(_acting.c.id.label("place")).where(_acting.c.login_key == sa.bindparam("actor"))
 
 
-def entry_ids(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Select[Any]:
+def entry_ids(dialect: str, filters: frozenset[str], newest_first: bool) -> sa.Select[Any]:
     """Select the ids of matching entries.
 
-    `given` contains names of `Selection` fields. The parameters are their values, `category`, `low`, `high` and
+    `filters` contains names of `Selection` fields. The parameters are their values, `category`, `low`, `high` and
     `limit`.
     """
     row = audit_log.alias("stretch")
     times = []
-    if "since" in given:
-        times.append(row.c.at >= big("since"))
-    if "until" in given:
-        times.append(row.c.at < big("until"))
-    if not given & {"action", "text", "actor", "repository"}:
-        first = index_range(dialect, [(row.c.account_id, big("account_id"))], row.c.id, newest_first=newest_first)
+    if "since" in filters:
+        times.append(row.c.at >= bigint_param("since"))
+    if "until" in filters:
+        times.append(row.c.at < bigint_param("until"))
+    if not filters & {"action", "text", "actor", "repository"}:
+        first = index_range(
+            dialect, [(row.c.account_id, bigint_param("account_id"))], row.c.id, newest_first=newest_first
+        )
         return sa.select(first.where(*times).subquery("first").c.id)
-    each = _each(given).subquery("each_action")
-    conditions = [row.c.account_id == big("account_id"), row.c.id > big("low"), row.c.id < big("high"), *times]
-    conditions += [row.c.action == each.c.action, *_at(row, given, each.c.place)]
+    each = _each(filters).subquery("each_action")
+    conditions = [
+        row.c.account_id == bigint_param("account_id"),
+        row.c.id > bigint_param("low"),
+        row.c.id < bigint_param("high"),
+        *times,
+    ]
+    conditions += [row.c.action == each.c.action, *_at(row, filters, each.c.place)]
     order = row.c.id.desc() if newest_first else row.c.id
-    top = sa.select(row.c.id).where(*conditions).order_by(order).limit(big("limit"))
+    top = sa.select(row.c.id).where(*conditions).order_by(order).limit(bigint_param("limit"))
     joined, few = join_few(dialect, each, top.correlate(each), audit_log)
     return sa.select(few.c.id).select_from(joined)
 
 
-def _at(row: sa.FromClause, given: frozenset[str], place: sa.ColumnElement[Any]) -> list[sa.ColumnElement[bool]]:
+def _at(row: sa.FromClause, filters: frozenset[str], place: sa.ColumnElement[Any]) -> list[sa.ColumnElement[bool]]:
     """Return the conditions on the index columns after the account."""
-    if "repository" not in given:
-        return [row.c.actor_id == place] if "actor" in given else []
-    there = [row.c.repository_id == place]
-    return [*there, row.c.actor_id == _actor.scalar_subquery()] if "actor" in given else there
+    if "repository" not in filters:
+        return [row.c.actor_id == place] if "actor" in filters else []
+    conditions = [row.c.repository_id == place]
+    return [*conditions, row.c.actor_id == _actor.scalar_subquery()] if "actor" in filters else conditions
 
 
-def _select_places(given: frozenset[str]) -> sa.Select[Any]:
+def _select_places(filters: frozenset[str]) -> sa.Select[Any]:
     """Select the repository or else the actor, or a placeholder row."""
-    if "repository" in given:
+    if "repository" in filters:
         owners = accounts.alias("owners")
         return (
             sa.select(projects.c.repository_id.label("place"))
@@ -337,16 +346,16 @@ def _select_places(given: frozenset[str]) -> sa.Select[Any]:
                 sa.func.lower(projects.c.name) == sa.bindparam("repository"),
             )
         )
-    return _actor if "actor" in given else sa.select(sa.literal_column("0", sa.BigInteger).label("place"))
+    return _actor if "actor" in filters else sa.select(sa.literal_column("0", sa.BigInteger).label("place"))
 
 
-def _each(given: frozenset[str]) -> sa.Select[Any]:
+def _each(filters: frozenset[str]) -> sa.Select[Any]:
     """Select the distinct matching actions, with one index lookup each."""
-    place = _select_places(given).subquery("each_place")
+    place = _select_places(filters).subquery("each_place")
 
     def next_action(name: str, at: sa.ColumnElement[Any], after: sa.ColumnElement[Any] | None) -> Any:
         row = audit_log.alias(name)
-        mine = [row.c.account_id == big("account_id"), *_at(row, given, at)]
+        mine = [row.c.account_id == bigint_param("account_id"), *_at(row, filters, at)]
         found = sa.select(sa.func.min(row.c.action)).where(*mine)
         return found if after is None else found.where(row.c.action > after)
 
@@ -355,7 +364,7 @@ def _each(given: frozenset[str]) -> sa.Select[Any]:
     later = next_action("later_action", walk.c.place, walk.c.action).correlate(walk).scalar_subquery()
     walk = walk.union_all(sa.select(walk.c.place, later).where(walk.c.action.is_not(None)))
     found = sa.select(walk.c.place, walk.c.action).where(walk.c.action.is_not(None))
-    return found.where(*(each for name, each in _about_action(walk.c.action).items() if name in given))
+    return found.where(*(each for name, each in _about_action(walk.c.action).items() if name in filters))
 
 
 _actions_of = _each(frozenset({"account_id"})).order_by("action")

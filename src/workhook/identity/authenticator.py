@@ -11,9 +11,9 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import structlog
 
+from workhook.core.caching import put_bounded
 from workhook.core.clock import now_ms, to_utc_text
 from workhook.core.errors import Forbidden, Problem, TooManyRequests, Unauthenticated, Unavailable
-from workhook.core.kept import put_newest
 from workhook.http.calls import Call
 from workhook.http.operations import OAUTH
 from workhook.identity import invitations, policy, queries, rate
@@ -38,7 +38,7 @@ class Caller(msgspec.Struct, frozen=True):
     """The result of authentication in `Call.actor`: the caller, and the checked objects of the path.
 
     `app` is an app that authenticates as itself, with its JWT or client secret. `premise` is set if the repository was
-    not read for this request, so that the commit must check it (`relying`).
+    not read for this request, so that the commit must check it (`retry_on_changed_premise`).
     """
 
     actor: Actor | None
@@ -97,7 +97,7 @@ class Authenticator:
             call.token_id = actor.token_id
             call.record.viewer.person_id = actor.user.id
             self._note_use(call, actor)
-            _tell_of_token(call, actor)
+            _set_token_headers(call, actor)
         if rule is None:
             call.actor = Caller(actor, usage, app=app)
             return
@@ -157,7 +157,7 @@ class Authenticator:
         """Return the repository in the path, by owner and name or by id."""
         if "{repository_id}" in call.operation.path:
             return await queries.find_repository_by_id(call.database, call.path_integer("repository_id"), actor.user.id)
-        return await self._named.add(_Named(call.path("owner"), call.path("repo"), actor.user.id))
+        return await self._named.submit(_Named(call.path("owner"), call.path("repo"), actor.user.id))
 
     async def _relied_on(self, call: Call, rule: policy.Rule, actor: Actor) -> tuple[Repository, queries.Premise]:
         """Return the repository in the path, possibly as read for an earlier request. A refusal never relies on that.
@@ -170,10 +170,10 @@ class Authenticator:
             self._premises.move_to_end(named)
             return known
         self._premises.pop(named, None)
-        repository, premise = await self._sought.add(named) or (None, None)
+        repository, premise = await self._sought.submit(named) or (None, None)
         checked = policy.check_repository(repository, rule, actor)
         assert premise is not None, "what is not there was refused"
-        put_newest(self._premises, named, (checked, premise), PREMISES_MAX)
+        put_bounded(self._premises, named, (checked, premise), PREMISES_MAX)
         return checked, premise
 
     def _note_use(self, call: Call, actor: Actor) -> None:
@@ -183,7 +183,7 @@ class Authenticator:
         if len(self._noted) >= 100_000:
             self._noted.clear()
         self._noted[actor.token_id] = now
-        task = asyncio.create_task(queries.note_use(self._database, tokens, actor.token_id, now))
+        task = asyncio.create_task(queries.record_use(self._database, tokens, actor.token_id, now))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -205,9 +205,9 @@ class Authenticator:
     def _unchanged(self, caller: str) -> dict[str, str]:
         """Return the headers of a 304 response, which does not count against the rate limit, as on GitHub.
 
-        The number of such responses is limited by `RateLimiter.take_back`.
+        The number of such responses is limited by `RateLimiter.undo`.
         """
-        usage = self._limiter.take_back(caller)
+        usage = self._limiter.undo(caller)
         return rate.headers(usage) if usage else {}
 
     async def _resolve(
@@ -260,12 +260,12 @@ def _is_let_in(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
     try:
         policy.check_repository(repository, rule, actor)
     except Problem:
-        actor.request.touches_nothing()
+        actor.request.clear_subject()
         return False
     return True
 
 
-def _tell_of_token(call: Call, actor: Actor) -> None:
+def _set_token_headers(call: Call, actor: Actor) -> None:
     """Set the headers that describe the caller's token."""
     if not KINDS[actor.token_kind].confined:
         call.answer_headers["X-OAuth-Scopes"] = ", ".join(sorted(actor.scopes))
@@ -286,7 +286,7 @@ def caller_of(call: Call) -> Caller:
     return caller
 
 
-async def relying(call: Call, act: Callable[[], Awaitable[T]]) -> T:
+async def retry_on_changed_premise(call: Call, act: Callable[[], Awaitable[T]]) -> T:
     """Run `act`, which commits on the caller's premise.
 
     If the premise no longer holds, or `act` is refused, the caller is looked up again and `act` is retried, because a
@@ -297,15 +297,15 @@ async def relying(call: Call, act: Callable[[], Awaitable[T]]) -> T:
         try:
             return await act()
         except ConditionFailed:
-            await _look_again(call)
+            await _check_again(call)
         except Forbidden:
             if number or caller_of(call).premise is None:
                 raise
-            await _look_again(call)
+            await _check_again(call)
     raise Unavailable("The repository is being changed.", code="busy")
 
 
-async def _look_again(call: Call) -> None:
+async def _check_again(call: Call) -> None:
     assert call.recheck is not None, "the authenticator ran before the handler"
     await call.recheck(call)
 

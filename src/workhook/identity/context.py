@@ -29,7 +29,7 @@ class Write:
 
     @classmethod
     def for_call(cls, call: Call, tx: Transaction) -> Self:
-        return cls(tx, caller_of(call).actor, call.base_for_others.removesuffix(call.prefix), call)
+        return cls(tx, caller_of(call).actor, call.public_base.removesuffix(call.prefix), call)
 
     @property
     def now(self) -> int:

@@ -15,8 +15,8 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Number, existing, say
-from workhook.identity.notifications import tell_invited
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Number, require_found, say
+from workhook.identity.notifications import notify_invited
 from workhook.identity.queries import account_columns, lock_account, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, invitations, memberships, projects
@@ -24,7 +24,7 @@ from workhook.identity.tokens.issue import digest_of
 from workhook.identity.tokens.one_time import SecretLink
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.pages import Listed, Page, listed, read_page
 from workhook.storage.record_rows import assigned, selected
 
@@ -78,8 +78,8 @@ class Invitation(msgspec.Struct, frozen=True):
 _invitee = accounts.alias("invitee")
 _inviter = accounts.alias("inviter")
 _enabled = accounts.alias("enabled")
-_mine = memberships.alias("mine")
-_theirs = memberships.alias("theirs")
+_own_membership = memberships.alias("mine")
+_their_membership = memberships.alias("theirs")
 _inviting = memberships.alias("inviting")
 _administering = collaborators.alias("administering")
 
@@ -90,13 +90,15 @@ def shares_organization(person_id: sa.ColumnElement[int], *, as_owner: bool = Fa
     With `as_owner`, the user must own it.
     """
     shared = (
-        sa.select(_mine.c.role)
-        .join_from(_mine, _theirs, _theirs.c.organization_id == _mine.c.organization_id)
-        .where(_mine.c.user_id == big("user_id"), _theirs.c.user_id == person_id)
+        sa.select(_own_membership.c.role)
+        .join_from(
+            _own_membership, _their_membership, _their_membership.c.organization_id == _own_membership.c.organization_id
+        )
+        .where(_own_membership.c.user_id == bigint_param("user_id"), _their_membership.c.user_id == person_id)
     )
     if as_owner:
-        shared = shared.where(_mine.c.role == "owner")
-    return shared.correlate_except(_mine, _theirs).exists()
+        shared = shared.where(_own_membership.c.role == "owner")
+    return shared.correlate_except(_own_membership, _their_membership).exists()
 
 
 def owns_organization(account_id: sa.ColumnElement[int], inviter_id: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
@@ -134,7 +136,7 @@ _inviter_is_enabled = (
     .where(_enabled.c.id == invitations.c.inviter_id, _enabled.c.disabled_at.is_(None))
     .correlate_except(_enabled)
 )
-holds = sa.and_(invitations.c.expires_at > big("now"), _inviter_is_enabled, still_may_invite)
+holds = sa.and_(invitations.c.expires_at > bigint_param("now"), _inviter_is_enabled, still_may_invite)
 """Condition: the invitation can be accepted at the time in the parameter `now`."""
 _own = ("id", "repository_id", "email", "role", "created_at", "expires_at")
 _columns: list[sa.ColumnElement[Any]] = [
@@ -166,19 +168,19 @@ is_client = invitations.c.role == CLIENT
 for_invited = sa.or_(
     invitations.c.invitee == sa.bindparam("invitee"), invitations.c.invitee == sa.bindparam("addressed")
 )
-_by_id = invitations.c.id == big("id")
+_by_id = invitations.c.id == bigint_param("id")
 _by_digest = invitations.c.link_digest == sa.bindparam("link_digest", type_=sa.LargeBinary)
-_here = invitations.c.place == sa.bindparam("place", type_=sa.Text)
+_at_place = invitations.c.place == sa.bindparam("place", type_=sa.Text)
 _of_invitee = invitations.c.invitee == sa.bindparam("invitee", type_=sa.Text)
 _statements = {Account: to_organizations, Repository: to_repositories}
-_one_here = {
-    (kind, name): each.where(_here, condition)
+_one_at_place = {
+    (kind, name): each.where(_at_place, condition)
     for kind, each in _statements.items()
     for name, condition in (("id", _by_id), ("invitee", _of_invitee))
 }
 _linked = [each.where(_by_digest) for each in _statements.values()]
-_all_here = {
-    (kind, clients): listed(each.where(_here, is_client if clients else sa.not_(is_client)), invitations.c.id)
+_all_at_place = {
+    (kind, clients): listed(each.where(_at_place, is_client if clients else sa.not_(is_client)), invitations.c.id)
     for kind, each in _statements.items()
     for clients in (False, True)
 }
@@ -187,7 +189,7 @@ _to_user = {kind: listed(each.where(for_invited), invitations.c.id) for kind, ea
 _to_caller = to_organizations.where(accounts.c.login_key == sa.bindparam("login_key"), for_invited).order_by(
     invitations.c.created_at.desc(), invitations.c.id.desc()
 )
-_one_to_caller = to_repositories.where(for_invited, _by_id)
+_invitation_to_caller = to_repositories.where(for_invited, _by_id)
 
 _COLUMNS = (
     "account_id", "repository_id", "user_id", "email", "role", "inviter_id", "created_at", "expires_at", "place",
@@ -206,14 +208,16 @@ _waiting = sa.select(sa.func.count()).where(
     invitations.c.place == sa.bindparam("place"), invitations.c.invitee != sa.bindparam("invitee"), holds
 )
 _room = sa.select(
-    may_invite(big("account_id"), big("repository_id"), big("inviter_id")).label("may_invite"),
-    owns_organization(big("account_id"), big("inviter_id")).label("owns_organization"),
+    may_invite(bigint_param("account_id"), bigint_param("repository_id"), bigint_param("inviter_id")).label(
+        "may_invite"
+    ),
+    owns_organization(bigint_param("account_id"), bigint_param("inviter_id")).label("owns_organization"),
     _waiting.scalar_subquery().label("others"),
 )
 _delete = sa.delete(invitations).where(_by_id)
 _take = _delete.where(holds).returning(invitations.c.role)
 _take_by_link = _take.where(_by_digest)
-_of_place = sa.delete(invitations).where(_here)
+_of_place = sa.delete(invitations).where(_at_place)
 _withdraw = _of_place.where(_of_invitee)
 _withdraw_all = _of_place.where(for_invited)
 # A change of the role invalidates the link.
@@ -260,7 +264,7 @@ async def invite(
     if room["others"] >= PENDING_MAX:
         raise _too_many(repository.full_name if repository else account.login, field)
     row = await tx.fetch_row(_write, {**values, **times})
-    tell_invited(tx, values, row["id"], now)
+    notify_invited(tx, values, row["id"], now)
     return Invitation(row["id"], account, repository, invitee, email, role, inviter, now, times["expires_at"], is_known)
 
 
@@ -292,7 +296,7 @@ async def list_of(
 
     `clients` selects those of clients, and otherwise those of all others.
     """
-    return await _find_page(reader, _all_here[type(place), clients], {"place": place_key(place)}, viewer, page)
+    return await _find_page(reader, _all_at_place[type(place), clients], {"place": place_key(place)}, viewer, page)
 
 
 async def list_for(
@@ -304,19 +308,19 @@ async def list_for(
 
 async def get(reader: Reader, place: Account | Repository, number: int, viewer: Account) -> Invitation:
     """Return an invitation to the place. Raises `NotFound`."""
-    return existing(await _find_here(reader, place, viewer, "id", number))
+    return require_found(await _find_at_place(reader, place, viewer, "id", number))
 
 
 async def find_pending(
     reader: Reader, place: Account | Repository, invitee: Account, viewer: Account
 ) -> Invitation | None:
-    return await _find_here(reader, place, viewer, "invitee", _key(invitee, None))
+    return await _find_at_place(reader, place, viewer, "invitee", _key(invitee, None))
 
 
-async def _find_here(
+async def _find_at_place(
     reader: Reader, place: Account | Repository, viewer: Account, name: str, value: object
 ) -> Invitation | None:
-    return await _find_one(reader, _one_here[type(place), name], {"place": place_key(place), name: value}, viewer)
+    return await _find_one(reader, _one_at_place[type(place), name], {"place": place_key(place), name: value}, viewer)
 
 
 async def find_to_organization(reader: Reader, user: Account, login_key: str) -> Sequence[Invitation]:
@@ -328,7 +332,7 @@ async def find_to_organization(reader: Reader, user: Account, login_key: str) ->
 
 
 async def find_to_repository(reader: Reader, user: Account, invitation_id: int) -> Invitation | None:
-    return await _find_one(reader, _one_to_caller, {**invited(user), "id": invitation_id}, user)
+    return await _find_one(reader, _invitation_to_caller, {**invited(user), "id": invitation_id}, user)
 
 
 async def delete(tx: Transaction, invitation: Invitation) -> bool:
@@ -384,17 +388,17 @@ def invited(user: Account) -> dict[str, object]:
 
 
 async def _find_page(
-    reader: Reader, what: Listed, params: Mapping[str, object], viewer: Account, page: Page
+    reader: Reader, statement: Listed, params: Mapping[str, object], viewer: Account, page: Page
 ) -> tuple[list[Invitation], int]:
     every = {**params, "user_id": viewer.id, "now": now_ms()}
-    rows, number = await read_page(reader, what, every, page)
+    rows, number = await read_page(reader, statement, every, page)
     return [invitation_of(row, viewer) for row in rows], number
 
 
 async def _find_one(
-    reader: Reader, what: sa.Select[Any], params: Mapping[str, object], viewer: Account
+    reader: Reader, statement: sa.Select[Any], params: Mapping[str, object], viewer: Account
 ) -> Invitation | None:
-    row = await reader.fetch_one(what, {**params, "user_id": viewer.id, "now": now_ms()})
+    row = await reader.fetch_one(statement, {**params, "user_id": viewer.id, "now": now_ms()})
     return invitation_of(row, viewer) if row else None
 
 
@@ -418,7 +422,7 @@ def invitation_of(row: Row, viewer: Account | None) -> Invitation:
     )
 
 
-async def make_link(tx: Transaction, invitation: Invitation) -> SecretLink:
+async def create_link(tx: Transaction, invitation: Invitation) -> SecretLink:
     """Create the link of an invitation that this transaction has created or renewed."""
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     await tx.execute(_set_link, {"id": invitation.id, "new_digest": digest_of(secret)})

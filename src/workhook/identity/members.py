@@ -6,13 +6,13 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 import sqlalchemy as sa
 
-from workhook.core.errors import NotFound, existing
+from workhook.core.errors import NotFound, require_found
 from workhook.http.calls import Call
 from workhook.http.endpoints import Paged, Routes
 from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import invitations
 from workhook.identity import profile_schemas as s
-from workhook.identity.apps.app_schemas import OwnerShape, owner_shape
+from workhook.identity.apps.app_schemas import OwnerShape, owner_to_response
 from workhook.identity.apps.queries import list_repositories, sees
 from workhook.identity.authenticator import actor_of, named_organization, named_repository
 from workhook.identity.queries import account_columns, find_account, key_of, repositories, repository_of
@@ -20,18 +20,18 @@ from workhook.identity.schemas import Account, Actor, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.lookup import reach_params, within_reach
 from workhook.storage.database import Reader, Row
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.pages import Listed, Page, listed, read_page
 
-_theirs = memberships.alias("theirs")
+_their_membership = memberships.alias("theirs")
 # Organizations of both the caller and another user. The caller's own are those shared with the caller.
 _shared = listed(
     sa.select(*account_columns())
     .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
-    .join(_theirs, _theirs.c.organization_id == memberships.c.organization_id)
+    .join(_their_membership, _their_membership.c.organization_id == memberships.c.organization_id)
     .where(
-        memberships.c.user_id == big("user_id"),
-        _theirs.c.user_id == big("other_id"),
+        memberships.c.user_id == bigint_param("user_id"),
+        _their_membership.c.user_id == bigint_param("other_id"),
         within_reach(memberships.c.organization_id, None),
     ),
     accounts.c.id,
@@ -40,24 +40,24 @@ _shared = listed(
 # Starts from the user's roles, so that the number of other projects does not matter.
 _seen = repositories.where(
     sa.or_(
-        projects.c.account_id == big("user_id"),
+        projects.c.account_id == bigint_param("user_id"),
         projects.c.account_id.in_(
-            sa.select(memberships.c.organization_id).where(memberships.c.user_id == big("user_id"))
+            sa.select(memberships.c.organization_id).where(memberships.c.user_id == bigint_param("user_id"))
         ),
         projects.c.repository_id.in_(
-            sa.select(collaborators.c.repository_id).where(collaborators.c.user_id == big("user_id"))
+            sa.select(collaborators.c.repository_id).where(collaborators.c.user_id == bigint_param("user_id"))
         ),
     ),
-    sa.or_(projects.c.account_id == big("user_id"), sees),
+    sa.or_(projects.c.account_id == bigint_param("user_id"), sees),
     within_reach(projects.c.account_id, projects.c.repository_id),
 )
 all_seen = listed(_seen, projects.c.repository_id)
-seen_of_account = listed(_seen.where(projects.c.account_id == big("account_id")), projects.c.repository_id)
+seen_of_account = listed(_seen.where(projects.c.account_id == bigint_param("account_id")), projects.c.repository_id)
 
 _in_it = (
     sa.select(memberships.c.role)
     .where(
-        memberships.c.user_id == big("user_id"),
+        memberships.c.user_id == bigint_param("user_id"),
         memberships.c.organization_id == accounts.c.id,
         within_reach(memberships.c.organization_id, None),
     )
@@ -65,24 +65,24 @@ _in_it = (
     .exists()
 )
 _fellow = (
-    sa.select(_theirs.c.role)
-    .join_from(memberships, _theirs, _theirs.c.organization_id == memberships.c.organization_id)
+    sa.select(_their_membership.c.role)
+    .join_from(memberships, _their_membership, _their_membership.c.organization_id == memberships.c.organization_id)
     .where(
-        memberships.c.user_id == big("user_id"),
-        _theirs.c.user_id == accounts.c.id,
+        memberships.c.user_id == bigint_param("user_id"),
+        _their_membership.c.user_id == accounts.c.id,
         within_reach(memberships.c.organization_id, None),
     )
     .correlate(accounts)
     .exists()
 )
-is_visible = sa.or_(accounts.c.id == big("user_id"), _in_it, _fellow)
+is_visible = sa.or_(accounts.c.id == bigint_param("user_id"), _in_it, _fellow)
 """Condition: the account is the caller, one of the caller's organizations, or a member of one of these.
 
 Its parameters are `reach_params` and `user_id`.
 """
 _visible = sa.select(*account_columns()).where(is_visible)
 visible_by_login = _visible.where(accounts.c.login_key == sa.bindparam("login_key"))
-visible_by_id = _visible.where(accounts.c.id == big("id"))
+visible_by_id = _visible.where(accounts.c.id == bigint_param("id"))
 
 
 async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) -> tuple[list[Account], int]:
@@ -96,17 +96,17 @@ async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) ->
 
 
 async def list_seen(
-    reader: Reader, actor: Actor, which: Listed, page: Page, **others: object
+    reader: Reader, actor: Actor, statement: Listed, page: Page, **others: object
 ) -> tuple[list[Repository], int]:
     """Return the caller's repositories within the token's reach, oldest first, and their number."""
-    rows, number = await read_page(reader, which, {"user_id": actor.user.id, **reach_params(actor), **others}, page)
+    rows, number = await read_page(reader, statement, {"user_id": actor.user.id, **reach_params(actor), **others}, page)
     return [repository_of(row, actor.user.id) for row in rows], number
 
 
-async def find_visible(reader: Reader, actor: Actor, which: sa.Select[Any], **others: object) -> Account:
+async def find_visible(reader: Reader, actor: Actor, statement: sa.Select[Any], **others: object) -> Account:
     """Return an account. Raises `NotFound` for accounts that the caller cannot see."""
-    row = await reader.fetch_one(which, {"user_id": actor.user.id, **reach_params(actor), **others})
-    return account_of(existing(row))
+    row = await reader.fetch_one(statement, {"user_id": actor.user.id, **reach_params(actor), **others})
+    return account_of(require_found(row))
 
 
 MemberRole = Literal["all", "admin", "member"]
@@ -130,9 +130,9 @@ class InRepository(NamedTuple):
 _people = (
     sa.select(*account_columns(), memberships.c.role.label("role"))
     .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
-    .where(memberships.c.organization_id == big("organization_id"), accounts.c.kind == "user")
+    .where(memberships.c.organization_id == bigint_param("organization_id"), accounts.c.kind == "user")
 )
-_one = _people.where(accounts.c.login_key == sa.bindparam("login_key"))
+_person_by_login = _people.where(accounts.c.login_key == sa.bindparam("login_key"))
 _members: dict[MemberRole, Listed] = {
     "all": listed(_people, accounts.c.id),
     "admin": listed(_people.where(memberships.c.role == "owner"), accounts.c.id),
@@ -141,44 +141,46 @@ _members: dict[MemberRole, Listed] = {
 _of_caller = (
     sa.select(*account_columns(), memberships.c.role.label("role"))
     .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
-    .where(memberships.c.user_id == big("user_id"), within_reach(memberships.c.organization_id, None))
+    .where(memberships.c.user_id == bigint_param("user_id"), within_reach(memberships.c.organization_id, None))
 )
-_own = listed(_of_caller, accounts.c.id)
-_own_one = _of_caller.where(accounts.c.login_key == sa.bindparam("login_key"))
+_organizations_of_caller = listed(_of_caller, accounts.c.id)
+_organization_of_caller = _of_caller.where(accounts.c.login_key == sa.bindparam("login_key"))
 
 # The same rule as in `repository_of`: the stronger of the roles by membership and by collaboration.
 _member, _addition = memberships.alias("member"), collaborators.alias("addition")
 _by_place = sa.case(
-    (sa.or_(accounts.c.id == big("owner_id"), _member.c.role == "owner"), 3),
+    (sa.or_(accounts.c.id == bigint_param("owner_id"), _member.c.role == "owner"), 3),
     (sa.and_(_member.c.role == "member", sa.not_(sa.bindparam("private", type_=sa.Boolean()))), 2),
     else_=0,
 )
 _by_hand = sa.case((_addition.c.role == "admin", 3), (_addition.c.role == "write", 2),
                    (_addition.c.role == "read", 1), else_=0)  # fmt: skip
 _rank = sa.case((_by_place > _by_hand, _by_place), else_=_by_hand)
-_in_organization = sa.and_(_member.c.organization_id == big("owner_id"), _member.c.user_id == accounts.c.id)
-_added = sa.and_(_addition.c.repository_id == big("repository_id"), _addition.c.user_id == accounts.c.id)
+_in_organization = sa.and_(_member.c.organization_id == bigint_param("owner_id"), _member.c.user_id == accounts.c.id)
+_added = sa.and_(_addition.c.repository_id == bigint_param("repository_id"), _addition.c.user_id == accounts.c.id)
 _anybody = (
     sa.select(*account_columns(), _rank.label("rank"))
     .select_from(accounts.outerjoin(_member, _in_organization).outerjoin(_addition, _added))
     .where(accounts.c.kind == "user")
 )
 _owner = accounts.alias("owner")
-_least = big("least")
+_least = bigint_param("least")
 _in_it_by_place, _in_it_by_hand = memberships.alias("in_it_by_place"), collaborators.alias("in_it_by_hand")
 # Collect the candidates first, so that the number of other accounts does not matter.
 _candidates = sa.union(
     sa.select(_in_it_by_place.c.user_id).where(
-        _in_it_by_place.c.organization_id == big("owner_id"), sa.or_(_least < 3, _in_it_by_place.c.role == "owner")
+        _in_it_by_place.c.organization_id == bigint_param("owner_id"),
+        sa.or_(_least < 3, _in_it_by_place.c.role == "owner"),
     ),
     sa.select(_in_it_by_hand.c.user_id).where(
-        _in_it_by_hand.c.repository_id == big("repository_id"), sa.or_(_least < 3, _in_it_by_hand.c.role == "admin")
+        _in_it_by_hand.c.repository_id == bigint_param("repository_id"),
+        sa.or_(_least < 3, _in_it_by_hand.c.role == "admin"),
     ),
-    sa.select(_owner.c.id).where(_owner.c.id == big("owner_id")),
+    sa.select(_owner.c.id).where(_owner.c.id == bigint_param("owner_id")),
 )
 _everybody = _anybody.where(accounts.c.id.in_(_candidates), _rank >= _least)
 _direct = _everybody.where(_addition.c.role.is_not(None))
-_outside = _direct.where(_member.c.role.is_(None), accounts.c.id != big("owner_id"))
+_outside = _direct.where(_member.c.role.is_(None), accounts.c.id != bigint_param("owner_id"))
 _in_repository: dict[Affiliation, Listed] = {
     "all": listed(_everybody, accounts.c.id),
     "direct": listed(_direct, accounts.c.id),
@@ -196,21 +198,21 @@ async def list_people(
 
 
 async def find_member(reader: Reader, organization_id: int, login: str) -> InOrganization | None:
-    row = await reader.fetch_one(_one, {"organization_id": organization_id, "login_key": key_of(login)})
+    row = await reader.fetch_one(_person_by_login, {"organization_id": organization_id, "login_key": key_of(login)})
     return InOrganization(account_of(row), row["role"]) if row else None
 
 
 async def list_own(reader: Reader, actor: Actor, page: Page) -> tuple[list[InOrganization], int]:
     """Return the caller's organizations within the token's reach, oldest first, and their number."""
     params = {"user_id": actor.user.id, **reach_params(actor)}
-    rows, number = await read_page(reader, _own, params, page)
+    rows, number = await read_page(reader, _organizations_of_caller, params, page)
     return [InOrganization(account_of(row), row["role"]) for row in rows], number
 
 
 async def find_own(reader: Reader, actor: Actor, login: str) -> InOrganization | None:
     """Return the caller's role in the organization, within the token's reach."""
     params = {"user_id": actor.user.id, "login_key": key_of(login), **reach_params(actor)}
-    row = await reader.fetch_one(_own_one, params)
+    row = await reader.fetch_one(_organization_of_caller, params)
     return InOrganization(account_of(row), row["role"]) if row else None
 
 
@@ -221,19 +223,19 @@ async def list_collaborators(
 
     The affiliation `direct` selects people who were added, and `outside` those of them who are not in the organization.
     """
-    params = {**_place(repository), "least": _ROLES.index(least)}
+    params = {**_place_params(repository), "least": _ROLES.index(least)}
     rows, number = await read_page(reader, _in_repository[affiliation], params, page)
     return [_in_repository_of(row) for row in rows], number
 
 
 async def find_somebody(reader: Reader, actor: Actor, repository: Repository, login: str) -> InRepository | None:
     """Return a person in the repository, or another person whom the caller can see, with the role `none`."""
-    params = {**_place(repository), "login_key": key_of(login), "user_id": actor.user.id, **reach_params(actor)}
+    params = {**_place_params(repository), "login_key": key_of(login), "user_id": actor.user.id, **reach_params(actor)}
     row = await reader.fetch_one(_somebody, params)
     return _in_repository_of(row) if row else None
 
 
-def _place(repository: Repository) -> dict[str, object]:
+def _place_params(repository: Repository) -> dict[str, object]:
     return {"owner_id": repository.owner.id, "repository_id": repository.id, "private": repository.private}
 
 
@@ -251,21 +253,21 @@ routes = Routes(WEBHOOK_API, "support", read="organization.read")
 
 
 def _organizations(call: Call, found: tuple[list[Account], int]) -> Paged[list[s.OrganizationProfileShape]]:
-    return Paged([s.organization_profile_shape(each, call.base) for each in found[0]], found[1])
+    return Paged([s.organization_profile_to_response(each, call.base) for each in found[0]], found[1])
 
 
 def _repositories(call: Call, found: tuple[list[Repository], int]) -> Paged[list[s.RepositoryProfileShape]]:
-    return Paged([s.repository_profile_shape(each, call.base) for each in found[0]], found[1])
+    return Paged([s.repository_profile_to_response(each, call.base) for each in found[0]], found[1])
 
 
-async def _named(call: Call, login: str) -> Account:
+async def _get_account(call: Call, login: str) -> Account:
     return await find_visible(call.database, actor_of(call), visible_by_login, login_key=key_of(login))
 
 
 @routes.get("/user", access="user")
 async def user_get(call: Call) -> s.ProfileShape:
     """Get the caller."""
-    return s.profile_shape(actor_of(call).user, call.base, whole=True)
+    return s.profile_to_response(actor_of(call).user, call.base, whole=True)
 
 
 @routes.get("/user/emails", access="user")
@@ -297,7 +299,7 @@ async def user_teams(call: Call) -> list[s.Team]:
 @routes.get("/users/{username}", access="account.read")
 async def account_get(call: Call, username: str) -> s.ProfileShape:
     """Get a user or an organization that the caller can see."""
-    return _profile(call, await _named(call, username))
+    return _profile(call, await _get_account(call, username))
 
 
 @routes.get(
@@ -309,21 +311,21 @@ async def account_get(call: Call, username: str) -> s.ProfileShape:
 @routes.get("/users/{username}/keys", access="account.read")
 async def account_keys(call: Call, username: str) -> list[s.Key]:
     """List a user's SSH keys: always empty."""
-    await _named(call, username)  # Terraform's `github_user` fails without these two lists
+    await _get_account(call, username)  # Terraform's `github_user` fails without these two lists
     return []
 
 
 @routes.get("/users/{username}/orgs", access="account.read")
 async def account_organizations(call: Call, username: str, page: Page) -> Paged[list[s.OrganizationProfileShape]]:
     """List the organizations that the caller shares with a user."""
-    found = await _named(call, username)
+    found = await _get_account(call, username)
     return _organizations(call, await list_shared(call.database, actor_of(call), found.id, page))
 
 
 @routes.get("/users/{username}/repos", access="account.read")
 async def account_repositories(call: Call, username: str, page: Page) -> Paged[list[s.RepositoryProfileShape]]:
     """List an account's repositories that the caller can see."""
-    found = await _named(call, username)
+    found = await _get_account(call, username)
     return _repositories(
         call, await list_seen(call.database, actor_of(call), seen_of_account, page, account_id=found.id)
     )
@@ -339,7 +341,7 @@ async def account_repositories(call: Call, username: str, page: Page) -> Paged[l
 @routes.get("/orgs/{org}")
 async def organization_get(call: Call) -> s.OrganizationProfileShape:
     """Get an organization."""
-    return s.organization_profile_shape(named_organization(call).account, call.base)
+    return s.organization_profile_to_response(named_organization(call).account, call.base)
 
 
 @routes.get("/orgs/{org}/repos")
@@ -362,7 +364,7 @@ async def organization_repositories(call: Call, page: Page) -> Paged[list[s.Repo
 @routes.get("/repos/{owner}/{repo}", access="repository.read")
 async def repository_get(call: Call) -> s.RepositoryProfileShape:
     """Get a repository."""
-    return s.repository_profile_shape(named_repository(call), call.base)
+    return s.repository_profile_to_response(named_repository(call), call.base)
 
 
 @routes.get("/user/{account_id}", access="account.read", action="account.get")
@@ -372,7 +374,7 @@ async def account_get_by_number(call: Call, account_id: int) -> s.ProfileShape:
 
 
 def _profile(call: Call, found: Account) -> s.ProfileShape:
-    return s.profile_shape(found, call.base, whole=found.id == actor_of(call).user.id)
+    return s.profile_to_response(found, call.base, whole=found.id == actor_of(call).user.id)
 
 
 def _choice(name: str, description: str, *known: str, default: str = "") -> Query:
@@ -393,12 +395,12 @@ async def user_memberships(call: Call, page: Page) -> Paged[list[s.Membership]]:
     active = pending = 0
     if state != "pending":
         found, active = await list_own(call.database, actor, page)
-        shapes = [s.membership_shape(each.account, actor.user, each.role, call.base) for each in found]
+        shapes = [s.membership_to_response(each.account, actor.user, each.role, call.base) for each in found]
     if state != "active":  # pending ones come last
         room = page.limit - len(shapes)
         rest = Page(max(1, room), max(0, page.offset - active))
         waiting, pending = await invitations.list_for(call.database, actor.user, Account, rest)
-        shapes += [s.pending_membership_shape(each, actor.user, call.base) for each in waiting[:room]]
+        shapes += [s.pending_membership_to_response(each, actor.user, call.base) for each in waiting[:room]]
     return Paged(shapes, active + pending)
 
 
@@ -410,11 +412,11 @@ async def user_membership(call: Call) -> s.Membership:
     """
     found, user = named_organization(call), actor_of(call).user
     if found.role is not None:
-        return s.membership_shape(found.account, user, found.role, call.base)
+        return s.membership_to_response(found.account, user, found.role, call.base)
     waiting = await invitations.find_to_organization(call.database, user, key_of(found.account.login))
     if not waiting:  # it has just ended
         raise NotFound()
-    return s.pending_membership_shape(waiting[0], user, call.base)
+    return s.pending_membership_to_response(waiting[0], user, call.base)
 
 
 @routes.get(
@@ -432,13 +434,13 @@ async def organization_members(call: Call, page: Page) -> Paged[list[OwnerShape]
     call.query_choice("filter", ("all",))
     role = cast(MemberRole, call.query_choice("role", _MEMBERS))
     found, total = await list_people(call.database, named_organization(call).account.id, page, role)
-    return Paged([owner_shape(each.account, call.base) for each in found], total)
+    return Paged([owner_to_response(each.account, call.base) for each in found], total)
 
 
 @routes.get("/orgs/{org}/members/{username}")
 async def organization_member_check(call: Call, username: str) -> None:
     """Check whether a user is a member of an organization."""
-    existing(await find_member(call.database, named_organization(call).account.id, username))
+    require_found(await find_member(call.database, named_organization(call).account.id, username))
 
 
 @routes.get("/orgs/{org}/memberships/{username}")
@@ -447,11 +449,11 @@ async def organization_membership(call: Call, username: str) -> s.Membership:
     place = named_organization(call)
     member = await find_member(call.database, place.account.id, username)
     if member is not None:
-        return s.membership_shape(place.account, member.account, member.role, call.base)
+        return s.membership_to_response(place.account, member.account, member.role, call.base)
     # Owners can also see pending invitations.
-    person = existing(await find_account(call.database, username) if place.role == "owner" else None)
+    person = require_found(await find_account(call.database, username) if place.role == "owner" else None)
     pending = await invitations.find_pending(call.database, place.account, person, actor_of(call).user)
-    return s.pending_membership_shape(existing(pending), person, call.base)
+    return s.pending_membership_to_response(require_found(pending), person, call.base)
 
 
 @routes.get(
@@ -473,7 +475,7 @@ async def repository_collaborators(call: Call, page: Page) -> Paged[list[s.Colla
     least = _LEAST[call.query_choice("permission", tuple(_LEAST))]
     repository = named_repository(call)
     found, total = await list_collaborators(call.database, repository, affiliation, least, page)
-    return Paged([s.collaborator_shape(each.account, each.role, call.base) for each in found], total)
+    return Paged([s.collaborator_to_response(each.account, each.role, call.base) for each in found], total)
 
 
 @routes.get("/repos/{owner}/{repo}/collaborators/{username}", access="repository.collaborators")
@@ -490,10 +492,10 @@ async def repository_collaborator_permission(call: Call, username: str) -> s.Col
     Returns `none` for people who share an organization with the caller but are not in the repository.
     """
     found = await _require_somebody(call, username)
-    shape = s.collaborator_shape(found.account, found.role, call.base)
+    shape = s.collaborator_to_response(found.account, found.role, call.base)
     return s.CollaboratorPermission(permission=found.role, role_name=found.role, user=shape)
 
 
 async def _require_somebody(call: Call, login: str) -> InRepository:
     """Raise `NotFound` for a person who is neither in the repository nor visible elsewhere."""
-    return existing(await find_somebody(call.database, actor_of(call), named_repository(call), login))
+    return require_found(await find_somebody(call.database, actor_of(call), named_repository(call), login))

@@ -26,20 +26,20 @@ from workhook.identity.tables import (
 )
 from workhook.storage import Transaction
 from workhook.storage.dialects import server_now, upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 Columns = Mapping[str, sa.ColumnElement[Any]]
 
-_ACTOR, _DETAIL = big("actor_id"), sa.bindparam("detail", type_=sa.Text())
+_ACTOR, _DETAIL = bigint_param("actor_id"), sa.bindparam("detail", type_=sa.Text())
 
 owners_and_admins = accounts.c.id.in_(
     sa.union_all(
-        sa.select(big("account_id")),
+        sa.select(bigint_param("account_id")),
         sa.select(memberships.c.user_id).where(
-            memberships.c.organization_id == big("account_id"), memberships.c.role == "owner"
+            memberships.c.organization_id == bigint_param("account_id"), memberships.c.role == "owner"
         ),
         sa.select(collaborators.c.user_id).where(
-            collaborators.c.repository_id == big("repository_id"), collaborators.c.role == "admin"
+            collaborators.c.repository_id == bigint_param("repository_id"), collaborators.c.role == "admin"
         ),
     )
 )
@@ -52,8 +52,8 @@ The parameters are `account_id` and `repository_id` (or null).
 Channel = Literal["inbox", "email"]
 
 
-class Telling(msgspec.Struct, frozen=True):
-    """The statements that notify people. Both take the same parameters; see `telling`."""
+class NotificationStatements(msgspec.Struct, frozen=True):
+    """The statements that notify people. Both take the same parameters; see `notification_statements`."""
 
     inbox: Executable
     email: Executable
@@ -77,7 +77,7 @@ def wants(kind: NotificationKind, user_id: sa.ColumnElement[int], channel: Chann
     return sa.not_(declined)
 
 
-def telling(kind: NotificationKind, people: sa.Select[Any], about: Columns) -> Telling:
+def notification_statements(kind: NotificationKind, people: sa.Select[Any], about: Columns) -> NotificationStatements:
     """Build the statements that notify `people`, a SELECT from `accounts`.
 
     `about` contains columns that reference the object. The parameters are `account_id` and `repository_id` (or null) of
@@ -88,43 +88,45 @@ def telling(kind: NotificationKind, people: sa.Select[Any], about: Columns) -> T
         "user_id": accounts.c.id,
         "kind": sa.literal_column(f"'{kind}'", sa.Text),
         "actor_id": _ACTOR,
-        "account_id": big("account_id"),
-        "repository_id": big("repository_id"),
+        "account_id": bigint_param("account_id"),
+        "repository_id": bigint_param("repository_id"),
         "detail": _DETAIL,
-        "created_at": big("now"),
+        "created_at": bigint_param("now"),
         **about,
     }
-    told = people.where(accounts.c.kind == "user", accounts.c.id != sa.func.coalesce(_ACTOR, sa.literal_column("0")))
-    in_inbox = told.with_only_columns(*columns.values()).where(wants(kind, accounts.c.id, "inbox"))
+    recipients = people.where(
+        accounts.c.kind == "user", accounts.c.id != sa.func.coalesce(_ACTOR, sa.literal_column("0"))
+    )
+    in_inbox = recipients.with_only_columns(*columns.values()).where(wants(kind, accounts.c.id, "inbox"))
     queued = {
         **columns,
         "recipient": sa.literal_column("'u'", sa.Text) + sa.cast(accounts.c.id, sa.Text),
         "next_attempt_at": server_now(),
     }
-    by_mail = told.with_only_columns(*queued.values()).where(wants(kind, accounts.c.id, "email"), can_be_mailed)
-    return Telling(
+    by_mail = recipients.with_only_columns(*queued.values()).where(wants(kind, accounts.c.id, "email"), can_be_mailed)
+    return NotificationStatements(
         # Only notifications of invitations are unique.
         upsert(notifications).from_select(list(columns), in_inbox, include_defaults=False).on_conflict_do_nothing(),
         sa.insert(mail_messages).from_select(list(queued), by_mail, include_defaults=False),
     )
 
 
-_about = {"invitation_id": big("invitation_id")}
-_invited = sa.select(accounts).where(accounts.c.id == big("invitee_id"))
+_about = {"invitation_id": bigint_param("invitation_id")}
+_invited = sa.select(accounts).where(accounts.c.id == bigint_param("invitee_id"))
 # Addresses that differ beyond ASCII match too, but their users see neither the invitation nor its notification.
 _addressed = sa.select(accounts).where(
     sa.func.lower(accounts.c.email) == sa.func.lower(sa.bindparam("address", type_=sa.Text))
 )
-_tell_invited = telling("invitation", _invited, _about)
-_tell_addressed = telling("invitation", _addressed, _about)
+_notify_invited = notification_statements("invitation", _invited, _about)
+_notify_addressed = notification_statements("invitation", _addressed, _about)
 
 
-def tell_invited(tx: Transaction, invitation: Mapping[str, object], invitation_id: int, now: int) -> None:
+def notify_invited(tx: Transaction, invitation: Mapping[str, object], invitation_id: int, now: int) -> None:
     """Notify the invited person, given the columns of the invitation's row. A renewal does not notify again."""
     place = {name: invitation[name] for name in ("account_id", "repository_id")}
-    told = {**place, "actor_id": invitation["inviter_id"], "invitation_id": invitation_id, "detail": None, "now": now}
+    params = {**place, "actor_id": invitation["inviter_id"], "invitation_id": invitation_id, "detail": None, "now": now}
     if invitation["user_id"] is not None:
-        _tell_invited.defer(tx, {**told, "invitee_id": invitation["user_id"]})
+        _notify_invited.defer(tx, {**params, "invitee_id": invitation["user_id"]})
     else:
         # The address gets a link by mail, whether or not it has an account.
-        tx.defer(_tell_addressed.inbox, [{**told, "address": invitation["email"]}])
+        tx.defer(_notify_addressed.inbox, [{**params, "address": invitation["email"]}])

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from workhook.core.errors import Forbidden, NotFound, existing, say
+from workhook.core.errors import Forbidden, NotFound, require_found, say
 from workhook.http.openapi import Requirement
 from workhook.identity.schemas import Actor, Organization, Repository
 from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
@@ -207,9 +207,9 @@ def admit(actor: Actor, rule: Rule) -> Actor:
 
 def check_repository(repository: Repository | None, rule: Rule, actor: Actor) -> Repository:
     """Raise `NotFound` if the caller cannot see the repository, and `Forbidden` if they lack a right."""
-    repository = existing(repository)
+    repository = require_found(repository)
     hidden = repository.role is None or not covers(actor, repository.owner.id, repository.id)
-    actor.request.touches(repository.owner.id, repository.id, hidden=hidden, names=repository.names)
+    actor.request.set_subject(repository.owner.id, repository.id, hidden=hidden, names=repository.names)
     if repository.role is None or hidden:
         raise NotFound()
     # For an installation, the permission decides, which is checked next.
@@ -221,10 +221,10 @@ def check_repository(repository: Repository | None, rule: Rule, actor: Actor) ->
 
 def check_organization(organization: Organization | None, rule: Rule, actor: Actor) -> Organization:
     """Raise `NotFound` if the caller cannot see the organization, and `Forbidden` if they lack a right."""
-    organization = existing(organization)
+    organization = require_found(organization)
     is_seen = organization.role is not None or (rule.role == "invited" and organization.is_invited)
     hidden = not is_seen or not covers(actor, organization.account.id)
-    actor.request.touches(organization.account.id, hidden=hidden, names=[organization.account.login])
+    actor.request.set_subject(organization.account.id, hidden=hidden, names=[organization.account.login])
     if hidden:
         raise NotFound()
     if rule.role == "owner" and organization.role != "owner" and actor.installation_id is None:

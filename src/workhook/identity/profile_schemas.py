@@ -13,7 +13,12 @@ from msgspec import Meta
 from workhook.core.clock import now_ms
 from workhook.http.wire_types import Time, Unserved, Url
 from workhook.identity import schemas
-from workhook.identity.apps.app_schemas import AppRepositoryShape, OwnerShape, app_repository_shape, owner_shape
+from workhook.identity.apps.app_schemas import (
+    AppRepositoryShape,
+    OwnerShape,
+    app_repository_to_response,
+    owner_to_response,
+)
 from workhook.identity.invitations import CLIENT, Invitation
 
 
@@ -83,20 +88,22 @@ class Key(msgspec.Struct):
     """A key. Never returned."""
 
 
-def profile_shape(account: schemas.Account, base: str, *, whole: bool) -> ProfileShape:
+def profile_to_response(account: schemas.Account, base: str, *, whole: bool) -> ProfileShape:
     """Return the shape of an account. `whole` includes the address, which others cannot see."""
     email = account.email if whole else None
-    return schemas.shape_of(ProfileShape, account, **msgspec.structs.asdict(owner_shape(account, base)), email=email)
-
-
-def organization_profile_shape(account: schemas.Account, base: str) -> OrganizationProfileShape:
     return schemas.shape_of(
-        OrganizationProfileShape, account, **msgspec.structs.asdict(schemas.organization_shape(account, base))
+        ProfileShape, account, **msgspec.structs.asdict(owner_to_response(account, base)), email=email
     )
 
 
-def repository_profile_shape(repository: schemas.Repository, base: str) -> RepositoryProfileShape:
-    return RepositoryProfileShape(**msgspec.structs.asdict(app_repository_shape(repository, base)))
+def organization_profile_to_response(account: schemas.Account, base: str) -> OrganizationProfileShape:
+    return schemas.shape_of(
+        OrganizationProfileShape, account, **msgspec.structs.asdict(schemas.organization_to_response(account, base))
+    )
+
+
+def repository_profile_to_response(repository: schemas.Repository, base: str) -> RepositoryProfileShape:
+    return RepositoryProfileShape(**msgspec.structs.asdict(app_repository_to_response(repository, base)))
 
 
 Role = Literal["none", "read", "write", "admin"]
@@ -130,7 +137,7 @@ class CollaboratorPermission(msgspec.Struct):
     user: CollaboratorShape
 
 
-def membership_shape(
+def membership_to_response(
     organization: schemas.Account,
     user: schemas.Account,
     role: str,
@@ -138,29 +145,29 @@ def membership_shape(
     *,
     state: Literal["active", "pending"] = "active",
 ) -> Membership:
-    shape = organization_profile_shape(organization, base)
+    shape = organization_profile_to_response(organization, base)
     return Membership(
         url=f"{shape.url}/memberships/{user.login}",
         state=state,
         role="admin" if role == "owner" else "member",
         organization_url=shape.url,
         organization=shape,
-        user=owner_shape(user, base),
+        user=owner_to_response(user, base),
     )
 
 
-def pending_membership_shape(invitation: Invitation, invitee: schemas.Account, base: str) -> Membership:
+def pending_membership_to_response(invitation: Invitation, invitee: schemas.Account, base: str) -> Membership:
     """Return the membership that an invitation offers, without the organization's address."""
-    shape = membership_shape(invitation.account, invitee, invitation.role, base, state="pending")
+    shape = membership_to_response(invitation.account, invitee, invitation.role, base, state="pending")
     shape.organization.email = None
     if not invitation.is_known:
         shape.user = None
     return shape
 
 
-def collaborator_shape(account: schemas.Account, role: Role, base: str) -> CollaboratorShape:
+def collaborator_to_response(account: schemas.Account, role: Role, base: str) -> CollaboratorShape:
     return CollaboratorShape(
-        **msgspec.structs.asdict(owner_shape(account, base)),
+        **msgspec.structs.asdict(owner_to_response(account, base)),
         permissions=schemas.permissions_of(None if role == "none" else role),
         role_name=role,
     )
@@ -207,7 +214,7 @@ def organization_invitation(invitation: Invitation, base: str) -> OrganizationIn
         node_id=f"I_{invitation.id}",
         login=invitation.invitee.login if invitation.invitee else None,
         role="admin" if invitation.role == "owner" else "direct_member",
-        inviter=owner_shape(invitation.inviter, base),
+        inviter=owner_to_response(invitation.inviter, base),
         team_count=0,
         invitation_teams_url=f"{url}/teams",
         invitation_source="member",
@@ -217,15 +224,15 @@ def organization_invitation(invitation: Invitation, base: str) -> OrganizationIn
 def repository_invitation(invitation: Invitation, base: str) -> RepositoryInvitation:
     repository, invitee = invitation.repository, invitation.invitee
     assert repository is not None, "it is to a repository"
-    shape = repository_profile_shape(repository, base)
+    shape = repository_profile_to_response(repository, base)
     return schemas.shape_of(
         RepositoryInvitation,
         invitation,
         node_id=f"I_{invitation.id}",
         repository=shape,
         login=invitee.login if invitee else None,
-        invitee=owner_shape(invitee, base) if invitee and invitation.is_known else None,
-        inviter=owner_shape(invitation.inviter, base),
+        invitee=owner_to_response(invitee, base) if invitee and invitation.is_known else None,
+        inviter=owner_to_response(invitation.inviter, base),
         permissions="read" if invitation.role == CLIENT else invitation.role,
         expired=invitation.expires_at <= now_ms(),
         url=f"{base}/user/repository_invitations/{invitation.id}",

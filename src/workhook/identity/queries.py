@@ -26,7 +26,7 @@ from workhook.identity.tables import (
 )
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.dialects import any_of, arrays, json_row, json_rows, required
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.record_rows import selected
 from workhook.storage.statements import PerDialect, hot
 
@@ -38,26 +38,28 @@ def account_columns(prefix: str = "") -> list[sa.Label[Any]]:
 
 
 _note_use = {
-    table: sa.update(table).where(table.c.id == big("id")).values(last_used_at=big("now"))
+    table: sa.update(table).where(table.c.id == bigint_param("id")).values(last_used_at=bigint_param("now"))
     for table in (tokens, app_secrets)
 }
 _account = sa.select(*account_columns()).where(accounts.c.login_key == sa.bindparam("login_key"))
-_account_by_id = sa.select(*account_columns()).where(accounts.c.id == big("id"))
-_disabled = sa.select(accounts.c.disabled_at).where(accounts.c.id == big("id"))
-_lock = sa.select(accounts.c.id).where(accounts.c.id == big("id")).with_for_update(key_share=True)
+_account_by_id = sa.select(*account_columns()).where(accounts.c.id == bigint_param("id"))
+_disabled = sa.select(accounts.c.disabled_at).where(accounts.c.id == bigint_param("id"))
+_lock = sa.select(accounts.c.id).where(accounts.c.id == bigint_param("id")).with_for_update(key_share=True)
 _member_role = sa.select(memberships.c.role).where(
-    memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
+    memberships.c.organization_id == bigint_param("organization_id"), memberships.c.user_id == bigint_param("user_id")
 )
 
 
-_role_there = (
+_role_in_organization = (
     sa.select(memberships.c.role)
-    .where(memberships.c.organization_id == accounts.c.id, memberships.c.user_id == big("user_id"))
+    .where(memberships.c.organization_id == accounts.c.id, memberships.c.user_id == bigint_param("user_id"))
     .scalar_subquery()
 )
-_organizations = sa.select(*account_columns(), _role_there.label("role")).where(accounts.c.kind == "organization")
+_organizations = sa.select(*account_columns(), _role_in_organization.label("role")).where(
+    accounts.c.kind == "organization"
+)
 _organization = hot(_organizations.where(accounts.c.login_key == sa.bindparam("login_key")))
-_organization_by_id = hot(_organizations.where(accounts.c.id == big("id")))
+_organization_by_id = hot(_organizations.where(accounts.c.id == bigint_param("id")))
 
 
 def repository_columns(prefix: str = "") -> list[sa.Label[Any]]:
@@ -89,7 +91,7 @@ def by_membership_in(place: sa.FromClause) -> sa.ColumnElement[bool]:
 
 by_membership = by_membership_in(projects)
 """Condition: a membership, joined with a project of its organization, grants a role in the project."""
-role_columns = _roles_of(big("user_id"))
+role_columns = _roles_of(bigint_param("user_id"))
 
 
 def facts_of(user_id: sa.ColumnElement[Any]) -> json_row:
@@ -107,8 +109,8 @@ _repository = hot(
         accounts.c.login_key == sa.bindparam("owner_key"), projects.c.name_key == sa.bindparam("name_key")
     )
 )
-_repository_by_id = hot(repositories.where(projects.c.repository_id == big("repository_id")))
-_repository_and_facts = repositories.add_columns(facts_of(big("user_id")).label("facts")).where(
+_repository_by_id = hot(repositories.where(projects.c.repository_id == bigint_param("repository_id")))
+_repository_and_facts = repositories.add_columns(facts_of(bigint_param("user_id")).label("facts")).where(
     accounts.c.login_key == sa.bindparam("owner_key"), projects.c.name_key == sa.bindparam("name_key")
 )
 _repository_by_project = repositories.where(projects.c.id == sa.bindparam("project_id"))
@@ -121,8 +123,8 @@ chosen_ids = (
     .scalar_subquery()
 )
 """The repositories of an installation, as JSON rows."""
-_named = repositories.where(
-    projects.c.account_id == big("account_id"),
+_repositories_by_name_or_id = repositories.where(
+    projects.c.account_id == bigint_param("account_id"),
     sa.or_(any_of(projects.c.name_key, "name_keys"), any_of(projects.c.repository_id, "repository_ids")),
 ).order_by(projects.c.repository_id)
 
@@ -211,8 +213,8 @@ def premises_hold(dialect: str) -> sa.ColumnElement[bool]:
     repository_id, user_id, facts = of_each
     same = sa.and_(projects.c.repository_id == repository_id, projects.c.deleted_at.is_(None))
     # Joined one after the other, because SQLite would materialize all projects for a nested join.
-    here = known.outerjoin(projects, same).outerjoin(accounts, accounts.c.id == projects.c.account_id)
-    changed: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(here)
+    joined = known.outerjoin(projects, same).outerjoin(accounts, accounts.c.id == projects.c.account_id)
+    changed: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(joined)
     return required(~changed.where(facts_of(user_id).is_distinct_from(facts)).exists())
 
 
@@ -249,7 +251,7 @@ async def find_repositories(
 ) -> list[Repository]:
     """Return the account's repositories with any of the names or ids, oldest first, with the user's role in each."""
     params = {"account_id": account.id, "name_keys": list({key_of(name) for name in names}), "repository_ids": [*ids]}
-    rows = await reader.fetch_all(_named, {**params, "user_id": user_id})
+    rows = await reader.fetch_all(_repositories_by_name_or_id, {**params, "user_id": user_id})
     return [repository_of(row, user_id) for row in rows]
 
 
@@ -293,7 +295,7 @@ USE_NOTED_MS = 10 * MINUTE_MS
 """The resolution of `last_used_at`. Writing it on every call would cost more than the call."""
 
 
-async def note_use(database: Database, table: sa.Table, number: int, now: int) -> None:
+async def record_use(database: Database, table: sa.Table, number: int, now: int) -> None:
     """Store when a token or client secret was last used, unless the database is unavailable."""
     try:
         await database.in_transaction(lambda tx: tx.execute(_note_use[table], {"id": number, "now": now}))

@@ -19,13 +19,13 @@ import sqlalchemy as sa
 import structlog
 from prometheus_client import Counter
 
+from workhook.core.caching import put_bounded
 from workhook.core.clock import now_ms
 from workhook.core.errors import TooManyRequests, Unavailable, say
-from workhook.core.kept import put_newest
 from workhook.identity.tables import rate_windows
 from workhook.storage import Database
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 WINDOW_S = 3600
 PARTS = 50  # a block is this fraction of the remaining requests
@@ -45,24 +45,28 @@ log = structlog.get_logger(__name__)
 
 _row = rate_windows.c
 _limit, _first = sa.bindparam("limit", type_=sa.Integer()), sa.bindparam("first", type_=sa.Integer())
-_over = _row.resets_at <= big("now")
+_over = _row.resets_at <= bigint_param("now")
 _part = (_limit - _row.used) // sa.literal(PARTS, sa.Integer)
 _block = sa.case((_part > sa.literal(1, sa.Integer), _part), else_=sa.literal(1, sa.Integer))
-_start = upsert(rate_windows).values(caller=sa.bindparam("caller"), resets_at=big("ends"), used=_first, granted=_first)
+_start = upsert(rate_windows).values(
+    caller=sa.bindparam("caller"), resets_at=bigint_param("ends"), used=_first, granted=_first
+)
 _take = _start.on_conflict_do_update(
     index_elements=[_row.caller],
     set_={
-        "resets_at": sa.case((_over, big("ends")), else_=_row.resets_at),
+        "resets_at": sa.case((_over, bigint_param("ends")), else_=_row.resets_at),
         "used": sa.case((_over, _first), else_=_row.used + _block),
         "granted": sa.case((_over, _first), else_=_block),
     },
     where=sa.or_(_over, _row.used < _limit),
 ).returning(_row.resets_at, _row.used, _row.granted)
-_look = sa.select(_row.resets_at, _row.used).where(_row.caller == sa.bindparam("caller"), _row.resets_at > big("now"))
+_usage = sa.select(_row.resets_at, _row.used).where(
+    _row.caller == sa.bindparam("caller"), _row.resets_at > bigint_param("now")
+)
 _unused = sa.bindparam("unused", type_=sa.Integer())
 _give_back = (
     sa.update(rate_windows)
-    .where(_row.caller == sa.bindparam("named"), _row.resets_at == big("ends"), _row.used >= _unused)
+    .where(_row.caller == sa.bindparam("named"), _row.resets_at == bigint_param("ends"), _row.used >= _unused)
     .values(used=_row.used - _unused)
 )
 
@@ -113,7 +117,7 @@ class Windows:
             end, used = now + WINDOW_S, 0
         within = used + count <= self._limit
         used += count if within else 0
-        put_newest(self._counts, caller, (end, used), CALLERS_MAX)
+        put_bounded(self._counts, caller, (end, used), CALLERS_MAX)
         return Usage(self._limit, used, self._limit - used, end), within
 
 
@@ -180,7 +184,7 @@ class RateLimiter:
             within = _use(share)
         return self._usage(share), within
 
-    def take_back(self, caller: str) -> Usage | None:
+    def undo(self, caller: str) -> Usage | None:
         """Undo the count of a request of a token or an app.
 
         Returns None if the count remains, because it is not in this process or too many were undone: even an unchanged
@@ -219,7 +223,7 @@ class RateLimiter:
 
     async def _look(self, caller: str, share: _Share) -> Usage:
         now = now_ms()
-        row = await self._database.fetch_one(_look, {"caller": caller, "now": now})
+        row = await self._database.fetch_one(_usage, {"caller": caller, "now": now})
         if row is not None and share.stored and row["resets_at"] == share.resets_at:
             share.used = row["used"]
             return self._usage(share)
@@ -253,7 +257,7 @@ class RateLimiter:
             share.left, share.stored, share.ask_again_s = row["granted"], True, 0.0
         else:
             share.left, share.ask_again_s = 0, time.monotonic() + ASK_AGAIN_S
-            row = await self._database.fetch_one(_look, {"caller": caller, "now": now})
+            row = await self._database.fetch_one(_usage, {"caller": caller, "now": now})
         if row is not None:
             share.resets_at, share.used = row["resets_at"], row["used"]
 

@@ -22,7 +22,7 @@ from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, invitations, projects
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,11 +104,11 @@ async def rights_lost(
 
 # The places of an account: the organization and its repositories, spelled as in the index.
 _of_repositories = sa.select(sa.literal("r", sa.Text) + sa.cast(projects.c.repository_id, sa.Text)).where(
-    projects.c.account_id == big("account_id")
+    projects.c.account_id == bigint_param("account_id")
 )
 _places = sa.union_all(sa.select(sa.bindparam("place", type_=sa.Text)), _of_repositories)
 _in_account = invitations.c.place.in_(_places)
-_here = invitations.c.place == sa.bindparam("place", type_=sa.Text)
+_at_place = invitations.c.place == sa.bindparam("place", type_=sa.Text)
 
 _invitee = accounts.alias("invitee")
 # Locked first: if two rights are lost concurrently, the second loss sees the first.
@@ -117,17 +117,17 @@ _made = (
         invitations.c.id, invitations.c.account_id, invitations.c.repository_id, _invitee.c.login.label("invitee")
     )
     .select_from(invitations.outerjoin(_invitee, _invitee.c.id == invitations.c.user_id))
-    .where(invitations.c.inviter_id == big("inviter_id"))
+    .where(invitations.c.inviter_id == bigint_param("inviter_id"))
     .order_by(invitations.c.id)
     .with_for_update(of=invitations)
 )
-_made_here, _made_in_account = _made.where(_here), _made.where(_in_account)
+_made_at_place, _made_in_account = _made.where(_at_place), _made.where(_in_account)
 _end = (
     sa.delete(invitations).where(any_of(invitations.c.id, "ids"), sa.not_(still_may_invite)).returning(invitations.c.id)
 )
 _held = sa.delete(invitations).where(for_invited)
-_held_here, _held_in_account = _held.where(_here), _held.where(_in_account)
-_of_repository = sa.delete(invitations).where(_here)
+_held_at_place, _held_in_account = _held.where(_at_place), _held.where(_in_account)
+_of_repository = sa.delete(invitations).where(_at_place)
 
 
 async def end_invitations(tx: Transaction, loss: Loss) -> None:
@@ -139,7 +139,7 @@ async def end_invitations(tx: Transaction, loss: Loss) -> None:
     await lock_account(tx, loss.user_id)
     whole = loss.repository_id is None
     params = {**_where(loss.account_id, loss.repository_id), "inviter_id": loss.user_id}
-    made = await tx.fetch_all(_made_in_account if whole else _made_here, params)
+    made = await tx.fetch_all(_made_in_account if whole else _made_at_place, params)
     if not made:
         return
     ended = {row["id"] for row in await tx.fetch_all(_end, {"ids": [row["id"] for row in made]})}
@@ -151,22 +151,22 @@ async def end_invitations(tx: Transaction, loss: Loss) -> None:
     audit.record_all(tx, loss.actor, "invitation.delete", entries)
 
 
-def person_goes(tx: Transaction, account_id: int, repository_id: int | None, person: Account) -> None:
+def delete_invitations_of(tx: Transaction, account_id: int, repository_id: int | None, person: Account) -> None:
     """Delete invitations with which a removed person could return to the repository, or anywhere in the account.
 
     The rows are deleted with the next statement.
     """
-    held = _held_in_account if repository_id is None else _held_here
+    held = _held_in_account if repository_id is None else _held_at_place
     tx.defer(held, [{**_where(account_id, repository_id), **invited(person)}])
 
 
-def repository_goes(tx: Transaction, repository: Repository) -> None:
+def delete_invitations_to(tx: Transaction, repository: Repository) -> None:
     """Delete the invitations to a deleted project, with the next statement."""
     tx.defer(_of_repository, [{"place": place_key(repository)}])
 
 
 def _where(account_id: int, repository_id: int | None) -> dict[str, object]:
-    """Return the parameters of `_in_account` or, with a repository, of `_here`."""
+    """Return the parameters of `_in_account` or, with a repository, of `_at_place`."""
     if repository_id is None:
         return {"account_id": account_id, "place": f"o{account_id}"}
     return {"place": f"r{repository_id}"}

@@ -221,12 +221,12 @@ STAND_IN_DOMAIN = "users.noreply.example"
 """A reserved domain (RFC 2606), so no mail is delivered, and strict clients accept it."""
 
 
-def stand_in_address(login: str) -> str:
+def placeholder_address(login: str) -> str:
     """Return the placeholder for users who may not see the real address."""
     return f"{login}@{STAND_IN_DOMAIN}"
 
 
-def account_shape(account: Account, base: str) -> AccountShape:
+def account_to_response(account: Account, base: str) -> AccountShape:
     path = "orgs" if account.kind == "organization" else "users"
     return AccountShape(
         login=account.login,
@@ -242,14 +242,14 @@ def account_shape(account: Account, base: str) -> AccountShape:
     )
 
 
-def repository_shape(repository: Repository, base: str, *, permissions: bool = False) -> RepositoryShape:
+def repository_to_response(repository: Repository, base: str, *, permissions: bool = False) -> RepositoryShape:
     shape = RepositoryShape(
         id=repository.id,
         node_id=f"R_{repository.id}",
         name=repository.name,
         full_name=repository.full_name,
         private=repository.private,
-        owner=account_shape(repository.owner, base),
+        owner=account_to_response(repository.owner, base),
         html_url=f"{web_base(base)}/{repository.full_name}",
         description=repository.title,
         fork=False,
@@ -274,7 +274,7 @@ def permissions_of(role: str | None) -> Permissions:
     return Permissions(role == "admin", role == "admin", write, write, role is not None)
 
 
-def organization_shape(account: Account, base: str) -> OrganizationShape:
+def organization_to_response(account: Account, base: str) -> OrganizationShape:
     url = f"{base}/orgs/{account.login}"
     return OrganizationShape(
         login=account.login,

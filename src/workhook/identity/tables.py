@@ -25,7 +25,7 @@ accounts = sa.Table(
     sqlite_autoincrement=True,
 )
 sa.Index("ix_accounts_email", sa.func.lower(accounts.c.email))
-# Deleted organizations that still have rows; see `work.administration.emptying`.
+# Deleted organizations that still have rows; see `work.administration.purging`.
 partial_index("ix_accounts_deleting", accounts.c.id, where=sa.text("kind = 'deleting'"))
 
 memberships = sa.Table(
@@ -65,8 +65,8 @@ projects = sa.Table(
 sa.Index("ix_projects_name", projects.c.account_id, sa.func.lower(projects.c.name))
 # An account's projects in order of creation, with private ones apart from those that members can see.
 _of = projects.c
-_there, _in_trash = _of.deleted_at.is_(None), _of.deleted_at.is_not(None)
-partial_index("ix_projects_there", _of.account_id, _of.private, _of.repository_id, where=_there)
+_not_deleted, _in_trash = _of.deleted_at.is_(None), _of.deleted_at.is_not(None)
+partial_index("ix_projects_there", _of.account_id, _of.private, _of.repository_id, where=_not_deleted)
 partial_index("ix_projects_trash", _of.account_id, _of.deleted_at, _of.id, where=_in_trash)
 
 collaborators = sa.Table(
@@ -406,7 +406,7 @@ _ABOUT = {
 }
 
 
-def told_columns() -> list[sa.Column[object]]:
+def reference_columns() -> list[sa.Column[object]]:
     """Return columns that reference the event, its place and its actor. A row is deleted with what it references."""
     return [
         sa.Column("actor_id", sa.BigInteger, sa.ForeignKey("accounts.id")),  # null: Workhook itself
@@ -434,7 +434,7 @@ notifications = sa.Table(
     sa.Column("id", BigId, primary_key=True),
     of_account("user_id", nullable=False),
     sa.Column("kind", sa.Text, nullable=False),  # one of `NOTIFICATION_KINDS`
-    *told_columns(),
+    *reference_columns(),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("read_at", Millis),
     sa.Index("ix_notifications_user_id", "user_id", "id"),
@@ -483,7 +483,7 @@ mail_messages = sa.Table(
     # Null: the owner of the invited address.
     of_account("user_id"),
     sa.Column("kind", sa.Text, nullable=False),  # a `MailKind`
-    *told_columns(),
+    *reference_columns(),
     sa.Column("created_at", Millis, nullable=False),
     # The key by which messages are counted: "u" and the user's id, or "i" and the invitation's.
     sa.Column("recipient", sa.Text, nullable=False),

@@ -45,7 +45,7 @@ from workhook.storage.row_stream import (
     columns_of,
     connect,
     count_in_file,
-    opened,
+    open_connection,
     read_postgresql,
     sequence_of,
 )
@@ -71,8 +71,8 @@ _TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND subs
 
 
 def _other_schema(found: str | None) -> CopyRefused:
-    what = f"the database has schema {found} now: another version of Workhook has migrated it."
-    return CopyRefused(what, "Use that version.")
+    problem = f"the database has schema {found} now: another version of Workhook has migrated it."
+    return CopyRefused(problem, "Use that version.")
 
 
 class StoredFile(NamedTuple):
@@ -128,12 +128,12 @@ def make_private(path: Path) -> None:
 
 def files_of(path: Path) -> list[StoredFile]:
     """Return the files that a SQLite database references."""
-    with opened(path) as connection:
+    with open_connection(path) as connection:
         return [StoredFile(*row) for row in connection.execute(_FILES)]
 
 
 def count_rows(path: Path, tables: Sequence[sa.Table]) -> dict[str, int]:
-    with opened(path) as connection:
+    with open_connection(path) as connection:
         return {each.name: count_in_file(connection, each) for each in tables}
 
 
@@ -159,7 +159,7 @@ def _copy_file(source: Path, target: Path, progress: Progress, stop: threading.E
             raise _Stopped
         progress(PAGES, total - remaining, total)
 
-    with opened(source) as ours, closing(sqlite3.connect(target, isolation_level=None)) as theirs:
+    with open_connection(source) as ours, closing(sqlite3.connect(target, isolation_level=None)) as theirs:
         theirs.execute("PRAGMA synchronous=OFF")  # the whole file is synced at the end
         # An open read transaction pins this moment. Otherwise each write of another process would restart the copy.
         ours.execute("BEGIN")
@@ -170,19 +170,19 @@ def _copy_file(source: Path, target: Path, progress: Progress, stop: threading.E
         theirs.execute("PRAGMA journal_mode=DELETE")
 
 
-def refuse_servers(path: Path) -> None:
+def lock_for_restore(path: Path) -> None:
     """Make every version of Workhook refuse a file that is being restored."""
     _set_revision(path, RESTORING)
 
 
-def let_servers_in(path: Path, revision: str) -> None:
+def unlock_restored(path: Path, revision: str) -> None:
     """Let servers use a restored file. Durable on return."""
     _set_revision(path, revision)
     sync(path, path.parent)
 
 
 def _set_revision(path: Path, revision: str) -> None:
-    with opened(path, writable=True) as connection:
+    with open_connection(path, writable=True) as connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
 
 
@@ -193,7 +193,7 @@ async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], p
     await asyncio.to_thread(migrate_sqlite, target, lambda: None)  # the caller has imported the tables
     connection = await connect(url)
     try:
-        with opened(target, writable=True) as writer:
+        with open_connection(target, writable=True) as writer:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 sums = await _copy_rows(connection, writer, tables, progress)
             await _copy_numbers(connection, writer, tables)
@@ -202,8 +202,8 @@ async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], p
         await connection.close(timeout=CONNECT_TIMEOUT_S)
     wrong = await asyncio.to_thread(_differing, target, tables, sums)
     if wrong:
-        what = f"the copy has other rows than the database: {', '.join(wrong)}."
-        raise CopyRefused(what, "Rerun the command with another folder.")
+        problem = f"the copy has other rows than the database: {', '.join(wrong)}."
+        raise CopyRefused(problem, "Rerun the command with another folder.")
 
 
 async def _copy_rows(
@@ -327,7 +327,7 @@ class BlobCopy:
             self._progress(FILES, self._done, total)
 
     async def _copy_one(self, file: StoredFile) -> None:
-        if self._earlier is not None and await self._earlier.give(file, self._target):
+        if self._earlier is not None and await self._earlier.share_file(file, self._target):
             self.sums[file.blob], self.sizes[file.blob] = file.sha256, file.size
             self.linked += 1
             return
@@ -403,7 +403,7 @@ class EarlierBackup:
                 continue
         return None
 
-    async def give(self, file: StoredFile, target: Blobs) -> bool:
+    async def share_file(self, file: StoredFile, target: Blobs) -> bool:
         """Share the content with the target. Returns False if this backup lacks a file with that SHA-256 and size."""
         if self._sums.get(file.blob) != file.sha256 or not isinstance(target, FolderBlobs):
             return False
@@ -436,7 +436,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     sums_sha256: str
 
 
-async def make_backup(
+async def create_backup(
     folder: Path,
     source: DatabaseSource,
     blobs: Blobs,
@@ -512,8 +512,8 @@ def read_manifest(folder: Path) -> Manifest:
     except (FileNotFoundError, NotADirectoryError):
         if not folder.is_dir():
             raise CopyRefused(f"there is no folder {folder}.", "Name the folder of a backup.") from None
-        what = f"{folder} holds no whole backup: it has no {MANIFEST}, which is written last."
-        raise CopyRefused(what, "Use another backup: this one was interrupted, or is not a backup.") from None
+        problem = f"{folder} holds no whole backup: it has no {MANIFEST}, which is written last."
+        raise CopyRefused(problem, "Use another backup: this one was interrupted, or is not a backup.") from None
     try:
         form = msgspec.json.decode(data, type=dict[str, Any]).get("format")
         if isinstance(form, int) and form > FORMAT:
@@ -572,8 +572,8 @@ def _read_sums(folder: Path, manifest: Manifest) -> dict[str, str]:
     return sums
 
 
-def _damaged(what: str) -> CopyRefused:
-    return CopyRefused(f"the backup is damaged: {what}.", "Nothing was restored. Give another backup.")
+def _damaged(problem: str) -> CopyRefused:
+    return CopyRefused(f"the backup is damaged: {problem}.", "Nothing was restored. Give another backup.")
 
 
 async def restore_database(folder: Path, target: Path, progress: Progress) -> None:

@@ -13,22 +13,22 @@ from typing import Generic, NamedTuple, TypeVar
 from workhook.core.errors import Unavailable
 
 Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 ITEMS_MAX = 64  # per round; bounds how long its first item waits
 ROUNDS_MAX = 2  # concurrent; the second one is sent while the first waits for the disk
 
 
-class _Waiting(NamedTuple, Generic[Item, Answer]):
+class _Waiting(NamedTuple, Generic[Item, Result]):
     item: Item
-    answer: asyncio.Future[Answer]
+    answer: asyncio.Future[Result]
 
     def refuse(self, error: Exception) -> None:
         if not self.answer.done():  # the caller was cancelled
             self.answer.set_exception(error)
 
 
-class Batcher(Generic[Item, Answer]):
+class Batcher(Generic[Item, Result]):
     """A batcher that calls `run` with the items of a round. `run` returns their answers in the same order.
 
     Items of the same `queue` are never in two concurrent rounds, so they run in the order of arrival.
@@ -40,7 +40,7 @@ class Batcher(Generic[Item, Answer]):
 
     def __init__(
         self,
-        run: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
+        run: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
         queue: Callable[[Item], Hashable],
         *,
         items_max: int = ITEMS_MAX,
@@ -49,16 +49,16 @@ class Batcher(Generic[Item, Answer]):
         self._run = run
         self._queue = queue
         self._items_max, self._rounds_max = items_max, rounds_max
-        self._waiting: list[_Waiting[Item, Answer]] = []
+        self._waiting: list[_Waiting[Item, Result]] = []
         self._busy: set[Hashable] = set()  # queues with an item in a running round
         self._rounds: set[asyncio.Task[None]] = set()
 
-    async def add(self, item: Item) -> Answer:
+    async def submit(self, item: Item) -> Result:
         """Run the item in the next round and return its answer.
 
         If the caller is cancelled, an item that is already in a round still runs.
         """
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(item, answer))
         self._begin()
         return await answer
@@ -79,9 +79,9 @@ class Batcher(Generic[Item, Answer]):
         self._busy -= queues
         self._begin()
 
-    def _take(self) -> list[_Waiting[Item, Answer]]:
-        taken: list[_Waiting[Item, Answer]] = []
-        left: list[_Waiting[Item, Answer]] = []
+    def _take(self) -> list[_Waiting[Item, Result]]:
+        taken: list[_Waiting[Item, Result]] = []
+        left: list[_Waiting[Item, Result]] = []
         for each in self._waiting:
             if each.answer.done():  # the caller was cancelled
                 continue
@@ -90,7 +90,7 @@ class Batcher(Generic[Item, Answer]):
         self._waiting = left
         return taken
 
-    async def _answer(self, taken: Sequence[_Waiting[Item, Answer]]) -> None:
+    async def _answer(self, taken: Sequence[_Waiting[Item, Result]]) -> None:
         try:
             answers = await self._run([each.item for each in taken])
         except Unavailable as error:

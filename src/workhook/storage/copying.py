@@ -22,7 +22,7 @@ import structlog
 
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects
-from workhook.storage.dialects import place
+from workhook.storage.dialects import database_address
 from workhook.storage.migrate import COPYING, HEAD, MOVED, migrate_postgresql, release_command
 from workhook.storage.postgres import DRIVER_ERRORS
 from workhook.storage.row_stream import (
@@ -30,9 +30,9 @@ from workhook.storage.row_stream import (
     CONNECT_TIMEOUT_S,
     ROWS_A_PART,
     CopyRefused,
+    IncompatibleValue,
     Progress,
     Sum,
-    Unfit,
     columns_of,
     connect,
     converter,
@@ -63,7 +63,7 @@ AND relnamespace = to_regnamespace(current_schema()) ORDER BY relname"""
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-class Mark(NamedTuple):
+class CopyMarker(NamedTuple):
     """The mark of a file that was or is being copied. `done` means that the copy is complete."""
 
     copy_id: str
@@ -98,7 +98,7 @@ class CopySource:
             raise
         return cls(path, connection)
 
-    def mark(self) -> Mark | None:
+    def mark(self) -> CopyMarker | None:
         if self._connection.execute("SELECT version_num FROM alembic_version").fetchone()[0] != MOVED:
             return None
         row = self._connection.execute("SELECT schema, token, place, done FROM moved_to").fetchone()
@@ -108,9 +108,9 @@ class CopySource:
                 f"the copy of {self.path} was begun by another version of Workhook (schema {schema}).",
                 f"Go on with that version, or run `{release_command(self.path)}` and begin anew.",
             )
-        return Mark(token, place, bool(done))
+        return CopyMarker(token, place, bool(done))
 
-    def set_mark(self, mark: Mark) -> None:
+    def set_mark(self, mark: CopyMarker) -> None:
         """Make every version of Workhook refuse the file, because further changes to it would be lost."""
         self._write(
             ("DROP TABLE IF EXISTS moved_to", ()),
@@ -119,7 +119,7 @@ class CopySource:
             ("UPDATE alembic_version SET version_num = ?", (MOVED,)),
         )
 
-    def release(self) -> Mark | None:
+    def release(self) -> CopyMarker | None:
         """Let servers use the file again. Returns the removed mark, or None."""
         if (mark := self.mark()) is not None:
             back = "UPDATE alembic_version SET version_num = (SELECT schema FROM moved_to)"
@@ -174,7 +174,7 @@ class CopySource:
         for row in self._connection.execute(query, list(after or ())):
             try:
                 yield convert(row)
-            except Unfit as error:
+            except IncompatibleValue as error:
                 shown = dict(zip((each.name for each in table.columns), row, strict=True))
                 key = ", ".join(f"{each.name} {shown[each.name]}" for each in table.primary_key.columns)
                 raise CopyRefused(
@@ -186,8 +186,8 @@ class CopySource:
 
 
 def _require_schema(connection: sqlite3.Connection, path: Path) -> None:
-    there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
-    row = connection.execute("SELECT version_num FROM alembic_version").fetchone() if there else None
+    table = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone() if table else None
     if row is None:
         raise CopyRefused(
             f"{path} is not a Workhook database.", "Name the database file of a data folder: its workhook.db."
@@ -225,7 +225,7 @@ class TableProgress(NamedTuple):
     done: bool
 
 
-class Interfered(Exception):
+class ConcurrentCopy(Exception):
     """Another process is copying into the same database."""
 
 
@@ -246,12 +246,14 @@ class CopyTarget:
         self._connection.terminate()
         self._connection = await connect(self._url)
 
-    async def unfinished(self) -> str | None:
+    async def unfinished_token(self) -> str | None:
         """Return the token of the unfinished copy in the database, or None if it is empty. Raises `CopyRefused`."""
         run = self._connection
         if not await run.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL"):
             if found := [row["relname"] for row in await run.fetch(_TABLES)]:
-                raise CopyRefused(f"the database at {place(self._url)} has tables ({', '.join(found[:3])}).", _EMPTY)
+                raise CopyRefused(
+                    f"the database at {database_address(self._url)} has tables ({', '.join(found[:3])}).", _EMPTY
+                )
             return None
         version = await run.fetchval("SELECT version_num FROM alembic_version")
         if version == COPYING:
@@ -259,7 +261,7 @@ class CopyTarget:
         if version != HEAD:
             has = f"has schema {version}" if version else "holds no schema"
             raise CopyRefused(
-                f"the database at {place(self._url)} {has}, and the file has schema {HEAD}.",
+                f"the database at {database_address(self._url)} {has}, and the file has schema {HEAD}.",
                 "Run `workhook migrate` with the newest version on both, or give an empty database.",
             )
         await self._require_empty()
@@ -292,7 +294,7 @@ class CopyTarget:
     async def add(self, table: sa.Table, part: Part, after: list[Any] | None) -> None:
         """Add rows and record the progress in one transaction.
 
-        Raises `Interfered` unless the progress is at `after`.
+        Raises `ConcurrentCopy` unless the progress is at `after`.
         """
         async with self._connection.transaction():
             columns = [each.name for each in table.columns]
@@ -311,7 +313,7 @@ class CopyTarget:
             done,
         )
         if tag != "UPDATE 1":
-            raise Interfered
+            raise ConcurrentCopy
 
     async def sum(self, table: sa.Table, largest: int) -> Sum:
         """Sum the rows. `largest`, the size of the largest row in bytes, bounds how many are in memory."""
@@ -346,7 +348,9 @@ class CopyTarget:
     async def _require_empty(self) -> None:
         for table in self._tables:
             if await self._connection.fetchval(f'SELECT EXISTS (SELECT 1 FROM "{table.name}")'):  # noqa: S608  # ours
-                raise CopyRefused(f"the database at {place(self._url)} is not empty: {table.name} has rows.", _EMPTY)
+                raise CopyRefused(
+                    f"the database at {database_address(self._url)} is not empty: {table.name} has rows.", _EMPTY
+                )
 
     async def close(self) -> None:
         await self._connection.close(timeout=CONNECT_TIMEOUT_S)
@@ -417,7 +421,7 @@ class _Copy:
                 "The database was written to in the meantime. Drop it, create it again, and rerun the command.",
             )
 
-    async def finish(self, mark: Mark) -> None:
+    async def finish(self, mark: CopyMarker) -> None:
         """Mark the file as done, then complete the target.
 
         If interrupted in between, the next run only has to finish.
@@ -459,25 +463,26 @@ async def copy(
     try:
         target = await CopyTarget.open(url, tables)
         try:
-            mark, resumed = await _begin(source, target, place(url))
+            mark, resumed = await _begin(source, target, database_address(url))
             work = _Copy(source, target, tables, progress, rows_a_part)
             await work.copy()
             await work.compare()
             await work.finish(mark)
-        except Interfered:
+        except ConcurrentCopy:
             raise CopyRefused(
-                f"another process is copying into {place(url)}.", "Let it finish, or stop it and rerun the command."
+                f"another process is copying into {database_address(url)}.",
+                "Let it finish, or stop it and rerun the command.",
             ) from None
         finally:
             await target.close()
     finally:
         source.close()
-    return Copied(work.sums, resumed, place(url))
+    return Copied(work.sums, resumed, database_address(url))
 
 
-async def _begin(source: CopySource, target: CopyTarget, where: str) -> tuple[Mark, bool]:
+async def _begin(source: CopySource, target: CopyTarget, where: str) -> tuple[CopyMarker, bool]:
     """Mark both sides, the file first. Returns the mark, and whether the copy had already begun."""
-    mark, token = source.mark(), await target.unfinished()
+    mark, token = source.mark(), await target.unfinished_token()
     if token is not None:
         if mark is None or mark.copy_id != token:
             raise CopyRefused(
@@ -493,7 +498,7 @@ async def _begin(source: CopySource, target: CopyTarget, where: str) -> tuple[Ma
         )
     # A copy into another database is a new copy: the earlier one can no longer be continued.
     begun = mark.copy_id if mark and mark.place == where else None
-    mark = Mark(begun or secrets.token_hex(16), where, False)
+    mark = CopyMarker(begun or secrets.token_hex(16), where, False)
     source.set_mark(mark)
     await target.begin(mark.copy_id)
     return mark, False

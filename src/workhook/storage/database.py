@@ -110,7 +110,7 @@ class Transaction(Reader):
         self.deferred_read: DeferredRead | None = None
         self.is_ending = False  # no statement follows the deferred ones
 
-    def local(self, kind: type[T]) -> T:
+    def get_local(self, kind: type[T]) -> T:
         """Return the transaction's own instance of this class, created on first use."""
         if kind not in self._locals:
             self._locals[kind] = kind()
@@ -207,7 +207,7 @@ class Database(Reader):
         return False
 
     @property
-    def apart(self) -> Database:
+    def low_traffic(self) -> Database:
         """Return the database over a low-traffic connection, for urgent work. Runs one statement at a time."""
         return self
 

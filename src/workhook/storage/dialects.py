@@ -293,7 +293,7 @@ def connect_options(url: str) -> Mapping[str, Any]:
     return {"dsn": dsn}
 
 
-def place(url: str) -> str:
+def database_address(url: str) -> str:
     """Return the address of the database without user name and password."""
     parts = urlsplit(url)
     asked = parse_qs(parts.query)
@@ -305,7 +305,7 @@ SILENCE_S = 10  # until connections to a host that does not answer are closed
 _PROBES = {"TCP_KEEPIDLE": SILENCE_S // 2, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": SILENCE_S * 1000}
 
 
-async def notice_silence(connection: Any) -> None:
+async def set_tcp_timeouts(connection: Any) -> None:
     """Set short TCP timeouts. By default TCP waits a quarter of an hour for a host that is gone.
 
     asyncpg has no setting for this, and no public access to the socket.

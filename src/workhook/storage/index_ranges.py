@@ -16,16 +16,16 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.storage.database import Reader
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 HIGHEST = 2**62  # above every id
 
-Alike = tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]
+ColumnValue = tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]
 """A column and its value, which is constant in the range."""
 
 
 def index_range(
-    dialect: str, alike: Sequence[Alike], number: sa.ColumnElement[int], *, newest_first: bool, high: str = "high"
+    dialect: str, alike: Sequence[ColumnValue], number: sa.ColumnElement[int], *, newest_first: bool, high: str = "high"
 ) -> sa.Select[Any]:
     """Return the ids of one range of an index in order, at most `limit`.
 
@@ -34,7 +34,7 @@ def index_range(
     table by id, past other owners' rows, when a large owner has none of the newest rows.
     """
     columns, values = [each for each, _ in alike], [each for _, each in alike]
-    low, most = big("low"), big(high)
+    low, most = bigint_param("low"), bigint_param(high)
     if dialect == "postgresql":
         key = sa.tuple_(*columns, number)
         conditions = [key > sa.tuple_(*values, low), key < sa.tuple_(*values, most)]
@@ -43,7 +43,7 @@ def index_range(
         same = [column == value for column, value in alike]
         conditions, order = [*same, number > low, number < most], [number]
     falling = [each.desc() for each in order] if newest_first else order
-    return sa.select(number).where(*conditions).order_by(*falling).limit(big("limit"))
+    return sa.select(number).where(*conditions).order_by(*falling).limit(bigint_param("limit"))
 
 
 class IdRange(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ def _halving(
     step = sa.select(
         zero.label("low"), top.label("high"), top.label("top"), time_from(_half(zero, top), "first_row").label("at")
     ).cte("step", recursive=True)
-    earlier = step.c.at <= big("moment")
+    earlier = step.c.at <= bigint_param("moment")
     half = _half(step.c.low, step.c.high)
     low, high = sa.case((earlier, half), else_=step.c.low), sa.case((earlier, step.c.high), else_=half)
     following = sa.select(low, high, step.c.top, time_from(_half(low, high), "next_row").correlate(step)).where(

@@ -77,7 +77,7 @@ def insert_for_id(table: sa.Table, columns: tuple[str, ...]) -> Executable:
     return insert_into(table, *columns).returning(table.c.id)
 
 
-def big(name: str) -> sa.BindParameter[int]:
+def bigint_param(name: str) -> sa.BindParameter[int]:
     """Return a 64-bit integer parameter: PostgreSQL needs the width."""
     return sa.bindparam(name, type_=sa.BigInteger())
 

@@ -52,7 +52,7 @@ def release_command(path: Path) -> str:
     return f"workhook database release {shlex.quote(str(path.absolute()))}"
 
 
-def elsewhere(found: str | None, sqlite_path: Path | None, url: str | None) -> str | None:
+def refusal_reason(found: str | None, sqlite_path: Path | None, url: str | None) -> str | None:
     """Return why servers refuse a database that is being copied or restored, and the remedy, or None for any other."""
     if found == MOVED and sqlite_path is not None:
         return _moved(sqlite_path)
@@ -63,7 +63,7 @@ def elsewhere(found: str | None, sqlite_path: Path | None, url: str | None) -> s
         )
     if found == COPYING and url is not None:
         return (
-            f"The database at {dialects.place(url)} holds a copy that is not whole yet. "
+            f"The database at {dialects.database_address(url)} holds a copy that is not whole yet. "
             "Run the same `workhook database copy` again. After an interrupted `workhook restore`, drop the database, "
             "make it anew, and restore again."
         )
@@ -87,8 +87,8 @@ def _moved(path: Path) -> str:
 
 
 def _needed(current: str | None, sqlite_path: Path | None = None, url: str | None = None) -> bool:
-    if (said := elsewhere(current, sqlite_path, url)) is not None:
-        raise NewerSchema(said)
+    if (reason := refusal_reason(current, sqlite_path, url)) is not None:
+        raise NewerSchema(reason)
     if current is not None and current not in known_revisions():
         raise NewerSchema(
             f"The database has schema {current}, which this version of Workhook ({HEAD}) does not know. "

@@ -28,7 +28,7 @@ _invalid = sa.text("SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(:name)
 def add_column(table: str, column: sa.Column[Any]) -> None:
     """Add a nullable column, for which PostgreSQL does not rewrite any rows."""
     with _gives_way(1):
-        op.add_column(table, column, **_unless_there())
+        op.add_column(table, column, **_if_not_exists())
 
 
 def add_reference(table: str, column: str, target: str, *, on_delete: str) -> None:
@@ -53,7 +53,7 @@ def create_table(name: str, *parts: Any, **options: Any) -> None:
     keys = [each for part in parts if isinstance(part, sa.ForeignKeyConstraint) for each in part.elements]
     named = {each.target_fullname.partition(".")[0] for each in keys}
     with _gives_way(max(1, len(named))):
-        op.create_table(name, *parts, **_unless_there(), **options)
+        op.create_table(name, *parts, **_if_not_exists(), **options)
 
 
 def create_index(
@@ -66,14 +66,14 @@ def create_index(
         "postgresql_where": condition,
         "postgresql_concurrently": True,
     }
-    with beside_others():
+    with autocommit():
         if not _is_sqlite() and op.get_bind().execute(_invalid, {"name": name}).scalar():
             op.drop_index(name, table, postgresql_concurrently=True, if_exists=True)
-        op.create_index(name, table, list(columns), unique=unique, **_unless_there(), **options)
+        op.create_index(name, table, list(columns), unique=unique, **_if_not_exists(), **options)
 
 
 @contextmanager
-def beside_others() -> Iterator[None]:
+def autocommit() -> Iterator[None]:
     """On PostgreSQL, run each statement inside in its own transaction, so that none holds a lock for long.
 
     Use it first in a migration, or after statements that may be committed.
@@ -101,7 +101,7 @@ def set_storage(table: str, **parameters: float) -> None:
 
 
 def drop_index(name: str, table: str) -> None:
-    with beside_others():
+    with autocommit():
         op.drop_index(name, table, postgresql_concurrently=True, if_exists=None if _is_sqlite() else True)
 
 
@@ -121,7 +121,7 @@ def _gives_way(locks: int) -> Iterator[None]:
         op.execute("RESET lock_timeout")
 
 
-def _unless_there() -> dict[str, Any]:
+def _if_not_exists() -> dict[str, Any]:
     """Return options that tolerate existing objects, because PostgreSQL migrations may resume after an interruption."""
     return {} if _is_sqlite() else {"if_not_exists": True}
 

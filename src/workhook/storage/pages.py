@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from workhook.storage.database import Reader, Row
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 
 class Page(NamedTuple):
@@ -19,7 +19,7 @@ class Page(NamedTuple):
     offset: int = 0
 
 
-EVERYTHING = Page(2**31)
+ALL_ROWS = Page(2**31)
 
 
 @dataclass(frozen=True)
@@ -40,24 +40,24 @@ def listed(statement: sa.Select[*tuple[Any, ...]], *order: sa.ColumnElement[Any]
     """
     page = statement.add_columns(sa.func.count().over().label("total")) if counts else statement
     return Listed(
-        page.order_by(*order).limit(big("limit")).offset(big("offset")),
+        page.order_by(*order).limit(bigint_param("limit")).offset(bigint_param("offset")),
         sa.select(sa.func.count().label("total")).select_from(statement.subquery()),
         counts,
     )
 
 
 async def read_page(
-    reader: Reader, what: Listed, params: Mapping[str, object], page: Page
+    reader: Reader, listed: Listed, params: Mapping[str, object], page: Page
 ) -> tuple[Sequence[Row], int]:
     """Return the rows and the total number, which is counted separately only if the page does not reveal it."""
-    rows = await reader.fetch_all(what.page, {**params, **page._asdict()})
-    if rows and what.counts:
+    rows = await reader.fetch_all(listed.page, {**params, **page._asdict()})
+    if rows and listed.counts:
         return rows, rows[0]["total"]
     if len(rows) < page.limit and (rows or not page.offset):
         return rows, page.offset + len(rows)
-    return rows, await count(reader, what, params)
+    return rows, await count(reader, listed, params)
 
 
-async def count(reader: Reader, what: Listed, params: Mapping[str, object]) -> int:
-    row = await reader.fetch_one(what.count, params)
+async def count(reader: Reader, listed: Listed, params: Mapping[str, object]) -> int:
+    row = await reader.fetch_one(listed.count, params)
     return row["total"] if row else 0

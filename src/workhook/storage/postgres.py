@@ -214,7 +214,7 @@ def _raise_as_problem(error: BaseException | None) -> None:
 # --- transactions -----------------------------------------------------------------------------------------------------
 
 
-class Asked(NamedTuple):
+class BoundStatement(NamedTuple):
     """A statement with its values in the driver's order. For `planned_once`, see `Statement`."""
 
     sql: str
@@ -267,14 +267,14 @@ class PostgresTransaction(Transaction):
     async def execute_many(self, statement: Executable, rows: Sequence[Params]) -> None:
         if rows:
             known = self._compile(statement)
-            if (one := as_one(known, rows)) is not None:
+            if (one := as_single_statement(known, rows)) is not None:
                 await self._ready_for(one.sql, one.planned_once)
                 await self._connection.execute(one.sql, *one.arguments)
             else:
                 await self._ready_for(known.sql, known.planned_once)
                 await self._connection.executemany(known.sql, [known.arguments(row) for row in rows])
 
-    async def _run_last(self, asked: Asked) -> Sequence[Row]:
+    async def _run_last(self, asked: BoundStatement) -> Sequence[Row]:
         """Run a statement together with the COMMIT. A single statement runs without BEGIN and COMMIT."""
         rows: Sequence[Row]
         if self._is_open:
@@ -312,12 +312,12 @@ class PostgresTransaction(Transaction):
         """Reject later use, when the connection may already belong to another caller."""
         self._connection = None
 
-    async def _ask(self, asked: Asked) -> Sequence[Row]:
+    async def _ask(self, asked: BoundStatement) -> Sequence[Row]:
         await self._prepare(asked.sql, asked.planned_once)
         rows: Sequence[Row] = await self._connection.fetch(asked.sql, *asked.arguments)
         return rows
 
-    def _together(self, question: DeferredRead | None) -> Asked:
+    def _together(self, question: DeferredRead | None) -> BoundStatement:
         waiting, self.deferred = self.deferred, []
         parts, arguments, plans = self._parts(waiting)
         if question is not None:
@@ -327,7 +327,7 @@ class PostgresTransaction(Transaction):
         else:
             _, sql, _ = parts.pop()
         once = False if False in plans else True if True in plans else None
-        return Asked(joined(tuple(parts), sql) if parts else sql, arguments, once)
+        return BoundStatement(joined(tuple(parts), sql) if parts else sql, arguments, once)
 
     def _parts(
         self, waiting: Sequence[DeferredWrite]
@@ -336,7 +336,7 @@ class PostgresTransaction(Transaction):
         parts, arguments, plans = [], list[Any](), list[bool | None]()
         for name, statement, rows in waiting:
             known = self._compile(statement)
-            asked = as_one(known, rows)
+            asked = as_single_statement(known, rows)
             assert asked is not None, f"not a plain INSERT: {known.sql}"
             parts.append((name, asked.sql, len(asked.arguments)))
             arguments += asked.arguments
@@ -344,12 +344,12 @@ class PostgresTransaction(Transaction):
         return parts, arguments, plans
 
 
-def as_one(known: Statement, rows: Sequence[Params]) -> Asked | None:
+def as_single_statement(known: Statement, rows: Sequence[Params]) -> BoundStatement | None:
     """Return the rows as one statement with its values, or None if that is impossible."""
     if len(rows) == 1:
-        return Asked(known.sql, known.arguments(rows[0]), known.planned_once)
+        return BoundStatement(known.sql, known.arguments(rows[0]), known.planned_once)
     sql = known.insert_columns()
-    return None if sql is None else Asked(sql, list[Any](known.columns(rows)), known.planned_once)
+    return None if sql is None else BoundStatement(sql, list[Any](known.columns(rows)), known.planned_once)
 
 
 class PostgresDatabase(Database):
@@ -369,7 +369,7 @@ class PostgresDatabase(Database):
         metrics.CONNECTIONS.labels("idle").set_function(lambda: self._pool.idle)
         self._compile = Compiler(dialects.postgresql())
         self.signals = Signals()
-        self._slow = slow.Turns()
+        self._slow = slow.SlowReadLimiter()
         self._outgoing: dict[str, set[int]] = defaultdict(set)
         self._outgoing_ready = asyncio.Event()
         self._origin = secrets.token_hex(6)
@@ -379,7 +379,7 @@ class PostgresDatabase(Database):
         self._apart._connect = self._listening.connect
 
     @property
-    def apart(self) -> Database:
+    def low_traffic(self) -> Database:
         """Return the database over the listening connection, which is mostly idle."""
         return self._apart
 
@@ -401,7 +401,7 @@ class PostgresDatabase(Database):
                 server_settings=_SETTINGS if session_url is None else None,
                 # No code changes session state, so no reset is needed. This saves a round trip.
                 reset=_keep,
-                init=dialects.notice_silence,
+                init=dialects.set_tcp_timeouts,
             )
         except DRIVER_ERRORS as error:
             raise dialects.postgresql_problem(error) from error
@@ -470,7 +470,7 @@ class PostgresDatabase(Database):
         except DRIVER_ERRORS as error:
             raise dialects.postgresql_problem(error) from error
         try:
-            await dialects.notice_silence(connection)
+            await dialects.set_tcp_timeouts(connection)
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 yield _PostgresSnapshot(connection, self._compile)
         except asyncpg.InterfaceError as error:  # the connection was lost, so its transaction could not be ended
@@ -524,7 +524,7 @@ class PostgresDatabase(Database):
                     **options, timeout=ACQUIRE_TIMEOUT_S, command_timeout=COMMAND_TIMEOUT_S
                 )
                 try:
-                    await dialects.notice_silence(connection)
+                    await dialects.set_tcp_timeouts(connection)
                     gone = asyncio.Event()
                     connection.add_termination_listener(lambda _, gone=gone: gone.set())
                     await connection.add_listener(CHANNEL, self._heard)
@@ -594,16 +594,16 @@ async def follow_clock(connection: Any) -> None:
     The server's time belongs to some moment of the round trip. Assuming its middle is off by at most half the round
     trip, so the fastest of several readings is used. A host clock within that error is followed as it is.
     """
-    took_ns, at_ns, monotonic_ns = min([await _look_at_clock(connection) for _ in range(CLOCK_LOOKS)])
+    took_ns, at_ns, monotonic_ns = min([await _read_clock(connection) for _ in range(CLOCK_LOOKS)])
     was_off = abs(clock.host_ahead_ms()) > CLOCK_WARN_MS
-    clock.follow(at_ns, monotonic_ns, wrong_by_ns=took_ns // 2 + _MICROSECOND_NS)
+    clock.follow_clock(at_ns, monotonic_ns, wrong_by_ns=took_ns // 2 + _MICROSECOND_NS)
     ahead_ms = clock.host_ahead_ms()
     metrics.HOST_CLOCK_AHEAD.set(ahead_ms / 1000)
     if abs(ahead_ms) > CLOCK_WARN_MS and not was_off:
         log.warning("host_clock_is_off", ahead_s=round(ahead_ms / 1000, 1), counts="the database's clock")
 
 
-async def _look_at_clock(connection: Any) -> tuple[int, int, int]:
+async def _read_clock(connection: Any) -> tuple[int, int, int]:
     """Return the time taken, the server's clock and the monotonic clock, in nanoseconds."""
     before_ns = time.monotonic_ns()
     at_us: int = await connection.fetchval(_NOW, timeout=CLOCK_TIMEOUT_S)

@@ -44,7 +44,7 @@ def _columns(record: type[Record]) -> dict[str, RecordField]:
 
 
 def _base(field: RecordField) -> Any:
-    return type(get_args(field.plain)[0]) if get_origin(field.plain) is Literal else field.plain
+    return type(get_args(field.base_type)[0]) if get_origin(field.base_type) is Literal else field.base_type
 
 
 def stored_names(record: type[Record], *, without: Collection[str] = ()) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def table_columns(record: type[Record], **references: sa.ForeignKey) -> list[sa.
     return [
         sa.Column(
             name,
-            BigId if name == "id" and each.plain is int else _TYPES[_base(each)],
+            BigId if name == "id" and each.base_type is int else _TYPES[_base(each)],
             *([references[name]] if name in references else []),
             primary_key=name == "id",
             nullable=each.nullable,
@@ -116,7 +116,7 @@ def _values(fields: Iterable[RecordField], start: int) -> dict[str, str]:
     found = {}
     for index, each in enumerate(fields, start):
         source = found[each.name] = f"row[{index}]"
-        if each.plain is bool:
+        if each.base_type is bool:
             made = f"bool({source})"
             found[each.name] = f"None if {source} is None else {made}" if each.nullable else made
     return found

@@ -17,7 +17,7 @@ import asyncpg
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.errors import Explained
+from workhook.core.errors import OperatorError
 from workhook.storage import dialects
 
 CONNECT_TIMEOUT_S = 10.0
@@ -33,11 +33,11 @@ encode_row = msgspec.msgpack.Encoder().encode
 """Equal values have equal encodings, and different values different ones."""
 
 
-class CopyRefused(Explained):
+class CopyRefused(OperatorError):
     """Rows or files cannot be copied, backed up or restored."""
 
 
-class Unfit(ValueError):
+class IncompatibleValue(ValueError):
     """A value that the other database cannot store. The text gives the reason."""
 
 
@@ -65,7 +65,7 @@ Check = tuple[Callable[[Any], bool], str]
 def converter(table: sa.Table) -> Callable[[Sequence[Any]], list[Any]]:
     """Return a function that converts a SQLite row to values for PostgreSQL's driver.
 
-    It raises `Unfit` for a value of the wrong type, because SQLite stores any type in any column.
+    It raises `IncompatibleValue` for a value of the wrong type, because SQLite stores any type in any column.
     """
     columns = [(each.name, _checks(each.type), isinstance(each.type, sa.Boolean)) for each in table.columns]
 
@@ -74,7 +74,7 @@ def converter(table: sa.Table) -> Callable[[Sequence[Any]], list[Any]]:
         for (name, checks, is_flag), value in zip(columns, row, strict=True):
             for fits, wrong in checks:
                 if value is not None and not fits(value):
-                    raise Unfit(f"{name} {wrong}")
+                    raise IncompatibleValue(f"{name} {wrong}")
             made.append(bool(value) if is_flag and value is not None else value)
         return made
 
@@ -130,7 +130,7 @@ async def sequence_of(connection: Any, table: sa.Table) -> str | None:
 
 
 @contextmanager
-def opened(path: Path, *, writable: bool = False, timeout_s: float = 30.0) -> Iterator[sqlite3.Connection]:
+def open_connection(path: Path, *, writable: bool = False, timeout_s: float = 30.0) -> Iterator[sqlite3.Connection]:
     with closing(open_file(path, timeout_s)) as connection:
         connection.execute(f"PRAGMA query_only={int(not writable)}")
         yield connection

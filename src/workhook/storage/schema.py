@@ -62,7 +62,7 @@ def statements(dialect_name: str, revision: str, schema: str = "") -> list[str]:
         made.append(_compiled(sa.schema.CreateTable(table), dialect))
         if table.info.get(GROWS) and dialect.name == "postgresql":
             made.append(f"ALTER TABLE {table.name} SET ({_CLEANED_UP_EARLY})")
-        for index in sorted(table.indexes, key=_place):
+        for index in sorted(table.indexes, key=_index_order):
             if (where := index.info.get("where")) is not None:
                 index.dialect_options[dialect.name]["where"] = where
             made.append(_compiled(sa.schema.CreateIndex(index), dialect))
@@ -71,7 +71,7 @@ def statements(dialect_name: str, revision: str, schema: str = "") -> list[str]:
     return made
 
 
-def _place(index: sa.Index) -> tuple[bool, bool, int]:
+def _index_order(index: sa.Index) -> tuple[bool, bool, int]:
     """Sort key of a table's indexes: unique ones first, partial ones last.
 
     If several indexes can serve a statement, SQLite without statistics prefers the one created last.

@@ -38,10 +38,10 @@ class Signals:
 
     def send(self, topic: str, ids: Iterable[int]) -> None:
         """Notify this process and the others."""
-        what = frozenset(ids)
-        self.deliver(topic, what)
+        sent = frozenset(ids)
+        self.deliver(topic, sent)
         if self.forward is not None:
-            self.forward(topic, what)
+            self.forward(topic, sent)
 
     def deliver(self, topic: str, ids: frozenset[int] | None) -> None:
         """Notify only this process."""

@@ -28,7 +28,7 @@ class QueryTooSlow(Unavailable):
         super().__init__("The search takes too long. Narrow it down, or try again later.", retry_after_s=10)
 
 
-class Turns:
+class SlowReadLimiter:
     """A limit of `AT_ONCE` concurrent slow reads."""
 
     def __init__(self) -> None:

@@ -54,7 +54,7 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
     return connection
 
 
-class Threads:
+class ConnectionThreads:
     """Threads with one connection each. A submitted job runs even if its caller is cancelled."""
 
     def __init__(self, path: Path, count: int, *, readonly: bool) -> None:
@@ -143,7 +143,7 @@ class SqliteTransaction(Transaction):
 
     def __init__(
         self,
-        writer: Threads,
+        writer: ConnectionThreads,
         write_lock: _WriteLock,
         compiler: Compiler,
         signals: Signals,
@@ -221,7 +221,7 @@ class SqliteTransaction(Transaction):
 class _SqliteSnapshot(Reader):
     """A read transaction on a thread of its own. It ends with its connection."""
 
-    def __init__(self, threads: Threads, compiler: Compiler) -> None:
+    def __init__(self, threads: ConnectionThreads, compiler: Compiler) -> None:
         self.threads, self._compile = threads, compiler
 
     async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
@@ -239,11 +239,11 @@ class SqliteDatabase(Database):
         self.path = path
         self.signals = Signals()
         self._compile = Compiler(dialects.SQLITE, dialects.sqlite_value)
-        self._writer = Threads(path, 1, readonly=False)
-        self._readers = Threads(path, readers, readonly=True)
-        self._slow_readers = Threads(path, slow.AT_ONCE, readonly=True)
+        self._writer = ConnectionThreads(path, 1, readonly=False)
+        self._readers = ConnectionThreads(path, readers, readonly=True)
+        self._slow_readers = ConnectionThreads(path, slow.AT_ONCE, readonly=True)
         self._opened = path.stat()
-        self._slow = slow.Turns()
+        self._slow = slow.SlowReadLimiter()
         self._write_lock = _WriteLock()
         self._turn = asyncio.Lock()
         self._waiting = 0  # for the turn
@@ -372,7 +372,7 @@ class SqliteDatabase(Database):
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reader]:
-        reader = _SqliteSnapshot(Threads(self.path, 1, readonly=True), self._compile)
+        reader = _SqliteSnapshot(ConnectionThreads(self.path, 1, readonly=True), self._compile)
         try:
             await reader.threads.submit(_begin_to_read)
             yield reader

@@ -94,13 +94,13 @@ class Statement:
 
     def arguments(self, params: Params | None) -> list[Any]:
         """Return the arguments in the driver's order. Raises `KeyError` if one is missing."""
-        given = params or {}
+        values = params or {}
         if self._fixed:
-            given = {**self._fixed, **given}
+            values = {**self._fixed, **values}
         if self._adapt is None:
-            return [given[name] for name in self._names]
+            return [values[name] for name in self._names]
         adapt = self._adapt
-        return [adapt(value) if value.__class__ in _LISTS else value for value in map(given.__getitem__, self._names)]
+        return [adapt(value) if value.__class__ in _LISTS else value for value in map(values.__getitem__, self._names)]
 
 
 @lru_cache(512)
@@ -166,7 +166,7 @@ class _Use(NamedTuple):
     inserts: bool
 
 
-_known: WeakKeyDictionary[Executable, _Use] = WeakKeyDictionary()
+_uses: WeakKeyDictionary[Executable, _Use] = WeakKeyDictionary()
 
 
 def find_conflict(deferred: Sequence[Executable], statement: Executable) -> str:
@@ -182,15 +182,15 @@ def find_conflict(deferred: Sequence[Executable], statement: Executable) -> str:
 
 
 def _use_of(statement: Executable) -> _Use:
-    known = _known.get(statement)
+    known = _uses.get(statement)
     if known is None:
-        known = _known[statement] = _look(
+        known = _uses[statement] = _inspect(
             statement.of("postgresql") if isinstance(statement, PerDialect) else statement
         )
     return known
 
 
-def _look(statement: Any) -> _Use:  # every Executable here is a ClauseElement
+def _inspect(statement: Any) -> _Use:  # every Executable here is a ClauseElement
     written = statement.table if isinstance(statement, sa.Insert | sa.Update | sa.Delete) else None
     inserts = isinstance(statement, sa.Insert)
     # An INSERT names its own table without reading it. It reads only the tables of its SELECT.

@@ -11,7 +11,7 @@ import structlog
 from workhook.core.errors import Unavailable
 from workhook.storage import metrics
 from workhook.storage.database import Database, RolledBack, Row
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ async def for_each_isolated(kind: str, things: Iterable[T], do: Callable[[T], Aw
         try:
             done += await do(thing)
         except Exception as error:
-            if concerns_all(error):
+            if is_database_failure(error):
                 raise
             _skip(kind, thing)
     return done
@@ -45,7 +45,7 @@ class _BatchSize:
 
     def is_over(self, error: Exception) -> bool:
         """Return whether the error concerns all rows, or too many rows were skipped."""
-        return concerns_all(error) or self.skipped >= SKIPPED_MAX
+        return is_database_failure(error) or self.skipped >= SKIPPED_MAX
 
     def skips(self) -> bool:
         """Return whether a failed row is skipped (True), or a smaller batch is tried (False)."""
@@ -120,7 +120,12 @@ class AgedRows:
     def __init__(self, *key: sa.Column[Any]) -> None:
         self._key = key
         place, last = sa.tuple_(*key), self._bound("last")
-        self._old = sa.select(*key).where(place > last, key[0] < big("before")).order_by(*key).limit(big("limit"))
+        self._old = (
+            sa.select(*key)
+            .where(place > last, key[0] < bigint_param("before"))
+            .order_by(*key)
+            .limit(bigint_param("limit"))
+        )
         self._delete = sa.delete(key[0].table).where(place > last, place <= self._bound("upto"))
 
     def _bound(self, prefix: str) -> sa.Tuple:
@@ -148,11 +153,11 @@ class AgedRows:
         return await in_order(str(self._key[0].table), size, following, remove)
 
 
-def concerns_all(error: Exception) -> bool:
+def is_database_failure(error: Exception) -> bool:
     """Return whether the database is at fault, in which case the next row would fail too."""
     return isinstance(error, Unavailable) and not isinstance(error, RolledBack)
 
 
-def _skip(kind: str, which: object) -> None:
+def _skip(kind: str, key: object) -> None:
     metrics.SKIPPED.labels(kind).inc()
-    log.exception("sweep_skipped", kind=kind, which=which)
+    log.exception("sweep_skipped", kind=kind, which=key)

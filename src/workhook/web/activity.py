@@ -14,7 +14,7 @@ from workhook.core.clock import parse_rfc3339
 from workhook.core.errors import NotFound
 from workhook.events import order
 from workhook.events.payloads import to_show
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.web.frame import paging
 from workhook.web.frame.names import Names, logins_of
 from workhook.web.frame.places import Places, Visit
@@ -251,8 +251,8 @@ def sentence(
         "action": action or "",
     }
     template = _template(event, action, payload)
-    said = _AMONG_ITSELF.get(template, template) if among_itself else template
-    return Markup(gettext(said)) % facts  # noqa: S704  # facts are escaped
+    sentence = _AMONG_ITSELF.get(template, template) if among_itself else template
+    return Markup(gettext(sentence)) % facts  # noqa: S704  # facts are escaped
 
 
 def mention_sentence(place: ProjectNames, who: str | None, event: str, payload: Any) -> Markup:
@@ -370,14 +370,14 @@ class ActivityEntry(msgspec.Struct, frozen=True):
 
 
 @places.get("/{owner}/{project}/activity")
-async def activity(visit: Visit) -> Answer:
+async def activity(visit: Visit) -> Response:
     """Show the events of a project, newest first."""
     access = await visit.follow()
     access.require_member("see the activity of a project")
     given = paging.given(visit)
     query = paging.query_of(ActivityQuery, given, ROWS)
     listed = await queries.list_activity(visit.call, access.repository.project_id, query)
-    titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
+    titles = {each.id: each.title for each in await columns.list_board_columns(visit.database, access.repository.id)}
     people = await logins_of(visit.database, access)
     place = ProjectNames(f"/{access.repository.full_name}", titles, people)
     names = Names(each.actor for each in listed.body.activity if each.actor)
@@ -400,7 +400,7 @@ async def activity(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/{project}/activity/{event_id}")
-async def payload(visit: Visit) -> Answer:
+async def payload(visit: Visit) -> Response:
     """Show the webhook payload of an event, as a frame of the page or, without JavaScript, as a page."""
     access = await visit.access()
     access.require_member("see the activity of a project")
@@ -441,13 +441,13 @@ class Changes(AsyncIterator[bytes]):
 
 
 @live_places.get("/{owner}/{project}/live", head=False)
-async def live(visit: Visit) -> Answer:
+async def live(visit: Visit) -> Response:
     """Stream the project's changes to an open page. Clients get none: the timing would reveal private changes."""
     access = await visit.access()
     access.require_member("follow the activity of a project")
     listener = listener_of_session(visit.session.id, visit.actor.user.id, access.repository.owner.id)
     stream = await follow(visit.call.services, access.repository.id, listener, None)
     seen = visit.query_id("seen")
-    is_late = seen is not None and await order.happened(visit.database, access.repository.id, seen, stream.position)
+    is_late = seen is not None and await order.has_events(visit.database, access.repository.id, seen, stream.position)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the second is for nginx
-    return Answer(Changes(stream, is_late=is_late), headers=headers, media_type="text/event-stream")
+    return Response(Changes(stream, is_late=is_late), headers=headers, media_type="text/event-stream")

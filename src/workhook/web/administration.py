@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from workhook.core.errors import NotFound
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity import audit
 from workhook.identity.context import Write
 from workhook.identity.mail import recipients
@@ -31,7 +31,7 @@ _PLACE_FIELDS = ("login", "admin", "profile_name")
 
 
 @places.get("/settings/administration")
-async def show_administration(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def show_administration(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Show all accounts, and forms for new users and organizations."""
     await require_administrator(visit.database, visit.actor)
     visit.require_recent(HERE)
@@ -51,7 +51,7 @@ async def show_administration(visit: Visit, form: PageForm = UNSENT) -> Answer:
 
 @places.post("/settings/administration/users", makes=True, action="user.create")
 @form_page(show_administration, _USER_FIELDS, section="user")
-async def add_user(visit: Visit) -> Answer:
+async def add_user(visit: Visit) -> Response:
     """Add a user and a link to choose a password, which is e-mailed if a mail server is set up."""
     visit.require_recent(HERE)
     vault = visit.call.services.vault
@@ -69,7 +69,7 @@ async def add_user(visit: Visit) -> Answer:
         return made, link.path
 
     made, path = await visit.change(add)
-    url = f"{visit.call.base_for_others.removesuffix(visit.call.prefix)}{path}"
+    url = f"{visit.call.public_base.removesuffix(visit.call.prefix)}{path}"
     return visit.page(
         "account/administration_link.html", has_secret=True, login=made.login, url=url, back=HERE,
         sent_to=made.email if recipients.sends_mail() else None,
@@ -78,7 +78,7 @@ async def add_user(visit: Visit) -> Answer:
 
 @places.post("/settings/administration/organizations", makes=True, action="organization.create")
 @form_page(show_administration, _PLACE_FIELDS, section="organization")
-async def add_organization(visit: Visit) -> Answer:
+async def add_organization(visit: Visit) -> Response:
     """Add an organization."""
     visit.require_recent(HERE)
 
@@ -94,26 +94,26 @@ async def add_organization(visit: Visit) -> Answer:
 
 @places.post("/settings/administration/users/{login}/disable", action="user.disable")
 @form_page(show_administration)
-async def disable_user(visit: Visit) -> Answer:
+async def disable_user(visit: Visit) -> Response:
     """Disable a user."""
     return await _change(visit, actions.disable, gettext("Account of %(login)s disabled."))
 
 
 @places.post("/settings/administration/users/{login}/enable", action="user.enable")
 @form_page(show_administration)
-async def enable_user(visit: Visit) -> Answer:
+async def enable_user(visit: Visit) -> Response:
     """Enable a user."""
     return await _change(visit, actions.enable, gettext("Account of %(login)s enabled."))
 
 
 @places.post("/settings/administration/users/{login}/delete", action="user.delete")
 @form_page(show_administration)
-async def delete_user(visit: Visit) -> Answer:
+async def delete_user(visit: Visit) -> Response:
     """Delete a user."""
     return await _change(visit, actions.remove_user, gettext("Account of %(login)s deleted."))
 
 
-async def _change(visit: Visit, act: Callable[[Write, str], Awaitable[object]], said: str) -> Answer:
+async def _change(visit: Visit, act: Callable[[Write, str], Awaitable[object]], message: str) -> Response:
     visit.require_recent(HERE)
     login = visit.path("login")
 
@@ -124,4 +124,4 @@ async def _change(visit: Visit, act: Callable[[Write, str], Awaitable[object]], 
     if login == visit.actor.user.login:  # the visitor could not undo it
         raise NotFound()
     await visit.change(change)
-    return visit.done(HERE, said % {"login": login})
+    return visit.done(HERE, message % {"login": login})

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from workhook.core.errors import Fault, Invalid
 from workhook.http import parameters
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.http.messages import disposition
 from workhook.identity import audit_queries
 from workhook.identity.audit import VIEW
@@ -24,7 +24,7 @@ from workhook.web.frame import paging
 from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
-from workhook.work.people.members import belonging_to
+from workhook.work.people.members import find_accounts_of
 from workhook.work.portability.imports.people import members_of
 
 _SECRETS: Mapping[str, Mapping[str | None, str]] = {
@@ -123,7 +123,7 @@ class AuditLine(msgspec.Struct, frozen=True):
 
 
 @places.get("/{owner}/audit")
-async def audit_log(visit: Visit) -> Answer:
+async def audit_log(visit: Visit) -> Response:
     """Show the audit log of an organization, newest entries first."""
     place = await visit.organization("audit_log.read")
     cursor = visit.call.query_integer("cursor", 0, low=0, high=2**53)
@@ -141,7 +141,7 @@ async def audit_log(visit: Visit) -> Answer:
     rows = rows[:ROWS]
     ids = {row["actor_id"] for row in rows} - {None}
     people, actions, members = await asyncio.gather(
-        belonging_to(reader, account_id, ids),
+        find_accounts_of(reader, account_id, ids),
         audit_queries.actions_of(reader, account_id),
         members_of(reader, account_id),
     )
@@ -162,7 +162,7 @@ async def audit_log(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/audit/entries.jsonl", head=False)
-async def export(visit: Visit) -> Answer:
+async def export(visit: Visit) -> Response:
     """Download all matching entries as JSON lines."""
     place = await visit.organization("audit_log.read")
     selection = await _select(visit, place, _chosen(visit))
@@ -170,7 +170,7 @@ async def export(visit: Visit) -> Answer:
         address = f"/{place.account.login}/audit{paging.with_query(visit, cursor=None)}"
         return visit.done(address, gettext("No matching entries to download."))
     headers = {**disposition(f"{place.account.login}-audit.jsonl"), "Cache-Control": "no-store"}
-    return Answer(export_lines(visit.database, selection), media_type=LINES, headers=headers)
+    return Response(export_lines(visit.database, selection), media_type=LINES, headers=headers)
 
 
 def _given(visit: Visit) -> dict[str, str]:
@@ -228,7 +228,7 @@ def _line(entry: AuditEntry, person: Account | None) -> AuditLine:
         "request_id": entry.request_id,
         **entry.data,
     }
-    said = {name: value for name, value in known.items() if value is not None}
-    details = msgspec.json.format(msgspec.json.encode(said), indent=2).decode() if said else ""
+    values = {name: value for name, value in known.items() if value is not None}
+    details = msgspec.json.format(msgspec.json.encode(values), indent=2).decode() if values else ""
     is_refused_page = entry.status is not None and entry.action == VIEW
     return AuditLine(entry, person, details, is_refused_page, changes(entry))

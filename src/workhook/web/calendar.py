@@ -11,7 +11,7 @@ import msgspec
 from workhook.core.clock import now_ms
 from workhook.core.errors import NotFound
 from workhook.core.zones import midnight_of, start_of
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.messages import disposition
 from workhook.http.operations import PAGES
@@ -29,7 +29,7 @@ from workhook.work.board.tasks.inputs import TaskEdit
 from workhook.work.history.feeds import feeds, ical
 from workhook.work.kernel.access import Access, find_access
 from workhook.work.kernel.day_bounds import deadline_params
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 
 TASKS_MAX = 500
 _FIRST, _LAST = date(1970, 2, 1), date(9998, 12, 1)
@@ -131,9 +131,9 @@ async def read_calendar(visit: Visit, access: Access, span: Span) -> Calendar:
     if person := visit.query("assignee"):
         filters["assignee"] = key_of(person)
     found = await listing.list_tasks(
-        visit.database, in_project(access), filters, sort="deadline", after=(start - 1, ""), limit=TASKS_MAX + 1
+        visit.database, source_of_project(access), filters, sort="deadline", after=(start - 1, ""), limit=TASKS_MAX + 1
     )
-    more = len(found) > TASKS_MAX or found.cut or (found.behind is not None and found.behind[0] < end)
+    more = len(found) > TASKS_MAX or found.truncated or (found.next_key is not None and found.next_key[0] < end)
     shown, now = found[:TASKS_MAX], now_ms()
     by_day: dict[date, list[TaskRow]] = {}
     for task in shown:
@@ -154,7 +154,7 @@ places = Places("calendar")
 
 
 @places.get("/{owner}/{project}/calendar")
-async def calendar(visit: Visit) -> Answer:
+async def calendar(visit: Visit) -> Response:
     """Show the due tasks of a project by month or week."""
     access = await visit.follow()
     span = span_of(visit)
@@ -173,18 +173,18 @@ async def calendar(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/calendar/{task_id}", action="task.edit")
-async def move_deadline(visit: Visit) -> Answer:
+async def move_deadline(visit: Visit) -> Response:
     """Move a task's deadline to another day at the same time of day."""
     access = await visit.access()
     edit = visit.form(TaskEdit, "deadline", project_id=access.repository.project_id)
     task_id, address = visit.path("task_id"), paging.project_address(visit, "calendar")
     before, after = await edit_task(visit, task_id, edit)
     day = None if after.deadline is None else day_name(shown_day(after.deadline))
-    said = (
+    message = (
         gettext("“%(title)s” no longer has a due date.") if day is None else gettext("“%(title)s” is due on %(day)s.")
     )
     undo = undo_of(f"{address}/{task_id}", before, visit.fields)
-    return visit.done(paging.back_to(visit, address), said % {"title": after.title, "day": day}, undo=undo)
+    return visit.done(paging.back_to(visit, address), message % {"title": after.title, "day": day}, undo=undo)
 
 
 # --- feeds ------------------------------------------------------------------------------------------------------------
@@ -197,9 +197,9 @@ _FEED = "/{owner}/{project}/calendar/feed"
 
 
 @routes.get("/calendar/{key}/calendar.ics")
-async def page_calendar_feed(call: Call) -> Answer:
+async def page_calendar_feed(call: Call) -> Response:
     """Return the due tasks of a project or of a user as iCalendar, to anyone with the link."""
-    found = await feeds.require_feed(call.database, call.path("key"))
+    found = await feeds.get_feed(call.database, call.path("key"))
     # Uses the owner's current rights. Apps poll, so denied requests are kept out of the audit log.
     actor = Actor(found.user, 0, "session", frozenset(policy.SCOPES), address=call.address)
     if found.project_id is not None:
@@ -208,39 +208,39 @@ async def page_calendar_feed(call: Call) -> Answer:
     else:
         name = gettext("Due dates for %(person)s") % {"person": called(found.user)}
         tasks = await feeds.list_own_due(call.database, found.user, now_ms())
-    body = ical.calendar_bytes(name, tasks, base=call.base_for_others)
+    body = ical.calendar_bytes(name, tasks, base=call.public_base)
     headers = {"Cache-Control": "private, no-cache", **disposition("calendar.ics")}
-    return Answer(body, headers=headers, media_type=ical.MEDIA_TYPE)
+    return Response(body, headers=headers, media_type=ical.MEDIA_TYPE)
 
 
 @feed_places.get(_FEED)
-async def show_feeds(visit: Visit) -> Answer:
+async def show_feeds(visit: Visit) -> Response:
     """Show the visitor's feeds."""
     return await _page(visit, await visit.access())
 
 
 @feed_places.post(f"{_FEED}/renew", action="calendar_feed.create")
-async def renew_feed(visit: Visit) -> Answer:
+async def renew_feed(visit: Visit) -> Response:
     """Create a feed link in place of the current one. Only this response shows it."""
     visit.require_recent(paging.project_address(visit, "calendar", "feed"))
     access = await visit.access()
     repository_id = _chosen(visit, access)
-    key = await visit.change(lambda write: feeds.renew_feed(write, repository_id))
-    address = f"{visit.call.base_for_others}/calendar/{key}/calendar.ics"
+    key = await visit.change(lambda write: feeds.create_feed(write, repository_id))
+    address = f"{visit.call.public_base}/calendar/{key}/calendar.ics"
     return await _page(visit, access, address=address, made=visit.fields["feed"])
 
 
 @feed_places.post(f"{_FEED}/end", action="calendar_feed.destroy")
-async def end_feed(visit: Visit) -> Answer:
+async def end_feed(visit: Visit) -> Response:
     """Turn a feed link off."""
     access = await visit.access()
     repository_id = _chosen(visit, access)
-    was_there = await visit.change(lambda write: feeds.end_feed(write, repository_id))
+    was_there = await visit.change(lambda write: feeds.delete_feed(write, repository_id))
     text = gettext("The link was turned off. Calendar apps that use it no longer receive updates.") if was_there else ""
     return visit.done(paging.project_address(visit, "calendar", "feed"), text)
 
 
-async def _page(visit: Visit, access: Access, *, address: str = "", made: str = "") -> Answer:
+async def _page(visit: Visit, access: Access, *, address: str = "", made: str = "") -> Response:
     """`address` is the link of the feed `made`, if it was just created."""
     of_project, assigned = await feeds.find_feeds(visit.database, visit.actor.user, access.repository.id)
     return visit.page(

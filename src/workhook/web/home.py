@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import NotFound
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.identity import members
 from workhook.identity.context import Write
 from workhook.identity.members import InOrganization, list_people
@@ -86,7 +86,7 @@ class OwnerView(NamedTuple):
 
 
 @places.get("/{owner}")
-async def show(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def show(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Show the projects and people of an account."""
     view = await find_owner(visit)
     shown = sorted(view.projects[:PROJECTS_MAX], key=lambda each: each.title.casefold())
@@ -109,7 +109,7 @@ async def show(visit: Visit, form: PageForm = UNSENT) -> Answer:
 
 @places.post("/{owner}", makes=True, action="project.create")
 @form_page(show)
-async def create_project(visit: Visit) -> Answer:
+async def create_project(visit: Visit) -> Response:
     """Create a project with the columns of a template."""
     view = await find_owner(visit)
     if not view.may_create:
@@ -132,12 +132,12 @@ async def find_owner(visit: Visit) -> OwnerView:
 TASKS_MAX, OWN_PROJECTS_MAX, INVOICES_MAX, MENTIONS_MAX, ORGANIZATIONS_MAX = 100, 60, 20, 20, 5
 
 
-async def home(call: Call) -> Answer:
+async def home(call: Call) -> Response:
     session = await signed_in(call)
     return sign_in_redirect(call) if session is None else await my_work(visit_of(call, session))
 
 
-async def my_work(visit: Visit) -> Answer:
+async def my_work(visit: Visit) -> Response:
     """Show the visitor's tasks, mentions, unpaid invoices and projects."""
     reader, user, now = visit.database, visit.actor.user, now_ms()
     (assigned, due, mentions, _), running, projects, invitations, (own, _) = await asyncio.gather(

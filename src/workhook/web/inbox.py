@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from workhook.core.errors import NotFound
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.web.frame import formats
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
@@ -65,7 +65,7 @@ ROWS = 50
 
 
 @places.get("/inbox")
-async def inbox(visit: Visit) -> Answer:
+async def inbox(visit: Visit) -> Response:
     """Show the visitor's notifications."""
     unread, before = visit.query("unread") == "1", visit.query_id("before")
     found = await queries.find_notifications(
@@ -88,12 +88,12 @@ async def inbox(visit: Visit) -> Answer:
     )
 
 
-def _query(given: dict[str, str]) -> str:
-    return "?" + "&".join(f"{name}={value}" for name, value in given.items()) if given else ""
+def _query(query: dict[str, str]) -> str:
+    return "?" + "&".join(f"{name}={value}" for name, value in query.items()) if query else ""
 
 
 @places.post("/inbox/{notification_id}/read", action="notification.mark_read")
-async def read_one(visit: Visit) -> Answer:
+async def read_one(visit: Visit) -> Response:
     """Mark a notification as read."""
     number = visit.call.path_integer("notification_id")
     if not await visit.change(lambda write: queries.mark_read(write.tx, write.actor, number, write.now)):
@@ -102,7 +102,7 @@ async def read_one(visit: Visit) -> Answer:
 
 
 @places.post("/inbox/read", action="notification.mark_read")
-async def read_all(visit: Visit) -> Answer:
+async def read_all(visit: Visit) -> Response:
     """Mark all notifications up to the newest shown one as read."""
     upto = visit.fields.get("upto", "")
     number = int(upto) if upto.isascii() and upto.isdigit() and len(upto) <= 15 else 0

@@ -14,9 +14,9 @@ from workhook.core import json
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.zones import day_in, is_day, moved_to
 from workhook.http import lists
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.http.endpoints import Retry
-from workhook.http.lists import Found, Key
+from workhook.http.lists import Key, Rows
 from workhook.identity.context import Write
 from workhook.identity.queries import key_of
 from workhook.web.frame import formats, paging
@@ -33,12 +33,12 @@ from workhook.work.board.tasks import actions, export, listing, queries
 from workhook.work.board.tasks.choices import PEOPLE_MAX
 from workhook.work.board.tasks.inputs import TaskEdit, TasksQuery
 from workhook.work.board.tasks.schemas import Task, urgency
-from workhook.work.history.across.people import list_all_people
-from workhook.work.history.across.schemas import AllTasksQuery
+from workhook.work.history.all_projects.people import list_all_people
+from workhook.work.history.all_projects.schemas import AllTasksQuery
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import cursor_of
-from workhook.work.kernel.scopes import ME, across, in_project
+from workhook.work.kernel.scopes import ME, source_across_projects, source_of_project
 
 ROWS = 50
 SORTS = ("title", "deadline", "updated_at")
@@ -209,11 +209,11 @@ places = Places("list")
 
 
 @places.get("/{owner}/{project}/list")
-async def task_list(visit: Visit) -> Answer:
+async def task_list(visit: Visit) -> Response:
     """Show the tasks of a project as a table."""
     access = await visit.follow()
     query, now = query_of(visit), now_ms()
-    source, sort = in_project(access), listing.sort_of(query)
+    source, sort = source_of_project(access), listing.sort_of(query)
     filters, after = listing.filters_of(query, source), cursor_of(query, listing.ORDERS[sort])
     found = await listing.list_tasks(visit.database, source, filters, sort=sort, after=after, limit=ROWS + 1)
     page, headers = lists.page(visit.call, found, query)
@@ -226,7 +226,7 @@ async def task_list(visit: Visit) -> Answer:
         given=defaultdict(str, paging.given(visit)),
         filtered=paging.is_filtered(TasksQuery, paging.given(visit)),
         first=paging.with_query(visit, cursor=None),
-        columns=await columns.list_all(visit.database, access.repository.id),
+        columns=await columns.list_board_columns(visit.database, access.repository.id),
         people=await logins_of(visit.database, access),
         sorts=sort_links(visit),
         back=paging.with_query(visit),
@@ -236,18 +236,18 @@ async def task_list(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/{project}/list.csv")
-async def task_table(visit: Visit) -> Answer:
+async def task_table(visit: Visit) -> Response:
     """Download all tasks that match the filters as CSV."""
     access = await visit.access()
     query = query_of(visit)
-    source, sort = in_project(access), listing.sort_of(query)
+    source, sort = source_of_project(access), listing.sort_of(query)
     headers = csv_tables.headers(f"{access.repository.name.replace('.', '-')}-tasks")
     body = export.whole_table(visit.database, source, listing.filters_of(query, source), sort=sort)
-    return Answer(body, headers={**headers, "Cache-Control": "no-store"}, media_type=csv_tables.MEDIA_TYPE)
+    return Response(body, headers={**headers, "Cache-Control": "no-store"}, media_type=csv_tables.MEDIA_TYPE)
 
 
 @places.get("/{owner}/{project}/list/{task_id}/people")
-async def choose_people(visit: Visit) -> Answer:
+async def choose_people(visit: Visit) -> Response:
     """Choose a task's assignees, in a frame of the list or, without JavaScript, on a page."""
     access = await visit.access()
     task = await actions.get_task(
@@ -266,7 +266,7 @@ async def choose_people(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/list/{task_id}", action="task.edit")
-async def edit_row(visit: Visit) -> Answer:
+async def edit_row(visit: Visit) -> Response:
     """Change a field of a task in the list."""
     access = await visit.access()
     task_id = visit.path("task_id")
@@ -297,14 +297,14 @@ def _query_of(visit: Visit) -> AllTasksQuery:
 
 
 @all_places.get(PATH)
-async def all_tasks(visit: Visit) -> Answer:
+async def all_tasks(visit: Visit) -> Response:
     """Show the tasks of all projects as a table."""
     query, given = _query_of(visit), defaultdict(str, paging.given(visit))
     # Archived projects are hidden unless the visitor filters by one.
-    source, sort = across(visit.actor, query, archived="project_id" in given), listing.sort_of(query)
+    source, sort = source_across_projects(visit.actor, query, archived="project_id" in given), listing.sort_of(query)
     filters, after = listing.filters_of(query, source), cursor_of(query, listing.ORDERS[sort])
 
-    async def ask(behind: Key | None) -> Found[Task]:
+    async def ask(behind: Key | None) -> Rows[Task]:
         limit = query.limit + 1
         return await listing.list_tasks(visit.database, source, filters, sort=sort, after=behind, limit=limit)
 

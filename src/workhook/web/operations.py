@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.negotiation import prefers_page
 from workhook.http.operations import Handler, Operation
 from workhook.web import activity, administration, audit, calendar, home, inbox, listing, project, search, trash
@@ -113,10 +113,10 @@ def beside(operations: Iterable[Operation]) -> Iterator[Operation]:
 
 
 def _either(for_clients: Handler, for_people: Handler) -> Handler:
-    async def either(call: Call) -> Answer:
+    async def either(call: Call) -> Response:
         call.answer_headers["Vary"] = "Accept"
         is_person = not call.prefix and prefers_page(call.header("accept"), otherwise=False)
-        answer: Answer = await (for_people if is_person else for_clients)(call)
+        answer: Response = await (for_people if is_person else for_clients)(call)
         return answer
 
     return either

@@ -7,7 +7,7 @@ from typing import Any
 
 from workhook.core.clock import DAY_MS
 from workhook.core.errors import Conflict, Invalid
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.http.lists import ListQuery
 from workhook.identity import invitations, members
 from workhook.identity.context import Write
@@ -55,7 +55,7 @@ def settings_address(visit: Visit, section: str = "") -> str:
 
 
 @places.get("/{owner}/{project}/settings")
-async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Show the settings of a project."""
     access = await administered(visit)
     reader, repository, page = visit.database, access.repository, Page(SHOWN_MAX)
@@ -95,7 +95,7 @@ async def _may_invite_strangers(visit: Visit, access: Access) -> bool:
 
 @places.post("/{owner}/{project}/settings", action="project.edit")
 @form_page(show_settings, section="general", on=(Invalid, Conflict))
-async def save_settings(visit: Visit) -> Answer:
+async def save_settings(visit: Visit) -> Response:
     """Change the title, address and visibility of a project."""
     access = await administered(visit)
     values: dict[str, object] = {name: visit.fields.get(name, "") for name in ("title", "name")}
@@ -109,7 +109,7 @@ async def save_settings(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/settings/labels", action="project.edit")
 @form_page(show_settings, section="labels")
-async def color_label(visit: Visit) -> Answer:
+async def color_label(visit: Visit) -> Response:
     """Set the color of a label, or reset it to the one derived from the label's name."""
     access = await administered(visit)
     label, color = visit.fields.get("label", "").strip(), visit.fields.get("color", "")
@@ -126,7 +126,7 @@ async def color_label(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/settings/archive", action="project.edit")
-async def archive(visit: Visit) -> Answer:
+async def archive(visit: Visit) -> Response:
     """Archive or unarchive a project."""
     access = await administered(visit)
     archived = visit.fields.get("archive") == "1"
@@ -139,7 +139,7 @@ async def archive(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/{project}/settings/delete")
-async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Show the confirmation form before a project is deleted."""
     access = await administered(visit)
     visit.require_recent()
@@ -154,17 +154,17 @@ async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Answer:
 
 @places.post("/{owner}/{project}/settings/delete", action="project.delete")
 @form_page(ask_to_delete, on=(Invalid, Conflict))
-async def delete(visit: Visit) -> Answer:
+async def delete(visit: Visit) -> Response:
     """Delete a project if its title or address was typed as confirmation."""
     access = await administered(visit)
     visit.require_recent()
-    here = access.repository
-    if not names(visit.fields.get("name", ""), here.title, here.name):
+    repository = access.repository
+    if not names(visit.fields.get("name", ""), repository.title, repository.name):
         raise Invalid(gettext("The text does not match. Nothing was deleted."))
-    await visit.change(lambda write: delete_project(write, here.project_id))
-    undo = Undo(f"/{here.owner.login}/-/projects/{here.project_id}/restore")
-    location = f"/{here.owner.login}" if access.role == "owner" else "/"
-    return visit.done(location, gettext("“%(title)s” was deleted.") % {"title": here.title}, undo=undo)
+    await visit.change(lambda write: delete_project(write, repository.project_id))
+    undo = Undo(f"/{repository.owner.login}/-/projects/{repository.project_id}/restore")
+    location = f"/{repository.owner.login}" if access.role == "owner" else "/"
+    return visit.done(location, gettext("“%(title)s” was deleted.") % {"title": repository.title}, undo=undo)
 
 
 def names(typed: str, *names: str) -> bool:
@@ -173,7 +173,7 @@ def names(typed: str, *names: str) -> bool:
 
 
 @places.post("/{owner}/-/projects/{project_id}/restore", action="project.restore")
-async def restore_project(visit: Visit) -> Answer:
+async def restore_project(visit: Visit) -> Response:
     """Restore a deleted project."""
     restored = await visit.change(lambda write: trash.restore_project(write, visit.path("project_id")))
     full_name = str(restored.project.full_name)  # type: ignore[attr-defined]

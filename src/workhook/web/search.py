@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import msgspec
 
 from workhook.core.clock import parse_rfc3339
-from workhook.core.errors import existing
+from workhook.core.errors import require_found
 from workhook.http import parameters
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity import queries
 from workhook.identity.schemas import Repository
 from workhook.web.frame import paging
@@ -19,7 +19,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.board.projects import listing
 from workhook.work.board.projects.schemas import Project
-from workhook.work.board.tasks.matching import PART_MIN, QUERY_MAX_CHARS, folded, words_of
+from workhook.work.board.tasks.matching import PART_MIN, QUERY_MAX_CHARS, fold_text, words_of
 from workhook.work.board.tasks.search_indexes import MARK
 from workhook.work.history.search.schemas import DRAFT, KINDS, SearchQuery, SearchResult, fold
 from workhook.work.history.search.search import search as search_api
@@ -36,7 +36,7 @@ def marked(text: str, words: str, *, inside: bool = False) -> list[Part]:
 
     `words` is the search from `tasks.matching.words_of`. With `inside`, words also match within other words.
     """
-    wanted = sorted({folded(word.removeprefix(MARK)) for word in words.split()}, key=len, reverse=True)
+    wanted = sorted({fold_text(word.removeprefix(MARK)) for word in words.split()}, key=len, reverse=True)
     if not wanted or not text:
         return [(text, False)]
     parts: list[Part] = []
@@ -86,7 +86,7 @@ class SearchResults(msgspec.Struct, frozen=True):
 
 
 @places.get("/search")
-async def search(visit: Visit) -> Answer:
+async def search(visit: Visit) -> Response:
     """Search tasks, comments, files, projects, invoices and credit notes."""
     text, kind = visit.query("q")[:QUERY_MAX_CHARS], visit.query("type")
     within = await _project(visit)
@@ -113,7 +113,7 @@ async def _project(visit: Visit) -> Repository | None:
     if not visit.query("project"):
         return None
     owner, _, name = visit.query("project").partition("/")
-    return existing(await queries.find_repository(visit.database, owner, name, visit.actor.user.id))
+    return require_found(await queries.find_repository(visit.database, owner, name, visit.actor.user.id))
 
 
 async def _find(visit: Visit, within: Repository | None, text: str, kind: str) -> SearchResults:
@@ -134,7 +134,7 @@ async def _named(visit: Visit, within: Repository | None, words: str, kind: str)
     """Return the projects with the words in their titles; empty after the first page."""
     if within is not None or kind not in ("", PROJECTS) or visit.query("cursor"):
         return []
-    return await listing.find_by_title(visit.database, visit.actor, words)
+    return await listing.search_by_title(visit.database, visit.actor, words)
 
 
 def _hit(result: SearchResult, project: Project, words: str) -> Hit:

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from workhook.core.clock import DAY_MS, parse_rfc3339
 from workhook.core.errors import NotFound
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.http.lists import ListQuery
 from workhook.identity.context import Write
 from workhook.web.frame import paging
@@ -24,7 +24,7 @@ ROWS = 50
 
 
 @places.get("/{owner}/{project}/trash")
-async def trash(visit: Visit) -> Answer:
+async def trash(visit: Visit) -> Response:
     """Show the deleted tasks and files of a project that can be restored."""
     access = await visit.follow()
     cursor = visit.query("cursor")
@@ -43,7 +43,7 @@ async def trash(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/trash/{kind}/{deleted_id}", action="trash.restore")
-async def restore(visit: Visit) -> Answer:
+async def restore(visit: Visit) -> Response:
     """Restore a task or a file."""
     access = await visit.access()
     access.require_member("see deleted items")

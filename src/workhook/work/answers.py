@@ -11,17 +11,17 @@ from workhook.storage import Transaction
 from workhook.work.kernel import questions
 from workhook.work.kernel.questions import Ending
 from workhook.work.money import issued
-from workhook.work.money.checkouts.billing import lock_checkouts, stop
-from workhook.work.time import worked_on
+from workhook.work.money.checkouts.billing import lock_checkouts, pause_renewals
+from workhook.work.time import shared_work
 from workhook.work.time.timesheets import timers
 
 
 def register() -> None:
     """Register all answers."""
-    questions.require_project_unbilled.answered_by(issued.require_none_of_project)
-    questions.require_tasks_unbilled.answered_by(issued.require_none_of_tasks)
-    questions.require_own_tasks.answered_by(worked_on.require_none_on_tasks)
-    questions.require_own_file.answered_by(worked_on.require_none_on_file)
+    questions.require_project_unbilled.answered_by(issued.require_project_unbilled)
+    questions.require_tasks_unbilled.answered_by(issued.require_tasks_unbilled)
+    questions.require_own_tasks.answered_by(shared_work.require_none_on_tasks)
+    questions.require_own_file.answered_by(shared_work.require_none_on_file)
     questions.require_not_logo.answered_by(issued.require_not_logo)
     questions.find_invoiced_conflict.answered_by(issued.find_conflict)
     questions.lock_for_ending.answered_by(_lock_for_ending)
@@ -35,7 +35,7 @@ async def _lock_for_ending(tx: Transaction, project_id: str) -> Ending:
     subscriptions = await lock_checkouts(tx, project_id)
 
     async def end(write: Write, repository: Repository) -> None:
-        await stop(write, subscriptions)
+        await pause_renewals(write, subscriptions)
         await timers.project_ends(write, repository)
 
     return end

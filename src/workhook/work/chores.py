@@ -18,7 +18,7 @@ from workhook.http import idempotency
 from workhook.http.calls import Services
 from workhook.identity import audit_queries
 from workhook.identity.tokens import issue as tokens
-from workhook.work.administration import emptying
+from workhook.work.administration import purging
 from workhook.work.files import trash as files_trash
 from workhook.work.history import trash
 from workhook.work.history.notifications import chores as notifications
@@ -111,10 +111,10 @@ CHORES: tuple[Chore, ...] = (
     Chore("deleted_tasks", HOUR_S, trash.purge_tasks),
     Chore("deleted_files", HOUR_S, files_trash.purge),
     Chore("deleted_projects", HOUR_S, trash.purge_projects),
-    Chore("deleted_organizations", MINUTE_S, emptying.purge),
+    Chore("deleted_organizations", MINUTE_S, purging.purge),
     Chore("expired_task_credits", MINUTE_S, ledger.expire_credits),
     Chore("timesheet_sums", sums.EVERY_S, sums.add_changes),
-    Chore("deadlines", MINUTE_S, notifications.tell_of_deadlines),
+    Chore("deadlines", MINUTE_S, notifications.notify_of_due_dates),
     Chore("imported_assignees", MINUTE_S, late_people.assign_newcomers),
     Chore("notifications", HOUR_S, notifications.prune),
     Chore("service_checkout_periods", billing.EVERY_S, billing.begin_due_periods),

@@ -13,8 +13,8 @@ from workhook.work.discussion import api as comments
 from workhook.work.files import api as files
 from workhook.work.history import time_reports as timesheet_reports
 from workhook.work.history import trash
-from workhook.work.history.across import api as across
 from workhook.work.history.activity import api as activity
+from workhook.work.history.all_projects import api as across
 from workhook.work.history.notifications import api as notifications
 from workhook.work.history.search import search
 from workhook.work.kernel import quota
@@ -29,7 +29,7 @@ from workhook.work.money.invoices import api as invoices
 from workhook.work.money.payments import api as payments
 from workhook.work.money.services import api as services
 from workhook.work.people import clients, members
-from workhook.work.portability.moving import api as moving
+from workhook.work.portability.transfer import api as moving
 from workhook.work.time import rates
 from workhook.work.time.timesheets import api as timesheets
 

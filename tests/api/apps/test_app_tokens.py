@@ -19,10 +19,10 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World
 from workhook.http.calls import Services
-from workhook.identity.apps import installing
+from workhook.identity.apps import installer
 from workhook.identity.apps import queries as app_queries
 from workhook.identity.tables import audit_log
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 NOT_GRANTED = "The permissions requested are not granted to this installation."
 NOT_REACHED = "There is at least one repository that does not exist or is not accessible to the parent installation."
@@ -30,7 +30,7 @@ NOT_ACCESSIBLE = "Resource not accessible by integration"
 NO_JWT = "An app's JSON web token is taken only where the app itself is asked for; make an installation access token."
 _entries = (
     sa.select(audit_log.c.action, audit_log.c.actor_id, audit_log.c.detail)
-    .where(audit_log.c.app_id == big("app_id"), audit_log.c.status.is_(None))
+    .where(audit_log.c.app_id == bigint_param("app_id"), audit_log.c.status.is_(None))
     .order_by(audit_log.c.id)
 )
 SUSPENDED = "This installation has been suspended"
@@ -333,7 +333,7 @@ def test_a_token_never_widens(server: Server, world: World, call: Callable[..., 
             async with services.database.transaction() as tx:
                 installation = await app_queries.find_installation(tx, app.installation_id)
                 assert installation is not None
-                await installing.edit_installation(tx, None, installation, permissions=permissions)
+                await installer.edit_installation(tx, None, installation, permissions=permissions)
 
         server.run(edit)
 

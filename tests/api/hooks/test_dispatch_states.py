@@ -114,6 +114,6 @@ def test_every_state(
     later, code = made
     newest = 7 * dispatch_states.CODES + code
     row: Any = {"dispatch": json.dumps([dispatch] if dispatch else []), "attempts_made": json.dumps([[later, newest]])}
-    found = dispatch_states.fields_of(row, 8, NOW)
+    found = dispatch_states.dispatch_fields(row, 8, NOW)
     assert tuple(found[name] for name in TOLD) == expected
-    assert dispatch_states.fields_of(row, None, NOW)["attempts_max"] is None
+    assert dispatch_states.dispatch_fields(row, None, NOW)["attempts_max"] is None

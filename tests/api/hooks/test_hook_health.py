@@ -15,7 +15,7 @@ from tests.harness.world import World, add_user, make_world
 from workhook.core.clock import DAY_MS, HOUR_MS, now_ms, parse_rfc3339, to_millis_text
 from workhook.hooks import health
 from workhook.hooks.health import HookHealth, hook_health
-from workhook.hooks.history import recorded_at_of
+from workhook.hooks.history import recorded_at
 from workhook.hooks.queries import hooks_by_id
 from workhook.hooks.tables import deliveries, dispatches, hooks
 from workhook.http.calls import Services
@@ -185,14 +185,14 @@ async def test_an_old_failure_is_still_the_last(filled: Services) -> None:
 async def test_what_was_recorded_late_counts_when_it_was_sent(filled: Services) -> None:
     """Its id is among the newest, and it was sent the day before yesterday."""
     ago = 2 * DAY_MS
-    assert recorded_at_of(now_ms() - ago, now_ms()) is not None
+    assert recorded_at(now_ms() - ago, now_ms()) is not None
     async with filled.database.transaction() as tx:
         await make_deliveries(tx, (HOOK, 2000, 7, 200), (HOOK, ago, 7, 500), (HOOK, 1000, 7, 200))
     assert (await read_health(filled)).success_rate == 1
 
 
 async def test_the_newest_of_very_many(filled: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "LOOKS_AT_MOST", 5)
+    monkeypatch.setattr(health, "SCAN_MAX", 5)
     async with filled.database.transaction() as tx:
         await make_deliveries(tx, *((HOOK, (20 - n) * HOUR_MS, n, 500) for n in range(1, 6)))
     found = await read_health(filled)
@@ -220,6 +220,6 @@ async def test_what_waits(filled: Services, monkeypatch: pytest.MonkeyPatch) -> 
     found = await read_health(filled)
     assert (found.pending, found.pending_capped) == (5, False)
     assert found.oldest_pending_at == to_millis_text(now - 10_000 + 4)
-    monkeypatch.setattr(health, "LOOKS_AT_MOST", 4)
+    monkeypatch.setattr(health, "SCAN_MAX", 4)
     found = await read_health(filled)
     assert (found.pending, found.pending_capped) == (4, True)

@@ -32,7 +32,7 @@ async def filled(services: Services) -> World:
 
 
 async def _ask(services: Services, filters: Filters, hook: int = HOOK) -> int:
-    return await services.database.in_transaction(lambda tx: redelivery.ask(tx, hook, filters))
+    return await services.database.in_transaction(lambda tx: redelivery.create_job(tx, hook, filters))
 
 
 async def _wanted(services: Services) -> Counter[tuple[int, int]]:
@@ -73,7 +73,7 @@ async def test_two_who_do_the_same_batch_do_it_once(services: Services, filled: 
     first = await redelivery.advance(services.database, job_id)
     await _send_what_is_wanted(services)
     # Another process read the row before the first batch was committed.
-    await redelivery.move(services.database, row, row.after_id + 1, [EVENTS + 1], done=False)
+    await redelivery.advance_to(services.database, row, row.after_id + 1, [EVENTS + 1], done=False)
     assert (await _wanted(services))[HOOK, 1] == 0
     assert await redelivery.find(services.database, HOOK, job_id) == first
 

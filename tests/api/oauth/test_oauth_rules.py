@@ -161,7 +161,7 @@ def test_a_grant_covers_what_was_allowed_and_what_that_includes() -> None:
     assert covers("", "")
     assert not covers("read:repo_hook", "write:repo_hook")
     assert not covers("", "repo")
-    assert grants.together(APP, frozenset({"work:read", "repo"}), frozenset({"work"})) == {"repo", "work"}
+    assert grants.merge_scopes(APP, frozenset({"work:read", "repo"}), frozenset({"work"})) == {"repo", "work"}
 
     app = msgspec.structs.replace(APP, kind="app", permissions={"work": "write", "repository_hooks": "read"})
     assert grants.wanted(app, frozenset()) == {"work:write", "repository_hooks:read"}

@@ -20,8 +20,8 @@ from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.apps.actions import create_app
 from workhook.identity.apps.app_schemas import AppCreate
-from workhook.identity.apps.installing import install as app_install
-from workhook.identity.apps.installing import suspend, uninstall
+from workhook.identity.apps.installer import install as app_install
+from workhook.identity.apps.installer import suspend, uninstall
 from workhook.identity.apps.queries import find_app, find_installation
 from workhook.identity.oauth.applications import ScopedTokenBody, find_issued, narrow
 from workhook.identity.oauth.grants import allow, issue_to

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from tests.api.people.tokens_kit import Person, issue_for, user_id_of
 from tests.cli.cli_kit import Cli
 from tests.harness.apps import make_app
-from tests.harness.beside import held, opened
+from tests.harness.concurrent_transactions import held, opened
 from tests.harness.databases import Databases
 from tests.harness.server import Server
 from tests.harness.waiting import until
@@ -43,7 +43,7 @@ from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, OAUT
 from workhook.identity.tokens.lookup import find_actor
 from workhook.identity.tokens.personal import LIVING_MAX, lock_living
 from workhook.storage import Transaction
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 
 PERMISSIONS = ("repository_hooks", "organization_hooks", "work")
 _entries = sa.select(audit_log.c.action, audit_log.c.target, audit_log.c.detail).order_by(audit_log.c.id)
@@ -383,8 +383,10 @@ def test_options_that_do_not_go_together_are_named(tmp_path: Path, words: str, s
 
 
 _last_used = sa.select(tokens.c.last_used_at).where(tokens.c.digest == sa.bindparam("digest"))
-_set_last_used = sa.update(tokens).where(tokens.c.digest == sa.bindparam("digest")).values(last_used_at=big("at"))
-_set_revoked = sa.update(tokens).where(tokens.c.id == big("id")).values(revoked_at=big("at"))
+_set_last_used = (
+    sa.update(tokens).where(tokens.c.digest == sa.bindparam("digest")).values(last_used_at=bigint_param("at"))
+)
+_set_revoked = sa.update(tokens).where(tokens.c.id == bigint_param("id")).values(revoked_at=bigint_param("at"))
 
 
 def test_revocation_reaches_every_process_within_a_second(backend: Databases, tmp_path: Path) -> None:

@@ -109,17 +109,17 @@ async def test_what_costs_nothing_has_an_end(services: Services) -> None:
     limiter = RateLimiter(2, services.database)
     for number in range(2 * TAKEN_BACK_TIMES):
         assert (await limiter.hit("app:7"))[1], number
-        usage = limiter.take_back("app:7")
+        usage = limiter.undo("app:7")
         assert usage is not None
         assert usage.remaining == 2, number
         if number % 5 == 0:
             await limiter.close()
     assert (await limiter.hit("app:7"))[1]
-    assert limiter.take_back("app:7") is None
+    assert limiter.undo("app:7") is None
     usage, _ = await limiter.hit("app:7", count=0)
     assert usage.remaining == 1
     assert (await limiter.hit("app:8"))[1]
-    assert limiter.take_back("app:8") is not None
+    assert limiter.undo("app:8") is not None
     await limiter.close()
 
 

@@ -35,12 +35,14 @@ from workhook.identity.policy import SCOPES
 from workhook.identity.tables import audit_log
 from workhook.identity.tokens.issue import OAUTH
 from workhook.storage import Row
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.chores import CHORES, run_once
 
 _entries = sa.select(audit_log).order_by(audit_log.c.id)
 
-_older = sa.update(audit_log).where(audit_log.c.id <= big("until")).values(at=audit_log.c.at - big("days"))
+_older = (
+    sa.update(audit_log).where(audit_log.c.id <= bigint_param("until")).values(at=audit_log.c.at - bigint_param("days"))
+)
 
 SECRETS = ("s3cret-of-the-hook", "s3cret-of-basic", "s3cret-next", "s3cret-key")
 

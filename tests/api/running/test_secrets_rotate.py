@@ -22,7 +22,7 @@ from cryptography.fernet import Fernet, InvalidToken
 
 from tests.api.wire import Api, Place
 from tests.harness import forge
-from tests.harness.beside import held
+from tests.harness.concurrent_transactions import held
 from tests.harness.databases import Databases
 from tests.harness.receiver import Received, Receiver
 from tests.harness.server import Server

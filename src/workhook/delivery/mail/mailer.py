@@ -85,7 +85,7 @@ class Mailer:
             self._freed.clear()
             await self._freed.wait()
         # Probe a failing server with a single message.
-        messages = await queue.take(self._database, 1 if self._trouble else len(self._idle))
+        messages = await queue.lease_due(self._database, 1 if self._trouble else len(self._idle))
         for each in messages:
             task = asyncio.create_task(self._handle(each, self._idle.pop()), name="mail-message")
             self._under_way.add(task)
@@ -129,19 +129,19 @@ class Mailer:
     async def _settle(self, message: MailMessage, address: str, outcome: MailOutcome) -> None:
         entry = {"id": message.id, "kind": message.kind, "attempt": message.attempts}
         pause_ms = queue.pause_after(message.attempts)
-        code = explain(outcome.said).code  # the server's text besides the code contains addresses
+        code = explain(outcome.reply).code  # the server's text besides the code contains addresses
         if outcome.result == "sent":
             await queue.record(self._database, message, "sent")
             metrics.MAIL_SENT.inc()
             log.info("mail_sent", **entry)
         elif outcome.result == "retry" and pause_ms is not None:
-            await queue.record(self._database, message, "again", failure=outcome.said, pause_ms=pause_ms)
+            await queue.record(self._database, message, "again", failure=outcome.reply, pause_ms=pause_ms)
             metrics.MAIL_RETRIES.inc()
             log.warning("mail_put_off", **entry, pause_s=pause_ms // 1000, server=outcome.is_trouble, code=code)
         else:
             reason = "tried" if outcome.result == "retry" else outcome.result
             bounced = address if reason == "bounced" else None
-            await queue.record(self._database, message, "failed", failure=outcome.said, bounced=bounced)
+            await queue.record(self._database, message, "failed", failure=outcome.reply, bounced=bounced)
             metrics.MAIL_FAILED.labels(reason).inc()
             log.warning("mail_given_up", **entry, reason=reason, code=code)
 

@@ -13,13 +13,13 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.http.calls import Services
-from workhook.identity.mail.recipients import note_bounce
+from workhook.identity.mail.recipients import record_bounce
 from workhook.identity.tables import ATTEMPTS_MAX, OWN_LINKS, MailKind, is_own_link, mail_messages
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.dialects import server_now
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.sweeping import in_batches
 
 LEASE_MS = 5 * MINUTE_MS
@@ -35,7 +35,7 @@ SENT_KEPT_MS, FAILED_KEPT_MS = 7 * DAY_MS, 30 * DAY_MS
 _c = mail_messages.c
 
 
-class MailMessage(Secretive, msgspec.Struct, frozen=True):
+class MailMessage(HiddenRepr, msgspec.Struct, frozen=True):
     """A taken row."""
 
     id: int
@@ -59,7 +59,7 @@ _due = (
     sa.select(_first.c.id)
     .where(_first.c.next_attempt_at <= server_now())
     .order_by(_first.c.next_attempt_at, _first.c.id)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
     .with_for_update(skip_locked=True)
 )
 
@@ -68,14 +68,14 @@ def _taking(due: sa.Select[Any]) -> sa.UpdateBase:
     return (
         sa.update(mail_messages)
         .where(_c.id.in_(due))
-        .values(next_attempt_at=server_now() + big("lease_ms"), attempts=_c.attempts + sa.literal_column("1"))
+        .values(next_attempt_at=server_now() + bigint_param("lease_ms"), attempts=_c.attempts + sa.literal_column("1"))
         .returning(*(_c[name] for name in _TAKEN))
     )
 
 
 _take = _taking(_due)
 _take_own_links = _taking(_due.where(_first.c.kind.in_([sa.literal_column(f"'{each}'") for each in OWN_LINKS])))
-_is_ours = sa.and_(_c.id == big("id"), _c.attempts == big("taken"), _c.next_attempt_at.is_not(None))
+_is_ours = sa.and_(_c.id == bigint_param("id"), _c.attempts == bigint_param("taken"), _c.next_attempt_at.is_not(None))
 _failure = sa.bindparam("failure", type_=sa.Text)
 _over = {"next_attempt_at": sa.null(), "sealed": sa.null()}
 
@@ -87,19 +87,21 @@ def _set(**values: Any) -> sa.Update:
 _outcomes: Mapping[str, sa.UpdateBase] = {
     "sent": _set(sent_at=server_now(), failure=sa.null(), **_over),
     "failed": _set(failed_at=server_now(), failure=_failure, **_over),
-    "again": _set(next_attempt_at=server_now() + big("pause_ms"), failure=_failure),
-    "waits": _set(next_attempt_at=server_now() + big("pause_ms"), attempts=_c.attempts - sa.literal_column("1")),
+    "again": _set(next_attempt_at=server_now() + bigint_param("pause_ms"), failure=_failure),
+    "waits": _set(
+        next_attempt_at=server_now() + bigint_param("pause_ms"), attempts=_c.attempts - sa.literal_column("1")
+    ),
     "dropped": sa.delete(mail_messages).where(_is_ours),
 }
-_is_from_one = _c.actor_id == big("actor_id")
+_is_from_one = _c.actor_id == bigint_param("actor_id")
 _in_hour = sa.select(
     sa.func.count().label("number"),
-    (sa.func.min(_c.sent_at) + big("hour_ms") - server_now()).label("left"),
+    (sa.func.min(_c.sent_at) + bigint_param("hour_ms") - server_now()).label("left"),
     sa.func.count(sa.case((_is_from_one, 1))).label("from_one"),
-    (sa.func.min(sa.case((_is_from_one, _c.sent_at))) + big("hour_ms") - server_now()).label("left_from_one"),
+    (sa.func.min(sa.case((_is_from_one, _c.sent_at))) + bigint_param("hour_ms") - server_now()).label("left_from_one"),
 ).where(
     _c.recipient == sa.bindparam("recipient", type_=sa.Text),
-    _c.sent_at > server_now() - big("hour_ms"),
+    _c.sent_at > server_now() - bigint_param("hour_ms"),
     sa.not_(is_own_link),
 )
 _backlog = sa.select(
@@ -108,12 +110,12 @@ _backlog = sa.select(
 ).where(_c.next_attempt_at.is_not(None))
 _past = mail_messages.alias("past")
 _old = sa.select(_past.c.id).where(
-    sa.or_(_past.c.sent_at < big("sent_before"), _past.c.failed_at < big("failed_before"))
+    sa.or_(_past.c.sent_at < bigint_param("sent_before"), _past.c.failed_at < bigint_param("failed_before"))
 )
-_forget = sa.delete(mail_messages).where(_c.id.in_(_old.limit(big("limit")).with_for_update(skip_locked=True)))
+_forget = sa.delete(mail_messages).where(_c.id.in_(_old.limit(bigint_param("limit")).with_for_update(skip_locked=True)))
 
 
-async def take(database: Database, limit: int) -> list[MailMessage]:
+async def lease_due(database: Database, limit: int) -> list[MailMessage]:
     """Lease due messages: recipients' own links first, then the messages waiting longest."""
 
     async def some(tx: Transaction) -> list[Row]:
@@ -163,7 +165,7 @@ async def record(
     async def step(tx: Transaction) -> None:
         done = await tx.execute(_outcomes[outcome], {"id": message.id, "taken": message.attempts, **values})
         if done and bounced is not None and message.user_id is not None:
-            await note_bounce(tx, message.user_id, bounced, str(values["failure"]))
+            await record_bounce(tx, message.user_id, bounced, str(values["failure"]))
 
     await database.in_transaction(step)
 
@@ -180,7 +182,7 @@ async def find_backlog(reader: Reader) -> Backlog:
     return Backlog(row["waiting"], max(row["oldest_ms"] or 0, 0))
 
 
-async def forget_old(services: Services, now: int) -> int:
+async def delete_old(services: Services, now: int) -> int:
     """Remove messages that were sent a week ago or given up a month ago; return their number.
 
     Runs as a chore. Raises `Unavailable`.

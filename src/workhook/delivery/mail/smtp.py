@@ -13,7 +13,7 @@ import aiosmtplib
 import msgspec
 from aiosmtplib import errors
 
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.core.mail_address import SmtpServer
 from workhook.core.text import one_line
 from workhook.identity.mail.recipients import ASCII_ONLY
@@ -21,7 +21,7 @@ from workhook.identity.mail.recipients import ASCII_ONLY
 TIMEOUT_S = 30.0  # per server reply; RFC 5321 (4.5.3.2) allows longer, which would block a connection
 SAID_MAX_CHARS = 500
 TROUBLE = (errors.SMTPException, OSError)
-"""Errors of a mail server. `in_words` describes them."""
+"""Errors of a mail server. `describe_error` describes them."""
 _CLOSING, _PERMANENT = 421, 500
 _STATUS = re.compile(r"\s*#?[245]\.(\d{1,3})\.(\d{1,3})\b")
 _OF_ADDRESSES = frozenset({550, 551, 553})
@@ -30,7 +30,7 @@ _OF_ADDRESSES = frozenset({550, 551, 553})
 _OF_THE_SENDER = (("1", "7"), ("1", "8"))
 
 
-class Outgoing(Secretive, msgspec.Struct, frozen=True):
+class Outgoing(HiddenRepr, msgspec.Struct, frozen=True):
     """A message as it is sent. `address` is the recipient; bounces are returned to `sender`."""
 
     sender: str
@@ -42,11 +42,11 @@ class MailOutcome(msgspec.Struct, frozen=True):
     """The outcome of an attempt.
 
     `bounced`: the server rejects mail for this address; `refused`: it rejects this message; `retry`: it may accept the
-    message later. `said`: the server's text. `is_trouble`: the server is unusable, so other messages would fail too.
+    message later. `reply`: the server's text. `is_trouble`: the server is unusable, so other messages would fail too.
     """
 
     result: Literal["sent", "retry", "bounced", "refused"]
-    said: str = ""
+    reply: str = ""
     is_trouble: bool = False
 
 
@@ -73,11 +73,11 @@ class SmtpConnection:
             client = await self._connected()
         except TROUBLE as error:
             await self.close()
-            return MailOutcome("retry", in_words(error, self._server), is_trouble=True)
+            return MailOutcome("retry", describe_error(error, self._server), is_trouble=True)
         try:
             return await self._talk(client, outgoing)
         except TROUBLE as error:
-            return MailOutcome("retry", in_words(error, self._server), is_trouble=True)
+            return MailOutcome("retry", describe_error(error, self._server), is_trouble=True)
 
     async def _talk(self, client: aiosmtplib.SMTP, outgoing: Outgoing) -> MailOutcome:
         options, encoding = list[str](), "ascii"
@@ -102,7 +102,7 @@ class SmtpConnection:
         return MailOutcome("sent")
 
     async def check(self) -> None:
-        """Connect, encrypt and log in without sending. Raises errors that `in_words` describes."""
+        """Connect, encrypt and log in without sending. Raises errors that `describe_error` describes."""
         try:
             client = await self._connected()
             await client.noop()
@@ -146,13 +146,13 @@ class SmtpConnection:
 _CLOSED_MEANWHILE = MailOutcome("retry", "The mail server closed the connection.", is_trouble=True)
 
 
-def _refusal(code: int, said: str, *, of_address: bool) -> MailOutcome:
-    words = _reply(code, said)
+def _refusal(code: int, reply: str, *, of_address: bool) -> MailOutcome:
+    words = _reply(code, reply)
     if code < _PERMANENT:
         return MailOutcome("retry", words, is_trouble=code == _CLOSING)
     if not of_address:
         return MailOutcome("refused", words)
-    status = _STATUS.match(said)
+    status = _STATUS.match(reply)
     # The subject digit of the enhanced code (RFC 3463): 1 is the address, 2 the mailbox, 7 a server policy that may
     # change.
     concerns_address = code in _OF_ADDRESSES
@@ -161,19 +161,19 @@ def _refusal(code: int, said: str, *, of_address: bool) -> MailOutcome:
     return MailOutcome("bounced" if concerns_address else "refused", words)
 
 
-def _reply(code: int, said: str) -> str:
-    return _in_line(f"{code} {said}")
+def _reply(code: int, reply: str) -> str:
+    return _in_line(f"{code} {reply}")
 
 
-def _in_line(said: str) -> str:
+def _in_line(reply: str) -> str:
     """Return a server's text in a form that every database accepts.
 
     Bytes that are not UTF-8 arrive as lone surrogates.
     """
-    return " ".join(one_line(said.encode("utf-8", "replace").decode()).split())[:SAID_MAX_CHARS]
+    return " ".join(one_line(reply.encode("utf-8", "replace").decode()).split())[:SAID_MAX_CHARS]
 
 
-def in_words(error: Exception, server: SmtpServer) -> str:
+def describe_error(error: Exception, server: SmtpServer) -> str:
     """Describe an error to the operator, without user and password."""
     place = f"{server.host}:{server.port}"
     if isinstance(error, errors.SMTPAuthenticationError):

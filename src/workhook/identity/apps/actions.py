@@ -16,14 +16,14 @@ from msgspec import UNSET
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Fault, Invalid, NotFound, existing, must_be, say
+from workhook.core.errors import Fault, Invalid, NotFound, must_be, require_found, say
 from workhook.http.calls import Call
 from workhook.identity import audit, removal
 from workhook.identity import queries as account_queries
 from workhook.identity.apps import queries, schemas
 from workhook.identity.apps.app_schemas import AppCreate, OauthAppCreate, OauthAppEdit
 from workhook.identity.apps.credentials import NewKey, new_client_id, new_key, own_key
-from workhook.identity.apps.installing import cut, uninstall
+from workhook.identity.apps.installer import reduce_permissions, uninstall
 from workhook.identity.apps.schemas import App, AppKey, AppSecret, Installation
 from workhook.identity.authenticator import named_organization
 from workhook.identity.schemas import Account, Actor
@@ -41,7 +41,7 @@ from workhook.identity.tables import (
 from workhook.identity.tokens.issue import digest_of, forget_after_commit, revoke_of
 from workhook.storage import Reader, Transaction
 from workhook.storage.database import UniqueViolation
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.record_rows import assigned
 
 SECRETS_MAX = 2  # for a rotation without a gap
@@ -49,16 +49,16 @@ KEYS_MAX = 10
 
 _COLUMNS = tuple(name for name in queries.APP_COLUMNS if name != "id")
 _EDITABLE = tuple(name for name in _COLUMNS if name not in ("kind", "account_id", "client_id", "bot_id", "created_at"))
-_update = sa.update(apps).where(apps.c.id == big("app_id")).values(assigned(_EDITABLE))
-_delete = sa.delete(apps).where(apps.c.id == big("app_id"))
-_rename_bot = sa.update(accounts).where(accounts.c.id == big("bot_id"))
+_update = sa.update(apps).where(apps.c.id == bigint_param("app_id")).values(assigned(_EDITABLE))
+_delete = sa.delete(apps).where(apps.c.id == bigint_param("app_id"))
+_rename_bot = sa.update(accounts).where(accounts.c.id == bigint_param("bot_id"))
 _rename_bot = _rename_bot.values(assigned(("login", "login_key", "name", "updated_at")))
-_leave_all = sa.delete(memberships).where(memberships.c.user_id == big("bot_id"))
-_delete_secret = sa.delete(app_secrets).where(app_secrets.c.id == big("id"))
-_delete_key = sa.delete(app_keys).where(app_keys.c.id == big("id"))
+_leave_all = sa.delete(memberships).where(memberships.c.user_id == bigint_param("bot_id"))
+_delete_secret = sa.delete(app_secrets).where(app_secrets.c.id == bigint_param("id"))
+_delete_key = sa.delete(app_keys).where(app_keys.c.id == bigint_param("id"))
 # Rows that could become a token, in locking order.
 _forget = [
-    sa.delete(table).where(table.c.app_id == big("app_id"))
+    sa.delete(table).where(table.c.app_id == bigint_param("app_id"))
     for table in (grants, authorization_codes, device_codes, refresh_tokens)
 ]
 
@@ -105,16 +105,16 @@ async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: Oauth
     while permissions that are dropped are lost immediately.
     """
     old = await _lock(tx, app)
-    given: dict[str, Any] = {k: v for k, v in msgspec.structs.asdict(change).items() if v is not UNSET}
-    if "name" in given:
-        given["slug"] = schemas.slug_of(given["name"])
-    if "callback_urls" in given:
-        given["callback_urls"] = tuple(dict.fromkeys(given["callback_urls"]))
-    new = msgspec.structs.replace(old, **given)
+    values: dict[str, Any] = {k: v for k, v in msgspec.structs.asdict(change).items() if v is not UNSET}
+    if "name" in values:
+        values["slug"] = schemas.slug_of(values["name"])
+    if "callback_urls" in values:
+        values["callback_urls"] = tuple(dict.fromkeys(values["callback_urls"]))
+    new = msgspec.structs.replace(old, **values)
     await _check(tx, new)
     if old.public and not new.public:
-        there = (await queries.list_installations_of(tx, app.id))[0]
-        if any(each.account.id != app.account_id for each in there):
+        installed = (await queries.list_installations_of(tx, app.id))[0]
+        if any(each.account.id != app.account_id for each in installed):
             raise _refused(new, "public", "the app is installed on other organizations: it cannot become private")
     if new == old:
         return old
@@ -124,7 +124,7 @@ async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: Oauth
         await tx.execute(_rename_bot, {**_bot_values(new), "bot_id": new.bot_id})
     await _audit(tx, actor, new, "update", **_settings(new))
     if new.permissions != old.permissions:
-        await cut(tx, actor, new)
+        await reduce_permissions(tx, actor, new)
     forget_after_commit(tx)
     return new
 
@@ -215,7 +215,7 @@ async def remove_key(tx: Transaction, actor: Actor | None, app: App, key_id: int
 
 
 async def _lock(tx: Transaction, app: App) -> App:
-    return existing(await queries.find_app(tx, app.id, for_update=True))
+    return require_found(await queries.find_app(tx, app.id, for_update=True))
 
 
 async def _check(tx: Transaction, app: App) -> None:
@@ -300,12 +300,12 @@ async def find_named_app(call: Call, reader: Reader) -> App:
     if app is None or app.is_oauth != oauth:
         raise NotFound()
     if app.account_id != named_organization(call).account.id:
-        call.record.touches(app.account_id, hidden=True)
+        call.record.set_subject(app.account_id, hidden=True)
         raise NotFound()
     return app
 
 
-async def make_key(public_key: str | None) -> NewKey:
+async def create_key(public_key: str | None) -> NewKey:
     """Create a key, which takes a while, or use the caller's own. Raises `Invalid`."""
     if public_key is None:
         return await new_key()
@@ -318,8 +318,8 @@ async def make_key(public_key: str | None) -> NewKey:
 
 async def find_named_installation(call: Call, reader: Reader, number: int) -> Installation:
     """Return an installation. Raises `NotFound`, also for one on another organization."""
-    found = existing(await queries.find_installation(reader, number))
+    found = require_found(await queries.find_installation(reader, number))
     if found.account.id != named_organization(call).account.id:
-        call.record.touches(found.account.id, hidden=True)
+        call.record.set_subject(found.account.id, hidden=True)
         raise NotFound()
     return found

@@ -11,16 +11,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from workhook.core.clock import HOUR_MS, now_ms, to_seconds_text
-from workhook.core.disclosure import Secretive
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, existing
+from workhook.core.disclosure import HiddenRepr
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, require_found
 from workhook.http import parameters
-from workhook.http.calls import NOT_KEPT, Call
+from workhook.http.calls import NO_STORE, Call
 from workhook.http.endpoints import Created, Paged, Routes
 from workhook.http.operations import WEBHOOK_API
 from workhook.identity import audit
 from workhook.identity import queries as account_queries
 from workhook.identity.apps import app_schemas as s
-from workhook.identity.apps import installing, queries
+from workhook.identity.apps import installer, queries
 from workhook.identity.apps.app_schemas import AccessTokenBody
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.authenticator import actor_of, app_of
@@ -40,7 +40,7 @@ _NOT_GRANTED = "The permissions requested are not granted to this installation."
 _NOT_REACHED = "There is at least one repository that does not exist or is not accessible to the parent installation."
 
 
-class AccessToken(Secretive, msgspec.Struct, frozen=True):
+class AccessToken(HiddenRepr, msgspec.Struct, frozen=True):
     """A new installation access token.
 
     `repository_ids` is None if the token covers all repositories of the organization. `named` are those that the
@@ -150,10 +150,10 @@ _ONE = "/app/installations/{installation_id}"
 routes = Routes(WEBHOOK_API, "apps", read="app", write="app")
 
 
-async def _own(reader: Reader, app_id: int, number: int) -> Installation:
+async def _get_own_installation(reader: Reader, app_id: int, number: int) -> Installation:
     """Return an installation of the app. Raises `NotFound`, also for an installation of another app."""
-    found = existing(await queries.find_installation(reader, number))
-    return existing(found if found.app.id == app_id else None)
+    found = require_found(await queries.find_installation(reader, number))
+    return require_found(found if found.app.id == app_id else None)
 
 
 @routes.get("/app")
@@ -166,26 +166,30 @@ async def show_app(call: Call, app: App) -> s.IntegrationShape:
     """Return the public information about an app."""
     owner = await account_queries.find_account_by_id(call.database, app.account_id)
     assert owner is not None, "an app belongs to an organization"
-    return s.integration_shape(app, owner, await queries.count_installations_of(call.database, app.id), call.base)
+    return s.integration_to_response(app, owner, await queries.count_installations_of(call.database, app.id), call.base)
 
 
 @routes.get("/app/installations")
 async def app_installations_list(call: Call, page: Page) -> Paged[list[s.InstallationShape]]:
     """List the installations of the app."""
     found, total = await queries.list_installations_of(call.database, app_of(call).id, page)
-    return Paged([s.installation_shape(each, call.base) for each in found], total)
+    return Paged([s.installation_to_response(each, call.base) for each in found], total)
 
 
 @routes.get(_ONE)
 async def app_installations_get(call: Call, installation_id: int) -> s.InstallationShape:
     """Get an installation of the app."""
-    return s.installation_shape(await _own(call.database, app_of(call).id, installation_id), call.base)
+    return s.installation_to_response(
+        await _get_own_installation(call.database, app_of(call).id, installation_id), call.base
+    )
 
 
 @routes.delete(_ONE)
 async def app_installations_delete(write: Write, installation_id: int) -> None:
     """Uninstall the app from an organization."""
-    await installing.uninstall(write.tx, None, await _own(write.tx, app_of(write.call).id, installation_id))
+    await installer.uninstall(
+        write.tx, None, await _get_own_installation(write.tx, app_of(write.call).id, installation_id)
+    )
 
 
 @routes.post(f"{_ONE}/access_tokens", body=s.AccessTokenBody | None, etag=False, action="installation.create_token")
@@ -202,15 +206,17 @@ async def app_access_tokens_create(call: Call, installation_id: int) -> Created[
         repository_selection=s.selection_of(made.repository_ids),
     )
     if made.named is not None:
-        shape.repositories = [s.app_repository_shape(each, call.base) for each in made.named]
+        shape.repositories = [s.app_repository_to_response(each, call.base) for each in made.named]
     # The token can be revoked at this URL, using itself as the credential.
-    return Created(shape, f"{call.base}/installation/token", NOT_KEPT)
+    return Created(shape, f"{call.base}/installation/token", NO_STORE)
 
 
 @routes.put(f"{_ONE}/suspended")
 async def app_installations_suspend(write: Write, installation_id: int) -> None:
     """Suspend an installation."""
-    await installing.suspend(write.tx, None, await _own(write.tx, app_of(write.call).id, installation_id), by="app")
+    await installer.suspend(
+        write.tx, None, await _get_own_installation(write.tx, app_of(write.call).id, installation_id), by="app"
+    )
 
 
 @routes.delete(f"{_ONE}/suspended")
@@ -219,30 +225,32 @@ async def app_installations_unsuspend(write: Write, installation_id: int) -> Non
 
     An app can only lift a suspension of its own. An owner's suspension must be lifted by an owner.
     """
-    await installing.unsuspend(write.tx, None, await _own(write.tx, app_of(write.call).id, installation_id), by="app")
+    await installer.unsuspend(
+        write.tx, None, await _get_own_installation(write.tx, app_of(write.call).id, installation_id), by="app"
+    )
 
 
 @routes.get("/orgs/{org}/installation", action="installation.get")
 async def app_installation_of_organization(call: Call, org: str) -> s.InstallationShape:
     """Get the app's installation on an organization."""
-    found = existing(await queries.find_on(call.database, app_of(call), org))
+    found = require_found(await queries.find_on(call.database, app_of(call), org))
     if found.account.kind != "organization":
         raise NotFound()
-    return s.installation_shape(found, call.base)
+    return s.installation_to_response(found, call.base)
 
 
 @routes.get("/repos/{owner}/{repo}/installation", action="installation.get")
 async def app_installation_of_repository(call: Call, owner: str, repo: str) -> s.InstallationShape:
     """Get the app's installation that covers a repository."""
     found = await queries.find_reaching(call.database, app_of(call), named=(owner, repo))
-    return s.installation_shape(existing(found), call.base)
+    return s.installation_to_response(require_found(found), call.base)
 
 
 @routes.get("/repositories/{repository_id}/installation", action="installation.get")
 async def app_installation_of_repository_by_number(call: Call, repository_id: int) -> s.InstallationShape:
     """Get the app's installation that covers a repository, by the repository's id."""
     found = await queries.find_reaching(call.database, app_of(call), repository_id=repository_id)
-    return s.installation_shape(existing(found), call.base)
+    return s.installation_to_response(require_found(found), call.base)
 
 
 @routes.get("/app/installation-requests", action="installation.list_requests")
@@ -255,7 +263,7 @@ async def app_installation_requests(call: Call) -> list[s.InstallationRequest]:
 async def app_installation_of_user(call: Call, username: str) -> s.InstallationShape:
     """Get the app's installation on an account."""
     found = await queries.find_on(call.database, app_of(call), username)
-    return s.installation_shape(existing(found), call.base)
+    return s.installation_to_response(require_found(found), call.base)
 
 
 @routes.get("/installation/repositories", access="installation", action="installation.list_repositories")
@@ -264,7 +272,7 @@ async def installation_repositories_list(call: Call, page: Page) -> Paged[s.Inst
     actor = actor_of(call)
     assert actor.installation_id is not None, "the rule takes tokens of installations alone"
     assert actor.app_id is not None
-    installation = await _own(call.database, actor.app_id, actor.installation_id)
+    installation = await _get_own_installation(call.database, actor.app_id, actor.installation_id)
     [reach] = actor.grants or ()  # which may be less than the installation's
     return await _repositories(call, installation.account, reach.repository_ids, page)
 
@@ -287,7 +295,7 @@ async def user_installations_list(call: Call, page: Page) -> Paged[s.UserInstall
     found, total = await queries.list_of_user(
         call.database, actor.app_id or 0, actor.user.id, page, place_id=actor.narrowed_to
     )
-    return Paged(s.UserInstallations(total, [s.installation_shape(each, call.base) for each in found]), total)
+    return Paged(s.UserInstallations(total, [s.installation_to_response(each, call.base) for each in found]), total)
 
 
 @routes.get(
@@ -303,7 +311,7 @@ async def user_installation_repositories_list(
     found = await queries.find_of_user(
         call.database, actor.app_id or 0, actor.user.id, installation_id, place_id=actor.narrowed_to
     )
-    installation = existing(found)
+    installation = require_found(found)
     if installation.suspended_at is not None:
         raise Forbidden("This installation has been suspended", code="suspended")
     ids = installation.repository_ids
@@ -316,5 +324,5 @@ async def _repositories(
     call: Call, account: Account, ids: frozenset[int] | None, page: Page
 ) -> Paged[s.InstallationRepositories]:
     found, total = await queries.list_repositories(call.database, account, ids, actor_of(call).user.id, page)
-    shapes = [s.app_repository_shape(each, call.base) for each in found]
+    shapes = [s.app_repository_to_response(each, call.base) for each in found]
     return Paged(s.InstallationRepositories(total, "all" if ids is None else "selected", shapes), total)

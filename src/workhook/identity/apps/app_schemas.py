@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.http.wire_types import Time, Unserved, Url
 from workhook.identity.apps import schemas
 from workhook.identity.apps.credentials import PEM_MAX
-from workhook.identity.apps.installing import REPOSITORIES_MAX
+from workhook.identity.apps.installer import REPOSITORIES_MAX
 from workhook.identity.apps.schemas import BOT_SUFFIX, App, Installation
 from workhook.identity.schemas import (
     Account,
     AccountShape,
     Repository,
     RepositoryShape,
-    account_shape,
-    repository_shape,
+    account_to_response,
+    repository_to_response,
     shape_of,
     web_base,
 )
@@ -140,7 +140,7 @@ class InstallationRequest(msgspec.Struct):
     """A request to install an app. Never returned."""
 
 
-class InstallationTokenShape(Secretive, msgspec.Struct, kw_only=True):
+class InstallationTokenShape(HiddenRepr, msgspec.Struct, kw_only=True):
     """An installation access token. It is shown only once."""
 
     token: str
@@ -191,20 +191,20 @@ _OF_ACCOUNT = tuple(
 )
 
 
-def owner_shape(account: Account, base: str) -> OwnerShape:
-    shape = account_shape(account, base)
+def owner_to_response(account: Account, base: str) -> OwnerShape:
+    shape = account_to_response(account, base)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_ACCOUNT}
     links["organizations_url"] = f"{base}/users/{account.login}/orgs"
     return OwnerShape(**msgspec.structs.asdict(shape), **links)
 
 
-def integration_shape(app: App, owner: Account, installations: int, base: str) -> IntegrationShape:
+def integration_to_response(app: App, owner: Account, installations: int, base: str) -> IntegrationShape:
     page = f"{web_base(base)}/apps/{app.slug}"
     return shape_of(
         IntegrationShape,
         app,
         node_id=f"I_{app.id}",
-        owner=owner_shape(owner, base),
+        owner=owner_to_response(owner, base),
         external_url=app.homepage_url or page,
         html_url=page,
         permissions=levels(app.permissions),
@@ -213,12 +213,12 @@ def integration_shape(app: App, owner: Account, installations: int, base: str) -
     )
 
 
-def installation_shape(installation: Installation, base: str) -> InstallationShape:
+def installation_to_response(installation: Installation, base: str) -> InstallationShape:
     account, app = installation.account, installation.app
     return shape_of(
         InstallationShape,
         installation,
-        account=owner_shape(account, base),
+        account=owner_to_response(account, base),
         access_tokens_url=f"{base}/app/installations/{installation.id}/access_tokens",
         repositories_url=f"{base}/installation/repositories",
         html_url=f"{web_base(base)}/organizations/{account.login}/settings/installations/{installation.id}",
@@ -236,12 +236,12 @@ def installation_shape(installation: Installation, base: str) -> InstallationSha
     )
 
 
-def app_repository_shape(repository: Repository, base: str, *, permissions: bool = True) -> AppRepositoryShape:
+def app_repository_to_response(repository: Repository, base: str, *, permissions: bool = True) -> AppRepositoryShape:
     """Return the shape of a repository. `permissions` adds the caller's permissions."""
-    shape = repository_shape(repository, base, permissions=permissions)
+    shape = repository_to_response(repository, base, permissions=permissions)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_REPOSITORY}
     links["collaborators_url"] += "{/collaborator}"
-    known = msgspec.structs.asdict(shape) | {"owner": owner_shape(repository.owner, base)}
+    known = msgspec.structs.asdict(shape) | {"owner": owner_to_response(repository.owner, base)}
     return AppRepositoryShape(**known, **links)
 
 
@@ -294,7 +294,7 @@ Repositories = Annotated[
 ]
 
 
-class SecretShape(Secretive, msgspec.Struct, kw_only=True):
+class SecretShape(HiddenRepr, msgspec.Struct, kw_only=True):
     """A client secret."""
 
     id: int
@@ -304,7 +304,7 @@ class SecretShape(Secretive, msgspec.Struct, kw_only=True):
     client_secret: Annotated[str | UnsetType, Meta(description="Shown only once, when it is created.")] = UNSET
 
 
-class KeyShape(Secretive, msgspec.Struct, kw_only=True):
+class KeyShape(HiddenRepr, msgspec.Struct, kw_only=True):
     """The public part of a key that the app signs with."""
 
     id: int
@@ -314,7 +314,7 @@ class KeyShape(Secretive, msgspec.Struct, kw_only=True):
     pem: Annotated[str | UnsetType, Meta(description="Private key. Shown only once, when it is created.")] = UNSET
 
 
-class OauthAppShape(Secretive, msgspec.Struct, kw_only=True):
+class OauthAppShape(HiddenRepr, msgspec.Struct, kw_only=True):
     """An OAuth app, which acts for users and has scopes."""
 
     id: int
@@ -430,9 +430,9 @@ def app_path(app: App, organization: Account) -> str:
     return f"/orgs/{organization.login}/apps/{app.slug}"
 
 
-def app_shape(app: App, organization: Account, base: str) -> OauthAppShape:
+def app_to_response(app: App, organization: Account, base: str) -> OauthAppShape:
     """Return an `AppShape` for an app, or an `OauthAppShape` for an OAuth app, without secrets and keys."""
-    owner, url = account_shape(organization, base), base + app_path(app, organization)
+    owner, url = account_to_response(organization, base), base + app_path(app, organization)
     urls = list(app.callback_urls)
     if app.is_oauth:
         return shape_of(OauthAppShape, app, callback_urls=urls, owner=owner, url=url)

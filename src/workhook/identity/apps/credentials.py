@@ -19,15 +19,15 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.core.errors import Malformed, Unauthenticated, compose
 from workhook.identity.apps import queries
 from workhook.identity.apps.schemas import App
-from workhook.identity.queries import USE_NOTED_MS, note_use
+from workhook.identity.queries import USE_NOTED_MS, record_use
 from workhook.identity.tables import app_secrets
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Database, Reader
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 LIFETIME_MAX_S = 10 * 60
 SKEW_S = 60  # clocks differ, and clients backdate `iat` by as much
@@ -37,7 +37,7 @@ _COMPACT = re.compile(r"(?:[A-Za-z0-9_-]+\.){2}[A-Za-z0-9_-]+")  # RFC 7515, sec
 _UNDECODABLE = "A JSON web token could not be decoded"
 
 _secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_used_at).where(
-    app_secrets.c.app_id == big("app_id")
+    app_secrets.c.app_id == bigint_param("app_id")
 )
 
 
@@ -57,13 +57,13 @@ async def authenticate_app(reader: Reader, token: str) -> App:
 async def authenticate_client(database: Database, client_id: str, client_secret: str) -> App | None:
     """Return the app if the secret is one of its own. An unknown id takes the same time."""
     app = await queries.find_client(database, client_id)
-    given = digest_of(client_secret)
+    digest = digest_of(client_secret)
     known = await database.fetch_all(_secrets, {"app_id": app.id if app else 0})
-    matching = [row for row in known if secrets.compare_digest(bytes(row["digest"]), given)]
+    matching = [row for row in known if secrets.compare_digest(bytes(row["digest"]), digest)]
     now = now_ms()
     for row in matching:  # shows which secret is still in use during a rotation
         if now - (row["last_used_at"] or 0) >= USE_NOTED_MS:
-            await note_use(database, app_secrets, row["id"], now)
+            await record_use(database, app_secrets, row["id"], now)
     return app if matching else None
 
 
@@ -155,7 +155,7 @@ _CLIENT_ID_PREFIXES = {"oauth": "Ov23li", "app": "Iv23li"}
 _CLIENT_ID_LENGTH = 20
 
 
-class NewKey(Secretive, msgspec.Struct, frozen=True):
+class NewKey(HiddenRepr, msgspec.Struct, frozen=True):
     """A key pair in PEM. `private_key` is None for the caller's own key. For `fingerprint`, see `fingerprint_of`."""
 
     public_key: str

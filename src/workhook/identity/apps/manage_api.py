@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, existing, say, shown
-from workhook.http.calls import NOT_KEPT, Call
-from workhook.http.endpoints import Created, Every, Paged, Retry, Routes
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, require_found, say, shown
+from workhook.http.calls import NO_STORE, Call
+from workhook.http.endpoints import Created, Paged, Retry, Routes, RoutesPerKind
 from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import queries as account_queries
-from workhook.identity.apps import actions, installing, queries
+from workhook.identity.apps import actions, installer, queries
 from workhook.identity.apps import app_schemas as s
 from workhook.identity.apps.app_api import show_app
-from workhook.identity.apps.app_schemas import IntegrationShape, installation_shape, levels
+from workhook.identity.apps.app_schemas import IntegrationShape, installation_to_response, levels
 from workhook.identity.apps.credentials import NewKey
 from workhook.identity.apps.schemas import App, AppKey, AppSecret, Installation
 from workhook.identity.authenticator import actor_of, caller_of, named_organization
@@ -33,14 +33,14 @@ H = TypeVar("H", AppSecret, AppKey)
 TAG, OWNERS = "app management", "organization.admin"
 oauth_apps = Routes(WEBHOOK_API, TAG, read=OWNERS, write=OWNERS, resource="OauthApp")
 apps = Routes(WEBHOOK_API, TAG, read=OWNERS, write=OWNERS, resource="App")
-both = Every(
+both = RoutesPerKind(
     (oauth_apps, "/orgs/{org}/oauth-apps/{client_id}", "oauth_apps", "OAuth app"),
     (apps, "/orgs/{org}/apps/{slug}", "apps", "app"),
 )
 
 
 async def _with_secrets(call: Call, reader: Reader, app: App) -> s.OauthAppShape:
-    shape = s.app_shape(app, named_organization(call).account, call.base)
+    shape = s.app_to_response(app, named_organization(call).account, call.base)
     shape.secrets = [shape_of(s.SecretShape, each) for each in await queries.list_secrets(reader, app.id)]
     return shape
 
@@ -53,12 +53,12 @@ async def _with_keys(call: Call, reader: Reader, app: App) -> s.AppShape:
 
 
 def _with_id(found: Sequence[H], number: int) -> H:
-    return existing(next((each for each in found if each.id == number), None))
+    return require_found(next((each for each in found if each.id == number), None))
 
 
 def _listed(call: Call, found: tuple[list[App], int]) -> Paged[list[Any]]:
     organization = named_organization(call).account
-    return Paged([s.app_shape(each, organization, call.base) for each in found[0]], found[1])
+    return Paged([s.app_to_response(each, organization, call.base) for each in found[0]], found[1])
 
 
 @oauth_apps.get("/orgs/{org}/oauth-apps")
@@ -81,13 +81,13 @@ async def oauth_apps_create(write: Write, create: s.OauthAppCreate) -> Created[s
     app, secret = await actions.create_oauth_app(write.tx, write.actor, organization, create)
     shape = await _with_secrets(write.call, write.tx, app)
     shape.client_secret = secret
-    return Created(shape, shape.url, NOT_KEPT)
+    return Created(shape, shape.url, NO_STORE)
 
 
 @apps.post("/orgs/{org}/apps")
 async def apps_create(call: Call, create: s.AppCreate) -> Created[s.AppShape]:
     """Register an app."""
-    key = await actions.make_key(create.public_key)
+    key = await actions.create_key(create.public_key)
     return await actions.in_transaction(call, lambda tx: register_app(Write.for_call(call, tx), create, key))
 
 
@@ -96,7 +96,7 @@ async def register_app(write: Write, create: s.AppCreate, key: NewKey) -> Create
     app, secret, pem = await actions.create_app(write.tx, write.actor, organization, create, key=key)
     shape = await _with_keys(write.call, write.tx, app)
     shape.client_secret, shape.pem = secret, pem or UNSET
-    return Created(shape, shape.url, NOT_KEPT)
+    return Created(shape, shape.url, NO_STORE)
 
 
 @oauth_apps.get("/orgs/{org}/oauth-apps/{client_id}")
@@ -152,7 +152,7 @@ async def create_secret(write: Write) -> Created[s.SecretShape]:
     made, secret = await actions.add_secret(write.tx, write.actor, app)
     shape = shape_of(s.SecretShape, made)
     shape.client_secret = secret
-    return Created(shape, f"{_url(write.call, app)}/secrets/{made.id}", NOT_KEPT)
+    return Created(shape, f"{_url(write.call, app)}/secrets/{made.id}", NO_STORE)
 
 
 @both.get("/secrets/{secret_id}")
@@ -188,11 +188,11 @@ async def apps_list_keys(call: Call) -> list[s.KeyShape]:
 async def apps_create_key(call: Call, create: s.KeyCreate) -> Created[s.KeyShape]:
     """Add a key to an app."""
     app = await actions.find_named_app(call, call.database)  # before a key is generated
-    key = await actions.make_key(create.public_key)
+    key = await actions.create_key(create.public_key)
     made = await call.database.in_transaction(lambda tx: actions.add_key(tx, actor_of(call), app, key))
     shape = shape_of(s.KeyShape, made)
     shape.pem = key.private_key or UNSET
-    return Created(shape, f"{_url(call, app)}/keys/{shape.id}", NOT_KEPT)
+    return Created(shape, f"{_url(call, app)}/keys/{shape.id}", NO_STORE)
 
 
 @apps.get("/orgs/{org}/apps/{slug}/keys/{key_id}")
@@ -227,7 +227,7 @@ installations = Routes(WEBHOOK_API, TAG, read=OWNERS, write=OWNERS, resource=_RE
 def _shape(installation: Installation, base: str) -> s.OwnInstallationShape:
     chosen = installation.repository_ids
     return s.OwnInstallationShape(
-        **msgspec.structs.asdict(installation_shape(installation, base)),
+        **msgspec.structs.asdict(installation_to_response(installation, base)),
         repository_ids=None if chosen is None else sorted(chosen),
         app_permissions=levels(installation.app.permissions),
     )
@@ -248,8 +248,8 @@ async def installations_create(write: Write, create: s.InstallationCreate) -> Cr
     # In this order: a slug may equal another app's client id in lower case.
     app = await queries.find_client(write.tx, create.app) or await queries.find_slug(write.tx, create.app)
     if app is None:
-        raise Invalid(faults=[*faults, installing.no_such_app()])
-    installation = await installing.install(
+        raise Invalid(faults=[*faults, installer.no_such_app()])
+    installation = await installer.install(
         write.tx,
         write.actor,
         app,
@@ -278,7 +278,7 @@ async def installations_update(write: Write, installation_id: int, edit: s.Insta
     if selection == "selected" and edit.repositories is UNSET and installation.repository_ids is not None:
         selection = UNSET  # unchanged
     chosen, faults = await _chosen(write.tx, installation.account, selection, edit.repositories)
-    changed = await installing.edit_installation(
+    changed = await installer.edit_installation(
         write.tx, write.actor, installation, permissions=edit.permissions, repository_ids=chosen, known=faults
     )
     return _shape(changed, write.call.base)
@@ -305,7 +305,7 @@ async def installations_delete(write: Write, installation_id: int) -> None:
         message = "remove_webhooks must be true or false"
         raise Invalid(faults=[Fault("remove_webhooks", "invalid", message, resource=_RESOURCE)])
     found = await actions.find_named_installation(write.call, write.tx, installation_id)
-    await installing.uninstall(write.tx, write.actor, found, remove_webhooks=remove == "true")
+    await installer.uninstall(write.tx, write.actor, found, remove_webhooks=remove == "true")
 
 
 @installations.put(f"{_ONE}/suspended")
@@ -314,7 +314,7 @@ async def installations_suspend(write: Write, installation_id: int) -> None:
 
     Its tokens cannot be used until the suspension is lifted.
     """
-    await installing.suspend(
+    await installer.suspend(
         write.tx, write.actor, await actions.find_named_installation(write.call, write.tx, installation_id)
     )
 
@@ -322,7 +322,7 @@ async def installations_suspend(write: Write, installation_id: int) -> None:
 @installations.delete(f"{_ONE}/suspended")
 async def installations_unsuspend(write: Write, installation_id: int) -> None:
     """Unsuspend an installation."""
-    await installing.unsuspend(
+    await installer.unsuspend(
         write.tx, write.actor, await actions.find_named_installation(write.call, write.tx, installation_id)
     )
 
@@ -336,7 +336,7 @@ async def user_installation_repositories_add(write: Write, installation_id: int,
     installation = await _owned(write, installation_id, repository_id)
     if installation.repository_ids is not None:  # otherwise it covers all
         ids = installation.repository_ids | {repository_id}
-        await installing.edit_installation(write.tx, write.actor, installation, repository_ids=ids)
+        await installer.edit_installation(write.tx, write.actor, installation, repository_ids=ids)
 
 
 @installations.delete(_REPOSITORY, access="installations.write", problems=(422,), action="installation.update")
@@ -354,7 +354,7 @@ async def user_installation_repositories_remove(write: Write, installation_id: i
         raise NotFound()
     if len(chosen) == 1:
         raise _not_removable("it is the last one: uninstall the app instead")
-    await installing.edit_installation(write.tx, write.actor, installation, repository_ids=chosen - {repository_id})
+    await installer.edit_installation(write.tx, write.actor, installation, repository_ids=chosen - {repository_id})
 
 
 def _not_removable(why: str) -> Invalid:
@@ -367,15 +367,15 @@ async def _owned(write: Write, number: int, repository_id: int) -> Installation:
     Raises `NotFound` and `Forbidden`.
     """
     tx = write.tx
-    found = existing(await queries.find_installation(tx, number))
+    found = require_found(await queries.find_installation(tx, number))
     role = await account_queries.find_member_role(tx, found.account.id, write.actor.user.id)
-    write.actor.request.touches(found.account.id, hidden=role is None)
+    write.actor.request.set_subject(found.account.id, hidden=role is None)
     if role is None:
         raise NotFound()
     if role != "owner":
         raise Forbidden("You must be an organization owner.", code="missing_role")
     await queries.find_app(tx, found.app.id, for_update=True)  # always before the installation
-    found = existing(await queries.find_installation(tx, number, for_update=True))
+    found = require_found(await queries.find_installation(tx, number, for_update=True))
     if not await find_repositories(tx, found.account, ids=[repository_id]):
         raise NotFound()
     return found

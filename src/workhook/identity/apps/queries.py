@@ -31,22 +31,26 @@ from workhook.identity.tables import (
 )
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
-from workhook.storage.pages import EVERYTHING, Listed, Page, count, listed, read_page
+from workhook.storage.metadata import bigint_param
+from workhook.storage.pages import ALL_ROWS, Listed, Page, count, listed, read_page
 from workhook.storage.record_rows import row_reader, selected
 
 APP_COLUMNS = App.__struct_fields__
 app_columns = [apps.c[name] for name in APP_COLUMNS]
 _apps = sa.select(*app_columns)
-_by_id = _apps.where(apps.c.id == big("id"))
+_by_id = _apps.where(apps.c.id == bigint_param("id"))
 _by_id_locked = _by_id.with_for_update()
 _by_id_kept = _by_id.with_for_update(read=True, key_share=True)
 _by_client_id = _apps.where(apps.c.client_id == sa.bindparam("client_id"))
 _by_slug = _apps.where(apps.c.slug == sa.bindparam("slug"))
-_of_account = _apps.where(apps.c.account_id == big("account_id"), apps.c.kind == sa.bindparam("kind", type_=sa.Text()))
+_of_account = _apps.where(
+    apps.c.account_id == bigint_param("account_id"), apps.c.kind == sa.bindparam("kind", type_=sa.Text())
+)
 _list_of_account = listed(_of_account, apps.c.id, counts=False)
-_keys = sa.select(*selected(AppKey, app_keys)).where(app_keys.c.app_id == big("app_id")).order_by(app_keys.c.id)
-_secret_list = sa.select(*selected(AppSecret, app_secrets)).where(app_secrets.c.app_id == big("app_id"))
+_keys = (
+    sa.select(*selected(AppKey, app_keys)).where(app_keys.c.app_id == bigint_param("app_id")).order_by(app_keys.c.id)
+)
+_secret_list = sa.select(*selected(AppSecret, app_secrets)).where(app_secrets.c.app_id == bigint_param("app_id"))
 _secret_list = _secret_list.order_by(app_secrets.c.id)
 _key_of, _secret_of = row_reader(AppKey), row_reader(AppSecret)
 
@@ -63,13 +67,13 @@ installed = (
     .join(accounts, accounts.c.id == installations.c.account_id)
 )
 """Selects all installations, for `installation_of`."""
-_installation = installed.where(installations.c.id == big("id"))
+_installation = installed.where(installations.c.id == bigint_param("id"))
 _installation_locked = _installation.with_for_update(of=installations)
-_of_app = installed.where(installations.c.app_id == big("app_id"))
-_installation_of_both = _of_app.where(installations.c.account_id == big("account_id"))
+_of_app = installed.where(installations.c.app_id == bigint_param("app_id"))
+_installation_of_both = _of_app.where(installations.c.account_id == bigint_param("account_id"))
 _list_of_app = listed(_of_app, installations.c.id, counts=False)
 _list_on_account = listed(
-    installed.where(installations.c.account_id == big("account_id")), installations.c.id, counts=False
+    installed.where(installations.c.account_id == bigint_param("account_id")), installations.c.id, counts=False
 )
 
 
@@ -98,8 +102,8 @@ def installation_of(row: Row) -> Installation:
     )
 
 
-async def _app(reader: Reader, which: sa.Select[Any], **params: object) -> App | None:
-    row = await reader.fetch_one(which, params)
+async def _app(reader: Reader, statement: sa.Select[Any], **params: object) -> App | None:
+    row = await reader.fetch_one(statement, params)
     return app_of(row) if row else None
 
 
@@ -122,7 +126,7 @@ async def find_slug(reader: Reader, slug: str) -> App | None:
     return await _app(reader, _by_slug, slug=slug.lower())
 
 
-async def list_apps(reader: Reader, account_id: int, kind: str, page: Page = EVERYTHING) -> tuple[list[App], int]:
+async def list_apps(reader: Reader, account_id: int, kind: str, page: Page = ALL_ROWS) -> tuple[list[App], int]:
     """Return the account's apps, oldest first, and their number."""
     rows, total = await read_page(reader, _list_of_account, {"account_id": account_id, "kind": kind}, page)
     return [app_of(row) for row in rows], total
@@ -136,32 +140,32 @@ async def list_secrets(reader: Reader, app_id: int) -> list[AppSecret]:
     return [_secret_of(row) for row in await reader.fetch_all(_secret_list, {"app_id": app_id})]
 
 
-async def _one(reader: Reader, which: sa.Select[Any], **params: object) -> Installation | None:
-    row = await reader.fetch_one(which, params)
+async def _find_installation(reader: Reader, statement: sa.Select[Any], **params: object) -> Installation | None:
+    row = await reader.fetch_one(statement, params)
     return installation_of(row) if row else None
 
 
-async def _page(reader: Reader, which: Listed, page: Page, **params: object) -> tuple[list[Installation], int]:
-    rows, total = await read_page(reader, which, params, page)
+async def _page(reader: Reader, statement: Listed, page: Page, **params: object) -> tuple[list[Installation], int]:
+    rows, total = await read_page(reader, statement, params, page)
     return [installation_of(row) for row in rows], total
 
 
 async def find_installation(reader: Reader, installation_id: int, *, for_update: bool = False) -> Installation | None:
-    return await _one(reader, _installation_locked if for_update else _installation, id=installation_id)
+    return await _find_installation(reader, _installation_locked if for_update else _installation, id=installation_id)
 
 
 async def find_installation_on(reader: Reader, app_id: int, account_id: int) -> Installation | None:
-    return await _one(reader, _installation_of_both, app_id=app_id, account_id=account_id)
+    return await _find_installation(reader, _installation_of_both, app_id=app_id, account_id=account_id)
 
 
 async def list_installations_on(
-    reader: Reader, account_id: int, page: Page = EVERYTHING
+    reader: Reader, account_id: int, page: Page = ALL_ROWS
 ) -> tuple[list[Installation], int]:
     """Return all installations on the account, oldest first, and their number."""
     return await _page(reader, _list_on_account, page, account_id=account_id)
 
 
-async def list_installations_of(reader: Reader, app_id: int, page: Page = EVERYTHING) -> tuple[list[Installation], int]:
+async def list_installations_of(reader: Reader, app_id: int, page: Page = ALL_ROWS) -> tuple[list[Installation], int]:
     """Return the app's installations, oldest first, and their number."""
     return await _page(reader, _list_of_app, page, app_id=app_id)
 
@@ -179,10 +183,12 @@ _beside_repository = (
 _on_repository = _beside_repository.where(
     accounts.c.login_key == sa.bindparam("login_key"), projects.c.name_key == sa.bindparam("name_key")
 )
-_on_repository_by_id = _beside_repository.where(projects.c.repository_id == big("repository_id"))
+_on_repository_by_id = _beside_repository.where(projects.c.repository_id == bigint_param("repository_id"))
 _member = (
     sa.select(memberships.c.user_id)
-    .where(memberships.c.organization_id == installations.c.account_id, memberships.c.user_id == big("user_id"))
+    .where(
+        memberships.c.organization_id == installations.c.account_id, memberships.c.user_id == bigint_param("user_id")
+    )
     .exists()
 )
 _is_chosen = (
@@ -199,7 +205,7 @@ _collaborator = (
     sa.select(collaborators.c.user_id)
     .join_from(collaborators, projects, projects.c.repository_id == collaborators.c.repository_id)
     .where(
-        collaborators.c.user_id == big("user_id"),
+        collaborators.c.user_id == bigint_param("user_id"),
         projects.c.account_id == installations.c.account_id,
         projects.c.deleted_at.is_(None),
         sa.or_(installations.c.repository_selection == "all", _is_chosen),
@@ -208,27 +214,27 @@ _collaborator = (
     .exists()
 )
 # Starts from the user's roles, so that the number of other installations does not matter.
-_mine, _added, _inside = memberships.alias("mine"), collaborators.alias("added"), projects.alias("inside")
+_own_membership, _added, _inside = memberships.alias("mine"), collaborators.alias("added"), projects.alias("inside")
 _places = sa.union(
-    sa.select(_mine.c.organization_id).where(_mine.c.user_id == big("user_id")),
+    sa.select(_own_membership.c.organization_id).where(_own_membership.c.user_id == bigint_param("user_id")),
     sa.select(_inside.c.account_id)
     .join_from(_added, _inside, _inside.c.repository_id == _added.c.repository_id)
-    .where(_added.c.user_id == big("user_id")),
+    .where(_added.c.user_id == bigint_param("user_id")),
 )
 _of_user = _of_app.where(
     installations.c.account_id.in_(_places),
     sa.or_(_member, _collaborator),
-    sa.or_(big("place_id") == 0, installations.c.account_id == big("place_id")),
+    sa.or_(bigint_param("place_id") == 0, installations.c.account_id == bigint_param("place_id")),
 )
-_one_of_user = _of_user.where(installations.c.id == big("installation_id"))
+_one_of_user = _of_user.where(installations.c.id == bigint_param("installation_id"))
 _list_of_user = listed(_of_user, installations.c.id, counts=False)
 
-_here = sa.and_(installations.c.account_id == accounts.c.id, installations.c.app_id == big("app_id"))
+_on_account = sa.and_(installations.c.account_id == accounts.c.id, installations.c.app_id == bigint_param("app_id"))
 _owned = (
     sa.select(*account_columns(), installations.c.id.label("installation_id"))
     .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
-    .outerjoin(installations, _here)
-    .where(memberships.c.user_id == big("user_id"), memberships.c.role == "owner")
+    .outerjoin(installations, _on_account)
+    .where(memberships.c.user_id == bigint_param("user_id"), memberships.c.role == "owner")
     .order_by(accounts.c.id)
 )
 
@@ -241,7 +247,7 @@ sees = sa.or_(
 )
 """Condition: the user in the parameter `user_id` has a role in the project, by the rule of `repository_of`."""
 _seen = repositories.where(
-    projects.c.account_id == big("account_id"),
+    projects.c.account_id == bigint_param("account_id"),
     sa.or_(sa.bindparam("all", type_=sa.Boolean()), any_of(projects.c.repository_id, "repository_ids")),
     sees,
 )
@@ -261,7 +267,7 @@ async def list_owned(reader: Reader, user_id: int, app: App) -> list[OwnedOrgani
 
 
 async def find_on(reader: Reader, app: App, login: str) -> Installation | None:
-    return await _one(reader, _on_login, app_id=app.id, login_key=key_of(login))
+    return await _find_installation(reader, _on_login, app_id=app.id, login_key=key_of(login))
 
 
 async def find_reaching(
@@ -285,7 +291,7 @@ async def find_of_user(
 ) -> Installation | None:
     """Return an installation that the user has access to. `place_id` limits the search to one account."""
     params = {"app_id": app_id, "user_id": user_id, "installation_id": installation_id, "place_id": place_id or 0}
-    return await _one(reader, _one_of_user, **params)
+    return await _find_installation(reader, _one_of_user, **params)
 
 
 async def list_of_user(

@@ -9,7 +9,7 @@ from urllib.parse import SplitResult
 
 import msgspec
 
-from workhook.core.errors import Fault, compose, part, say, shown
+from workhook.core.errors import Fault, compose, phrase, say, shown
 from workhook.core.records import Record
 from workhook.core.urls import split_url
 from workhook.identity.policy import PERMISSIONS
@@ -143,7 +143,7 @@ def callback_faults(urls: Sequence[str], *, required: bool) -> list[Fault]:
         Fault(
             field="callback_urls",
             code="custom",
-            message=compose("callback_urls: {} must {}", repr(shown(_without_user(url))), part(complaint)),
+            message=compose("callback_urls: {} must {}", repr(shown(_without_user(url))), phrase(complaint)),
         )
         for url, complaint in complaints
         if complaint

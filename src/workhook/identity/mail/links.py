@@ -23,7 +23,7 @@ from workhook.identity.signin import throttle
 from workhook.identity.tables import ATTEMPTS_MAX, NOTIFICATION_KINDS, LinkKind, NotificationKind, mail_messages
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import any_of, server_now
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 
 
 def mailbox_of(address: str) -> str:
@@ -59,13 +59,13 @@ _NUMBERS = ("user_id", "actor_id", "account_id", "repository_id", "invitation_id
 _queue = sa.insert(mail_messages).values(
     {
         **{name: sa.bindparam(name, type_=sa.Text) for name in _TEXTS},
-        **{name: big(name) for name in _NUMBERS},
+        **{name: bigint_param(name) for name in _NUMBERS},
         "sealed": sa.bindparam("sealed", type_=sa.LargeBinary),
         "next_attempt_at": server_now(),
     }
 )
 _replace_link = sa.delete(mail_messages).where(
-    mail_messages.c.invitation_id == big("invitation_id"),
+    mail_messages.c.invitation_id == bigint_param("invitation_id"),
     mail_messages.c.kind == "invitation_link",
     mail_messages.c.next_attempt_at.is_not(None),
 )
@@ -146,19 +146,21 @@ async def queue_own_link(
 _SIGNATURE_BYTES = 18
 
 
-def sign(vault: Vault, purpose: str, what: str) -> str:
+def sign(vault: Vault, purpose: str, content: str) -> str:
     """Return a signature of 24 letters, digits, hyphens and underscores."""
-    return _signature(vault.derive(purpose)[0], what)
+    return _signature(vault.derive(purpose)[0], content)
 
 
-def is_signed(vault: Vault, purpose: str, what: str, signature: str) -> bool:
+def is_signed(vault: Vault, purpose: str, content: str, signature: str) -> bool:
     """Verify a signature in constant time, with every key of the vault."""
-    found = [hmac.compare_digest(_signature(key, what).encode(), signature.encode()) for key in vault.derive(purpose)]
+    found = [
+        hmac.compare_digest(_signature(key, content).encode(), signature.encode()) for key in vault.derive(purpose)
+    ]
     return any(found)
 
 
-def _signature(key: bytes, what: str) -> str:
-    signed = hmac.digest(key, what.encode(), "sha256")[:_SIGNATURE_BYTES]
+def _signature(key: bytes, content: str) -> str:
+    signed = hmac.digest(key, content.encode(), "sha256")[:_SIGNATURE_BYTES]
     return base64.urlsafe_b64encode(signed).decode()
 
 
@@ -176,10 +178,10 @@ ADDRESS_MAX = 10
 
 _CONFIRM = "mail-address"
 _mail = mail_messages.c
-_asked = sa.select(sa.func.count().label("number")).where(
-    _mail.user_id == big("user_id"), _mail.kind == "address_link", _mail.created_at > big("since")
+_count_recent = sa.select(sa.func.count().label("number")).where(
+    _mail.user_id == bigint_param("user_id"), _mail.kind == "address_link", _mail.created_at > bigint_param("since")
 )
-_is_sent = big("is_sent") == 1
+_is_sent = bigint_param("is_sent") == 1
 _queue_confirmation = insert_into(
     mail_messages, "user_id", "kind", "account_id", "recipient", "language", "detail", "created_at"
 ).values(
@@ -194,7 +196,7 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
 
     Raises `TooManyRequests` if the user has requested too many.
     """
-    row = await tx.fetch_one(_asked, {"user_id": user_id, "since": now - DAY_MS})
+    row = await tx.fetch_one(_count_recent, {"user_id": user_id, "since": now - DAY_MS})
     if row is not None and row["number"] >= ASKED_MAX:
         message = say("A link was sent to you several times today. Check your spam folder, or try again tomorrow.")
         raise TooManyRequests(message, retry_after_s=DAY_MS // 1000)
@@ -244,14 +246,14 @@ class Subscription(msgspec.Struct, frozen=True):
 
 
 def unsubscribe_path(vault: Vault, subscription: Subscription) -> str:
-    what = f"{subscription.user_id}.{subscription.kind}"
-    return f"{UNSUBSCRIBE_PATH}{what}.{sign(vault, _UNSUBSCRIBE, what)}"
+    content = f"{subscription.user_id}.{subscription.kind}"
+    return f"{UNSUBSCRIBE_PATH}{content}.{sign(vault, _UNSUBSCRIBE, content)}"
 
 
 def read_subscription(vault: Vault, token: str) -> Subscription | None:
     """Parse the token after `UNSUBSCRIBE_PATH`. Return None unless it was signed by this server."""
-    what, _, signature = token[:_UNSUBSCRIBE_MAX_CHARS].rpartition(".")
-    if not is_signed(vault, _UNSUBSCRIBE, what, signature):
+    content, _, signature = token[:_UNSUBSCRIBE_MAX_CHARS].rpartition(".")
+    if not is_signed(vault, _UNSUBSCRIBE, content, signature):
         return None
-    user_id, _, kind = what.partition(".")
+    user_id, _, kind = content.partition(".")
     return next((Subscription(int(user_id), each) for each in NOTIFICATION_KINDS if each == kind), None)

@@ -13,11 +13,11 @@ from typing import Literal
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.identity.tables import accounts, mail_recipients, passwords
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import any_of, server_now, upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 # Processes without a mail server queue no messages, so that none is sent late.
 _senders = {"count": 0}
@@ -75,15 +75,15 @@ class Undelivered(msgspec.Struct, frozen=True):
     code: str = ""
 
 
-def explain(said: str, *, was_tried: bool = False) -> Undelivered:
+def explain(message: str, *, was_tried: bool = False) -> Undelivered:
     """Classify the mail server's reply.
 
     `was_tried` means that the message was given up after its last attempt. A permanent error then concerns the sender,
     because an error about the recipient would have ended the attempts at once.
     """
-    if said == ASCII_ONLY:
+    if message == ASCII_ONLY:
         return Undelivered("ascii_only")
-    found = _REPLY.match(said)
+    found = _REPLY.match(message)
     if found is None:
         return Undelivered("not_delivered")
     reply, status = found.groups()
@@ -108,14 +108,14 @@ def _cause_of(reply: str, status: str, *, was_tried: bool) -> Cause:
 
 # --- facts about a person ---------------------------------------------------------------------------------------------
 
-_own = mail_recipients.alias("own")
+_own_recipient = mail_recipients.alias("own")
 _refused = mail_recipients.alias("refused")
 _given = passwords.alias("given")
 _confirmed = (
-    sa.select(_own.c.confirmed)
-    .join_from(_own, _given, _given.c.user_id == _own.c.user_id)
-    .where(_own.c.user_id == accounts.c.id, _given.c.email == _own.c.confirmed)
-    .correlate_except(_own, _given)
+    sa.select(_own_recipient.c.confirmed)
+    .join_from(_own_recipient, _given, _given.c.user_id == _own_recipient.c.user_id)
+    .where(_own_recipient.c.user_id == accounts.c.id, _given.c.email == _own_recipient.c.confirmed)
+    .correlate_except(_own_recipient, _given)
     .scalar_subquery()
 )
 # An address that users entered themselves counts only after it is confirmed.
@@ -133,7 +133,7 @@ can_be_mailed = sa.and_(
 """Condition: a user in `accounts` has an address that no mail server has refused."""
 
 
-class Recipient(Secretive, msgspec.Struct, frozen=True):
+class Recipient(HiddenRepr, msgspec.Struct, frozen=True):
     """A recipient of mail.
 
     `language` is that of the pages that the person last viewed. `bounce` is the mail server's reply when it refused the
@@ -171,7 +171,7 @@ _find = (
             passwords, passwords.c.user_id == accounts.c.id
         )
     )
-    .where(accounts.c.id == big("user_id"), accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
+    .where(accounts.c.id == bigint_param("user_id"), accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
 )
 _bounces = (
     sa.select(accounts.c.id, _c.bounce)
@@ -181,7 +181,7 @@ _bounces = (
 _language = sa.bindparam("language", type_=sa.Text)
 _note_language = (
     upsert(mail_recipients)
-    .values(user_id=big("user_id"), language=_language)
+    .values(user_id=bigint_param("user_id"), language=_language)
     .on_conflict_do_update(
         index_elements=["user_id"],
         set_={"language": _language},
@@ -192,19 +192,19 @@ _said, _refused_address = sa.bindparam("bounce", type_=sa.Text), sa.bindparam("b
 _set_bounce = {"bounced": _refused_address, "bounced_at": server_now(), "bounce": _said}
 _note_bounce = (
     upsert(mail_recipients)
-    .values(user_id=big("user_id"), **_set_bounce)
+    .values(user_id=bigint_param("user_id"), **_set_bounce)
     .on_conflict_do_update(index_elements=["user_id"], set_=_set_bounce)
 )
 _forget_bounce = (
     sa.update(mail_recipients)
-    .where(_c.user_id == big("user_id"))
+    .where(_c.user_id == bigint_param("user_id"))
     .values(bounced=sa.null(), bounced_at=sa.null(), bounce=sa.null())
 )
 
 
 _confirm = (
     upsert(mail_recipients)
-    .values(user_id=big("user_id"), confirmed=sa.bindparam("address", type_=sa.Text))
+    .values(user_id=bigint_param("user_id"), confirmed=sa.bindparam("address", type_=sa.Text))
     .on_conflict_do_update(index_elements=["user_id"], set_={"confirmed": sa.bindparam("address", type_=sa.Text)})
 )
 
@@ -221,14 +221,14 @@ async def find_bounces(reader: Reader, user_ids: list[int]) -> dict[int, Undeliv
     return {row["id"]: explain(row["bounce"] or "") for row in rows}
 
 
-def note_language(tx: Transaction, user_id: int, language: str) -> None:
+def record_language(tx: Transaction, user_id: int, language: str) -> None:
     """Store the user's language with the next statement."""
     tx.defer(_note_language, [{"user_id": user_id, "language": language}])
 
 
-async def note_bounce(tx: Transaction, user_id: int, address: str, said: str) -> None:
+async def record_bounce(tx: Transaction, user_id: int, address: str, message: str) -> None:
     """Stop all mail to the address until `forget_bounce`."""
-    await tx.execute(_note_bounce, {"user_id": user_id, "bounced": address, "bounce": said})
+    await tx.execute(_note_bounce, {"user_id": user_id, "bounced": address, "bounce": message})
 
 
 async def forget_bounce(tx: Transaction, user_id: int) -> None:

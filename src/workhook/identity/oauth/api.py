@@ -13,9 +13,9 @@ import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.core.errors import Malformed, Unauthenticated
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import OAUTH
 from workhook.http.wire_types import Url
@@ -71,26 +71,26 @@ def _form(data: bytes) -> list[tuple[str, str]]:
         raise Malformed("Problems parsing the form") from error
 
 
-def answer(call: Call, body: msgspec.Struct, status: int = 200) -> Answer:
+def answer(call: Call, body: msgspec.Struct, status: int = 200) -> Response:
     """Respond with JSON if requested, otherwise with a form, as GitHub does."""
     if "json" in (call.header("accept") or "").lower():
-        return Answer(body, status, NOT_KEPT)
+        return Response(body, status, NOT_KEPT)
     fields = {name: each for name, each in msgspec.structs.asdict(body).items() if each is not msgspec.UNSET}
-    return Answer(urlencode(fields).encode(), status, NOT_KEPT, media_type=f"{FORM}; charset=utf-8")
+    return Response(urlencode(fields).encode(), status, NOT_KEPT, media_type=f"{FORM}; charset=utf-8")
 
 
-def refusal(call: Call, why: Refusal, shape: type[msgspec.Struct]) -> Answer:
+def refusal(call: Call, why: Refusal, shape: type[msgspec.Struct]) -> Response:
     """Respond with status 200 as GitHub does, whose clients check the body for `error`.
 
     Only ambiguous requests, which no client sends, get status 400 (RFC 6749, section 5.2).
     """
     status = 400 if why.error == INVALID_REQUEST else 200
-    where = f"{call.base_for_others}/docs#{call.operation.name}"
+    where = f"{call.public_base}/docs#{call.operation.name}"
     fields = {"error": why.error, "error_description": why.description, "error_uri": where}
     return answer(call, shape(**fields, **({} if why.interval is None else {"interval": why.interval})), status)
 
 
-class DeviceAnswer(Secretive, msgspec.Struct, omit_defaults=True):
+class DeviceAnswer(HiddenRepr, msgspec.Struct, omit_defaults=True):
     """The two codes of the device flow, or `error`."""
 
     device_code: str | UnsetType = UNSET
@@ -182,9 +182,9 @@ class OauthClient(NamedTuple):
     secret_shown: bool
 
 
-async def _asked(
+async def _read_request(
     call: Call, known: Mapping[str, str], shape: type[msgspec.Struct]
-) -> tuple[Fields, OauthClient] | Answer:
+) -> tuple[Fields, OauthClient] | Response:
     """Return the fields of the body and the client that sent it, or the response that refuses it."""
     fields = await read(call, known)
     if isinstance(fields, Refusal):
@@ -216,7 +216,7 @@ async def _client(call: Call, fields: Fields) -> OauthClient | None:
     return OauthClient(app, secret_shown=True) if app else None
 
 
-def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: OauthClient | None = None) -> Answer:
+def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: OauthClient | None = None) -> Response:
     """Respond with a refusal, and record invalid credentials in the audit log.
 
     Only a client that presented its secret gets an entry in its owner's log; otherwise anyone could write to it.
@@ -225,7 +225,7 @@ def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Oauth
         call.refused = Unauthenticated(why.description, code=why.error)
         if client is not None and client.secret_shown:
             call.actor = msgspec.structs.replace(caller_of(call), app=client.app)
-            call.record.touches(client.app.account_id)
+            call.record.set_subject(client.app.account_id)
     return refusal(call, why, shape)
 
 
@@ -239,10 +239,10 @@ def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Oauth
     **_FORMS,
     action="oauth_token.issue",
 )
-async def oauth_access_token(call: Call) -> Answer:
+async def oauth_access_token(call: Call) -> Response:
     """Create an access token."""
-    asked = await _asked(call, _TOKEN_FIELDS, TokenAnswer)
-    if isinstance(asked, Answer):
+    asked = await _read_request(call, _TOKEN_FIELDS, TokenAnswer)
+    if isinstance(asked, Response):
         return asked
     fields, client = asked
     outcome = await call.database.in_transaction(partial(_grant, client=client, fields=fields))
@@ -284,10 +284,10 @@ async def _grant(tx: Transaction, client: OauthClient, fields: Fields) -> TokenA
     **_FORMS,
     action="device_code.create",
 )
-async def oauth_device_code(call: Call) -> Answer:
+async def oauth_device_code(call: Call) -> Response:
     """Start the device flow."""
-    asked = await _asked(call, _DEVICE_FIELDS, DeviceAnswer)
-    if isinstance(asked, Answer):
+    asked = await _read_request(call, _DEVICE_FIELDS, DeviceAnswer)
+    if isinstance(asked, Response):
         return asked
     fields, client = asked
     app = client.app
@@ -298,7 +298,7 @@ async def oauth_device_code(call: Call) -> Answer:
     if isinstance(made, Refusal):
         return refusal(call, made, DeviceAnswer)
     code, user_code = made
-    uri = f"{call.base_for_others}/login/device"
+    uri = f"{call.public_base}/login/device"
     return answer(call, DeviceAnswer(code, user_code, uri, codes.EXPIRES_S, codes.INTERVAL_S))
 
 
@@ -308,7 +308,7 @@ async def oauth_metadata(call: Call) -> ServerMetadata:
 
     See RFC 8414.
     """
-    base = call.base_for_others
+    base = call.public_base
     return ServerMetadata(
         issuer=base,
         authorization_endpoint=f"{base}/login/oauth/authorize",

@@ -15,9 +15,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import now_ms, to_seconds_text
-from workhook.core.disclosure import Secretive
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, existing, shown
-from workhook.http.calls import NOT_KEPT, Answer, Call
+from workhook.core.disclosure import HiddenRepr
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, require_found, shown
+from workhook.http.calls import NO_STORE, Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WEBHOOK_API
 from workhook.http.wire_types import Time, Url
@@ -29,7 +29,7 @@ from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.authenticator import app_of
 from workhook.identity.oauth.grants import APP_USER_TOKEN_S, lock_grant, revoke_grant
 from workhook.identity.queries import account_columns, find_account, find_account_by_id
-from workhook.identity.schemas import AccountShape, account_of, account_shape
+from workhook.identity.schemas import AccountShape, account_of, account_to_response
 from workhook.identity.tables import accounts, tokens
 from workhook.identity.tokens.issue import (
     APP_USER,
@@ -43,7 +43,7 @@ from workhook.identity.tokens.issue import (
 from workhook.identity.tokens.lookup import weaker
 from workhook.identity.tokens.personal import lock_living
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 T = TypeVar("T")
 _NAMES = (
@@ -55,9 +55,9 @@ _issued = (
     .join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)
     .where(
         tokens.c.digest == sa.bindparam("digest"),
-        tokens.c.app_id == big("app_id"),
+        tokens.c.app_id == bigint_param("app_id"),
         tokens.c.revoked_at.is_(None),
-        sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > big("now")),
+        sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > bigint_param("now")),
         accounts.c.disabled_at.is_(None),
     )
 )
@@ -81,7 +81,7 @@ class ScopedInstallation(msgspec.Struct):
     account: s.OwnerShape
 
 
-class Authorization(Secretive, msgspec.Struct):
+class Authorization(HiddenRepr, msgspec.Struct):
     """A token of the calling app, with its user and permissions."""
 
     id: int
@@ -104,7 +104,7 @@ class Authorization(Secretive, msgspec.Struct):
     ] = UNSET
 
 
-class TokenNamed(Secretive, msgspec.Struct):
+class TokenNamed(HiddenRepr, msgspec.Struct):
     """The token to check, reset or revoke."""
 
     access_token: Annotated[str, msgspec.Meta(min_length=1)]
@@ -115,18 +115,18 @@ _ASKED: dict[str, Any] = {"body": TokenNamed, "body_required": True, "etag": Fal
 
 
 @routes.post("/applications/{client_id}/token", answers={200: Authorization}, **_ASKED)
-async def oauth_token_check(call: Call) -> Answer:
+async def oauth_token_check(call: Call) -> Response:
     """Check a token of the app."""
-    app, token = await _asked(call)
+    app, token = await _read_token(call)
     row = await _token(call.database, app, token)
-    return Answer(await authorization(call, app, row, token), headers=NOT_KEPT)
+    return Response(await authorization(call, app, row, token), headers=NO_STORE)
 
 
 @routes.patch("/applications/{client_id}/token", answers={200: Authorization}, **_ASKED)
-async def oauth_token_reset(call: Call) -> Answer:
+async def oauth_token_reset(call: Call) -> Response:
     """Reset a token of the app."""
     row, token = await _change(call, "oauth_token.reset", _issue_again)
-    return Answer(await authorization(call, app_of(call), row, token), headers=NOT_KEPT)
+    return Response(await authorization(call, app_of(call), row, token), headers=NO_STORE)
 
 
 async def _issue_again(tx: Transaction, app: App, row: Row) -> tuple[Row, str]:
@@ -172,7 +172,7 @@ async def oauth_grant_delete(call: Call) -> None:
 
 async def _change(call: Call, action: str, change: Callable[[Transaction, App, Row], Awaitable[T]]) -> T:
     """Run a change to the token in the body, with its grant locked."""
-    app, token = await _asked(call)
+    app, token = await _read_token(call)
 
     async def step(tx: Transaction) -> T:
         row = await locked(tx, app, token)
@@ -191,7 +191,7 @@ def named_app(call: Call) -> App:
     return app
 
 
-async def _asked(call: Call) -> tuple[App, str]:
+async def _read_token(call: Call) -> tuple[App, str]:
     app = named_app(call)
     token = (await call.json_object()).get("access_token")
     if not isinstance(token, str) or not token:
@@ -209,7 +209,7 @@ async def _token(reader: Reader, app: App, token: str) -> Row:
     """Return the row of a token. Raises `NotFound` unless it is valid and was issued to the app for a user."""
     if kind_of(token) not in (OAUTH, APP_USER):
         raise NotFound()
-    return existing(await find_issued(reader, app.id, token))
+    return require_found(await find_issued(reader, app.id, token))
 
 
 async def locked(tx: Transaction, app: App, token: str) -> Row:
@@ -243,7 +243,7 @@ async def _installation(call: Call, app: App, row: Row) -> ScopedInstallation | 
         has_multiple_single_files=False,
         single_file_paths=[],
         repositories_url=f"{call.base}/user/installations/{found.id}/repositories",
-        account=s.owner_shape(found.account, call.base),
+        account=s.owner_to_response(found.account, call.base),
     )
 
 
@@ -264,7 +264,7 @@ async def authorization(call: Call, app: App, row: Row, token: str) -> Authoriza
         created_at=to_seconds_text(row["created_at"]),
         updated_at=to_seconds_text(row["created_at"]),
         expires_at=None if expires_at is None else to_seconds_text(expires_at),
-        user=account_shape(account_of(row, "user_"), call.base),
+        user=account_to_response(account_of(row, "user_"), call.base),
         installation=await _installation(call, app, row),
     )
 
@@ -272,7 +272,7 @@ async def authorization(call: Call, app: App, row: Row, token: str) -> Authoriza
 _RESOURCE = "OauthAccess"
 
 
-class ScopedTokenBody(Secretive, s.AccessTokenBody, kw_only=True):
+class ScopedTokenBody(HiddenRepr, s.AccessTokenBody, kw_only=True):
     """A token of the app, and the limits of the narrower one.
 
     Without repositories and permissions, the new token has all those of the app's installation on the target.
@@ -292,7 +292,7 @@ class ScopedTokenBody(Secretive, s.AccessTokenBody, kw_only=True):
     answers={200: Authorization},
     etag=False,
 )
-async def oauth_token_scope(call: Call) -> Answer:
+async def oauth_token_scope(call: Call) -> Response:
     """Create a scoped access token.
 
     Creates a narrower token from an app's token for a user. It is limited to one organization on which the app is
@@ -303,7 +303,7 @@ async def oauth_token_scope(call: Call) -> Answer:
     wanted = app_api.parse_narrowing(await call.json_object(), ScopedTokenBody, _RESOURCE)
     _refuse_contradictions(wanted)
     row, token = await call.database.in_transaction(lambda tx: narrow(tx, app, wanted))
-    return Answer(await authorization(call, app, row, token), headers=NOT_KEPT)
+    return Response(await authorization(call, app, row, token), headers=NO_STORE)
 
 
 def _refuse_contradictions(wanted: ScopedTokenBody) -> None:
@@ -352,7 +352,7 @@ async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Ro
     await record(
         tx, app, parent, "oauth_token.scope", made=issued.id, organization=installation.account.login, **details
     )
-    return existing(await find_issued(tx, app.id, issued.token)), issued.token  # None: the parent has just expired
+    return require_found(await find_issued(tx, app.id, issued.token)), issued.token  # None: the parent has just expired
 
 
 async def _target(reader: Reader, app: App, user_id: int, wanted: ScopedTokenBody) -> Installation:

@@ -29,7 +29,7 @@ from workhook.identity.oauth.grants import requested, wanted
 from workhook.identity.tables import authorization_codes, device_codes
 from workhook.identity.tokens import one_time
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 # --- PKCE -------------------------------------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True):
         return self.answer(issuer, ("error", error), ("error_description", description))
 
 
-def read_request(app: App | None, given: Mapping[str, Sequence[str]], issuer: str) -> AuthorizationRequest:
+def read_request(app: App | None, query: Mapping[str, Sequence[str]], issuer: str) -> AuthorizationRequest:
     """Parse and validate an authorization request.
 
     Raises `NotFound` and `Malformed` for requests that must not redirect, and `Redirected` for other invalid ones.
@@ -172,30 +172,30 @@ def read_request(app: App | None, given: Mapping[str, Sequence[str]], issuer: st
         raise NotFound("No app has this client_id. The address that brought you here is wrong or out of date.")
     request = AuthorizationRequest(
         app=app,
-        redirect_uri=_redirect_uri(app, given),
-        scopes=requested(_one(given, "scope")) if app.is_oauth else frozenset(),
-        state=_one(given, "state"),
-        code_challenge=_one(given, "code_challenge") or None,
-        login=_one(given, "login") or None,
-        select_account=_one(given, "prompt") == "select_account",
+        redirect_uri=_redirect_uri(app, query),
+        scopes=requested(_single_value(query, "scope")) if app.is_oauth else frozenset(),
+        state=_single_value(query, "state"),
+        code_challenge=_single_value(query, "code_challenge") or None,
+        login=_single_value(query, "login") or None,
+        select_account=_single_value(query, "prompt") == "select_account",
     )
-    fault = _fault(given, request)
+    fault = _fault(query, request)
     if fault is not None:
         raise Redirected(request.refusal(issuer, *fault))
     return request
 
 
-def client_id_of(given: Mapping[str, Sequence[str]]) -> str:
+def client_id_of(query: Mapping[str, Sequence[str]]) -> str:
     """Return the client id. Raises `Malformed` unless it is given exactly once."""
-    values = given.get("client_id", ())
+    values = query.get("client_id", ())
     if len(values) != 1 or not values[0]:
         faults = [Fault(field="client_id", message="client_id is required, exactly once")]
         raise Malformed(say("The address does not identify an app."), faults=faults)
     return values[0]
 
 
-def _redirect_uri(app: App, given: Mapping[str, Sequence[str]]) -> str:
-    values = given.get("redirect_uri", ())
+def _redirect_uri(app: App, query: Mapping[str, Sequence[str]]) -> str:
+    values = query.get("redirect_uri", ())
     problem = f"{app.name} may not send you where this address leads. Nothing was allowed."
     if len(values) > 1:
         raise Malformed(problem, faults=[Fault(field="redirect_uri", message="redirect_uri is required, exactly once")])
@@ -208,19 +208,19 @@ def _redirect_uri(app: App, given: Mapping[str, Sequence[str]]) -> str:
     return asked
 
 
-def _one(given: Mapping[str, Sequence[str]], name: str) -> str | None:
-    values = given.get(name)
+def _single_value(query: Mapping[str, Sequence[str]], name: str) -> str | None:
+    values = query.get(name)
     return values[0] if values else None
 
 
-def _fault(given: Mapping[str, Sequence[str]], request: AuthorizationRequest) -> tuple[str, str] | None:
+def _fault(query: Mapping[str, Sequence[str]], request: AuthorizationRequest) -> tuple[str, str] | None:
     """Return the code and description of an error (RFC 6749, section 4.1.2.1), or None."""
-    repeated = [name for name in PARAMETERS if len(given.get(name, ())) > 1]
+    repeated = [name for name in PARAMETERS if len(query.get(name, ())) > 1]
     if repeated:
         return "invalid_request", f"{', '.join(repeated)}: name each parameter once"
-    if _one(given, "response_type") not in (None, "", "code"):
+    if _single_value(query, "response_type") not in (None, "", "code"):
         return "unsupported_response_type", "response_type must be code"
-    fault = challenge_fault(request.code_challenge, _one(given, "code_challenge_method") or None)
+    fault = challenge_fault(request.code_challenge, _single_value(query, "code_challenge_method") or None)
     return ("invalid_request", fault) if fault else None
 
 
@@ -300,27 +300,27 @@ _USER_CODE = re.compile(f"[{_LETTERS}]{{8}}")
 _waiting = (
     sa.select(device_codes.c.digest)
     .where(
-        device_codes.c.app_id == big("app_id"),
-        device_codes.c.expires_at > big("now"),
+        device_codes.c.app_id == bigint_param("app_id"),
+        device_codes.c.expires_at > bigint_param("now"),
         device_codes.c.decision.is_(None),
-        sa.func.coalesce(device_codes.c.polled_at, device_codes.c.created_at) > big("heard_after"),
+        sa.func.coalesce(device_codes.c.polled_at, device_codes.c.created_at) > bigint_param("heard_after"),
     )
-    .limit(big("most"))
+    .limit(bigint_param("most"))
 )
 _count_waiting = sa.select(sa.func.count().label("number")).select_from(_waiting.subquery())
 _open_request = sa.select(device_codes.c.app_id, device_codes.c.scopes, device_codes.c.user_code).where(
     device_codes.c.user_code == sa.bindparam("user_code"),
     device_codes.c.decision.is_(None),
-    device_codes.c.expires_at > big("now"),
+    device_codes.c.expires_at > bigint_param("now"),
 )
 _decide = sa.update(device_codes).where(
     device_codes.c.user_code == sa.bindparam("code"),
     device_codes.c.decision.is_(None),
-    device_codes.c.expires_at > big("now"),
+    device_codes.c.expires_at > bigint_param("now"),
 )
-_decide = _decide.values(decision=sa.bindparam("outcome"), user_id=big("who"))
+_decide = _decide.values(decision=sa.bindparam("outcome"), user_id=bigint_param("who"))
 _polled = sa.update(device_codes).where(device_codes.c.digest == sa.bindparam("of"))
-_polled = _polled.values(polled_at=big("now"), interval_s=sa.bindparam("seconds", type_=sa.Integer()))
+_polled = _polled.values(polled_at=bigint_param("now"), interval_s=sa.bindparam("seconds", type_=sa.Integer()))
 
 
 class DeviceRequest(msgspec.Struct, frozen=True):

@@ -16,8 +16,8 @@ import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import now_ms
-from workhook.core.disclosure import Secretive
-from workhook.core.ids import new_token, token_checks_out
+from workhook.core.disclosure import HiddenRepr
+from workhook.core.ids import has_valid_checksum, new_token
 from workhook.http.wire_types import Url
 from workhook.identity import audit, removal
 from workhook.identity.apps.queries import lock_app
@@ -28,7 +28,7 @@ from workhook.identity.tokens import one_time
 from workhook.identity.tokens.issue import APP_USER, OAUTH, REFRESH_PREFIX, issue, revoke, revoke_of
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.record_rows import assigned
 
 _SEPARATORS = re.compile(r"[\s,]+")
@@ -59,7 +59,7 @@ def covers(app: App, granted: frozenset[str], asked: frozenset[str]) -> bool:
     return all(one in granted or one.partition(":")[0] + ":write" in granted for one in asked)
 
 
-def together(app: App, granted: frozenset[str], asked: frozenset[str]) -> frozenset[str]:
+def merge_scopes(app: App, granted: frozenset[str], asked: frozenset[str]) -> frozenset[str]:
     both = granted | asked
     return _strongest(both) if app.is_oauth else both
 
@@ -68,8 +68,8 @@ def parse_stored(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_theirs = (grants.c.app_id == big("app_id"), grants.c.user_id == big("user_id"))
-_find = sa.select(grants.c.scopes).where(*_theirs)
+_of_app_and_user = (grants.c.app_id == bigint_param("app_id"), grants.c.user_id == bigint_param("user_id"))
+_find = sa.select(grants.c.scopes).where(*_of_app_and_user)
 _lock = _find.with_for_update()
 _lock_enabled = (
     _find.where(sa.exists().where(accounts.c.id == grants.c.user_id, accounts.c.disabled_at.is_(None)))
@@ -79,12 +79,16 @@ _begin = (
     .values(assigned(("app_id", "user_id", "scopes", "created_at", "updated_at")))
     .on_conflict_do_nothing(index_elements=["app_id", "user_id"])
 )
-_widen = sa.update(grants).where(*_theirs).values(scopes=sa.bindparam("scopes_now"), updated_at=big("now"))
-_delete = sa.delete(grants).where(*_theirs)
+_widen = (
+    sa.update(grants).where(*_of_app_and_user).values(scopes=sa.bindparam("scopes_now"), updated_at=bigint_param("now"))
+)
+_delete = sa.delete(grants).where(*_of_app_and_user)
 _end_open = [
     sa.update(table)
-    .where(table.c.app_id == big("app_id"), table.c.user_id == big("user_id"), table.c.used_at.is_(None))
-    .values(used_at=big("now"))
+    .where(
+        table.c.app_id == bigint_param("app_id"), table.c.user_id == bigint_param("user_id"), table.c.used_at.is_(None)
+    )
+    .values(used_at=bigint_param("now"))
     for table in (authorization_codes, device_codes, refresh_tokens)
 ]
 
@@ -101,7 +105,7 @@ async def allow(tx: Transaction, app: App, user_id: int, asked: frozenset[str]) 
     named, now = {"app_id": app.id, "user_id": user_id}, now_ms()
     await tx.execute(_begin, {**named, "scopes": "", "created_at": now, "updated_at": now})
     row = await tx.fetch_row(_lock, named)
-    scopes = together(app, parse_stored(row["scopes"]), asked)
+    scopes = merge_scopes(app, parse_stored(row["scopes"]), asked)
     await tx.execute(_widen, {**named, "scopes_now": " ".join(sorted(scopes)), "now": now})
 
 
@@ -134,7 +138,7 @@ class Refusal(msgspec.Struct, frozen=True):
     interval: int | None = None
 
 
-class TokenAnswer(Secretive, msgspec.Struct, omit_defaults=True):
+class TokenAnswer(HiddenRepr, msgspec.Struct, omit_defaults=True):
     """A token, or `error`. Clients expect status 200 for both."""
 
     access_token: str | UnsetType = UNSET
@@ -161,8 +165,8 @@ log = structlog.get_logger(__name__)
 _alike = (
     sa.select(tokens.c.id)
     .where(
-        tokens.c.app_id == big("app_id"),
-        tokens.c.user_id == big("user_id"),
+        tokens.c.app_id == bigint_param("app_id"),
+        tokens.c.user_id == bigint_param("user_id"),
         tokens.c.scopes == sa.bindparam("scopes"),
         tokens.c.revoked_at.is_(None),
     )
@@ -193,17 +197,17 @@ async def issue_to(
     return TokenAnswer(issued.token, "bearer", "", APP_USER_TOKEN_S, refresh, REFRESH_TOKEN_S)
 
 
-async def end_stolen(tx: Transaction, app: App, row: Row, what: str) -> None:
-    """Revoke every token issued under the same consent, because `what` was used twice.
+async def end_stolen(tx: Transaction, app: App, row: Row, secret_name: str) -> None:
+    """Revoke every token issued under the same consent, because `secret_name` was used twice.
 
     Recorded only if any token was revoked, since the app could repeat the request indefinitely.
     """
     revoked = await revoke_of(tx, family=row["family"])
     if not revoked:
         return
-    facts = {"what": what, "app_id": app.id, "user_id": row["user_id"], "revoked": revoked}
+    facts = {"what": secret_name, "app_id": app.id, "user_id": row["user_id"], "revoked": revoked}
     tx.after_commit(lambda: log.warning("oauth_replay", **facts))  # once, even if the transaction is retried
-    await _record(tx, app, row["user_id"], "oauth_token.revoke", replay_of=what, tokens=revoked)
+    await _record(tx, app, row["user_id"], "oauth_token.revoke", replay_of=secret_name, tokens=revoked)
 
 
 async def _record(tx: Transaction, app: App, user_id: int, action: str, **detail: object) -> None:
@@ -216,7 +220,7 @@ async def renew(tx: Transaction, app: App, token: str, *, secret_shown: bool) ->
     A refresh token that was already used is considered stolen, and its family is revoked.
     """
     bad = Refusal("bad_refresh_token", "The refresh token is unknown, has expired, was used before or was revoked.")
-    known = token_checks_out(token, REFRESH_PREFIX)
+    known = has_valid_checksum(token, REFRESH_PREFIX)
     row = await one_time.find(tx, refresh_tokens, app.id, token) if known else None
     if row is None or row["expires_at"] <= now_ms():
         return bad
@@ -242,10 +246,12 @@ _of_user = (
     )
     .join_from(grants, apps, apps.c.id == grants.c.app_id)
     .join(accounts, accounts.c.id == apps.c.account_id)
-    .where(grants.c.user_id == big("user_id"))
+    .where(grants.c.user_id == bigint_param("user_id"))
     .order_by(sa.func.lower(apps.c.name), grants.c.id)
 )
-_app_of = sa.select(grants.c.app_id).where(grants.c.id == big("grant_id"), grants.c.user_id == big("user_id"))
+_app_of = sa.select(grants.c.app_id).where(
+    grants.c.id == bigint_param("grant_id"), grants.c.user_id == bigint_param("user_id")
+)
 
 
 async def list_grants(reader: Reader, user_id: int) -> list[Row]:

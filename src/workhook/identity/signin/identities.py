@@ -15,7 +15,7 @@ from workhook.identity.schemas import Account, account_of, login_fault
 from workhook.identity.signin.oidc import Claims, SignInRefused
 from workhook.identity.tables import accounts, identities
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 
 LOGIN_MAX_CHARS = 39
 SUBJECT_MAX_CHARS = 255  # OpenID Connect Core 1.0, section 2
@@ -23,7 +23,7 @@ _LOGINS_TRIED = 50
 _NAME_MAX_CHARS = 255
 
 _of_issuer = identities.c.issuer == sa.bindparam("issuer")
-_known = (
+_by_subject = (
     sa.select(*account_columns(), accounts.c.disabled_at)
     .join_from(identities, accounts, accounts.c.id == identities.c.user_id)
     .where(_of_issuer, identities.c.subject == sa.bindparam("subject"), accounts.c.kind == "user")
@@ -35,7 +35,7 @@ _addressed = (
         sa.exists().where(_of_issuer, identities.c.user_id == accounts.c.id).correlate(accounts).label("has_identity"),
     )
     .where(accounts.c.kind == "user", sa.func.lower(accounts.c.email) == sa.bindparam("email"))
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
 _remember = insert_into(identities, "issuer", "subject", "user_id", "created_at")
 _NOT_OF_A_LOGIN = re.compile(r"[^A-Za-z0-9]+")
@@ -48,7 +48,7 @@ async def find(reader: Reader, claims: Claims) -> Account | None:
 
 
 async def _find(reader: Reader, claims: Claims) -> Row | None:
-    return await reader.fetch_one(_known, {"issuer": claims.issuer, "subject": claims.subject})
+    return await reader.fetch_one(_by_subject, {"issuer": claims.issuer, "subject": claims.subject})
 
 
 async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple[Account, str | None]:

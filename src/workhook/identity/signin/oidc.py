@@ -22,7 +22,7 @@ import structlog
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.core.errors import Forbidden, Malformed, Unavailable, say, shown
 from workhook.core.mail_address import is_address
 from workhook.core.urls import with_parameters
@@ -63,7 +63,7 @@ class Claims(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
-class SignInAttempt(Secretive, msgspec.Struct, frozen=True):
+class SignInAttempt(HiddenRepr, msgspec.Struct, frozen=True):
     """Binds the provider's response to the browser that started the sign-in.
 
     The provider sees `state`, `nonce` and the digest of `verifier`.
@@ -221,7 +221,7 @@ def check_claims(claims: Mapping[str, Any], *, issuer: str, client_id: str, nonc
     party = claims.get("azp")
     times: list[Any] = [claims.get(name) for name in ("exp", "iat", "nbf")]
     expires, issued, begins = times
-    subject, given = claims.get("sub"), claims.get("nonce")
+    subject, nonce_claim = claims.get("sub"), claims.get("nonce")
     wrong = {
         "iss": claims.get("iss") != issuer,
         "aud": not isinstance(audiences, list) or client_id not in audiences,
@@ -229,7 +229,7 @@ def check_claims(claims: Mapping[str, Any], *, issuer: str, client_id: str, nonc
         "exp": not _is_time(expires) or expires <= now_s - SKEW_S,
         "iat": not _is_time(issued) or not now_s - TOKEN_AGE_MAX_S <= issued <= now_s + SKEW_S,
         "nbf": begins is not None and (not _is_time(begins) or begins > now_s + SKEW_S),
-        "nonce": not isinstance(given, str) or not secrets.compare_digest(given.encode(), nonce.encode()),
+        "nonce": not isinstance(nonce_claim, str) or not secrets.compare_digest(nonce_claim.encode(), nonce.encode()),
         "sub": not isinstance(subject, str) or not 0 < len(subject) <= 255 or "\0" in subject,
     }
     if any(wrong.values()):

@@ -18,7 +18,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import MINUTE_MS, now_ms
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.core.errors import Fault, Invalid, Problem, Unavailable, say
 from workhook.core.vault import Vault
 from workhook.identity import audit
@@ -29,7 +29,7 @@ from workhook.identity.signin import sessions, throttle
 from workhook.identity.tables import accounts, mail_recipients, passwords, sign_in_links
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
@@ -69,19 +69,23 @@ MEMORY_KIB, PASSES, LANES = 19 * 1024, 2, 1
 THREADS, WAITING_MAX = 2, 40
 
 _find = sa.select(passwords.c.hash, passwords.c.changed_at, passwords.c.email).where(
-    passwords.c.user_id == big("user_id")
+    passwords.c.user_id == bigint_param("user_id")
 )
 # Locked until the session is stored, so that a later change of the password ends that session too.
 _lock_hash = _find.with_for_update(read=True)
 _set = (
     upsert(passwords)
-    .values(user_id=big("user_id"), hash=sa.bindparam("hash"), changed_at=big("now"))
-    .on_conflict_do_update(index_elements=["user_id"], set_={"hash": sa.bindparam("hash"), "changed_at": big("now")})
+    .values(user_id=bigint_param("user_id"), hash=sa.bindparam("hash"), changed_at=bigint_param("now"))
+    .on_conflict_do_update(
+        index_elements=["user_id"], set_={"hash": sa.bindparam("hash"), "changed_at": bigint_param("now")}
+    )
 )
-_set_email = sa.update(passwords).where(passwords.c.user_id == big("user_id")).values(email=sa.bindparam("email"))
+_set_email = (
+    sa.update(passwords).where(passwords.c.user_id == bigint_param("user_id")).values(email=sa.bindparam("email"))
+)
 _renew = (
     sa.update(passwords)
-    .where(passwords.c.user_id == big("user_id"), passwords.c.hash == sa.bindparam("old_hash"))
+    .where(passwords.c.user_id == bigint_param("user_id"), passwords.c.hash == sa.bindparam("old_hash"))
     .values(hash=sa.bindparam("new_hash"))
 )
 
@@ -139,7 +143,7 @@ def _repeats(text: str) -> bool:
     return len(steps) == 1 and steps <= {1, around - 1}
 
 
-async def make_hash(password: str) -> str:
+async def hash_password(password: str) -> str:
     """Hash a password. Raises `Unavailable` if too many requests are waiting."""
     return await _in_thread(lambda: _hasher().hash(normal(password)))
 
@@ -197,22 +201,22 @@ async def changed_at(reader: Reader, user_id: int) -> int:
 
 LOGIN_MAX_CHARS = 320  # the maximum length of an e-mail address (RFC 5321)
 
-_known = (
+_users_with_password = (
     sa.select(*account_columns("user_"), passwords.c.hash.label("hash"), passwords.c.changed_at.label("changed_at"))
     .join_from(accounts, passwords, passwords.c.user_id == accounts.c.id, isouter=True)
     .where(accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
 )
-_by_login = _known.where(accounts.c.login_key == sa.bindparam("login_key"))
+_by_login = _users_with_password.where(accounts.c.login_key == sa.bindparam("login_key"))
 # The database's own `lower` on both sides: databases differ in non-ASCII letters.
 _typed = sa.func.lower(sa.bindparam("email", type_=sa.Text))
 _by_email = (
-    _known.where(sa.func.lower(accounts.c.email) == _typed)
+    _users_with_password.where(sa.func.lower(accounts.c.email) == _typed)
     .add_columns(accounts.c.email.label("address"))
     .limit(sa.literal(2, sa.BigInteger))
 )
 # An address that users entered themselves counts only after it is confirmed.
 _by_confirmed = (
-    _known.join(mail_recipients, mail_recipients.c.user_id == accounts.c.id)
+    _users_with_password.join(mail_recipients, mail_recipients.c.user_id == accounts.c.id)
     .where(
         sa.func.lower(mail_recipients.c.confirmed) == _typed,
         mail_recipients.c.confirmed == passwords.c.email,
@@ -222,7 +226,7 @@ _by_confirmed = (
     .limit(sa.literal(2, sa.BigInteger))
 )
 
-_by_id = _known.where(any_of(accounts.c.id, "user_ids"), passwords.c.email.is_not(None)).add_columns(
+_by_id = _users_with_password.where(any_of(accounts.c.id, "user_ids"), passwords.c.email.is_not(None)).add_columns(
     passwords.c.email.label("own_email")
 )
 
@@ -238,7 +242,7 @@ class KnownDevice(Protocol):
         """Return the browser's id if the user has signed in there since the password was changed."""
 
 
-class PasswordCheck(Secretive, msgspec.Struct, frozen=True):
+class PasswordCheck(HiddenRepr, msgspec.Struct, frozen=True):
     """The result of a password check.
 
     `user` is None for an unknown or disabled user. `right` implies a user.
@@ -263,14 +267,14 @@ async def check_password(
     """
     user, stored, changed_at = await _find_user(database, login.strip(), known_device)
     device = known_device(user.id, changed_at) if known_device is not None and user is not None else None
-    whose = throttle.nobody(login) if user is None else str(user.id)
-    attempt = await throttle.begin(database, login, address, whose=whose, device=device)
+    subject = throttle.nobody(login) if user is None else str(user.id)
+    attempt = await throttle.begin(database, login, address, subject=subject, device=device)
     try:
         right = await matches(stored, password) and user is not None and not attempt.held
         outdated = right and stored is not None and _hasher().check_needs_rehash(stored)
-        new_hash = await make_hash(password) if outdated else None
+        new_hash = await hash_password(password) if outdated else None
     except Problem:
-        await database.in_transaction(lambda tx: throttle.take_back(tx, attempt))  # it was not made
+        await database.in_transaction(lambda tx: throttle.undo_attempt(tx, attempt))  # it was not made
         raise
     return PasswordCheck(user, right, stored, new_hash, attempt)
 
@@ -282,13 +286,13 @@ async def complete(tx: Transaction, checked: PasswordCheck) -> bool:
     """
     if not checked.right or checked.user is None or checked.stored is None:
         return False
-    whose = {"user_id": checked.user.id}
-    row = await tx.fetch_one(_lock_hash, whose)
+    params = {"user_id": checked.user.id}
+    row = await tx.fetch_one(_lock_hash, params)
     if row is None or row["hash"] != checked.stored:
         return False
     if checked.new_hash is not None:
-        await tx.execute(_renew, {**whose, "old_hash": checked.stored, "new_hash": checked.new_hash})
-    await throttle.take_back(tx, checked.attempt, succeeded=True)
+        await tx.execute(_renew, {**params, "old_hash": checked.stored, "new_hash": checked.new_hash})
+    await throttle.undo_attempt(tx, checked.attempt, succeeded=True)
     return True
 
 
@@ -297,7 +301,7 @@ async def new_hash(password: str, user: Account) -> str:
     faults = faults_of(password, user)
     if faults:
         raise Invalid(faults=[Fault(field="password", message=each) for each in faults])
-    return await make_hash(password)
+    return await hash_password(password)
 
 
 async def set_password(tx: Transaction, user: Account, hashed: str) -> None:
@@ -330,9 +334,9 @@ async def _find_user(
     if "\0" in login or len(login) > LOGIN_MAX_CHARS:
         return None, None, 0
     if "@" in login:  # no login contains it
-        given = await reader.fetch_all(_by_email, {"email": login})
+        matches = await reader.fetch_all(_by_email, {"email": login})
         confirmed = await reader.fetch_all(_by_confirmed, {"email": login})  # always, to take the same time
-        rows = given or confirmed
+        rows = matches or confirmed
         row = rows[0] if len(rows) == 1 else None  # a shared address identifies no user
         if row is not None and throttle.login_key(row["address"]) != throttle.login_key(login):
             row = None  # the database folds more letters than the throttle does, which must not bypass the count
@@ -366,7 +370,7 @@ ANSWERED_AFTER_S = 0.3  # longer than all of it normally takes
 
 _recent_link = (
     sa.select(sa.literal(1, sa.Integer))
-    .where(sign_in_links.c.user_id == big("user_id"), sign_in_links.c.created_at > big("since"))
+    .where(sign_in_links.c.user_id == bigint_param("user_id"), sign_in_links.c.created_at > bigint_param("since"))
     .limit(sa.literal(1, sa.BigInteger))
 )
 

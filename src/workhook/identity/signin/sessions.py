@@ -16,7 +16,7 @@ from workhook.identity.tokens import one_time
 from workhook.identity.tokens.issue import digest_of
 from workhook.identity.tokens.one_time import SecretLink
 from workhook.storage import Database, Reader, Row, Transaction
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 IDLE_MS = 14 * DAY_MS
 ABSOLUTE_MS = 90 * DAY_MS
@@ -35,32 +35,46 @@ _find = (
     .join_from(sessions, accounts, accounts.c.id == sessions.c.user_id)
     .where(
         sessions.c.digest == sa.bindparam("digest"),
-        sessions.c.expires_at > big("now"),
+        sessions.c.expires_at > bigint_param("now"),
         accounts.c.kind == "user",
         accounts.c.disabled_at.is_(None),
     )
 )
-_alive = sa.select(sessions.c.id).where(sessions.c.id == big("session_id"), sessions.c.expires_at > big("now"))
+_alive = sa.select(sessions.c.id).where(
+    sessions.c.id == bigint_param("session_id"), sessions.c.expires_at > bigint_param("now")
+)
 _note_seen = (
     sa.update(sessions)
-    .where(sessions.c.id == big("session_id"))
-    .values(seen_at=big("now"), expires_at=big("expires_at"))
+    .where(sessions.c.id == bigint_param("session_id"))
+    .values(seen_at=bigint_param("now"), expires_at=bigint_param("expires_at"))
 )
 _of_user = (
     sa.select(sessions.c.id, sessions.c.created_at, sessions.c.seen_at, sessions.c.address, sessions.c.user_agent)
-    .where(sessions.c.user_id == big("user_id"), sessions.c.expires_at > big("now"))
+    .where(sessions.c.user_id == bigint_param("user_id"), sessions.c.expires_at > bigint_param("now"))
     .order_by(sessions.c.seen_at.desc(), sessions.c.id.desc())
 )
-_other_user = sa.select(accounts.c.id).where(accounts.c.kind == "user", accounts.c.id != big("user_id")).limit(1)
+_other_user = (
+    sa.select(accounts.c.id).where(accounts.c.kind == "user", accounts.c.id != bigint_param("user_id")).limit(1)
+)
 _sign_in = (
     sa.select(audit_log.c.id)
-    .where(audit_log.c.account_id == big("user_id"), audit_log.c.action == "user.sign_in", audit_log.c.status.is_(None))
+    .where(
+        audit_log.c.account_id == bigint_param("user_id"),
+        audit_log.c.action == "user.sign_in",
+        audit_log.c.status.is_(None),
+    )
     .limit(1)
 )
-_end = sa.delete(sessions).where(sessions.c.id == big("session_id"), sessions.c.user_id == big("user_id"))
+_end = sa.delete(sessions).where(
+    sessions.c.id == bigint_param("session_id"), sessions.c.user_id == bigint_param("user_id")
+)
 _end_by_digest = sa.delete(sessions).where(sessions.c.digest == sa.bindparam("digest"))
-_end_others = sa.delete(sessions).where(sessions.c.user_id == big("user_id"), sessions.c.id != big("session_id"))
-_forget = sa.delete(sessions).where(sessions.c.user_id == big("user_id"), sessions.c.expires_at <= big("now"))
+_end_others = sa.delete(sessions).where(
+    sessions.c.user_id == bigint_param("user_id"), sessions.c.id != bigint_param("session_id")
+)
+_forget = sa.delete(sessions).where(
+    sessions.c.user_id == bigint_param("user_id"), sessions.c.expires_at <= bigint_param("now")
+)
 
 
 class ActiveSession(NamedTuple):
@@ -114,7 +128,7 @@ async def is_alive(reader: Reader, session_id: int) -> bool:
     return await reader.fetch_one(_alive, {"session_id": session_id, "now": now_ms()}) is not None
 
 
-async def note_seen(database: Database, found: ActiveSession) -> None:
+async def record_last_seen(database: Database, found: ActiveSession) -> None:
     """Extend the idle expiry, up to the absolute one. Most calls write nothing."""
     now = now_ms()
     if now - found.seen_at < SEEN_NOTED_MS:
@@ -149,7 +163,7 @@ _LENGTH_MAX = 100
 _good = (
     sign_in_links.c.digest == sa.bindparam("link_digest"),
     sign_in_links.c.used_at.is_(None),
-    sign_in_links.c.expires_at > big("now"),
+    sign_in_links.c.expires_at > bigint_param("now"),
 )
 _find_link = (
     sa.select(
@@ -160,11 +174,11 @@ _find_link = (
     .join_from(sign_in_links, accounts, accounts.c.id == sign_in_links.c.user_id)
     .where(*_good, accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
 )
-_use = sa.update(sign_in_links).where(*_good).values(used_at=big("now"))
+_use = sa.update(sign_in_links).where(*_good).values(used_at=bigint_param("now"))
 _end_of_user = (
     sa.update(sign_in_links)
-    .where(sign_in_links.c.user_id == big("user_id"), sign_in_links.c.used_at.is_(None))
-    .values(used_at=big("now"))
+    .where(sign_in_links.c.user_id == bigint_param("user_id"), sign_in_links.c.used_at.is_(None))
+    .values(used_at=bigint_param("now"))
 )
 
 

@@ -28,7 +28,7 @@ from workhook.identity.rate import subscriber
 from workhook.identity.tables import sign_in_failures
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.dialects import any_of, server_now, upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 FREE_BY_LOGIN = 5  # failures of a login from one address or in one known browser, before the first pause
 FREE_EVERYWHERE = 50  # of a login over all addresses
@@ -43,20 +43,22 @@ _SIGN_IN, _LINKS = say("failed sign-in attempts"), say("invalid links")
 _ASKED = say("requests for a link")
 
 _failures = sign_in_failures.c
-_is_old = _failures.since <= big("old")
+_is_old = _failures.since <= bigint_param("old")
 _count = sa.case((_is_old, 1), else_=_failures.failures + 1)
 _attempt = (
     upsert(sign_in_failures)
-    .values(key=sa.bindparam("key"), failures=1, since=big("now"), blocked_until=sa.literal(0, sa.BigInteger))
+    .values(key=sa.bindparam("key"), failures=1, since=bigint_param("now"), blocked_until=sa.literal(0, sa.BigInteger))
     .on_conflict_do_update(
         index_elements=["key"],
-        set_={"failures": _count, "since": sa.case((_is_old, big("now")), else_=_failures.since)},
-        where=_failures.blocked_until <= big("now"),
+        set_={"failures": _count, "since": sa.case((_is_old, bigint_param("now")), else_=_failures.since)},
+        where=_failures.blocked_until <= bigint_param("now"),
     )
     .returning(sign_in_failures.c.failures)
 )
 _block = (
-    sa.update(sign_in_failures).where(_failures.key == sa.bindparam("failures_key")).values(blocked_until=big("until"))
+    sa.update(sign_in_failures)
+    .where(_failures.key == sa.bindparam("failures_key"))
+    .values(blocked_until=bigint_param("until"))
 )
 _blocked = sa.select(sa.func.max(_failures.blocked_until).label("until")).where(any_of(_failures.key, "keys"))
 _clear = sa.delete(sign_in_failures).where(_failures.key == sa.bindparam("failures_key"))
@@ -66,7 +68,7 @@ _take_back = (
     .where(_failures.key == sa.bindparam("failures_key"), _failures.failures > 0)
     .values(
         failures=_failures.failures - 1,
-        blocked_until=sa.case((_failures.blocked_until == big("until"), 0), else_=_failures.blocked_until),
+        blocked_until=sa.case((_failures.blocked_until == bigint_param("until"), 0), else_=_failures.blocked_until),
     )
 )
 
@@ -76,12 +78,12 @@ _settle = (
     sa.update(sign_in_failures)
     .where(_failures.key == sa.bindparam("failures_key"))
     .values(
-        failures=_failures.failures - big("back"),
-        blocked_until=sa.case((big("until") > 0, big("until")), else_=_failures.blocked_until),
+        failures=_failures.failures - bigint_param("back"),
+        blocked_until=sa.case((bigint_param("until") > 0, bigint_param("until")), else_=_failures.blocked_until),
     )
 )
 
-_is_day_over = _failures.since <= server_now() - big("counted_ms")
+_is_day_over = _failures.since <= server_now() - bigint_param("counted_ms")
 _mailed = (
     upsert(sign_in_failures)
     .values(key=sa.bindparam("key"), failures=1, since=server_now(), blocked_until=sa.literal(0, sa.BigInteger))
@@ -91,7 +93,7 @@ _mailed = (
             "failures": sa.case((_is_day_over, 1), else_=_failures.failures + 1),
             "since": sa.case((_is_day_over, server_now()), else_=_failures.since),
         },
-        where=sa.or_(_is_day_over, _failures.failures < big("most")),
+        where=sa.or_(_is_day_over, _failures.failures < bigint_param("most")),
     )
     .returning(sign_in_failures.c.failures)
 )
@@ -147,20 +149,20 @@ async def begin(
     login: str,
     address: str | None,
     *,
-    whose: str | None = None,
+    subject: str | None = None,
     device: str | None = None,
     everywhere: int = FREE_EVERYWHERE,
 ) -> CountedAttempt:
     """Count an attempt as failed for the time being. Raises `TooManyRequests` during a pause.
 
-    `whose` is the id of the user with this `login`, or `nobody`; None if users have only one name. `device` is the id
+    `subject` is the id of the user with this `login`, or `nobody`; None if users have only one name. `device` is the id
     of a browser in which the user is known. `everywhere` is the number of failures of the login over all addresses
     before the first pause.
     """
     limits = limits_of(login, address, device, everywhere)
     keys = [each.key for each in limits]
     _refuse(await database.fetch_one(_blocked, {"keys": keys}), now_ms())  # a flood only causes reads
-    by_user = limits_of_user(whose, address, everywhere) if whose is not None and device is None else ()
+    by_user = limits_of_user(subject, address, everywhere) if subject is not None and device is None else ()
 
     async def count(tx: Transaction) -> CountedAttempt:
         now = now_ms()  # before the other pauses start, so that the user's ends no later
@@ -183,11 +185,11 @@ def limits_of(login: str, address: str | None, device: str | None, everywhere: i
     )
 
 
-def limits_of_user(whose: str, address: str | None, everywhere: int) -> tuple[Limit, ...]:
+def limits_of_user(subject: str, address: str | None, everywhere: int) -> tuple[Limit, ...]:
     """Return the limits of a user under any name: overall, and at the address."""
     return (
-        Limit(f"user:{whose}", everywhere, cleared=True),
-        Limit(f"place:{whose}:{subscriber(address)}", FREE_BY_LOGIN, cleared=True),
+        Limit(f"user:{subject}", everywhere, cleared=True),
+        Limit(f"place:{subject}:{subscriber(address)}", FREE_BY_LOGIN, cleared=True),
     )
 
 
@@ -224,7 +226,7 @@ def _key_of_links(address: str | None) -> str:
     return f"link:{subscriber(address)}"
 
 
-async def take_back(tx: Transaction, attempt: CountedAttempt, *, succeeded: bool = False) -> None:
+async def undo_attempt(tx: Transaction, attempt: CountedAttempt, *, succeeded: bool = False) -> None:
     """Undo the count of an attempt that was not made or has `succeeded`.
 
     A success also resets the failures of the login. The address only gets this one attempt back, so that an attacker
@@ -235,12 +237,12 @@ async def take_back(tx: Transaction, attempt: CountedAttempt, *, succeeded: bool
         await tx.execute(statement, {"failures_key": limit.key, "until": until or -1})
 
 
-async def _count_one(tx: Transaction, key: str, free: int, what: str = _SIGN_IN) -> int:
+async def _count_one(tx: Transaction, key: str, free: int, action: str = _SIGN_IN) -> int:
     now = now_ms()
     row = await tx.fetch_one(_attempt, {"key": key, "now": now, "old": now - COUNTED_MS})
     if row is None:
-        _refuse(await tx.fetch_one(_blocked, {"keys": [key]}), now, what)
-        raise _too_many(FIRST_PAUSE_MS, what)  # it has just ended
+        _refuse(await tx.fetch_one(_blocked, {"keys": [key]}), now, action)
+        raise _too_many(FIRST_PAUSE_MS, action)  # it has just ended
     pause = pause_ms(row["failures"], free)
     if not pause:
         return 0
@@ -265,13 +267,13 @@ async def _count_for_user(
     return CountedAttempt((*attempt.limits, *limits), (*attempt.untils, *untils))
 
 
-def _refuse(row: Row | None, now: int, what: str = _SIGN_IN) -> None:
+def _refuse(row: Row | None, now: int, action: str = _SIGN_IN) -> None:
     until = (row["until"] if row else None) or 0
     if until > now:
-        raise _too_many(until - now, what)
+        raise _too_many(until - now, action)
 
 
-def _too_many(wait_ms: int, what: str) -> TooManyRequests:
+def _too_many(wait_ms: int, action: str) -> TooManyRequests:
     seconds = max(1, -(-wait_ms // 1000))
     wait = say("{} seconds", seconds) if seconds < 120 else say("{} minutes", -(-seconds // 60))
-    return TooManyRequests(say("Too many {}. Try again in {}.", what, wait), retry_after_s=seconds)
+    return TooManyRequests(say("Too many {}. Try again in {}.", action, wait), retry_after_s=seconds)

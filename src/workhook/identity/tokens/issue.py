@@ -15,8 +15,8 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, HOUR_MS, now_ms
-from workhook.core.disclosure import Secretive
-from workhook.core.ids import new_token, token_checks_out
+from workhook.core.disclosure import HiddenRepr
+from workhook.core.ids import has_valid_checksum, new_token
 from workhook.identity.tables import (
     authorization_codes,
     device_codes,
@@ -31,7 +31,7 @@ from workhook.identity.tables import (
 )
 from workhook.storage import Database, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.signals import TOKENS
 from workhook.storage.sweeping import in_batches
 
@@ -68,7 +68,7 @@ def kind_of(token: str) -> Kind | None:
     """Return the kind by prefix and checksum, so that a typo or an unrelated secret costs no lookup."""
     for kind in KINDS.values():
         if token.startswith(kind.prefix):
-            return kind if token_checks_out(token, kind.prefix) else None
+            return kind if has_valid_checksum(token, kind.prefix) else None
     return None
 
 
@@ -78,20 +78,20 @@ def digest_of(secret: str) -> bytes:
 
 
 # The tokens and all tokens derived from them, transitively.
-_made = sa.select(tokens.c.id).where(any_of(tokens.c.id, "ids")).cte("made", recursive=True)
-_made = _made.union(sa.select(tokens.c.id).where(tokens.c.parent_id == _made.c.id))
-_living = sa.select(tokens.c.id).where(tokens.c.id.in_(sa.select(_made.c.id)), tokens.c.revoked_at.is_(None))
+_issued = sa.select(tokens.c.id).where(any_of(tokens.c.id, "ids")).cte("made", recursive=True)
+_issued = _issued.union(sa.select(tokens.c.id).where(tokens.c.parent_id == _issued.c.id))
+_living = sa.select(tokens.c.id).where(tokens.c.id.in_(sa.select(_issued.c.id)), tokens.c.revoked_at.is_(None))
 # In a fixed order, so that two revocations cannot deadlock. As strong as the UPDATE's own lock.
 _living = _living.order_by(tokens.c.id).with_for_update(of=tokens, key_share=True)
 _revoke = sa.update(tokens).where(any_of(tokens.c.id, "ids"), tokens.c.revoked_at.is_(None))
-_revoke = _revoke.values(revoked_at=big("now"))
+_revoke = _revoke.values(revoked_at=bigint_param("now"))
 _end_family = sa.update(refresh_tokens).where(
     refresh_tokens.c.family == sa.bindparam("family"), refresh_tokens.c.used_at.is_(None)
 )
-_end_family = _end_family.values(used_at=big("now"))
+_end_family = _end_family.values(used_at=bigint_param("now"))
 
 
-class IssuedToken(Secretive, msgspec.Struct, frozen=True):
+class IssuedToken(HiddenRepr, msgspec.Struct, frozen=True):
     """A new token, which is shown only once. `expires_at` is in milliseconds since the epoch."""
 
     id: int
@@ -206,28 +206,33 @@ _Over = Callable[[sa.FromClause], sa.ColumnElement[bool]]
 def _delete(key: sa.Column[object], over: _Over) -> sa.Delete:
     """Delete at most `limit` ended rows, which concurrent processes divide among themselves."""
     ended = key.table.alias("ended")
-    chosen = sa.select(ended.c[key.name]).where(over(ended)).limit(big("limit")).offset(big("offset"))
+    chosen = sa.select(ended.c[key.name]).where(over(ended)).limit(bigint_param("limit")).offset(bigint_param("offset"))
     return sa.delete(key.table).where(key.in_(chosen.with_for_update(of=ended, skip_locked=True)))
 
 
 def _expired(before: str = "before") -> _Over:
-    return lambda table: table.c.expires_at < big(before)
+    return lambda table: table.c.expires_at < bigint_param(before)
 
 
 _DELETES = (
-    _delete(tokens.c.id, lambda table: sa.func.coalesce(table.c.revoked_at, table.c.expires_at) < big("tokens_before")),
+    _delete(
+        tokens.c.id,
+        lambda table: sa.func.coalesce(table.c.revoked_at, table.c.expires_at) < bigint_param("tokens_before"),
+    ),
     _delete(authorization_codes.c.digest, _expired()),
     _delete(device_codes.c.digest, _expired("codes_before")),
     _delete(refresh_tokens.c.id, _expired()),
     _delete(sign_in_links.c.digest, _expired()),
-    _delete(sent_forms.c.digest, lambda table: table.c.created_at < big("before")),
+    _delete(sent_forms.c.digest, lambda table: table.c.created_at < bigint_param("before")),
     _delete(sessions.c.id, _expired()),
     _delete(invitations.c.id, _expired()),
     _delete(
         sign_in_failures.c.key,
-        lambda table: sa.and_(table.c.since < big("counted_before"), table.c.blocked_until < big("counted_before")),
+        lambda table: sa.and_(
+            table.c.since < bigint_param("counted_before"), table.c.blocked_until < bigint_param("counted_before")
+        ),
     ),
-    _delete(rate_windows.c.caller, lambda table: table.c.resets_at < big("before")),
+    _delete(rate_windows.c.caller, lambda table: table.c.resets_at < bigint_param("before")),
 )
 
 

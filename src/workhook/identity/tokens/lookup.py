@@ -43,7 +43,7 @@ def check_reach(actor: Actor, account_id: int, repository_id: int | None = None)
         return
     grant = _grant_for(actor, account_id, repository_id)
     if grant is None:
-        actor.request.touches(account_id, repository_id, hidden=True)
+        actor.request.set_subject(account_id, repository_id, hidden=True)
         raise NotFound()
     if not allows(grant, actor.need):
         raise not_accessible(actor)
@@ -137,16 +137,16 @@ _NAMES = (
     "kind", "scopes", "permissions", "account_id", "repositories", "app_id", "installation_id",
     "expires_at", "revoked_at", "last_used_at", "root_id", "family",
 )  # fmt: skip
-_every = sa.select(
+_usable_tokens = sa.select(
     tokens.c.id.label("token_id"),
     *(tokens.c[name].label("token_" + name) for name in _NAMES),
     sa.case((tokens.c.app_id.is_not(None), _reaches), else_=sa.literal("[]")).label("reaches"),
     _client_id.label("client_id"),
     *account_columns("user_"),
 ).join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)
-_every = _every.where(accounts.c.disabled_at.is_(None))
-_token = hot(_every.where(tokens.c.digest == sa.bindparam("digest")))
-_tokens = _every.where(any_of(tokens.c.id, "token_ids"))
+_usable_tokens = _usable_tokens.where(accounts.c.disabled_at.is_(None))
+_token = hot(_usable_tokens.where(tokens.c.digest == sa.bindparam("digest")))
+_tokens = _usable_tokens.where(any_of(tokens.c.id, "token_ids"))
 
 
 async def find_actor(reader: Reader, token: str) -> Actor | None:

@@ -11,23 +11,23 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.identity.tables import authorization_codes, device_codes, refresh_tokens
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 
 _OF_APPS = (authorization_codes, device_codes, refresh_tokens)
 _find = {table: sa.select(table).where(table.c.digest == sa.bindparam("digest")) for table in _OF_APPS}
 _use = {
     table: sa.update(table)
     .where(table.c.digest == sa.bindparam("digest"), table.c.used_at.is_(None))
-    .values(used_at=big("now"))
+    .values(used_at=bigint_param("now"))
     for table in _OF_APPS
 }
 
 
-class SecretLink(Secretive, msgspec.Struct, frozen=True):
+class SecretLink(HiddenRepr, msgspec.Struct, frozen=True):
     """A link with a secret in its `path`, which is shown only once. `expires_at` is in milliseconds since the epoch."""
 
     path: str

@@ -15,10 +15,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.core.errors import Fault, Invalid, NotFound, Unauthenticated, shown
-from workhook.core.records import COMPUTED, Record
-from workhook.http.calls import NOT_KEPT, Call
+from workhook.core.records import NOT_STORED, Record
+from workhook.http.calls import NO_STORE, Call
 from workhook.http.endpoints import Created, Paged, Routes
 from workhook.http.operations import WEBHOOK_API
 from workhook.http.parameters import ON_ONE_LINE
@@ -41,7 +41,7 @@ from workhook.identity.tables import accounts, apps, projects, tokens
 from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, IssuedToken, issue, revoke_with_family
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.pages import Page
 from workhook.storage.record_rows import row_reader, selected
 
@@ -147,7 +147,7 @@ class TokenShape(msgspec.Struct):
     last_used_at: Annotated[Time | None, Meta(description="Accurate to ten minutes.")]
 
 
-class CreatedToken(Secretive, TokenShape, kw_only=True):
+class CreatedToken(HiddenRepr, TokenShape, kw_only=True):
     """A new token. It is shown only once."""
 
     token: Annotated[str, Meta(examples=["whp_…"])]
@@ -164,12 +164,12 @@ class TokenDetails(Record, frozen=True):
     id: int
     kind: str
     user_id: int
-    user: Annotated[str, COMPUTED]
+    user: Annotated[str, NOT_STORED]
     note: str | None
     scopes: tuple[str, ...]
     permissions: dict[str, str] | None
     allowed: Mapping[str, str]
-    organization: Annotated[str | None, COMPUTED]
+    organization: Annotated[str | None, NOT_STORED]
     repository_ids: tuple[int, ...] | None
     repositories: tuple[str, ...] | None
     app: TokenApp | None
@@ -177,7 +177,7 @@ class TokenDetails(Record, frozen=True):
     expires_at: int | None
     last_used_at: int | None
     revoked_at: int | None
-    family: Annotated[str | None, COMPUTED]
+    family: Annotated[str | None, NOT_STORED]
 
     @property
     def confined_to(self) -> list[str] | Literal["all"] | None:
@@ -187,7 +187,7 @@ class TokenDetails(Record, frozen=True):
         return "all" if self.organization is not None else None
 
 
-def token_shape(shape: type[S], details: TokenDetails, base: str, **values: Any) -> S:
+def token_to_response(shape: type[S], details: TokenDetails, base: str, **values: Any) -> S:
     url, scopes = f"{base}/user/tokens/{details.id}", list(details.scopes)
     return shape_of(shape, details, url=url, scopes=scopes, repositories=details.confined_to, **values)
 
@@ -210,25 +210,25 @@ _tokens = (
     .outerjoin(apps, apps.c.id == tokens.c.app_id)
 )
 _details = row_reader(TokenDetails)
-_every = _tokens.order_by(tokens.c.id)
-_every_of = _every.where(tokens.c.user_id == big("user_id"))
-_one = _tokens.where(tokens.c.id == big("token_id"))
-_mine = (
-    tokens.c.user_id == big("user_id"),
+_all_tokens = _tokens.order_by(tokens.c.id)
+_every_of = _all_tokens.where(tokens.c.user_id == bigint_param("user_id"))
+_token_by_id = _tokens.where(tokens.c.id == bigint_param("token_id"))
+_active_of_user = (
+    tokens.c.user_id == bigint_param("user_id"),
     tokens.c.revoked_at.is_(None),
-    sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > big("now")),
+    sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > bigint_param("now")),
 )
-_my_one = _one.where(*_mine)
-_my_some = _tokens.where(any_of(tokens.c.id, "token_ids"), *_mine).order_by(tokens.c.id.desc())
+_active_token_of_user = _token_by_id.where(*_active_of_user)
+_my_some = _tokens.where(any_of(tokens.c.id, "token_ids"), *_active_of_user).order_by(tokens.c.id.desc())
 _my_permissions = (
     sa.select(tokens.c.id, tokens.c.scopes, _allowed)
     .outerjoin_from(tokens, apps, apps.c.id == tokens.c.app_id)
-    .where(*_mine)
+    .where(*_active_of_user)
     .order_by(tokens.c.id.desc())
 )
 _personal = sa.or_(tokens.c.kind == CLASSIC.name, tokens.c.kind == FINE_GRAINED.name)
-_count_personal = sa.select(sa.func.count().label("total")).where(_personal, *_mine)
-_living_locked = sa.select(tokens.c.id).where(tokens.c.id == big("token_id"), tokens.c.revoked_at.is_(None))
+_count_personal = sa.select(sa.func.count().label("total")).where(_personal, *_active_of_user)
+_living_locked = sa.select(tokens.c.id).where(tokens.c.id == bigint_param("token_id"), tokens.c.revoked_at.is_(None))
 _living_locked = _living_locked.with_for_update(read=True)
 _by_id = repositories.where(any_of(projects.c.repository_id, "repository_ids"))
 
@@ -236,9 +236,11 @@ _by_id = repositories.where(any_of(projects.c.repository_id, "repository_ids"))
 async def find(reader: Reader, token_id: int, user_id: int | None = None) -> TokenDetails | None:
     """Return a valid token of the user. `user_id` None: any token, even a revoked one."""
     if user_id is None:
-        rows = await reader.fetch_all(_one, {"token_id": token_id})
+        rows = await reader.fetch_all(_token_by_id, {"token_id": token_id})
     else:
-        rows = await reader.fetch_all(_my_one, {"user_id": user_id, "token_id": token_id, "now": now_ms()})
+        rows = await reader.fetch_all(
+            _active_token_of_user, {"user_id": user_id, "token_id": token_id, "now": now_ms()}
+        )
     found = await _with_names(reader, rows, user_id)
     return found[0] if found else None
 
@@ -255,7 +257,7 @@ async def count_living(tx: Transaction, user_id: int) -> int:
 
 async def every(reader: Reader, user_id: int | None = None) -> list[TokenDetails]:
     """Return all tokens, oldest first, including revoked ones."""
-    rows = await reader.fetch_all(_every_of, {"user_id": user_id}) if user_id else await reader.fetch_all(_every)
+    rows = await reader.fetch_all(_every_of, {"user_id": user_id}) if user_id else await reader.fetch_all(_all_tokens)
     return await _with_names(reader, rows, None)
 
 
@@ -338,7 +340,7 @@ async def create(
     place: tuple[int, tuple[int, ...] | None] | None = None
     if wanted.kind == FINE_GRAINED.name:
         faults += _permission_faults(wanted, by)
-        place = await _place(tx, user, wanted, faults)
+        place = await _resolve_place(tx, user, wanted, faults)
     else:
         faults += _scope_faults(wanted, by)
     if faults:
@@ -372,7 +374,7 @@ async def find_own(reader: Reader, actor: Actor, token_id: int) -> TokenDetails:
         return found
     hidden = found or await find(reader, token_id)
     if hidden is not None:
-        actor.request.touches(hidden.user_id, hidden=True)
+        actor.request.set_subject(hidden.user_id, hidden=True)
     raise NotFound()
 
 
@@ -411,8 +413,8 @@ def _fault(field: str, message: str, code: str = "custom") -> Fault:
 
 def _scope_faults(wanted: TokenCreate, by: Actor | None) -> list[Fault]:
     only = "only a fine-grained token has it; a classic one has scopes"
-    given = [name for name in ("permissions", "organization", "repositories") if getattr(wanted, name) is not UNSET]
-    faults = [_fault(name, f"{name}: {only}") for name in given]
+    names = [name for name in ("permissions", "organization", "repositories") if getattr(wanted, name) is not UNSET]
+    faults = [_fault(name, f"{name}: {only}") for name in names]
     scopes = [] if isinstance(wanted.scopes, UnsetType) else wanted.scopes
     unknown = sorted({each for each in scopes if each not in SCOPES})
     if unknown:
@@ -460,7 +462,7 @@ def _expiry(wanted: TokenCreate, by: Actor | None, faults: list[Fault]) -> int |
     return expires_at
 
 
-async def _place(
+async def _resolve_place(
     tx: Transaction, user: Account, wanted: TokenCreate, faults: list[Fault]
 ) -> tuple[int, tuple[int, ...] | None] | None:
     """Return the ids of the account and of its repositories (None: all), or None with faults."""
@@ -488,8 +490,8 @@ async def _repository_ids(
         owner, slash, name = each.rpartition("/")
         if not slash or key_of(owner) == key_of(account.login):
             keys[each] = key_of(name)
-    there = await find_repositories(tx, account, names=keys.values(), user_id=user.id)
-    found = [each for each in there if each.role is not None]
+    repositories = await find_repositories(tx, account, names=keys.values(), user_id=user.id)
+    found = [each for each in repositories if each.role is not None]
     known = {key_of(each.name) for each in found}
     missing = [each for each in dict.fromkeys(names) if keys.get(each) not in known]
     if missing:
@@ -504,7 +506,7 @@ routes = Routes(WEBHOOK_API, "tokens", read="tokens", write="tokens", resource="
 
 
 def _shape(call: Call, actor: Actor, token: TokenDetails) -> TokenShape:
-    return token_shape(TokenShape, token, call.base, current=token.id == actor.token_id)
+    return token_to_response(TokenShape, token, call.base, current=token.id == actor.token_id)
 
 
 @routes.get("/user/tokens")
@@ -528,8 +530,8 @@ async def tokens_list(call: Call, page: Page) -> Paged[list[TokenShape]]:
 async def tokens_create(write: Write, wanted: TokenCreate) -> Created[CreatedToken]:
     """Create a personal token."""
     issued, details = await create(write.tx, write.actor.user, wanted, write.actor)
-    shape = token_shape(CreatedToken, details, write.call.base, current=False, token=issued.token)
-    return Created(shape, shape.url, NOT_KEPT)
+    shape = token_to_response(CreatedToken, details, write.call.base, current=False, token=issued.token)
+    return Created(shape, shape.url, NO_STORE)
 
 
 @routes.get("/user/tokens/{token_id}")

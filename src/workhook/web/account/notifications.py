@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import NotFound
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.context import Write
@@ -17,7 +17,7 @@ from workhook.identity.mail.links import (
     read_subscription,
 )
 from workhook.identity.mail.links import UNSUBSCRIBE_PATH as UNSUBSCRIBE_PATH
-from workhook.identity.mail.recipients import confirm_address, find_recipient, forget_bounce, note_language
+from workhook.identity.mail.recipients import confirm_address, find_recipient, forget_bounce, record_language
 from workhook.identity.queries import find_account_by_id
 from workhook.identity.signin import passwords
 from workhook.identity.tables import NOTIFICATION_KINDS
@@ -26,7 +26,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.render import page
 from workhook.web.frame.texts import gettext, language, text
 from workhook.web.inbox import KINDS as WORDS
-from workhook.work.history.notifications.settings import Choice, choose, find_settings
+from workhook.work.history.notifications.settings import Choice, find_settings, save_settings
 
 places = Places("notification_settings")
 
@@ -35,7 +35,7 @@ ADDRESS = "/settings/notifications"
 
 
 @places.get("/settings/notifications")
-async def notification_settings(visit: Visit) -> Answer:
+async def notification_settings(visit: Visit) -> Response:
     """Show the notification settings."""
     chosen = await find_settings(visit.database, visit.actor.user.id)
     kinds = [(kind, *map(gettext, WORDS[kind]), choice) for kind, choice in chosen.items()]
@@ -44,7 +44,7 @@ async def notification_settings(visit: Visit) -> Answer:
 
 
 @places.post("/settings/notifications", action="notification_setting.edit")
-async def edit_notification_settings(visit: Visit) -> Answer:
+async def edit_notification_settings(visit: Visit) -> Response:
     """Change the notification settings."""
     # Without a mail server the page has no e-mail checkboxes, and the stored choices are kept.
     has_email = "email" in visit.fields
@@ -60,15 +60,15 @@ async def edit_notification_settings(visit: Visit) -> Answer:
             for kind in NOTIFICATION_KINDS
         }
         if has_email:
-            note_language(write.tx, user_id, language())
-        await choose(write.tx, user_id, wanted)
+            record_language(write.tx, user_id, language())
+        await save_settings(write.tx, user_id, wanted)
 
     await visit.change(save)
     return visit.done(ADDRESS, gettext("Notification settings saved."))
 
 
 @places.post("/settings/notifications/address", action="notification_setting.edit")
-async def trust_address(visit: Visit) -> Answer:
+async def trust_address(visit: Visit) -> Response:
     """Resume sending to the visitor's address after a bounce."""
 
     await visit.change(lambda write: forget_bounce(write.tx, write.actor.user.id))
@@ -76,7 +76,7 @@ async def trust_address(visit: Visit) -> Answer:
 
 
 @places.post("/settings/notifications/confirm", action="notification_setting.edit")
-async def ask_to_confirm(visit: Visit) -> Answer:
+async def ask_to_confirm(visit: Visit) -> Response:
     """Send a confirmation link to the address that the visitor entered."""
 
     async def ask(write: Write) -> None:
@@ -93,14 +93,14 @@ async def ask_to_confirm(visit: Visit) -> Answer:
 
 
 @places.get("/settings/notifications/confirm/{token}", action="notification_setting.edit")
-async def show_confirmation(visit: Visit) -> Answer:
+async def show_confirmation(visit: Visit) -> Response:
     """Ask the visitor to confirm the address."""
     address = await _confirmed_by(visit, visit.database)
     return visit.page("account/confirm_address.html", address=address, action=f"{CONFIRM_PATH}{visit.path('token')}")
 
 
 @places.post("/settings/notifications/confirm/{token}", action="notification_setting.edit")
-async def confirm(visit: Visit) -> Answer:
+async def confirm(visit: Visit) -> Response:
     """Confirm the address to which the link was sent."""
 
     async def save(write: Write) -> None:
@@ -127,13 +127,13 @@ routes = Routes(PAGES, "pages", etag=False)
 
 
 @routes.get("/mail/unsubscribe/{token}", action="notification_setting.edit")
-async def page_unsubscribe(call: Call) -> Answer:
+async def page_unsubscribe(call: Call) -> Response:
     """Ask whether to unsubscribe from a kind of e-mail."""
     return _page(call, _subscription(call), done=False)
 
 
 @routes.post("/mail/unsubscribe/{token}", action="notification_setting.edit")
-async def page_unsubscribe_post(call: Call) -> Answer:
+async def page_unsubscribe_post(call: Call) -> Response:
     """Unsubscribe from a kind of e-mail."""
     subscription = _subscription(call)
     await call.database.in_transaction(lambda tx: _end(tx, subscription))
@@ -144,7 +144,7 @@ async def _end(tx: Transaction, subscription: Subscription) -> None:
     user = await find_account_by_id(tx, subscription.user_id)
     if user is not None:
         before = (await find_settings(tx, user.id))[subscription.kind]
-        await choose(tx, user.id, {subscription.kind: Choice(inbox=before.inbox, email=False)})
+        await save_settings(tx, user.id, {subscription.kind: Choice(inbox=before.inbox, email=False)})
 
 
 def _subscription(call: Call) -> Subscription:
@@ -155,7 +155,7 @@ def _subscription(call: Call) -> Subscription:
     return found
 
 
-def _page(call: Call, subscription: Subscription, *, done: bool) -> Answer:
+def _page(call: Call, subscription: Subscription, *, done: bool) -> Response:
     label, hint = map(gettext, WORDS[subscription.kind])
     return page(
         "mail/unsubscribe.html", done=done, label=label, hint=hint, address=UNSUBSCRIBE_PATH + call.path("token")

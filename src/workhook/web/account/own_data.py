@@ -12,7 +12,7 @@ from workhook.core import json
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Invalid
 from workhook.core.records import to_response
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.lists import PER_PAGE_MAX, ListQuery
 from workhook.http.messages import disposition
 from workhook.identity import audit
@@ -28,8 +28,13 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.project import names
 from workhook.work.administration.accounts import find_obstacles, remove_user
-from workhook.work.history.across import api as across
-from workhook.work.history.across.schemas import AllCommentsQuery, AllFilesQuery, AllTasksQuery, AllTimesheetsQuery
+from workhook.work.history.all_projects import api as across
+from workhook.work.history.all_projects.schemas import (
+    AllCommentsQuery,
+    AllFilesQuery,
+    AllTasksQuery,
+    AllTimesheetsQuery,
+)
 from workhook.work.history.notifications import queries, settings
 from workhook.work.money.invoices.settings import find_account_billing
 
@@ -53,13 +58,13 @@ _BY_CURSOR: Sequence[tuple[str, Callable[[Call, Any], Awaitable[Any]], ListQuery
 
 
 @places.get(PATH)
-async def show_own_data(visit: Visit) -> Answer:
+async def show_own_data(visit: Visit) -> Response:
     """Show the export and the deletion of the visitor's account."""
     return visit.page("account/data.html")
 
 
 @places.post(f"{PATH}/export", action="user.export")
-async def download_own_data(visit: Visit) -> Answer:
+async def download_own_data(visit: Visit) -> Response:
     """Download the visitor's data as JSON."""
     visit.require_recent(PATH)
     user, call = visit.actor.user, visit.call
@@ -74,7 +79,7 @@ async def download_own_data(visit: Visit) -> Answer:
     }
     await visit.change(lambda write: audit.record(write.tx, write.actor, "user.export", user.login, account_id=user.id))
     headers = {**disposition(f"{user.login}.json"), "Cache-Control": "no-store"}
-    return Answer(_whole(call, facts), headers=headers, media_type="application/json")
+    return Response(_whole(call, facts), headers=headers, media_type="application/json")
 
 
 def _timed(row: Row) -> dict[str, Any]:
@@ -122,7 +127,7 @@ async def _cursor_pages(
 
 
 @places.get(DELETE_PATH)
-async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Ask for the login before the account is deleted, or list the obstacles."""
     obstacles = [each.message for each in await find_obstacles(visit.database, visit.actor.user)]
     return visit.page("account/delete.html", form=form, faults=form.reasons, obstacles=obstacles)
@@ -130,7 +135,7 @@ async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Answer:
 
 @places.post(DELETE_PATH, action="user.delete")
 @form_page(ask_to_delete)
-async def delete_account(visit: Visit) -> Answer:
+async def delete_account(visit: Visit) -> Response:
     """Delete the visitor's account if they typed its login."""
     visit.require_recent(DELETE_PATH)
     login = visit.actor.user.login

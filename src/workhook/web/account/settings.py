@@ -9,14 +9,14 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import Invalid, NotFound, TooManyRequests
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.http.parameters import Title
 from workhook.identity import actions
 from workhook.identity.context import Write
 from workhook.identity.mail import recipients
-from workhook.identity.mail.recipients import note_language
+from workhook.identity.mail.recipients import record_language
 from workhook.identity.oauth import grants
 from workhook.identity.signin import passwords, sessions
 from workhook.identity.signin.passwords import PasswordCheck, check_password, complete, new_hash, set_password
@@ -87,7 +87,7 @@ class ProfileEdit(msgspec.Struct):
 
 
 @places.get("/settings")
-async def settings(visit: Visit) -> Answer:
+async def settings(visit: Visit) -> Response:
     """Show the settings: profile, appearance, sessions, and authorized apps."""
     user_id = visit.actor.user.id
     return visit.page(
@@ -102,7 +102,7 @@ async def settings(visit: Visit) -> Answer:
 
 
 @places.post("/settings/profile", action="user.edit")
-async def edit_profile(visit: Visit) -> Answer:
+async def edit_profile(visit: Visit) -> Response:
     """Change the user's name."""
     edit, user = visit.form(ProfileEdit, "name", "email"), visit.actor.user
     if edit.email is not UNSET and edit.email != await _own_email(visit):
@@ -122,7 +122,7 @@ async def _own_email(visit: Visit) -> str | None:
 
 
 @places.post("/settings/appearance", action="user.edit")
-async def choose_appearance(visit: Visit) -> Answer:
+async def choose_appearance(visit: Visit) -> Response:
     """Store the language and theme for this browser; empty values use the system's."""
     language, theme = visit.fields.get("language", ""), visit.fields.get("theme", "")
     if language not in ("", *texts.LANGUAGES) or theme not in ("", *texts.THEMES):
@@ -131,7 +131,7 @@ async def choose_appearance(visit: Visit) -> Answer:
         shown = language or texts.negotiated(visit.call.header("accept-language"))
 
         async def note(write: Write) -> None:
-            note_language(write.tx, write.actor.user.id, shown)
+            record_language(write.tx, write.actor.user.id, shown)
 
         await visit.change(note)
     kept: dict[str, str] = {}
@@ -141,7 +141,7 @@ async def choose_appearance(visit: Visit) -> Answer:
 
 
 @routes.post("/settings/sessions/{session_id}/end", action="user.session_end")
-async def page_session_end(call: Call) -> Answer:
+async def page_session_end(call: Call) -> Response:
     """End a session."""
 
     async def step(tx: Transaction, session: Session) -> None:
@@ -154,7 +154,7 @@ async def page_session_end(call: Call) -> Answer:
 
 
 @routes.post("/settings/sessions/end-others", action="user.session_end")
-async def page_sessions_end(call: Call) -> Answer:
+async def page_sessions_end(call: Call) -> Response:
     """End all other sessions."""
 
     async def step(tx: Transaction, session: Session) -> None:
@@ -165,7 +165,7 @@ async def page_sessions_end(call: Call) -> Answer:
 
 
 @routes.post("/settings/grants/{grant_id}/revoke", action="grant.revoke")
-async def page_grant(call: Call) -> Answer:
+async def page_grant(call: Call) -> Response:
     """Revoke the access of an app."""
 
     async def step(tx: Transaction, session: Session) -> None:
@@ -177,7 +177,7 @@ async def page_grant(call: Call) -> Answer:
     return await _change(call, step)
 
 
-async def _change(call: Call, step: Callable[[Transaction, Session], Awaitable[None]]) -> Answer:
+async def _change(call: Call, step: Callable[[Transaction, Session], Awaitable[None]]) -> Response:
     """Run a form of the settings, and show them again."""
     session = await signed_in(call)
     if session is None:
@@ -188,7 +188,7 @@ async def _change(call: Call, step: Callable[[Transaction, Session], Awaitable[N
 
 
 @routes.get("/settings/password")
-async def page_password(call: Call) -> Answer:
+async def page_password(call: Call) -> Response:
     """Show the form to change or set the password."""
     session = await signed_in(call)
     if session is None:
@@ -199,7 +199,7 @@ async def page_password(call: Call) -> Answer:
 
 
 @routes.post("/settings/password", action="user.password_change")
-async def page_password_post(call: Call) -> Answer:
+async def page_password_post(call: Call) -> Response:
     """Change the password. Every other session ends, and this one gets a new cookie."""
     session = await signed_in(call)
     if session is None:
@@ -236,14 +236,14 @@ async def page_password_post(call: Call) -> Answer:
     renewed = await call.database.in_transaction(step)
     if renewed is not None:
         note = flash.Note(gettext("Password changed. All other sessions were signed out."))
-        said = flash.left(call, renewed.csrf, note)
-        return redirect("/settings", {**renewed.headers, **said})
+        message = flash.left(call, renewed.csrf, note)
+        return redirect("/settings", {**renewed.headers, **message})
     return await _password_form(call, session, [gettext(_HELD if checked and checked.attempt.held else _WRONG)])
 
 
 async def _password_form(
     call: Call, session: Session, faults: list[str], *, status: int = 422, headers: dict[str, str] | None = None
-) -> Answer:
+) -> Response:
     return visit_of(call, session).page(
         "account/password.html",
         status=status if faults else 200,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from workhook.core.errors import NotFound
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.http.parameters import Title
 from workhook.identity.context import Write
 from workhook.identity.policy import SCOPES
@@ -46,20 +46,20 @@ class NoteField(msgspec.Struct):
 
 
 @places.get("/settings/tokens")
-async def list_tokens(visit: Visit) -> Answer:
+async def list_tokens(visit: Visit) -> Response:
     """List the tokens that act for the user."""
     found, total = await personal.list_own(visit.database, visit.actor, Page(SHOWN_MAX, 0))
     return visit.page("account/tokens.html", tokens=found, more=total > len(found))
 
 
 @places.get("/settings/tokens/new")
-async def ask_for_token(visit: Visit) -> Answer:
+async def ask_for_token(visit: Visit) -> Response:
     """Show the form of a new token."""
     visit.require_recent()
     return await _form(visit, PageForm({"days": DEFAULT_DAYS}))
 
 
-async def _form(visit: Visit, form: PageForm) -> Answer:
+async def _form(visit: Visit, form: PageForm) -> Response:
     return visit.page(
         "account/token_new.html",
         form=form,
@@ -75,7 +75,7 @@ async def _form(visit: Visit, form: PageForm) -> Answer:
 
 @places.post("/settings/tokens/new", makes=True, action="token.create")
 @form_page(_form)
-async def create_token(visit: Visit) -> Answer:
+async def create_token(visit: Visit) -> Response:
     """Make a token. This page alone shows it."""
     visit.require_recent("/settings/tokens/new")
     note, days = visit.form(NoteField, "note").note, visit.fields.get("days", "")
@@ -88,7 +88,7 @@ async def create_token(visit: Visit) -> Answer:
 
 
 @places.post("/settings/tokens/{token_id}/revoke", action="token.revoke")
-async def revoke_token(visit: Visit) -> Answer:
+async def revoke_token(visit: Visit) -> Response:
     """Revoke a token and those created with it."""
     visit.require_recent("/settings/tokens")
     token_id = visit.call.path_integer("token_id")

@@ -10,7 +10,7 @@ from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.zones import start_of
 from workhook.http import lists
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.http.lists import ListQuery
 from workhook.identity.context import Write
 from workhook.web.billing.invoices import billing_page
@@ -23,7 +23,7 @@ from workhook.web.time.forms import offer_tasks
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.lists import NEWEST_FIRST, cursor_of, read
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.money.credits import ledger
 from workhook.work.money.credits.schemas import TaskCreditCreate
 
@@ -34,16 +34,16 @@ GRANT, SPEND = "grant", "spend"
 
 
 @places.get("/{owner}/{project}/billing/credits")
-async def show_credits(visit: Visit) -> Answer:
+async def show_credits(visit: Visit) -> Response:
     """Show a project's credit balance and ledger."""
     return await _page(visit, await visit.follow(), UNSENT)
 
 
-async def _page(visit: Visit, access: Access, form: PageForm) -> Answer:
-    access.hide_from_clients()
+async def _page(visit: Visit, access: Access, form: PageForm) -> Response:
+    access.require_not_client()
     cursor, reader = visit.query("cursor"), visit.database
     query = ListQuery(per_page=ROWS, cursor=cursor or UNSET)
-    source, after = in_project(access), cursor_of(query)
+    source, after = source_of_project(access), cursor_of(query)
     found = await read(reader, ledger.ENTRIES, source, {}, order=NEWEST_FIRST, after=after, limit=ROWS + 1)
     entries, headers = lists.page(visit.call, found, query)
     return await billing_page(
@@ -62,13 +62,13 @@ async def _page(visit: Visit, access: Access, form: PageForm) -> Answer:
     )
 
 
-async def _page_again(visit: Visit, form: PageForm) -> Answer:
+async def _page_again(visit: Visit, form: PageForm) -> Response:
     return await _page(visit, await visit.access(), form)
 
 
 @places.post("/{owner}/{project}/billing/credits/grant", makes=True, action="task_credit.create")
 @form_page(_page_again, ("amount", "notes", "expires_at"), section=GRANT, on=(Invalid, Conflict))
-async def grant(visit: Visit) -> Answer:
+async def grant(visit: Visit) -> Response:
     """Grant credits to a project."""
     access = await _access(visit)
     expires = {}
@@ -83,7 +83,7 @@ async def grant(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/billing/credits/spend", makes=True, action="task_credit.create")
 @form_page(_page_again, ("amount", "notes", "task_id"), section=SPEND, on=(Invalid, Conflict))
-async def spend(visit: Visit) -> Answer:
+async def spend(visit: Visit) -> Response:
     """Spend credits on a task."""
     access, task_id = await _access(visit), visit.fields.get("task_id", "")
     return await _append(visit, access, SPEND, gettext("Credits spent."), task_id=task_id)
@@ -91,25 +91,25 @@ async def spend(visit: Visit) -> Answer:
 
 async def _access(visit: Visit) -> Access:
     access = await visit.access()
-    access.hide_from_clients()
+    access.require_not_client()
     return access
 
 
-async def _append(visit: Visit, access: Access, kind: str, text: str, **values: object) -> Answer:
+async def _append(visit: Visit, access: Access, kind: str, text: str, **values: object) -> Response:
     create = visit.form(TaskCreditCreate, AmountField("amount"), "notes", kind=kind, **values)
     await visit.change(lambda write: ledger.create_task_credit(write, access.repository.project_id, create))
     return visit.done(paging.project_address(visit, "billing", "credits"), text)
 
 
 @places.post("/{owner}/{project}/billing/credits/{entry_id}/reverse", makes=True, action="task_credit.delete")
-async def reverse(visit: Visit) -> Answer:
+async def reverse(visit: Visit) -> Response:
     """Reverse a spend or an unused grant with a new entry."""
     access = await _access(visit)
     entry_id = visit.path("entry_id")
 
     async def step(write: Write) -> None:
         row, its = await find_with_access(write.tx, ledger.entry_locked, write.actor, id=entry_id)
-        access.require_same(its)
+        access.require_same_project(its)
         await ledger.delete_task_credit(write, ledger.entry_of(row).id)
 
     await visit.change(step)

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from workhook.core.errors import Conflict, Invalid
 from workhook.core.money import CURRENCIES
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity.context import Write
 from workhook.web.billing.invoices import (
     UNBILLED,
@@ -23,9 +23,9 @@ from workhook.web.frame.forms import ChangedMeanwhile, PageForm, digest, form_pa
 from workhook.web.frame.places import PercentField, Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.durations import display
+from workhook.work.kernel.durations import format_duration
 from workhook.work.money.invoices import actions, drafts
-from workhook.work.money.invoices.drafts import Offer
+from workhook.work.money.invoices.drafts import OfferedTime
 from workhook.work.money.invoices.schemas import (
     TIMESHEETS_MAX,
     Invoice,
@@ -48,16 +48,16 @@ FIELDS = (*_PARTIES, *ALWAYS, "currency", "tax", "tax_category", "discount", "in
 _DOING = "change invoices"
 
 
-async def offer_unbilled(visit: Visit, access: Access) -> Offer:
+async def offer_unbilled(visit: Visit, access: Access) -> OfferedTime:
     """Return the oldest unbilled time, up to the limit of an invoice."""
-    return Offer(await list_to_invoice(visit.database, access, *sums.ALWAYS, limit=TIMESHEETS_MAX))
+    return OfferedTime(await list_to_invoice(visit.database, access, *sums.ALWAYS, limit=TIMESHEETS_MAX))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/unbilled", makes=True, action="invoice.edit")
-async def add_unbilled(visit: Visit) -> Answer:
+async def add_unbilled(visit: Visit) -> Response:
     """Add the project's unbilled time to a draft, oldest first, up to the limit of an invoice."""
     access, invoice = await invoice_at(visit)
-    access.hide_from_clients()
+    access.require_not_client()
     offer = await offer_unbilled(visit, access)
 
     async def add(write: Write) -> None:
@@ -75,7 +75,7 @@ async def add_unbilled(visit: Visit) -> Answer:
     return visit.done(f"{invoice_address(visit)}#lines", await words_of(visit, access, offer))
 
 
-def refused(visit: Visit, problem: Invalid | Conflict, offer: Offer) -> PageForm:
+def refused(visit: Visit, problem: Invalid | Conflict, offer: OfferedTime) -> PageForm:
     """Return the refused form. Entries without a rate share one message; the form's value `entry` is the first of
     them."""
     form = refused_form(visit.fields, problem, section=UNBILLED)
@@ -92,20 +92,20 @@ def refused(visit: Visit, problem: Invalid | Conflict, offer: Offer) -> PageForm
     return form
 
 
-async def words_of(visit: Visit, access: Access, offer: Offer) -> str:
+async def words_of(visit: Visit, access: Access, offer: OfferedTime) -> str:
     """Return a message with the number of added entries and the remaining time."""
     count = offer.taken
     if not count:
         return gettext("There is no unbilled time left to add.")
     words = ngettext("%(num)d time entry added.", "%(num)d time entries added.", count)
-    said = words % {"num": count}
+    message = words % {"num": count}
     if count == len(offer.ids) < TIMESHEETS_MAX:  # all there is
-        return said
+        return message
     left_ms = await find_unbilled_ms(visit.database, access)
     if not left_ms:
-        return said
+        return message
     more = gettext("This invoice is full. Create another one for the remaining %(time)s.")
-    return f"{said} {more % {'time': display(left_ms)}}"
+    return f"{message} {more % {'time': format_duration(left_ms)}}"
 
 
 def values_of(invoice: Invoice) -> dict[str, str]:
@@ -141,7 +141,7 @@ async def _writable(visit: Visit) -> Access:
 
 
 @places.get("/{owner}/{project}/billing/new")
-async def new_invoice(visit: Visit) -> Answer:
+async def new_invoice(visit: Visit) -> Response:
     """Show the form of a new invoice."""
     access = await _writable(visit)
     begun = await drafts.find_presets(visit.database, access)
@@ -151,10 +151,10 @@ async def new_invoice(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/billing/new", makes=True, action="invoice.create")
-async def create_invoice(visit: Visit) -> Answer:
+async def create_invoice(visit: Visit) -> Response:
     """Create a draft."""
     access = await _writable(visit)
-    offer = await offer_unbilled(visit, access) if visit.fields.get("unbilled") else Offer()
+    offer = await offer_unbilled(visit, access) if visit.fields.get("unbilled") else OfferedTime()
     try:
         create, project_id = _read(visit, InvoiceCreate), access.repository.project_id
         made = await visit.change(lambda write: actions.draft_invoice(write, project_id, create, offer))
@@ -170,7 +170,7 @@ async def create_invoice(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/edit")
-async def show_details(visit: Visit) -> Answer:
+async def show_details(visit: Visit) -> Response:
     """Show the form for the details of an invoice."""
     access, invoice = await invoice_at(visit)
     access.require_member(_DOING)
@@ -181,7 +181,7 @@ async def show_details(visit: Visit) -> Answer:
     return await _form_page(visit, access, PageForm(values, was=digest(values)), invoice=invoice)
 
 
-async def _details_again(visit: Visit, form: PageForm) -> Answer:
+async def _details_again(visit: Visit, form: PageForm) -> Response:
     access, invoice = await invoice_at(visit)
     if form.is_late:
         form.compare(values_of(invoice))
@@ -190,7 +190,7 @@ async def _details_again(visit: Visit, form: PageForm) -> Answer:
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/edit", action="invoice.edit")
 @form_page(_details_again, FIELDS, on=(Invalid, Conflict))
-async def save_details(visit: Visit) -> Answer:
+async def save_details(visit: Visit) -> Response:
     """Change the details of an invoice."""
     _, invoice = await invoice_at(visit)
     edit = _read(visit, InvoiceEdit)
@@ -213,9 +213,9 @@ async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) 
         raise ChangedMeanwhile
 
 
-async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: Invoice | None = None) -> Answer:
+async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: Invoice | None = None) -> Response:
     """`invoice` None: a new invoice. Submitted fields are shown even if they can no longer be changed."""
-    here = paging.project_address(visit, "billing")
+    address = paging.project_address(visit, "billing")
     known = await find_settings(visit.database, access.repository.id)
     return await billing_page(
         visit,
@@ -224,8 +224,8 @@ async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: I
         "invoices",
         form=form,
         invoice=invoice,
-        action=f"{here}/new" if invoice is None else invoice_address(visit, "edit"),
-        back=here if invoice is None else invoice_address(visit),
+        action=f"{address}/new" if invoice is None else invoice_address(visit, "edit"),
+        back=address if invoice is None else invoice_address(visit),
         is_draft=invoice is None or invoice.status == "draft" or "currency" in visit.fields,
         currencies=sorted(CURRENCIES),
         known=known,
@@ -234,7 +234,7 @@ async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: I
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/delete", action="invoice.delete")
-async def delete_draft(visit: Visit) -> Answer:
+async def delete_draft(visit: Visit) -> Response:
     """Delete a draft."""
     _, invoice = await invoice_at(visit)
     await visit.change(lambda write: actions.delete_invoice(write, invoice.id))

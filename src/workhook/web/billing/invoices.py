@@ -14,10 +14,10 @@ from msgspec import UNSET
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound
 from workhook.core.money import DEFAULT_CURRENCY, amount_of
-from workhook.core.zones import day_in, has_passed, written_day
+from workhook.core.zones import calendar_day, day_in, has_passed
 from workhook.http import lists
-from workhook.http.calls import Answer
-from workhook.http.lists import Found, Key
+from workhook.http.calls import Response
+from workhook.http.lists import Key, Rows
 from workhook.identity.context import Write
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account, Repository
@@ -30,21 +30,21 @@ from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.texts import gettext
 from workhook.work.board.projects.listing import find_visible
-from workhook.work.history.across.schemas import AllInvoicesQuery
+from workhook.work.history.all_projects.schemas import AllInvoicesQuery
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.lists import NEWEST_FIRST, cursor_of, every, read
-from workhook.work.kernel.scopes import across, in_project
+from workhook.work.kernel.lists import NEWEST_FIRST, cursor_of, read, read_all
+from workhook.work.kernel.scopes import source_across_projects, source_of_project
 from workhook.work.kernel.settings import grouped, percent_of
 from workhook.work.money.credit_notes import actions as credit_notes
-from workhook.work.money.credit_notes.amounts import CreditableLine, RateBooks, find_rates, lines_of, whole_line
+from workhook.work.money.credit_notes.amounts import CreditableLine, RateBalance, find_rates, lines_of, whole_line
 from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNote, CreditNoteCreate
 from workhook.work.money.invoices import actions, documents, einvoice, printing, rules, unprintable
-from workhook.work.money.invoices.drafts import TimeOnInvoice, find_rounded
+from workhook.work.money.invoices.drafts import InvoiceTimeSums, find_rounded
 from workhook.work.money.invoices.mail import find_mailed
 from workhook.work.money.invoices.queries import INVOICES, filters_of, open_sums
 from workhook.work.money.invoices.rules import Item, Status, items_of
 from workhook.work.money.invoices.schemas import Invoice, InvoiceList, PlacedInvoice
-from workhook.work.money.payments import booking
+from workhook.work.money.payments import recording
 from workhook.work.money.payments.schemas import Payment, PaymentCreate, RefundCreate
 from workhook.work.time.timesheets.queries import find_unbilled_ms
 
@@ -80,7 +80,7 @@ async def is_in_account(visit: Visit, account: Account) -> bool:
 
 async def billing_page(
     visit: Visit, access: Access, template: str, current: str, *, form: PageForm = UNSENT, **context: Any
-) -> Answer:
+) -> Response:
     """Show a page of a project's billing. `current`: the section it belongs to."""
     if max(form.status, context.get("status", 200)) != 200:  # a POST or a download has not loaded the header
         await visit.load_frame()
@@ -98,12 +98,12 @@ async def billing_page(
 
 
 @places.get("/{owner}/{project}/billing")
-async def billing(visit: Visit) -> Answer:
+async def billing(visit: Visit) -> Response:
     """Show the invoices of a project. Clients don't see drafts."""
     access = await visit.follow()
     cursor = visit.query("cursor")
     query = InvoiceList(per_page=ROWS, cursor=cursor or UNSET)
-    source, after = in_project(access), cursor_of(query)
+    source, after = source_of_project(access), cursor_of(query)
     filters = filters_of(query, source, now_ms())
     found = await read(visit.database, INVOICES, source, filters, order=NEWEST_FIRST, after=after, limit=ROWS + 1)
     invoices, headers = lists.page(visit.call, found, query)
@@ -127,7 +127,7 @@ async def invoice_at(visit: Visit) -> tuple[Access, Invoice]:
     """Return the invoice in the path. Raises `NotFound`, also if it belongs to another project."""
     access = await visit.access()
     its, invoice = await actions.find_invoice(visit.database, visit.actor, visit.path("invoice_id"))
-    access.require_same(its)
+    access.require_same_project(its)
     return access, invoice
 
 
@@ -171,14 +171,14 @@ class Money(msgspec.Struct):
     form: PageForm = msgspec.field(default_factory=PageForm)
     currency: str = DEFAULT_CURRENCY
     zone: tzinfo = UTC
-    rounded: TimeOnInvoice | None = None
-    rates: Sequence[RateBooks] = ()
+    rounded: InvoiceTimeSums | None = None
+    rates: Sequence[RateBalance] = ()
     lines: Sequence[CreditableLine] = ()
 
     def day_of(self, booked: Payment | CreditNote) -> date:
         """Return the day of a payment or credit note in the invoice's time zone."""
         if isinstance(booked, Payment):
-            return written_day(booked.paid_at, self.zone)
+            return calendar_day(booked.paid_at, self.zone)
         return day_in(booked.issued, self.zone)
 
     def of(self, kind: str, **values: str) -> PageForm:
@@ -189,9 +189,9 @@ class Money(msgspec.Struct):
 
 
 async def money_of(reader: Reader, access: Access, invoice: Invoice) -> Money:
-    source = in_project(access)
-    payments = await every(reader, booking.rows.listing, source, invoice_id=invoice.id)
-    notes = await every(reader, credit_notes.rows.listing, source, invoice_id=invoice.id)
+    source = source_of_project(access)
+    payments = await read_all(reader, recording.rows.listing, source, invoice_id=invoice.id)
+    notes = await read_all(reader, credit_notes.rows.listing, source, invoice_id=invoice.id)
     left = Counter[str]()
     for each in payments:
         left[each.refund_of or each.id] += each.amount_minor
@@ -214,7 +214,7 @@ def _lines_of_notes(notes: Iterable[CreditNote]) -> list[Item]:
 
 async def show_invoice(
     visit: Visit, access: Access, invoice: Invoice, form: PageForm | None = None, *, missing: Invalid | None = None
-) -> Answer:
+) -> Response:
     """Show an invoice with its payments. `form`: the submitted form of one section; `missing`: why no e-invoice can be
     made."""
     form = form or PageForm()
@@ -251,7 +251,7 @@ async def show_invoice(
         unbilled=form.of(UNBILLED),
         unbilled_ms=await find_unbilled_ms(visit.database, access) if is_draft else 0,
         pictures=printing.pictures_in(invoice, access.repository) if is_draft else "",
-        unprintable=unprintable.in_sight(missing_shapes),
+        unprintable=unprintable.format_missing(missing_shapes),
         font_package=unprintable.package_for(missing_shapes),
         seller=invoice.who_bills,
         buyer=invoice.who_pays,
@@ -262,7 +262,7 @@ async def show_invoice(
     )
 
 
-async def show_refused(visit: Visit, form: PageForm) -> Answer:
+async def show_refused(visit: Visit, form: PageForm) -> Response:
     """Show the invoice in the path with the refused form."""
     access, invoice = await invoice_at(visit)
     if form.section not in (LINE, UNBILLED):
@@ -276,12 +276,12 @@ async def _book(
     read_form: Callable[[Access, Invoice], Awaitable[T]],
     book: Callable[[Write, Access, Invoice, T], Awaitable[object]],
     text: str,
-) -> Answer:
+) -> Response:
     """Run a form of the invoice. Forms made for another balance are refused: they may have been submitted twice."""
     called = {"invoice_items": "unit_price"}
 
     @form_page(show_refused, FIELDS, section=kind, called=called, on=(Invalid, Conflict))
-    async def run(visit: Visit) -> Answer:
+    async def run(visit: Visit) -> Response:
         access, invoice = await invoice_at(visit)
         wanted = await read_form(access, invoice)
 
@@ -302,19 +302,19 @@ def balance_of(invoice: Invoice) -> str:
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/payments", makes=True, action="invoice.pay")
-async def book_payment(visit: Visit) -> Answer:
+async def book_payment(visit: Visit) -> Response:
     """Record a payment on an invoice."""
 
     async def read_form(_: Access, invoice: Invoice) -> PaymentCreate:
         return visit.form(PaymentCreate, AmountField("amount", invoice.currency), "paid_at", "method", "reference")
 
-    return await _book(visit, PAYMENT, read_form, booking.pay, gettext("Payment recorded."))
+    return await _book(visit, PAYMENT, read_form, recording.pay, gettext("Payment recorded."))
 
 
 @places.post(
     "/{owner}/{project}/billing/{invoice_id}/payments/{payment_id}/refund", makes=True, action="invoice.refund"
 )
-async def give_back(visit: Visit) -> Answer:
+async def give_back(visit: Visit) -> Response:
     """Record the refund of a payment or a part of it."""
     payment_id = visit.path("payment_id")
 
@@ -322,16 +322,16 @@ async def give_back(visit: Visit) -> Answer:
         return visit.form(RefundCreate, AmountField("amount", invoice.currency), "paid_at", "reference")
 
     async def book(write: Write, access: Access, invoice: Invoice, wanted: RefundCreate) -> None:
-        payment = await booking.find_payment(write.tx, write.actor, payment_id)
+        payment = await recording.find_payment(write.tx, write.actor, payment_id)
         if payment.invoice.id != invoice.id:
             raise NotFound()
-        await booking.refund(write, access, invoice, payment, wanted)
+        await recording.refund(write, access, invoice, payment, wanted)
 
     return await _book(visit, payment_id, read_form, book, gettext("Refund recorded."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/credit_notes", makes=True, action="invoice.credit")
-async def make_credit_note(visit: Visit) -> Answer:
+async def make_credit_note(visit: Visit) -> Response:
     """Credit an invoice, a part of it, or one of its lines."""
     is_line = "line" in visit.fields
 
@@ -352,8 +352,8 @@ def _credited_total(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
 
 
 async def _credited_line(visit: Visit, access: Access, invoice: Invoice) -> CreditNoteCreate:
-    source = in_project(access)
-    notes = await every(visit.database, credit_notes.rows.listing, source, invoice_id=invoice.id)
+    source = source_of_project(access)
+    notes = await read_all(visit.database, credit_notes.rows.listing, source, invoice_id=invoice.id)
     lines = lines_of(invoice, await find_rates(visit.database, invoice), _lines_of_notes(notes))
     credited = whole_line(_chosen(lines, visit.fields["line"], "line"), invoice.currency)
     if visit.fields.get("unit_price"):
@@ -372,7 +372,7 @@ def _chosen(found: Sequence[T], text: str, field: str) -> T:
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/credit_notes/{credit_note_id}/xml", head=False)
-async def credit_note_xml(visit: Visit) -> Answer:
+async def credit_note_xml(visit: Visit) -> Response:
     """Download a credit note as an e-invoice."""
     access, invoice = await invoice_at(visit)
     try:
@@ -382,27 +382,27 @@ async def credit_note_xml(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/credit_notes/{credit_note_id}/pdf", head=False)
-async def credit_note_pdf(visit: Visit) -> Answer:
+async def credit_note_pdf(visit: Visit) -> Response:
     """Show a credit note as a PDF."""
     await invoice_at(visit)
     return await credit_notes.get_credit_note_pdf(visit.call, visit.path("credit_note_id"))
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}")
-async def invoice_page(visit: Visit) -> Answer:
+async def invoice_page(visit: Visit) -> Response:
     """Show an invoice with its lines, totals, and actions."""
     return await show_invoice(visit, *await invoice_at(visit))
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/pdf", head=False)
-async def invoice_pdf(visit: Visit) -> Answer:
+async def invoice_pdf(visit: Visit) -> Response:
     """Show an invoice as a PDF."""
     _, invoice = await invoice_at(visit)
     return await documents.get_invoice_pdf(visit.call, invoice.id)
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/xml", head=False)
-async def invoice_xml(visit: Visit) -> Answer:
+async def invoice_xml(visit: Visit) -> Response:
     """Download an invoice as an e-invoice, or show its page with the missing fields."""
     access, invoice = await invoice_at(visit)
     try:
@@ -411,20 +411,20 @@ async def invoice_xml(visit: Visit) -> Answer:
         return await show_invoice(visit, access, invoice, missing=problem)
 
 
-async def _set_status(visit: Visit, step: Callable[[Write, str], Awaitable[object]], text: str) -> Answer:
+async def _set_status(visit: Visit, step: Callable[[Write, str], Awaitable[object]], text: str) -> Response:
     _, invoice = await invoice_at(visit)
     await visit.change(lambda write: step(write, invoice.id))
     return visit.done(invoice_address(visit), text)
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/send", makes=True, action="invoice.send")
-async def issue(visit: Visit) -> Answer:
+async def issue(visit: Visit) -> Response:
     """Issue a draft and assign its number."""
     return await _set_status(visit, actions.send_invoice, gettext("Invoice issued. Its amounts are final."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/void", action="invoice.void")
-async def make_void(visit: Visit) -> Answer:
+async def make_void(visit: Visit) -> Response:
     """Void an issued invoice."""
     return await _set_status(visit, actions.void_invoice, gettext("Invoice voided. It keeps its number."))
 
@@ -438,14 +438,14 @@ all_places = Places("all_invoices")
 
 
 @all_places.get(PATH)
-async def all_invoices(visit: Visit) -> Answer:
+async def all_invoices(visit: Visit) -> Response:
     """Show the invoices of all projects."""
     given = defaultdict(str, paging.given(visit))
     query = paging.query_of(AllInvoicesQuery, given, ROWS)
-    now, after, source = now_ms(), cursor_of(query), across(visit.actor, query)
+    now, after, source = now_ms(), cursor_of(query), source_across_projects(visit.actor, query)
     filters, limit = filters_of(query, source, now), ROWS + 1
 
-    async def ask(behind: Key | None) -> Found[Invoice]:
+    async def ask(behind: Key | None) -> Rows[Invoice]:
         return await read(visit.database, INVOICES, source, filters, order=NEWEST_FIRST, after=behind, limit=limit)
 
     found, options = await asyncio.gather(fill_page(ask, after, limit), project_options(visit))

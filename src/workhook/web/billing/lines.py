@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workhook.core.errors import Conflict, Invalid, NotFound, say
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity.context import Write
 from workhook.web.billing.invoices import (
     LINE,
@@ -113,7 +113,7 @@ async def _write_times(
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines", makes=True, action="invoice.edit")
 @form_page(show_refused, FIELDS, section=LINE, on=(Invalid, Conflict))
-async def add_line(visit: Visit) -> Answer:
+async def add_line(visit: Visit) -> Response:
     """Add a line to a draft, at the end or at the position from which it was removed."""
     _, invoice = await invoice_at(visit)
     position = visit.fields.get("position", "")
@@ -131,7 +131,7 @@ async def add_line(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/grouping", action="invoice.edit")
-async def group_time(visit: Visit) -> Answer:
+async def group_time(visit: Visit) -> Response:
     """Group the time on a draft into lines: by entry, task, person, or day."""
     _, invoice = await invoice_at(visit)
     edit = visit.form(InvoiceEdit, "group_by")
@@ -140,7 +140,7 @@ async def group_time(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/times", makes=True, action="invoice.edit")
-async def add_time(visit: Visit) -> Answer:
+async def add_time(visit: Visit) -> Response:
     """Restore the time of a removed line to a draft."""
     access, invoice = await invoice_at(visit)
 
@@ -153,7 +153,7 @@ async def add_time(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/lines/{number}")
-async def show_line(visit: Visit) -> Answer:
+async def show_line(visit: Visit) -> Response:
     """Show the form of a line of a draft."""
     access, invoice = await invoice_at(visit)
     access.require_member("change invoices")
@@ -165,7 +165,7 @@ async def show_line(visit: Visit) -> Answer:
     return await _line_page(visit, access, invoice, PageForm(_values_of(item, invoice.currency), was=line_digest(item)))
 
 
-async def _line_page(visit: Visit, access: Access, invoice: Invoice, form: PageForm) -> Answer:
+async def _line_page(visit: Visit, access: Access, invoice: Invoice, form: PageForm) -> Response:
     return await billing_page(
         visit,
         access,
@@ -178,7 +178,7 @@ async def _line_page(visit: Visit, access: Access, invoice: Invoice, form: PageF
     )
 
 
-async def _line_again(visit: Visit, form: PageForm) -> Answer:
+async def _line_again(visit: Visit, form: PageForm) -> Response:
     access, invoice = await invoice_at(visit)
     if form.is_late:
         items, index = rules.items_of(invoice.items), _number_of(visit)
@@ -189,7 +189,7 @@ async def _line_again(visit: Visit, form: PageForm) -> Answer:
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}", action="invoice.edit")
 @form_page(_line_again, FIELDS, on=(Invalid, Conflict))
-async def save_line(visit: Visit) -> Answer:
+async def save_line(visit: Visit) -> Response:
     """Change a line of a draft. Without `was` the line is added: it was removed while it was being edited."""
     _, invoice = await invoice_at(visit)
     index, was = _number_of(visit), visit.fields.get("was", "")
@@ -213,7 +213,7 @@ async def save_line(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}/remove", action="invoice.edit")
-async def remove_line(visit: Visit) -> Answer:
+async def remove_line(visit: Visit) -> Response:
     """Remove a line of a draft. Its time, if any, can be invoiced again."""
     access, invoice = await invoice_at(visit)
     index, was = _number_of(visit), visit.fields.get("was", "")

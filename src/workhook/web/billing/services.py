@@ -8,7 +8,7 @@ import msgspec
 
 from workhook.core.errors import Conflict, Invalid, NotFound, say
 from workhook.core.money import CURRENCIES, DEFAULT_CURRENCY
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity.context import Write
 from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
@@ -71,7 +71,7 @@ def _address(visit: Visit, *more: str) -> str:
     return paging.address_of(visit.path("owner"), "-", "services", *more)
 
 
-async def _page(visit: Visit, owner: Owner, template: str, *, status: int = 200, **context: Any) -> Answer:
+async def _page(visit: Visit, owner: Owner, template: str, *, status: int = 200, **context: Any) -> Response:
     if status != 200:  # a POST has not loaded the header
         await visit.load_frame()
     return visit.page(
@@ -87,13 +87,13 @@ async def _page(visit: Visit, owner: Owner, template: str, *, status: int = 200,
 
 
 @places.get("/{owner}/-/services")
-async def list_services(visit: Visit) -> Answer:
+async def list_services(visit: Visit) -> Response:
     """Show the services of an account in order."""
     owner = await _owner(visit)
     query = ServiceQuery(organization=owner.account.login)
     found = await actions.find_services(visit.database, visit.actor, query)
     services = sorted(found[: query.limit], key=lambda each: (not each.active, each.position, each.id))
-    cut = found.cut or len(found) > query.limit
+    cut = found.truncated or len(found) > query.limit
     return await _page(visit, owner, "billing/services.html", services=services, cut=cut)
 
 
@@ -118,20 +118,20 @@ def _read(visit: Visit, shape: type[S], **values: object) -> S:
 
 
 @places.get("/{owner}/-/services/new")
-async def new_service(visit: Visit) -> Answer:
+async def new_service(visit: Visit) -> Response:
     """Show the form of a new service."""
     owner = await _owned(visit)
     currency = await find_price_currency(visit.database, owner.account.id) or _CURRENCY
     return await _new_page(visit, PageForm({"active": "1", "currency": currency, "interval": "month"}))
 
 
-async def _new_page(visit: Visit, form: PageForm) -> Answer:
+async def _new_page(visit: Visit, form: PageForm) -> Response:
     return await _page(visit, await _owned(visit), "billing/service_new.html", status=form.status, form=form)
 
 
 @places.post("/{owner}/-/services/new", makes=True, action="service.create")
 @form_page(_new_page, (*TEXTS, *PRICE), on=(Invalid, Conflict))
-async def create_service(visit: Visit) -> Answer:
+async def create_service(visit: Visit) -> Response:
     """Create a service with its first price, if the form has one."""
     owner = await _owned(visit)
     faults, prices = Faults(), list[ServicePriceParameters]()
@@ -148,7 +148,7 @@ async def create_service(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/-/services/{service_id}")
-async def show_service(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def show_service(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Show a service with its prices and terms."""
     owner, service = await _find(visit)
     values = values_of(service)
@@ -174,7 +174,7 @@ async def show_service(visit: Visit, form: PageForm = UNSENT) -> Answer:
 
 @places.post("/{owner}/-/services/{service_id}", action="service.edit")
 @form_page(show_service, TEXTS, section=SERVICE, on=(Invalid, ChangedMeanwhile))
-async def save_service(visit: Visit) -> Answer:
+async def save_service(visit: Visit) -> Response:
     """Change a service. Existing subscriptions keep their price."""
     _, service = await _find(visit)
 
@@ -191,7 +191,7 @@ async def save_service(visit: Visit) -> Answer:
 
 @places.post("/{owner}/-/services/{service_id}/delete", action="service.delete")
 @form_page(show_service, section=END, on=Conflict)
-async def delete_service(visit: Visit) -> Answer:
+async def delete_service(visit: Visit) -> Response:
     """Delete a service. Existing subscriptions continue."""
     _, service = await _find(visit)
     await visit.change(lambda write: actions.delete_service(write, service.id))
@@ -229,7 +229,7 @@ def _others(prices: tuple[ServicePrice, ...], price_id: str) -> tuple[ServicePri
 
 @places.post("/{owner}/-/services/{service_id}/prices", makes=True, action="service.edit")
 @form_page(show_service, PRICE, section=PRICES, on=(Invalid, Conflict))
-async def add_price(visit: Visit) -> Answer:
+async def add_price(visit: Visit) -> Response:
     """Add a price at the end."""
     _, service = await _find(visit)
 
@@ -246,7 +246,7 @@ async def add_price(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/-/services/{service_id}/prices/{price_id}/first", action="service.edit")
-async def set_default_price(visit: Visit) -> Answer:
+async def set_default_price(visit: Visit) -> Response:
     """Make a price the default by moving it to the front."""
     _, service = await _find(visit)
 
@@ -259,7 +259,7 @@ async def set_default_price(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/-/services/{service_id}/prices/{price_id}/remove", action="service.edit")
-async def remove_price(visit: Visit) -> Answer:
+async def remove_price(visit: Visit) -> Response:
     """Remove a price. Existing subscriptions keep it."""
     _, service = await _find(visit)
     await _change_prices(visit, service.id, lambda prices: _others(prices, visit.path("price_id"))[1])

@@ -11,10 +11,10 @@ import msgspec
 
 from workhook.core.clock import HOUR_MS
 from workhook.core.errors import Conflict, Fault, Invalid, TooLarge
-from workhook.core.money import CURRENCIES, DEFAULT_CURRENCY, minor_of
+from workhook.core.money import CURRENCIES, DEFAULT_CURRENCY, to_minor
 from workhook.core.zones import zone_names
 from workhook.http import parameters
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account
 from workhook.storage import Reader
@@ -139,7 +139,7 @@ def values_of(billing: AccountBilling | ProjectBilling) -> dict[str, str]:
         values |= {"budget_hours": typed_hundredths(hours)}
         values["budget_amount"] = typed_amount(billing.budget_minor, currency)
         for each in billing.rates:
-            rate = minor_of(Decimal(str(each.hourly_rate)), currency, "hourly_rate")
+            rate = to_minor(Decimal(str(each.hourly_rate)), currency, "hourly_rate")
             values[rate_field(each.username)] = typed_amount(rate, currency)
     return {name: "" if value is None else str(value) for name, value in values.items()}
 
@@ -203,7 +203,7 @@ account_places = AccountPlaces("billing_settings")
 
 
 @account_places.get("")
-async def show(visit: Visit, page: AccountPage, form: PageForm | None = None) -> Answer:
+async def show(visit: Visit, page: AccountPage, form: PageForm | None = None) -> Response:
     """Show the billing settings of an account."""
     billing = await settings.find_account_billing(visit.database, page.account.id)
     members = page.members
@@ -242,7 +242,7 @@ async def _picture(visit: Visit, account: Account, logo_id: str | None) -> str |
 
 
 @account_places.post("", action="organization_billing.edit")
-async def save(visit: Visit, page: AccountPage) -> Answer:
+async def save(visit: Visit, page: AccountPage) -> Response:
     """Change the billing settings of an account."""
     account, members = page.account, page.members
 
@@ -264,7 +264,7 @@ async def save(visit: Visit, page: AccountPage) -> Answer:
 
 
 @account_places.upload("/logo", action="organization_billing.edit")
-async def put_logo(visit: Visit, page: AccountPage) -> Answer:
+async def put_logo(visit: Visit, page: AccountPage) -> Response:
     """Set the logo of an account's invoices."""
     try:
         logo = await logos.receive_logo(visit.call, admit=visit.admit)
@@ -277,7 +277,7 @@ async def put_logo(visit: Visit, page: AccountPage) -> Answer:
 
 
 @account_places.post("/logo/remove", action="organization_billing.edit")
-async def remove_logo(visit: Visit, page: AccountPage) -> Answer:
+async def remove_logo(visit: Visit, page: AccountPage) -> Response:
     """Remove the logo of an account's invoices."""
     await visit.change(lambda write: logos.remove_logo(write, page.account))
     return visit.done(f"{page.address}#logo", gettext("Logo removed."))
@@ -299,7 +299,7 @@ places = Places("billing_settings")
 
 
 @places.get("/{owner}/{project}/settings/billing")
-async def show_project(visit: Visit) -> Answer:
+async def show_project(visit: Visit) -> Response:
     """Show the billing settings of a project."""
     access = await administered(visit)
     billing = await settings.find_project_billing(visit.database, access.repository.id)
@@ -307,7 +307,7 @@ async def show_project(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/settings/billing", action="project_billing.edit")
-async def save_project(visit: Visit) -> Answer:
+async def save_project(visit: Visit) -> Response:
     """Change the billing settings of a project."""
     access = await administered(visit)
 
@@ -330,7 +330,7 @@ async def save_project(visit: Visit) -> Answer:
     return visit.done(f"{project_address(visit)}/billing", gettext("Billing settings saved."))
 
 
-async def _project_page(visit: Visit, access: Access, form: PageForm) -> Answer:
+async def _project_page(visit: Visit, access: Access, form: PageForm) -> Response:
     """Show the settings, with the account's values as hints for empty fields."""
     billing = await settings.find_account_billing(visit.database, access.repository.owner.id)
     team = await rates.find_team(visit.database, access.repository.id, limit=TEAM_MAX + 1)

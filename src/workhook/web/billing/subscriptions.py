@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from workhook.core.errors import Conflict, Fault, Invalid
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.http.lists import ListQuery
 from workhook.identity.context import Write
 from workhook.web.billing.invoices import billing_page, is_in_account, percent_text
@@ -19,7 +19,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import cursor_of, read_for
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import Checkout, ServiceCheckoutCancel, ServiceCheckoutCreate
 from workhook.work.money.invoices.rules import Discount, Item, sums_of_items
@@ -36,12 +36,12 @@ _DOING = "change subscriptions"
 
 
 @places.get("/{owner}/{project}/billing/subscriptions")
-async def list_subscriptions(visit: Visit) -> Answer:
+async def list_subscriptions(visit: Visit) -> Response:
     """Show the subscriptions of a project."""
     access = await visit.follow()
     cursor = visit.query("cursor")
     query = ListQuery(per_page=ROWS, cursor=cursor or UNSET)
-    source, after = in_project(access), cursor_of(query)
+    source, after = source_of_project(access), cursor_of(query)
     checkouts, headers = await read_for(visit.call, billing.CHECKOUTS, source, query, after)
     return await billing_page(
         visit,
@@ -55,7 +55,7 @@ async def list_subscriptions(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/{project}/billing/subscriptions/new")
-async def new_subscription(visit: Visit) -> Answer:
+async def new_subscription(visit: Visit) -> Response:
     """Show the services that the project can subscribe to."""
     access = await visit.access()
     access.require_member(_DOING)
@@ -63,7 +63,7 @@ async def new_subscription(visit: Visit) -> Answer:
     return await _new_page(visit, PageForm({"qty": "1", "service": visit.query("service"), "start": "1"}))
 
 
-async def _new_page(visit: Visit, form: PageForm) -> Answer:
+async def _new_page(visit: Visit, form: PageForm) -> Response:
     access = await visit.access()
     owner, offered = access.repository.owner, list[Service]()
     settings = await find_settings(visit.database, access.repository.id)
@@ -94,7 +94,7 @@ async def _new_page(visit: Visit, form: PageForm) -> Answer:
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/new", makes=True, action="service_checkout.create")
-async def subscribe(visit: Visit) -> Answer:
+async def subscribe(visit: Visit) -> Response:
     """Subscribe the project to a service and, if the form says so, start immediately."""
     access = await visit.access()
     access.require_member(_DOING)
@@ -123,7 +123,7 @@ async def _find(visit: Visit) -> tuple[Access, Checkout]:
     """Return the subscription in the path. Raises `NotFound`, also if it belongs to another project."""
     access = await visit.access()
     its, checkout = await billing.find_checkout(visit.database, visit.actor, visit.path("checkout_id"))
-    access.require_same(its)
+    access.require_same_project(its)
     return access, checkout
 
 
@@ -132,7 +132,7 @@ def _address(visit: Visit, *more: str) -> str:
 
 
 @places.get("/{owner}/{project}/billing/subscriptions/{checkout_id}")
-async def show_subscription(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def show_subscription(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Show a subscription with its price, dates, and actions."""
     access, checkout = await _find(visit)
     return await billing_page(
@@ -146,7 +146,7 @@ async def show_subscription(visit: Visit, form: PageForm = UNSENT) -> Answer:
     )
 
 
-async def _step(visit: Visit, action: Callable[[Write, str], Awaitable[object]], text: str) -> Answer:
+async def _step(visit: Visit, action: Callable[[Write, str], Awaitable[object]], text: str) -> Response:
     _, checkout = await _find(visit)
     await visit.change(lambda write: action(write, checkout.id))
     return visit.done(_address(visit, checkout.id), text)
@@ -156,14 +156,14 @@ async def _step(visit: Visit, action: Callable[[Write, str], Awaitable[object]],
     "/{owner}/{project}/billing/subscriptions/{checkout_id}/start", makes=True, action="service_checkout.complete"
 )
 @form_page(show_subscription, on=(Invalid, Conflict))
-async def start(visit: Visit) -> Answer:
+async def start(visit: Visit) -> Response:
     """Start a subscription: its first period begins and is billed."""
     return await _step(visit, billing.complete_service_checkout, gettext("Subscription started."))
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/pause", action="service_checkout.pause")
 @form_page(show_subscription, on=(Invalid, Conflict))
-async def pause(visit: Visit) -> Answer:
+async def pause(visit: Visit) -> Response:
     """Pause a subscription."""
     return await _step(
         visit, billing.pause_service_checkout, gettext("Subscription paused. Nothing is billed in the meantime.")
@@ -172,7 +172,7 @@ async def pause(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/resume", action="service_checkout.unpause")
 @form_page(show_subscription, on=(Invalid, Conflict))
-async def resume(visit: Visit) -> Answer:
+async def resume(visit: Visit) -> Response:
     """Resume a paused subscription."""
     text = gettext("Subscription resumed. Its period was extended by the length of the pause.")
     return await _step(visit, billing.unpause_service_checkout, text)
@@ -180,7 +180,7 @@ async def resume(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/cancel", action="service_checkout.cancel")
 @form_page(show_subscription, _CANCEL, on=(Invalid, Conflict))
-async def cancel(visit: Visit) -> Answer:
+async def cancel(visit: Visit) -> Response:
     """Cancel a subscription, optionally with a reason."""
     _, checkout = await _find(visit)
     why = visit.form(ServiceCheckoutCancel, *_CANCEL)
@@ -189,7 +189,7 @@ async def cancel(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/delete", action="service_checkout.delete")
-async def delete(visit: Visit) -> Answer:
+async def delete(visit: Visit) -> Response:
     """Delete a subscription. It ends, and its invoices are kept."""
     _, checkout = await _find(visit)
     await visit.change(lambda write: billing.delete_service_checkout(write, checkout.id))

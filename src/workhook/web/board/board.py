@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from workhook.core import json
 from workhook.core.errors import Malformed, NotFound
 from workhook.core.text import one_line
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity.context import Write
 from workhook.web.board.view import FILTERS, read_board
 from workhook.web.frame import paging
@@ -35,7 +35,7 @@ FILTER_MAX = 255  # characters
 
 
 @places.get("/{owner}/{project}")
-async def board(visit: Visit) -> Answer:
+async def board(visit: Visit) -> Response:
     """Show the board of a project."""
     access = await visit.follow()
     given = paging.given(visit)
@@ -63,7 +63,7 @@ async def board(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/board/filters", action="page.view")
-async def filter_cards(visit: Visit) -> Answer:
+async def filter_cards(visit: Visit) -> Response:
     """Save the board's filters for the visitor; `all` clears them."""
     access = await visit.access()
     sent = {} if "all" in visit.fields else visit.fields
@@ -74,7 +74,7 @@ async def filter_cards(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/columns/{column_id}/tasks", makes=True, action="task.create")
-async def add_task(visit: Visit) -> Answer:
+async def add_task(visit: Visit) -> Response:
     """Add a card to a column."""
     access = await visit.access()
     create = visit.form(TaskCreate, "title", project_id=access.repository.project_id)
@@ -83,7 +83,7 @@ async def add_task(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/move", action="task.edit")
-async def move_task(visit: Visit) -> Answer:
+async def move_task(visit: Visit) -> Response:
     """Move a card to `position` in `column_id`."""
     access = await visit.access()
     edit = visit.form(TaskEdit, "column_id", "position", project_id=access.repository.project_id)
@@ -96,12 +96,12 @@ async def move_task(visit: Visit) -> Answer:
     before, after = await visit.change(move, retry=BUSY)
     place = {"column_id": before.column.id, "position": str(before.position), "back": visit.fields.get("back", "")}
     undo = Undo(f"{paging.project_address(visit)}/tasks/{task_id}/move", place)
-    said = gettext("“%(title)s” was moved to position %(number)s in “%(column)s”.") % {
+    message = gettext("“%(title)s” was moved to position %(number)s in “%(column)s”.") % {
         "title": before.title,
         "number": after.position + 1,
         "column": after.column.title,
     }
-    return visit.done(board_address(visit), said, undo=undo)
+    return visit.done(board_address(visit), message, undo=undo)
 
 
 def board_address(visit: Visit) -> str:
@@ -118,7 +118,7 @@ CHOSEN = "card-"  # prefix of a card's checkbox, followed by its id
 
 
 @card_places.post("/{owner}/{project}/board/cards", action="task.bulk")
-async def change_cards(visit: Visit) -> Answer:
+async def change_cards(visit: Visit) -> Response:
     """Change the selected cards in the way that `step` names."""
     access = await visit.access()
     chosen = [name.removeprefix(CHOSEN) for name in visit.fields if name.startswith(CHOSEN)]
@@ -130,21 +130,23 @@ async def change_cards(visit: Visit) -> Answer:
 
     async def apply(write: Write) -> Undo | None:
         also = filter(None, [visit.fields.get("column_id")])
-        tasks = await queries.lock_of_project(write.tx, access, chosen, set(also))
+        tasks = await queries.lock_project_tasks(write.tx, access, chosen, set(also))
         operations, undo = change(visit, tasks)
         if operations:
             await bulk.change_tasks(write, operations)
         return undo
 
     undo = await visit.change(apply, retry=BUSY)
-    said = ngettext("%(num)s card was updated.", "%(num)s cards were updated.", len(chosen)) % {"num": len(chosen)}
+    message = ngettext("%(num)s card was updated.", "%(num)s cards were updated.", len(chosen)) % {"num": len(chosen)}
     if visit.fields["step"] == "delete":
-        said = ngettext("%(num)s card was deleted.", "%(num)s cards were deleted.", len(chosen)) % {"num": len(chosen)}
-    return visit.done(board_address(visit), said, undo=undo)
+        message = ngettext("%(num)s card was deleted.", "%(num)s cards were deleted.", len(chosen)) % {
+            "num": len(chosen)
+        }
+    return visit.done(board_address(visit), message, undo=undo)
 
 
 @card_places.post("/{owner}/{project}/board/places", action="task.bulk")
-async def put_back(visit: Visit) -> Answer:
+async def put_back(visit: Visit) -> Response:
     """Undo a move or deletion: restore deleted cards, then move all cards back."""
     access = await visit.access()
     wanted = _read_places(visit.fields.get("places", ""))
@@ -273,7 +275,7 @@ column_places = Places("columns")
 
 
 @column_places.post("/{owner}/{project}/columns", makes=True, action="column.create")
-async def add_column(visit: Visit) -> Answer:
+async def add_column(visit: Visit) -> Response:
     """Add a column at the end, or the template's columns to an empty board."""
     access = await visit.access()
     if "template" in visit.fields:
@@ -285,7 +287,7 @@ async def add_column(visit: Visit) -> Answer:
 
 
 @column_places.post("/{owner}/{project}/columns/{column_id}/edit", action="column.edit")
-async def edit_column(visit: Visit) -> Answer:
+async def edit_column(visit: Visit) -> Response:
     """Change a column's title and what happens to cards that enter it."""
     _, before, _ = await _column(visit)
     flags = {name: name in visit.fields for name in ("finished", "start_timer")}
@@ -298,18 +300,18 @@ async def edit_column(visit: Visit) -> Answer:
 
 
 @column_places.post("/{owner}/{project}/columns/{column_id}/place", action="column.edit")
-async def place_column(visit: Visit) -> Answer:
+async def place_column(visit: Visit) -> Response:
     """Move a column to `position`."""
     _, before, _ = await _column(visit)
     edit = visit.form(columns.ColumnEdit, "position")
     await visit.change(lambda write: columns.edit_column(write, before.id, edit))
     undo = Undo(f"{paging.project_address(visit)}/columns/{before.id}/place", {"position": str(before.position)})
-    said = gettext("“%(title)s” was moved.") % {"title": before.title}
-    return visit.done(board_address(visit), said, undo=undo)
+    message = gettext("“%(title)s” was moved.") % {"title": before.title}
+    return visit.done(board_address(visit), message, undo=undo)
 
 
 @column_places.post("/{owner}/{project}/columns/{column_id}/empty", action="task.bulk")
-async def move_all(visit: Visit) -> Answer:
+async def move_all(visit: Visit) -> Response:
     """Move all cards of a column to the end of the column `to`."""
     access, column, found = await _column(visit)
     target = next((each for each in found if each.id == visit.fields.get("to")), None)
@@ -325,12 +327,12 @@ async def move_all(visit: Visit) -> Answer:
     before = await visit.change(move, retry=BUSY)
     number = len(before[column.id])
     undo = Undo(f"{paging.project_address(visit)}/board/places", {"places": places_of(before)}) if number else None
-    said = ngettext("%(num)s card was moved.", "%(num)s cards were moved.", number) % {"num": number}
-    return visit.done(board_address(visit), said, undo=undo)
+    message = ngettext("%(num)s card was moved.", "%(num)s cards were moved.", number) % {"num": number}
+    return visit.done(board_address(visit), message, undo=undo)
 
 
 @column_places.post("/{owner}/{project}/columns/{column_id}/delete", action="column.delete")
-async def delete_column(visit: Visit) -> Answer:
+async def delete_column(visit: Visit) -> Response:
     """Delete a column. Its cards move to the first other column."""
     access, column, _ = await _column(visit)
 
@@ -343,12 +345,12 @@ async def delete_column(visit: Visit) -> Answer:
     flags = {name: "1" for name in ("finished", "start_timer") if getattr(column, name)}
     kept = {"title": column.title, "position": str(column.position), "stage": column.stage or "", "cards": cards}
     undo = Undo(f"{paging.project_address(visit)}/board/column", {**kept, **flags})
-    said = gettext("The column “%(title)s” was deleted.") % {"title": column.title}
-    return visit.done(board_address(visit), said, undo=undo)
+    message = gettext("The column “%(title)s” was deleted.") % {"title": column.title}
+    return visit.done(board_address(visit), message, undo=undo)
 
 
 @column_places.post("/{owner}/{project}/board/column", makes=True, action="column.restore")
-async def bring_back(visit: Visit) -> Answer:
+async def bring_back(visit: Visit) -> Response:
     """Recreate a deleted column and move its cards back."""
     access = await visit.access()
     flags = {name: name in visit.fields for name in ("finished", "start_timer")}
@@ -367,7 +369,7 @@ async def bring_back(visit: Visit) -> Answer:
 async def _column(visit: Visit) -> tuple[Access, Column, list[Column]]:
     """Return the access, the column of the path and all columns of the project. Raises `NotFound`."""
     access = await visit.access()
-    found = await columns.list_all(visit.database, access.repository.id)
+    found = await columns.list_board_columns(visit.database, access.repository.id)
     column = next((each for each in found if each.id == visit.path("column_id")), None)
     if column is None:
         raise NotFound()

@@ -72,7 +72,7 @@ class BoardView(msgspec.Struct, frozen=True):
 
 async def read_board(reader: Reader, access: Access, filters: Mapping[str, str]) -> BoardView:
     """Return all columns of the project with the cards that match `filters`."""
-    found = await columns.list_all(reader, access.repository.id)
+    found = await columns.list_board_columns(reader, access.repository.id)
     read = await asyncio.gather(*(_read_tasks(reader, access, column) for column in found))
     now = now_ms()
     fitting = [[task for task in tasks if fits(task, filters, now)] for tasks, _ in read]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from workhook.core.errors import NotFound
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES, Operation, is_for_programs
 from workhook.web.docs import guide
@@ -28,7 +28,7 @@ class OperationHit(NamedTuple):
     summary: str
 
 
-def know(operations: Sequence[Operation]) -> None:
+def register_operations(operations: Sequence[Operation]) -> None:
     """Register the operations to be found by the search."""
     _known[:] = [each for each in operations if is_for_programs(each.area)]
 
@@ -54,7 +54,7 @@ routes = Routes(PAGES, "pages", etag=False)
 
 
 @routes.get("/docs")
-async def page_docs(call: Call) -> Answer:
+async def page_docs(call: Call) -> Response:
     """Show the sections of the guide and the operations of the API."""
     return await show(call, "docs/reference.html")
 
@@ -64,7 +64,7 @@ WORDS_MAX = 12
 
 
 @routes.get("/docs/search")
-async def page_docs_search(call: Call) -> Answer:
+async def page_docs_search(call: Call) -> Response:
     """Search the guide and the operations of the API."""
     words = (call.query_text("q") or "")[:QUERY_MAX_CHARS]
     wanted = " ".join(words.split()[:WORDS_MAX])
@@ -72,24 +72,24 @@ async def page_docs_search(call: Call) -> Answer:
 
 
 @routes.get("/docs/guide/{name}")
-async def page_guide(call: Call, name: str) -> Answer:
+async def page_guide(call: Call, name: str) -> Response:
     """Show a page of the guide."""
     return await _guide_page(call, name)
 
 
 @routes.get("/docs/guide/{folder}/{name}")
-async def page_guide_in_folder(call: Call, folder: str, name: str) -> Answer:
+async def page_guide_in_folder(call: Call, folder: str, name: str) -> Response:
     """Show a page in a folder of the guide."""
     return await _guide_page(call, f"{folder}/{name}")
 
 
-async def _guide_page(call: Call, name: str) -> Answer:
+async def _guide_page(call: Call, name: str) -> Response:
     if (found := guide.pages().get(name)) is None:
         raise NotFound()
     return await show(call, "docs/guide.html", guide_page=found)
 
 
-async def show(call: Call, template: str, **context: Any) -> Answer:
+async def show(call: Call, template: str, **context: Any) -> Response:
     """Show a public page, with the navigation for signed-in users."""
     session = await signed_in(call)
     context |= {"contents": guide.contents()}

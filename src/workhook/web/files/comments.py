@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from workhook.core.errors import NotFound
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity.context import Write
 from workhook.web.files import view
 from workhook.web.frame.places import Places, Visit
@@ -22,7 +22,7 @@ _REPLY = f"{_COMMENT}/replies/{{reply_id}}"
 
 
 @places.post(f"{_FILE}/comments", makes=True, action="file_comment.create")
-async def comment(visit: Visit) -> Answer:
+async def comment(visit: Visit) -> Response:
     """Comment on a file."""
     access, file = await view.find_file(visit)
     create = visit.form(CommentCreate, "text", **_private(visit, access))
@@ -32,7 +32,7 @@ async def comment(visit: Visit) -> Answer:
 
 
 @places.post(f"{_COMMENT}/edit", action="file_comment.edit")
-async def edit_comment(visit: Visit) -> Answer:
+async def edit_comment(visit: Visit) -> Response:
     """Edit a comment."""
     access, _ = await view.find_file(visit)
     edit = visit.form(CommentEdit, "text", **_private(visit, access))
@@ -42,7 +42,7 @@ async def edit_comment(visit: Visit) -> Answer:
 
 
 @places.post(f"{_COMMENT}/delete", action="file_comment.delete")
-async def delete_comment(visit: Visit) -> Answer:
+async def delete_comment(visit: Visit) -> Response:
     """Delete a comment and its replies."""
     await view.find_file(visit)
     await _on_comment(visit, actions.delete)
@@ -50,7 +50,7 @@ async def delete_comment(visit: Visit) -> Answer:
 
 
 @places.post(f"{_COMMENT}/replies", makes=True, action="file_comment_reply.create")
-async def reply(visit: Visit) -> Answer:
+async def reply(visit: Visit) -> Response:
     """Reply to a comment."""
     access, _ = await view.find_file(visit)
     create = visit.form(ReplyCreate, "body", **_private(visit, access))
@@ -59,7 +59,7 @@ async def reply(visit: Visit) -> Answer:
 
 
 @places.post(f"{_REPLY}/edit", action="file_comment_reply.edit")
-async def edit_reply(visit: Visit) -> Answer:
+async def edit_reply(visit: Visit) -> Response:
     """Edit a reply."""
     access, _ = await view.find_file(visit)
     edit = visit.form(ReplyEdit, "body", **_private(visit, access))
@@ -68,7 +68,7 @@ async def edit_reply(visit: Visit) -> Answer:
 
 
 @places.post(f"{_REPLY}/delete", action="file_comment_reply.delete")
-async def delete_reply(visit: Visit) -> Answer:
+async def delete_reply(visit: Visit) -> Response:
     """Delete a reply."""
     await view.find_file(visit)
     await _on_reply(visit, actions.delete)

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from workhook.core.errors import Malformed
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.http.negotiation import prefers_page
 from workhook.identity.context import Write
 from workhook.web.files import view
@@ -25,7 +25,7 @@ places = Places("files")
 
 
 @places.get("/{owner}/{project}/files")
-async def folder(visit: Visit) -> Answer:
+async def folder(visit: Visit) -> Response:
     """Show the files of a project, one folder at a time."""
     access = await visit.follow()
     shown = await view.read_folder(visit, access)
@@ -41,7 +41,7 @@ async def folder(visit: Visit) -> Answer:
 
 
 @places.upload("/{owner}/{project}/files", makes=True, action="file.create")
-async def upload(visit: Visit) -> Answer:
+async def upload(visit: Visit) -> Response:
     """Upload a file. Redirects to its folder, or returns the API's JSON if the client accepts that."""
     access = await visit.access()
     taken = await receive(visit.call, access, admit=visit.admit)
@@ -51,7 +51,7 @@ async def upload(visit: Visit) -> Answer:
             visit.sent.add(taken.fingerprint)
         made: Any = await visit.change(taken.create)
     if not prefers_page(visit.call.header("accept"), otherwise=True):
-        return Answer(FileAnswer(made), status=201, headers={"Cache-Control": "no-store"})
+        return Response(FileAnswer(made), status=201, headers={"Cache-Control": "no-store"})
     text = gettext("“%(title)s” was uploaded.") % {"title": made.title}
     if made.task_id:
         return visit.done(f"{paging.project_address(visit)}/tasks/{made.task_id}#files", text)
@@ -59,7 +59,7 @@ async def upload(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/{project}/files/{file_id}")
-async def file(visit: Visit) -> Answer:
+async def file(visit: Visit) -> Response:
     """Show a file and the comments on it."""
     access, found = await view.find_file(visit, await visit.follow())
     kind = view.kind_of(found)
@@ -90,7 +90,7 @@ async def file(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/files/{file_id}/delete", action="file.delete")
-async def delete_file(visit: Visit) -> Answer:
+async def delete_file(visit: Visit) -> Response:
     """Move a file to the trash."""
     _, found = await view.find_file(visit)
 
@@ -106,7 +106,7 @@ async def delete_file(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/files/{file_id}/restore", action="file.restore")
-async def restore_file(visit: Visit) -> Answer:
+async def restore_file(visit: Visit) -> Response:
     """Restore a deleted file."""
     await visit.access()
     file_id = visit.path("file_id")
@@ -116,7 +116,7 @@ async def restore_file(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/folders", makes=True, action="folder.create")
-async def create_folder(visit: Visit) -> Answer:
+async def create_folder(visit: Visit) -> Response:
     """Create a folder."""
     access = await visit.access()
     create = visit.form(FolderCreate, "title")
@@ -129,7 +129,7 @@ async def create_folder(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/folders/{folder_id}/delete", action="folder.delete")
-async def delete_folder(visit: Visit) -> Answer:
+async def delete_folder(visit: Visit) -> Response:
     """Delete an empty folder. The undo creates a folder with the same title, since an empty one has nothing else."""
     await visit.access()
 
@@ -162,7 +162,7 @@ _ID = "fil_"
 
 
 @change_places.post("/{owner}/{project}/files/{file_id}/rename", action="file.edit")
-async def rename_file(visit: Visit) -> Answer:
+async def rename_file(visit: Visit) -> Response:
     """Rename a file."""
     _, found = await view.find_file(visit)
     edit = FileEdit(title=visit.form(FolderCreate, "title").title)
@@ -184,7 +184,7 @@ async def _edit(visit: Visit, file_id: str, edit: FileEdit) -> File:
 
 
 @change_places.post("/{owner}/{project}/files/{file_id}/sight", action="file.edit")
-async def change_sight(visit: Visit) -> Answer:
+async def change_sight(visit: Visit) -> Response:
     """Hide a file from clients (`private` is 1) or show it to them (0)."""
     _, found = await view.find_file(visit)
     edit = FileEdit(private=visit.fields.get("private") == "1")
@@ -200,7 +200,7 @@ async def change_sight(visit: Visit) -> Answer:
 
 
 @change_places.post("/{owner}/{project}/files/{file_id}/task", action="file.edit")
-async def attach_file(visit: Visit) -> Answer:
+async def attach_file(visit: Visit) -> Response:
     """Attach a file to the task `task_id`, or detach it if `task_id` is empty."""
     _, found = await view.find_file(visit)
     edit = FileEdit(task_id=visit.fields.get("task_id") or None)
@@ -217,7 +217,7 @@ async def attach_file(visit: Visit) -> Answer:
 
 
 @change_places.post("/{owner}/{project}/folders/{folder_id}/rename", action="folder.edit")
-async def rename_folder(visit: Visit) -> Answer:
+async def rename_folder(visit: Visit) -> Response:
     """Rename a folder."""
     await visit.access()
     folder_id, edit = visit.path("folder_id"), FolderEdit(title=visit.form(FolderCreate, "title").title)
@@ -236,7 +236,7 @@ async def rename_folder(visit: Visit) -> Answer:
 
 
 @change_places.post("/{owner}/{project}/files/move", action="file.edit")
-async def move_files(visit: Visit) -> Answer:
+async def move_files(visit: Visit) -> Response:
     """Move the selected files to `folder`, or out of their folder if that is empty."""
     access = await visit.access()
     chosen = [name.removeprefix(CHOSEN) for name in visit.fields if name.startswith(CHOSEN)]

@@ -28,7 +28,7 @@ from workhook.work.files.schemas import File, Folder
 from workhook.work.history.activity.task_history import LastEdit, Noun, find_last_edits
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import NEWEST_FIRST, read
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 
 FILES_MAX = 100
 COMMENTS_MAX = 100
@@ -82,7 +82,13 @@ async def read_folder(visit: Visit, access: Access) -> FolderPage:
     filters = {"folder": folder.id} if folder else {"unfiled": True}
     after = (before[:TITLE_MAX_CHARS],) if before else None
     found = await read(
-        visit.database, actions.FILES, in_project(access), filters, order=NEWEST_FIRST, after=after, limit=FILES_MAX + 1
+        visit.database,
+        actions.FILES,
+        source_of_project(access),
+        filters,
+        order=NEWEST_FIRST,
+        after=after,
+        limit=FILES_MAX + 1,
     )
     shown = found[:FILES_MAX]
     older = shown[-1].id if len(found) > FILES_MAX else None
@@ -96,7 +102,7 @@ async def find_file(visit: Visit, access: Access | None = None) -> tuple[Access,
     """
     access = access or await visit.access()
     its, file = await actions.find_file(visit.database, visit.actor, visit.path("file_id"))
-    access.require_same(its)
+    access.require_same_project(its)
     return its, file
 
 
@@ -127,7 +133,7 @@ async def read_comments(visit: Visit, file: File) -> Comments:
         seen = [tuple(reply for reply in each.comments if not reply.private) for each in found]
         listed = [msgspec.structs.replace(each, comments=its) for each, its in zip(found, seen, strict=True)]
     shown = that_fit(listed, COMMENTS_MAX, lambda each: len(each.text) + sum(len(its.body) for its in each.comments))
-    later = shown[-1].id if found.cut or len(listed) > len(shown) else None
+    later = shown[-1].id if found.truncated or len(listed) > len(shown) else None
     replies = [reply for each in shown for reply in each.comments]
     edits, reply_edits = await asyncio.gather(
         _last_edits(visit, access, "file_comment", shown), _last_edits(visit, access, "file_comment_reply", replies)

@@ -16,7 +16,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from workhook.core.errors import NotFound
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.negotiation import ENCODINGS, chosen_encoding, compressed
 from workhook.http.operations import PAGES
@@ -43,7 +43,7 @@ class AssetsMissing(RuntimeError):
 
 
 @routes.get("/static/{name}", counts=False)
-async def page_static(call: Call, name: str) -> Answer:
+async def page_static(call: Call, name: str) -> Response:
     """Send a file of `web/static`. Its URL changes with its content, so browsers may cache it forever."""
     if name not in _found():
         raise NotFound()
@@ -51,11 +51,11 @@ async def page_static(call: Call, name: str) -> Answer:
     cached = _FOR_EVER if call.query_text("v") == _content(name)[1] else "no-cache"
     kind = name.rpartition(".")[2]
     if kind == "webp":  # already compressed
-        return Answer(_content(name)[0], 200, {"Cache-Control": cached}, _TYPES[kind])
+        return Response(_content(name)[0], 200, {"Cache-Control": cached}, _TYPES[kind])
     accepted = chosen_encoding(call.header("accept-encoding"), ENCODINGS)
     is_large = len(_content(name)[0]) > _LARGE_BYTES  # the first compression takes 0.1 s or more
     body, headers = await asyncio.to_thread(_compressed, name, accepted) if is_large else _compressed(name, accepted)
-    return Answer(body, 200, {**headers, "Cache-Control": cached}, _TYPES[kind])
+    return Response(body, 200, {**headers, "Cache-Control": cached}, _TYPES[kind])
 
 
 def address(name: str) -> str:

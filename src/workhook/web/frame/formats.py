@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from workhook.core.clock import HOUR_MS, now_ms, to_seconds_text
 from workhook.core.errors import shown
 from workhook.core.money import HUNDREDTH_DIGITS, amount_text, digits_of
-from workhook.core.zones import day_in, is_day, is_known, written_day, zone_of
+from workhook.core.zones import calendar_day, day_in, is_day, is_known, zone_of
 from workhook.http.calls import current
 from workhook.web.frame import cookies, names, texts
 from workhook.web.frame.texts import gettext
-from workhook.work.kernel.durations import display, hour_hundredths, typed_duration_ms
+from workhook.work.kernel.durations import format_duration, hour_hundredths, typed_duration_ms
 from workhook.work.money.invoices.schemas import is_overdue
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def today() -> date:
 
 def shown_day(at_ms: int) -> date:
     """Return the day of a deadline: a date as it is, a moment in the reader's time zone."""
-    return written_day(at_ms, reader_zone())
+    return calendar_day(at_ms, reader_zone())
 
 
 def span_name(first: date, last: date) -> str:
@@ -360,7 +360,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "last_day": last_day,
     "iso_day": iso_day,
     "is_overdue": is_overdue,
-    "duration": display,
+    "duration": format_duration,
     "clock": clock,
     "amount": amount,
     "money": money,

@@ -2,7 +2,7 @@
 
 @places.post("/{owner}/settings")
 @form_page(show, FIELDS)
-async def save(visit: Visit) -> Answer:
+async def save(visit: Visit) -> Response:
     \"\"\"Save the form. If it is refused, `show(visit, form)` responds with the typed values and the errors.\"\"\"
 """
 
@@ -17,7 +17,7 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.errors import Conflict, Fault, Invalid, Problem
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.web.frame.texts import gettext
 
 
@@ -30,7 +30,7 @@ class SentFields(Protocol):
 
 P = ParamSpec("P")
 V = TypeVar("V", bound=SentFields)
-Save = Callable[Concatenate[V, P], Awaitable[Answer]]
+Save = Callable[Concatenate[V, P], Awaitable[Response]]
 
 
 class ChangedMeanwhile(Conflict):
@@ -121,7 +121,7 @@ def refused_form(
 
 
 def form_page(
-    show: Callable[Concatenate[V, PageForm, P], Awaitable[Answer]],
+    show: Callable[Concatenate[V, PageForm, P], Awaitable[Response]],
     names: Collection[str] = (),
     *,
     section: str = "",
@@ -135,7 +135,7 @@ def form_page(
 
     def declare(save: Save[V, P]) -> Save[V, P]:
         @functools.wraps(save)
-        async def saved_or_shown(visit: V, /, *site: P.args, **more: P.kwargs) -> Answer:
+        async def saved_or_shown(visit: V, /, *site: P.args, **more: P.kwargs) -> Response:
             try:
                 return await save(visit, *site, **more)
             except on as problem:

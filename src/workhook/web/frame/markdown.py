@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import nh3
 
-from workhook.core.kept import Kept
+from workhook.core.caching import TextCache
 from workhook.storage import Reader
 from workhook.web.frame.formats import linked
 from workhook.work.board.tasks.queries import find_numbered
@@ -102,7 +102,7 @@ class Prose:
         self._chars_left -= len(text)
         if self._chars_left < 0 or self._steps_left < 0:
             return _plain(text)
-        shown = _shown.of(text)
+        shown = _shown.get(text)
         self._steps_left -= shown.steps
         if shown.html is None:
             return _plain(text)
@@ -138,7 +138,7 @@ def _show(text: str) -> _Shown:
     return _Shown(_cleaner().clean(html), meter.spent)
 
 
-_shown = Kept(_show, KEPT_BYTES, lambda shown: len((shown.html or "").encode()))
+_shown = TextCache(_show, KEPT_BYTES, lambda shown: len((shown.html or "").encode()))
 
 
 def _plain(text: str) -> Markup:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 import msgspec
 
 from workhook.http import parameters
-from workhook.http.lists import Found, Key, ListQuery
+from workhook.http.lists import Key, ListQuery, Rows
 from workhook.storage.pages import Page
 from workhook.web.frame.places import Visit
 from workhook.work.board.projects.listing import find_visible, list_newest
@@ -24,17 +24,17 @@ TEXTS_MAX_CHARS = 512 * 1024
 compression block the event loop."""
 
 
-def that_fit(listed: Sequence[T], most: int, chars: Callable[[T], int]) -> Sequence[T]:
-    """Return the first `most` rows, or fewer if their texts exceed `TEXTS_MAX_CHARS`, but at least one.
+def that_fit(listed: Sequence[T], limit: int, chars: Callable[[T], int]) -> Sequence[T]:
+    """Return the first `limit` rows, or fewer if their texts exceed `TEXTS_MAX_CHARS`, but at least one.
 
     `chars` counts the characters of a row.
     """
     left = TEXTS_MAX_CHARS
-    for number, each in enumerate(listed[:most]):
+    for number, each in enumerate(listed[:limit]):
         left -= chars(each)
         if left < 0 and number:
             return listed[:number]
-    return listed[:most]
+    return listed[:limit]
 
 
 def address_of(owner: str, project: str, *more: str) -> str:
@@ -52,14 +52,16 @@ def given(visit: Visit) -> dict[str, str]:
     return {name: values[-1] for name, values in visit.call.query.items() if values[-1] != ""}
 
 
-def query_of(shape: type[Q], given: Mapping[str, str], rows: int) -> Q:
+def query_of(shape: type[Q], values: Mapping[str, str], rows: int) -> Q:
     """Return the list query from the parameters that it knows, ignoring others. Raises `Invalid`."""
     names = _names_of(shape)
-    return parameters.gather(shape, {name: [each] for name, each in given.items() if name in names}, {"per_page": rows})
+    return parameters.gather(
+        shape, {name: [each] for name, each in values.items() if name in names}, {"per_page": rows}
+    )
 
 
-def is_filtered(shape: type[ListQuery], given: Mapping[str, str]) -> bool:
-    return bool(_names_of(shape) & set(given) - {"sort", "cursor"})
+def is_filtered(shape: type[ListQuery], values: Mapping[str, str]) -> bool:
+    return bool(_names_of(shape) & set(values) - {"sort", "cursor"})
 
 
 def _names_of(shape: type[ListQuery]) -> set[str]:
@@ -97,16 +99,16 @@ LOOKS = 5
 """How often a page searches further if too few rows match."""
 
 
-async def fill_page(ask: Callable[[Key | None], Awaitable[Found[T]]], after: Key | None, limit: int) -> Found[T]:
+async def fill_page(ask: Callable[[Key | None], Awaitable[Rows[T]]], after: Key | None, limit: int) -> Rows[T]:
     """Call `ask` repeatedly, each time from where it stopped, until there are `limit` rows."""
-    rows = Found[T]()
+    rows = Rows[T]()
     for _ in range(LOOKS):
         found = await ask(after)
         for row, key in zip(found, found.keys, strict=True):
             rows.add(row, key)
-        rows.cut, after = found.cut, found.behind
-        rows.behind = after
-        if after is None or found.cut or len(rows) >= limit:
+        rows.truncated, after = found.truncated, found.next_key
+        rows.next_key = after
+        if after is None or found.truncated or len(rows) >= limit:
             break
     return rows
 

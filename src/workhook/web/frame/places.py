@@ -3,7 +3,7 @@
     places = Places("board")
 
     @places.get("/{owner}/{project}")
-    async def board(visit: Visit) -> Answer:
+    async def board(visit: Visit) -> Response:
         \"\"\"Show the board.\"\"\"
 
 A `Visit` is a request with a session: the acting user (`actor`), the form fields (`fields`), and one transaction for
@@ -24,8 +24,8 @@ import msgspec
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Problem, say
 from workhook.events import order
 from workhook.http import parameters
-from workhook.http.calls import Answer, Call
-from workhook.http.endpoints import Declaring, Retry
+from workhook.http.calls import Call, Response
+from workhook.http.endpoints import Retry, RouteDecorators
 from workhook.http.operations import PLACES, Operation
 from workhook.identity import policy, queries, rate
 from workhook.identity.authenticator import Caller
@@ -192,7 +192,7 @@ class Visit:
 
     def hidden(self, account: Account) -> NotFound:
         """Return the error that hides an account from the visitor, and mark the attempt for the account's audit log."""
-        self.actor.request.touches(account.id, hidden=True, names=[account.login])
+        self.actor.request.set_subject(account.id, hidden=True, names=[account.login])
         return NotFound()
 
     def require_recent(self, return_to: str | None = None) -> None:
@@ -265,7 +265,7 @@ class Visit:
         headers: Mapping[str, str] | None = None,
         has_secret: bool = False,
         **context: object,
-    ) -> Answer:
+    ) -> Response:
         """Render a page, with the note of the last change (`done`) and, by default, the form's status."""
         note, used_up = flash.taken(self.call, self.session)
         return render.page(
@@ -285,7 +285,7 @@ class Visit:
             **context,
         )
 
-    def done(self, location: str, text: str = "", *, undo: flash.Undo | None = None) -> Answer:
+    def done(self, location: str, text: str = "", *, undo: flash.Undo | None = None) -> Response:
         """Redirect (303) to a page that shows `text` and, with `undo`, offers to undo the change."""
         return redirect(location, flash.left(self.call, self.session.csrf, flash.Note(text, undo)) if text else None)
 
@@ -299,7 +299,7 @@ def visit_of(call: Call, session: Session) -> Visit:
     return Visit(call, session, actor)
 
 
-class Places(Sequence[Operation], Declaring):
+class Places(Sequence[Operation], RouteDecorators):
     """A group of pages, in order of declaration. `tag` names the group in metrics and lists."""
 
     def __init__(self, tag: str) -> None:
@@ -370,8 +370,8 @@ def _once(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Call
     return handle
 
 
-def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Callable[[Call], Awaitable[Answer]]:
-    async def handle(call: Call) -> Answer:
+def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Callable[[Call], Awaitable[Response]]:
+    async def handle(call: Call) -> Response:
         session = await signed_in(call)
         if call.operation.method == "GET":
             if session is None:
@@ -403,17 +403,17 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
     return handle
 
 
-async def _confirmed(function: Callable[[Visit], Awaitable[Any]], visit: Visit) -> Answer:
+async def _confirmed(function: Callable[[Visit], Awaitable[Any]], visit: Visit) -> Response:
     try:
-        answer: Answer = await function(visit)
+        answer: Response = await function(visit)
     except ConfirmFirst as needed:
         return confirm_redirect(needed.return_to)
     return answer
 
 
-def toast(problem: Problem) -> Answer:
+def toast(problem: Problem) -> Response:
     """Return a Turbo stream that shows the problem over the current page."""
     is_stale = problem.code in ("csrf", "signed_out")
     body = render.html("layout/toast.html", message=problem.message, faults=problem.fault_messages, is_stale=is_stale)
     headers = {**problem.headers, "Cache-Control": "no-store"}
-    return Answer(body.encode(), problem.status, headers, f"{STREAM_TYPE}; charset=utf-8")
+    return Response(body.encode(), problem.status, headers, f"{STREAM_TYPE}; charset=utf-8")

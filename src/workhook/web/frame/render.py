@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from workhook.core.errors import Problem
-from workhook.http.calls import Answer, current
+from workhook.http.calls import Response, current
 from workhook.http.negotiation import compressed
 from workhook.identity.mail import recipients
 from workhook.web.frame import assets, cookies, formats, navigation, refusals, sessions, texts
@@ -32,7 +32,7 @@ def page(
     form_action: Collection[str] = (),
     has_secret: bool = False,
     **context: object,
-) -> Answer:
+) -> Response:
     """Render the template `name` (in `web/templates`); everything in `context` is escaped.
 
     `form_action` lists other origins that the page's forms may lead to, including by redirects. `has_secret` disables
@@ -51,7 +51,7 @@ def page(
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-store",
     }
-    return Answer(body, status, {**confined, **(headers or {})}, _HTML)
+    return Response(body, status, {**confined, **(headers or {})}, _HTML)
 
 
 def html(name: str, **context: object) -> str:
@@ -64,7 +64,7 @@ def plain(name: str, **context: object) -> str:
     return _plain_environment().get_template(name).render(context)
 
 
-def problem_page(problem: Problem, request_id: str) -> Answer:
+def problem_page(problem: Problem, request_id: str) -> Response:
     """Return the page of an error, with the navigation for signed-in users."""
     session = None if problem.code == "signed_out" else sessions.seen()
     return page(

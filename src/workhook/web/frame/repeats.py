@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.identity.tables import sent_forms
 from workhook.storage import Transaction
 from workhook.storage.dialects import upsert
@@ -76,26 +76,26 @@ class SentForm:
         if not await tx.execute(_take, params):
             raise Repeated
 
-    async def answered(self, answer: Answer | None) -> None:
+    async def answered(self, answer: Response | None) -> None:
         """Store the response to a completed change: a redirect, or JSON for a script. Pages may show secrets and aren't
         stored."""
         if not self.is_taken:
             return
-        given = b""
+        packed = b""
         is_json = answer is not None and answer.status < 400 and answer.media_type.startswith("application/json")
         if answer is not None and (answer.status == 303 or is_json):
             body = None if answer.body is None else self._call.encode(answer.body)
-            given = msgspec.msgpack.encode(_Given(answer.status, answer.headers, body, answer.media_type))
-        params = {"sent_digest": self._digest, "given": given}
+            packed = msgspec.msgpack.encode(_Given(answer.status, answer.headers, body, answer.media_type))
+        params = {"sent_digest": self._digest, "given": packed}
         await self._call.database.write(_answer, [params])
         self._call.database.signals.send(FORMS, (self._session_id,))
 
-    async def find_answer(self) -> Answer | None:
+    async def find_answer(self) -> Response | None:
         """Return the first response, or None for a new form. Raises `Conflict` if it can't be repeated."""
         row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})  # its answer may be null
         return await self.first_answer() if row is not None else None
 
-    async def first_answer(self) -> Answer:
+    async def first_answer(self) -> Response:
         """Wait for the response to a form that was sent before, perhaps just now, and return it.
 
         On SQLite, both requests may be in the same commit. Raises `Conflict` if the response can't be repeated.
@@ -104,19 +104,19 @@ class SentForm:
         stop_listening = self._call.database.signals.listen(FORMS, lambda _: signalled.set())
         until = asyncio.get_running_loop().time() + WAIT_S
         try:
-            while (given := await self._find_given()) is None:
+            while (packed := await self._find_given()) is None:
                 async with asyncio.timeout_at(until):
                     await signalled.wait()
                 signalled.clear()  # before the next read, so no signal is missed
         except TimeoutError:  # a signal may have been lost
-            given = await self._find_given()
+            packed = await self._find_given()
         finally:
             stop_listening()
-        if not given:
+        if not packed:
             message = gettext("This form was already submitted. Reload the page.")
             raise Conflict(message, code="already_sent")
-        its = msgspec.msgpack.decode(given, type=_Given)
-        return Answer(its.body, its.status, its.headers, its.media_type)
+        its = msgspec.msgpack.decode(packed, type=_Given)
+        return Response(its.body, its.status, its.headers, its.media_type)
 
     async def _find_given(self) -> bytes | None:
         """Return the response that `answered` stored, or None before that."""

@@ -11,10 +11,10 @@ import structlog
 
 from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.errors import Forbidden, Malformed, Problem, UnsupportedMediaType, say
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.identity import audit
 from workhook.identity.mail import recipients
-from workhook.identity.mail.recipients import note_language
+from workhook.identity.mail.recipients import record_language
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.signin import passwords, sessions
 from workhook.storage import Transaction
@@ -64,7 +64,7 @@ async def signed_in(call: Call) -> Session | None:
     if secret is None or found is None:
         return None
     try:
-        await sessions.note_seen(call.database, found)
+        await sessions.record_last_seen(call.database, found)
     except Problem as problem:
         log.warning("session_use_not_noted", session_id=found.id, reason=problem.message)
     session = Session(found.id, found.user, cookies.csrf_of(secret), found.created_at, found.is_administrator)
@@ -92,7 +92,7 @@ async def start_session(tx: Transaction, call: Call, user: Account, *, how: str 
     """
     key = await renew_session(tx, call, user)
     if recipients.sends_mail():
-        note_language(tx, user.id, language())
+        record_language(tx, user.id, language())
     await record(tx, call, user, "user.sign_in", {"how": how})
     return key
 
@@ -133,24 +133,24 @@ def as_actor(call: Call, user: Account) -> Actor:
     return Actor(user, 0, "session", frozenset(), address=call.address, request=call.record)
 
 
-def sign_in_redirect(call: Call) -> Answer:
+def sign_in_redirect(call: Call) -> Response:
     """Redirect to the sign-in page, which then returns to the current page."""
     return _redirect_and_back("/login", target_of(call))
 
 
-def confirm_redirect(return_to: str) -> Answer:
+def confirm_redirect(return_to: str) -> Response:
     """Redirect to the page that confirms the password (`web/signin/login`) and then leads to the path `return_to`."""
     return _redirect_and_back("/login/confirm", return_to)
 
 
-def _redirect_and_back(page: str, return_to: str) -> Answer:
+def _redirect_and_back(page: str, return_to: str) -> Response:
     query = f"?return_to={quote(return_to, safe='')}"
     return redirect(f"{page}{query if return_to != '/' and len(query) <= QUERY_MAX_CHARS else ''}")
 
 
-def redirect(location: str, headers: dict[str, str] | None = None) -> Answer:
+def redirect(location: str, headers: dict[str, str] | None = None) -> Response:
     """Redirect with 303 (GET) to `location`, a path of this server."""
-    return Answer(None, 303, {"Location": location, "Cache-Control": "no-store", **(headers or {})})
+    return Response(None, 303, {"Location": location, "Cache-Control": "no-store", **(headers or {})})
 
 
 def target_of(call: Call) -> str:
@@ -255,7 +255,7 @@ def check_sender(call: Call, session: Session | None) -> None:
     request Origin header"). `Sec-Fetch-Site` distinguishes them, and the field `csrf` protects in any case.
     """
     if session is not None:
-        call.record.touches(session.user.id)  # attempts by other sites appear in the user's audit log
+        call.record.set_subject(session.user.id)  # attempts by other sites appear in the user's audit log
     site, sender = call.header("sec-fetch-site"), call.header("origin")
     if site is not None and site not in ("same-origin", "none"):
         raise Forbidden(_STALE, code="cross_site")
@@ -263,11 +263,11 @@ def check_sender(call: Call, session: Session | None) -> None:
         raise Forbidden(_ELSEWHERE, code="cross_site")
 
 
-def check_key(call: Call, session: Session | None, given: str) -> None:
-    """Raise `Forbidden` unless `given` is the right `csrf` field."""
+def check_key(call: Call, session: Session | None, key: str) -> None:
+    """Raise `Forbidden` unless `key` is the right `csrf` field."""
     secret = cookies.read(call, cookies.FORM)
     expected = session.csrf if session is not None else secret and cookies.csrf_of(secret)
-    if expected is None or not secrets.compare_digest(cookies.unmasked(given).encode(), expected.encode()):
+    if expected is None or not secrets.compare_digest(cookies.unmasked(key).encode(), expected.encode()):
         raise Forbidden(_STALE, code="csrf")
 
 

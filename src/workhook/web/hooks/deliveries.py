@@ -16,7 +16,7 @@ from workhook.hooks import redelivery as redelivery_jobs
 from workhook.hooks.deliveries import find_delivery, list_deliveries, parse_cursor
 from workhook.hooks.history import Filters
 from workhook.hooks.records import DeliveryDetail, DeliveryItem, Hook
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.http.messages import disposition
 from workhook.storage.index_ranges import IdRange
 from workhook.web.frame.places import Visit
@@ -44,7 +44,7 @@ def states() -> dict[str, str]:
 
 
 @places.get("/{hook_id}/deliveries")
-async def deliveries(visit: Visit, site: HookSite) -> Answer:
+async def deliveries(visit: Visit, site: HookSite) -> Response:
     """Show the deliveries of a webhook."""
     hook = await hook_at(visit)
     chosen = filter_of(visit)
@@ -56,7 +56,7 @@ async def deliveries(visit: Visit, site: HookSite) -> Answer:
     ids = [each.id for each in rows.items]
     own, common = catalogue(site.owner.target)
     tests, old, waiting, running = await asyncio.gather(
-        history.trials_among(visit.database, hook.id, ids),
+        history.find_test_deliveries(visit.database, hook.id, ids),
         history.repeated(visit.database, hook.id, ids),
         health.waiting(visit.database, hook),
         redelivery_jobs.find_running(visit.database, hook.id),
@@ -74,11 +74,11 @@ def _limit_s(visit: Visit) -> float:
 
 
 @places.get("/{hook_id}/deliveries/newest")
-async def newest_delivery(visit: Visit, site: HookSite) -> Answer:
+async def newest_delivery(visit: Visit, site: HookSite) -> Response:
     """Return the id of the newest delivery, by which a page notices new ones."""
     hook = await hook_at(visit)
     headers = {"Cache-Control": "no-store"}
-    return Answer((await newest(visit, hook)).encode(), headers=headers, media_type="text/plain; charset=utf-8")
+    return Response((await newest(visit, hook)).encode(), headers=headers, media_type="text/plain; charset=utf-8")
 
 
 async def newest(visit: Visit, hook: Hook) -> str:
@@ -100,13 +100,13 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 @places.get("/{hook_id}/deliveries/{delivery_id}")
-async def delivery(visit: Visit, site: HookSite) -> Answer:
+async def delivery(visit: Visit, site: HookSite) -> Response:
     """Show a delivery with its request and response."""
     hook = await hook_at(visit)
     return await _delivery_page(visit, site, hook)
 
 
-async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_since: str = "") -> Answer:
+async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_since: str = "") -> Response:
     """`waits_since`: the mark at which the reader began to wait for another attempt."""
     mark = waits_since or await newest(visit, hook)  # before the reads, so that nothing in between is missed
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
@@ -122,7 +122,7 @@ async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_sinc
         body=body_text(found.response.payload), curl=snippets.command(found), states=states(),
         charts=charts, outcomes=outcomes, now=now_ms(), visible=visible, waits=bool(waits_since), mark=mark,
         file=snippets.FILE, place=snippets.PASSWORD_PLACE, newer=newer, older=older,
-        is_test=bool(await history.trials_among(visit.database, hook.id, [found.id])),
+        is_test=bool(await history.find_test_deliveries(visit.database, hook.id, [found.id])),
         is_old=bool(attempts) and attempts[-1].id > found.id, limit_s=_limit_s(visit),
     )  # fmt: skip
 
@@ -170,7 +170,7 @@ def _different(one: dict[str, str], other: dict[str, str]) -> list[tuple[str, st
 
 
 @places.get("/{hook_id}/deliveries/{delivery_id}/payload.json")
-async def payload_file(visit: Visit, site: HookSite) -> Answer:
+async def payload_file(visit: Visit, site: HookSite) -> Response:
     """Download the body of a delivery exactly as it was sent and signed."""
     hook = await hook_at(visit)
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
@@ -178,24 +178,24 @@ async def payload_file(visit: Visit, site: HookSite) -> Answer:
 
 
 @places.get("/{hook_id}/deliveries/{delivery_id}/response.txt")
-async def response_file(visit: Visit, site: HookSite) -> Answer:
+async def response_file(visit: Visit, site: HookSite) -> Response:
     """Download the stored part of a response body."""
     hook = await hook_at(visit)
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
     return _file(found.response.payload.encode(), "response.txt")
 
 
-def _file(body: bytes, name: str) -> Answer:
+def _file(body: bytes, name: str) -> Response:
     headers = {
         "Cache-Control": "no-store",
         **disposition(name),
         "Content-Security-Policy": "sandbox; default-src 'none'",
     }
-    return Answer(body, headers=headers, media_type="application/octet-stream")
+    return Response(body, headers=headers, media_type="application/octet-stream")
 
 
 @places.post("/{hook_id}/deliveries/{delivery_id}/redeliver", action="delivery.redeliver")
-async def redeliver(visit: Visit, site: HookSite) -> Answer:
+async def redeliver(visit: Visit, site: HookSite) -> Response:
     """Redeliver a delivery and redirect to the new attempt."""
     hook = await hook_at(visit)
     delivery_id = visit.call.path_integer("delivery_id")
@@ -206,7 +206,7 @@ async def redeliver(visit: Visit, site: HookSite) -> Answer:
 
 
 @places.get("/{hook_id}/deliveries/{delivery_id}/next")
-async def next_attempt(visit: Visit, site: HookSite) -> Answer:
+async def next_attempt(visit: Visit, site: HookSite) -> Response:
     """Redirect to the next attempt once it exists."""
     hook = await hook_at(visit)
     mark = await newest(visit, hook)
@@ -222,7 +222,7 @@ async def next_attempt(visit: Visit, site: HookSite) -> Answer:
 
 
 @places.get("/{hook_id}/redeliveries/new", right="write")
-async def ask_redeliver_many(visit: Visit, site: HookSite) -> Answer:
+async def ask_redeliver_many(visit: Visit, site: HookSite) -> Response:
     """Count the failed deliveries of a period and ask whether to redeliver them."""
     hook = await hook_at(visit)
     chosen = filter_of(visit)
@@ -247,7 +247,7 @@ def _failures(chosen: DeliveryFilter) -> Filters:
 
 
 @places.post("/{hook_id}/redeliveries", action="delivery.redeliver_many")
-async def redeliver_many(visit: Visit, site: HookSite) -> Answer:
+async def redeliver_many(visit: Visit, site: HookSite) -> Response:
     """Redeliver all failed deliveries of a period."""
     hook = await hook_at(visit)
     chosen = DeliveryFilter.of({**visit.fields, "status": "failure"})
@@ -263,7 +263,7 @@ async def redeliver_many(visit: Visit, site: HookSite) -> Answer:
 
 
 @places.get("/{hook_id}/redeliveries/{redelivery_id}")
-async def redelivery(visit: Visit, site: HookSite) -> Answer:
+async def redelivery(visit: Visit, site: HookSite) -> Response:
     """Show the progress of a redelivery."""
     hook = await hook_at(visit)
     job = await redelivery_jobs.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
@@ -277,9 +277,9 @@ def _mark(job: redelivery_jobs.Redelivery, ended: redelivery_jobs.Results) -> st
 
 
 @places.get("/{hook_id}/redeliveries/{redelivery_id}/progress")
-async def progress(visit: Visit, site: HookSite) -> Answer:
+async def progress(visit: Visit, site: HookSite) -> Response:
     """Return the progress to a polling page."""
     hook = await hook_at(visit)
     job = await redelivery_jobs.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
     text = _mark(job, await redelivery_jobs.results(visit.database, job))
-    return Answer(text.encode(), headers={"Cache-Control": "no-store"}, media_type="text/plain; charset=utf-8")
+    return Response(text.encode(), headers={"Cache-Control": "no-store"}, media_type="text/plain; charset=utf-8")

@@ -40,16 +40,19 @@ class DeliveryFilter(msgspec.Struct):
     @classmethod
     def of(cls, fields: Mapping[str, str]) -> DeliveryFilter:
         """Read the fields of a form."""
-        given = {name: fields[name].strip() for name in _NAMES if fields.get(name, "").strip()}
-        found = cls(given, Filters(), text=given.get("q", "")[:TEXT_MAX])
+        values = {name: fields[name].strip() for name in _NAMES if fields.get(name, "").strip()}
+        found = cls(values, Filters(), text=values.get("q", "")[:TEXT_MAX])
         try:
             found.filters = parse_filters(
-                {name: _moment(value) if name in ("since", "until") else value for name, value in _named(given).items()}
+                {
+                    name: _moment(value) if name in ("since", "until") else value
+                    for name, value in _named(values).items()
+                }
             )
         except Invalid as problem:
             found.faults = list(problem.faults)
-        found.codes = _codes(given.get("code", ""))
-        if given.get("code") and not found.codes:
+        found.codes = _codes(values.get("code", ""))
+        if values.get("code") and not found.codes:
             message = gettext("Enter a status from 200 to 599, or a class such as 5xx.")
             found.faults.append(Fault(field="code", message=message))
         since, until = found.filters.since, found.filters.until
@@ -80,16 +83,16 @@ class DeliveryFilter(msgspec.Struct):
         if not name or name in CATALOG:
             return ""
         near = get_close_matches(name.lower(), CATALOG, 3) or [each for each in CATALOG if each.startswith(name)][:3]
-        said = gettext("Unknown event “%(event)s”.") % {"event": name}
+        message = gettext("Unknown event “%(event)s”.") % {"event": name}
         asked = gettext("Did you mean %(events)s?") % {"events": ", ".join(near)}
-        return f"{said} {asked}" if near else said
+        return f"{message} {asked}" if near else message
 
 
-def _named(given: Mapping[str, str]) -> dict[str, str]:
+def _named(values: Mapping[str, str]) -> dict[str, str]:
     """Split an event such as `issues.opened` into an event and its action."""
-    event, _, action = given.get("event", "").partition(".")
+    event, _, action = values.get("event", "").partition(".")
     event = event.lower() if event.lower() in CATALOG else event
-    named = {**given, "event": event} if event else dict(given)
+    named = {**values, "event": event} if event else dict(values)
     return {"action": action, **named} if action else named
 
 

@@ -10,7 +10,7 @@ import base64
 import secrets
 from collections.abc import Callable, Mapping
 
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.core.errors import Fault, Invalid, Problem
 from workhook.events.catalog import ANY_EVENT, CATALOG, CatalogEvent, HookTarget, valid_for
 from workhook.events.hook_config import MASK, STANDARD_SECRET_PREFIX, fault, is_mask, require_standard_secret
@@ -33,7 +33,7 @@ _CHECKBOX = "event."
 _SECRET_BYTES = 30  # 40 characters of base64 without padding
 
 
-class HookForm(Secretive, PageForm):
+class HookForm(HiddenRepr, PageForm):
     """The form of a webhook with its options."""
 
     which: str = EVERYTHING

@@ -13,7 +13,7 @@ from workhook.events.hook_config import fault, parse_config
 from workhook.hooks import actions, health, queries
 from workhook.hooks.bodies import HookChange
 from workhook.hooks.records import Hook
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.forms import faults_of
@@ -32,7 +32,7 @@ ROTATIONS_S = (0, 3600, 24 * 3600, 7 * 24 * 3600)
 
 
 @places.get("")
-async def hooks(visit: Visit, site: HookSite) -> Answer:
+async def hooks(visit: Visit, site: HookSite) -> Response:
     """Show the webhooks with their health."""
     number, page = numbered_page(visit, PER_PAGE)
     found, total = await queries.list_hooks(visit.database, site.owner, page)
@@ -47,14 +47,14 @@ async def hooks(visit: Visit, site: HookSite) -> Answer:
 
 
 @places.get("/new", right="write")
-async def new(visit: Visit, site: HookSite) -> Answer:
+async def new(visit: Visit, site: HookSite) -> Response:
     """Show the form of a new webhook."""
     visit.require_recent()
     return _new_page(visit, site, forms.HookForm({"url": "", "content_type": "json"}))
 
 
 @places.post("", makes=True, action="hook.create")
-async def create(visit: Visit, site: HookSite) -> Answer:
+async def create(visit: Visit, site: HookSite) -> Response:
     """Create a webhook, and show its secret if it was generated."""
     visit.require_recent(f"{site.base}/new")
     secret, made = forms.secret_of(visit.fields)
@@ -68,21 +68,21 @@ async def create(visit: Visit, site: HookSite) -> Answer:
     return visit.done(f"{site.address(hook.id)}/deliveries", gettext("Webhook created."))
 
 
-def _new_page(visit: Visit, site: HookSite, form: forms.HookForm) -> Answer:
+def _new_page(visit: Visit, site: HookSite, form: forms.HookForm) -> Response:
     own, common = forms.catalogue(site.owner.target)
     return visit.page("hooks/new.html", form=form, site=site, own=own, common=common)
 
 
-async def _secret_page(visit: Visit, site: HookSite, hook: Hook, secret: str, *, created: bool) -> Answer:
+async def _secret_page(visit: Visit, site: HookSite, hook: Hook, secret: str, *, created: bool) -> Response:
     """Show a secret, only in the response to the form that created it."""
     return await hook_page(
         visit, "hooks/secret.html", site, hook, status=201 if created else 200, has_secret=True, secret=secret,
-        created=created, snippets=snippets.all_for(visit.call.services.settings.header_prefix),
+        created=created, snippets=snippets.get_snippets(visit.call.services.settings.header_prefix),
     )  # fmt: skip
 
 
 @places.get("/{hook_id}")
-async def hook(visit: Visit, site: HookSite) -> Answer:
+async def hook(visit: Visit, site: HookSite) -> Response:
     """Show a webhook with its health, settings, and actions."""
     found = await hook_at(visit)
     return await _hook_page(visit, site, found, forms.form_of(found))
@@ -96,7 +96,7 @@ async def _hook_page(
     *,
     secret_faults: dict[str, str] | None = None,
     is_stale: bool = False,
-) -> Answer:
+) -> Response:
     own, common = forms.catalogue(site.owner.target)
     its = await health.hook_health(visit.database, found)
     return await hook_page(
@@ -108,7 +108,7 @@ async def _hook_page(
 
 
 @places.post("/{hook_id}", action="hook.update")
-async def update(visit: Visit, site: HookSite) -> Answer:
+async def update(visit: Visit, site: HookSite) -> Response:
     """Change a webhook."""
     found = await hook_at(visit)
     try:
@@ -140,7 +140,7 @@ async def _update(visit: Visit, change: HookChange, seen: str = "") -> None:
 
 
 @places.post("/{hook_id}/active", action="hook.update")
-async def switch(visit: Visit, site: HookSite) -> Answer:
+async def switch(visit: Visit, site: HookSite) -> Response:
     """Enable or disable a webhook."""
     active = visit.fields.get("active") == "1"
     before = await hook_at(visit)
@@ -158,7 +158,7 @@ async def switch(visit: Visit, site: HookSite) -> Answer:
 
 
 @places.get("/{hook_id}/secret", right="write")
-async def ask_for_secret(visit: Visit, site: HookSite) -> Answer:
+async def ask_for_secret(visit: Visit, site: HookSite) -> Response:
     """Redirect to the form of the secret after re-authentication."""
     found = await hook_at(visit)
     visit.require_recent()
@@ -166,7 +166,7 @@ async def ask_for_secret(visit: Visit, site: HookSite) -> Answer:
 
 
 @places.post("/{hook_id}/secret", action="hook.update")
-async def change_secret(visit: Visit, site: HookSite) -> Answer:
+async def change_secret(visit: Visit, site: HookSite) -> Response:
     """Change the secret, and show the new one if it was generated."""
     found = await hook_at(visit)
     visit.require_recent(f"{site.address(found.id)}/secret")
@@ -198,7 +198,7 @@ async def change_secret(visit: Visit, site: HookSite) -> Answer:
 
 
 @places.post("/{hook_id}/delete", right="delete", action="hook.delete")
-async def delete(visit: Visit, site: HookSite) -> Answer:
+async def delete(visit: Visit, site: HookSite) -> Response:
     """Delete a webhook."""
     await visit.change(lambda write: actions.hooks_delete(write, hook_id_of(visit)))
     return visit.done(site.base, gettext("Webhook deleted."))
@@ -210,7 +210,7 @@ trial_places = HookPlaces("trial")
 
 
 @trial_places.post("/{hook_id}/ping", action="hook.ping")
-async def ping(visit: Visit, site: HookSite) -> Answer:
+async def ping(visit: Visit, site: HookSite) -> Response:
     """Send a ping to a webhook."""
     with limit_in_words():
         await visit.change(lambda write: actions.hooks_ping(write, hook_id_of(visit)))
@@ -218,7 +218,7 @@ async def ping(visit: Visit, site: HookSite) -> Answer:
 
 
 @trial_places.post("/{hook_id}/test", action="hook.test")
-async def test_event(visit: Visit, site: HookSite) -> Answer:
+async def test_event(visit: Visit, site: HookSite) -> Response:
     """Send the sample of an event (`event` or `event.action`) to a webhook."""
     name, _, action = visit.fields.get("event", "").partition(".")
     if not name:
@@ -232,7 +232,7 @@ async def test_event(visit: Visit, site: HookSite) -> Answer:
 
 
 @trial_places.get("/events/{name}")
-async def event(visit: Visit, site: HookSite) -> Answer:
+async def event(visit: Visit, site: HookSite) -> Response:
     """Show an event of the catalog with a sample payload."""
     found = CATALOG.get(visit.path("name"))
     if found is None:
@@ -248,8 +248,8 @@ async def event(visit: Visit, site: HookSite) -> Answer:
 
 
 @trial_places.get("/{hook_id}/verify")
-async def verify(visit: Visit, site: HookSite) -> Answer:
+async def verify(visit: Visit, site: HookSite) -> Response:
     """Show code that verifies the signatures of a webhook's deliveries."""
     found = await hook_at(visit)
-    code = snippets.all_for(visit.call.services.settings.header_prefix)
+    code = snippets.get_snippets(visit.call.services.settings.header_prefix)
     return await hook_page(visit, "hooks/verify.html", site, found, snippets=code)

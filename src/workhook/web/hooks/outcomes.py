@@ -65,11 +65,11 @@ def reason(status: str, *, url: str = "", limit_s: float | None = None) -> str:
 
 def words(status: str, *, url: str = "", limit_s: float | None = None) -> str:
     """Return the whole text, with the parameters of `reason`."""
-    said = reason(status, url=url, limit_s=limit_s)
+    text = reason(status, url=url, limit_s=limit_s)
     if not answered(status):
-        return f"{briefly(status)}: {said}"
+        return f"{briefly(status)}: {text}"
     whole = _answer(status)
-    return whole if said == whole else f"{whole} ({said})"
+    return whole if text == whole else f"{whole} ({text})"
 
 
 def _answer(status: str) -> str:

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import msgspec
 
 from workhook.core import json
-from workhook.core.errors import Conflict, Malformed, existing
+from workhook.core.errors import Conflict, Malformed, require_found
 from workhook.core.urls import new_receiver_key
 from workhook.hooks import actions, receivers
 from workhook.hooks.bodies import HookChange, parse_hook
 from workhook.hooks.receivers import Arrival
 from workhook.hooks.records import Hook, HookOwner
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.context import Write
@@ -23,7 +23,7 @@ from workhook.web.frame.texts import gettext, text
 from workhook.web.hooks.forms import new_secret
 from workhook.web.hooks.payloads import Shown, body_text, visible
 from workhook.web.hooks.site import HookSite
-from workhook.work.board.columns import ColumnCreate, add_column, list_all
+from workhook.work.board.columns import ColumnCreate, add_column, list_board_columns
 from workhook.work.board.tasks.actions import create_task
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.kernel.access import Access
@@ -56,17 +56,17 @@ class ReceiverView(NamedTuple):
 
 
 @routes.post("/receive/{key}", action="event.receive")
-async def page_receive(call: Call) -> Answer:
+async def page_receive(call: Call) -> Response:
     """Accept a request to a built-in receiver."""
     hook = await receivers.require_receiver(call.database, call.path("key"))
     body = await call.body(receivers.BODY_MAX_BYTES)
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in call.request.scope["headers"]]
     state = await receivers.add_arrival(call.database, call.services.vault, hook, headers, body)
-    return Answer({"received": True, "signature": state}, headers={"Cache-Control": "no-store"})
+    return Response({"received": True, "signature": state}, headers={"Cache-Control": "no-store"})
 
 
 @places.get("/{owner}/{project}/webhooks/receiver")
-async def arrived(visit: Visit) -> Answer:
+async def arrived(visit: Visit) -> Response:
     """Show the requests received for a project."""
     site = await _site(visit, "read")
     view = await read_receiver(visit.database, site.owner)
@@ -74,16 +74,16 @@ async def arrived(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/{project}/webhooks/receiver/newest")
-async def newest_arrival(visit: Visit) -> Answer:
+async def newest_arrival(visit: Visit) -> Response:
     """Return the mark by which a page notices new requests."""
     site = await _site(visit, "read")
-    hook = existing(await receivers.find_receiver(visit.database, site.owner))
+    hook = require_found(await receivers.find_receiver(visit.database, site.owner))
     mark = str(await receivers.find_newest_arrival(visit.database, hook.id))
-    return Answer(mark.encode(), headers={"Cache-Control": "no-store"}, media_type="text/plain; charset=utf-8")
+    return Response(mark.encode(), headers={"Cache-Control": "no-store"}, media_type="text/plain; charset=utf-8")
 
 
 @places.post("/{owner}/{project}/webhooks/receiver", action="hook.create")
-async def create_receiver(visit: Visit) -> Answer:
+async def create_receiver(visit: Visit) -> Response:
     """Create a receiver and a webhook that sends all events to it, unless they exist."""
     site = await _site(visit, "write")
     key = new_receiver_key()
@@ -100,7 +100,7 @@ async def create_receiver(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/webhooks/receiver/card", makes=True, action="task.create")
-async def add_card(visit: Visit) -> Answer:
+async def add_card(visit: Visit) -> Response:
     """Add a card to the project to cause an event."""
     site = await _site(visit, "read")
     access = await visit.access()
@@ -152,7 +152,7 @@ def _change(call: Call, key: str) -> HookChange:
 
 
 async def _add_card(write: Write, access: Access) -> None:
-    columns = await list_all(write.tx, access.repository.id)
+    columns = await list_board_columns(write.tx, access.repository.id)
     if columns:
         column_id = columns[0].id
     else:

@@ -3,7 +3,7 @@
     places = HookPlaces("hook")
 
     @places.get("")
-    async def hooks(visit: Visit, site: HookSite) -> Answer:
+    async def hooks(visit: Visit, site: HookSite) -> Response:
         \"\"\"Show the webhooks.\"\"\"
 
 The addresses begin with `/{owner}/{project}/webhooks` and `/{owner}/-/webhooks`. Rights are those of the webhook API.
@@ -23,7 +23,7 @@ from workhook.hooks import actions, health, queries
 from workhook.hooks.actions import hook_of, owner_of
 from workhook.hooks.deliveries import TOO_MANY
 from workhook.hooks.records import AppHook, Hook, HookOwner
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity import policy
 from workhook.identity.queries import find_organization
 from workhook.storage.pages import Page
@@ -31,7 +31,7 @@ from workhook.web.frame.places import Places, Visit, for_site
 from workhook.web.frame.texts import gettext, text
 from workhook.work.kernel.access import Access
 
-SitePage = Callable[[Visit, "HookSite"], Awaitable[Answer]]
+SitePage = Callable[[Visit, "HookSite"], Awaitable[Response]]
 
 
 _REFUSED = {
@@ -96,7 +96,7 @@ def limit_in_words() -> Iterator[None]:
         raise TooManyRequests(message % {"seconds": wait_s}, retry_after_s=int(wait_s)) from problem
 
 
-async def hook_page(visit: Visit, template: str, site: HookSite, hook: Hook, **values: Any) -> Answer:
+async def hook_page(visit: Visit, template: str, site: HookSite, hook: Hook, **values: Any) -> Response:
     """Show a page of a webhook, with the reason if it is disabled."""
     its = values.get("health")  # already read with the health
     reason = its.off_reason if its else await health.off_reason(visit.database, hook)
@@ -131,7 +131,7 @@ async def list_app_hooks(visit: Visit, site: HookSite) -> tuple[list[AppHook], i
 
 
 @app_hook_places.post("/by-apps/{hook_id}/delete", right="read", action="hook.delete")
-async def delete(visit: Visit, site: HookSite) -> Answer:
+async def delete(visit: Visit, site: HookSite) -> Response:
     """Delete a webhook created by an OAuth app."""
     account = (await visit.organization("oauth_hooks.delete")).account
     await visit.change(lambda write: actions.delete_app_hook(write.tx, write.actor, account, hook_id_of(visit)))

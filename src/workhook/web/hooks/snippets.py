@@ -40,7 +40,7 @@ class Snippet(msgspec.Struct, frozen=True):
 
 
 @cache
-def all_for(header_prefix: str) -> tuple[Snippet, ...]:
+def get_snippets(header_prefix: str) -> tuple[Snippet, ...]:
     """Return the snippets of all languages. `header_prefix`: of the server's own headers."""
     return tuple(_snippet(name, title, header_prefix) for name, title in LANGUAGES.items())
 

@@ -26,7 +26,7 @@ from workhook.web.mail.letters import (
     own_link_letter,
 )
 from workhook.web.mail.writing import Envelope, write_message
-from workhook.work.history.notifications.queries import find_invitation, find_told
+from workhook.work.history.notifications.queries import find_invitation, find_mail_notification
 from workhook.work.history.notifications.settings import find_settings
 from workhook.work.money.invoices.mail import InvoiceFile, MailedInvoice, find_mailed_invoice, print_for
 
@@ -62,8 +62,8 @@ class Composer:
         user = None if message.user_id is None else await find_account_by_id(database, message.user_id)
         if user is None or recipient is None or not (await find_settings(database, user.id))[kind].email:
             return None
-        told = await find_told(database, user, message.id)
-        if told is None:
+        notification = await find_mail_notification(database, user, message.id)
+        if notification is None:
             return None
         invoice: MailedInvoice | None = None
         files: list[InvoiceFile] = []
@@ -76,7 +76,7 @@ class Composer:
                 files.append(await print_for(self._services, invoice, self._base))
         unsubscribe = unsubscribe_path(self._services.vault, Subscription(user.id, kind))
         with in_language(invoice.language if invoice else message.language or recipient.language):
-            letter = notification_letter(told, self._base, unsubscribe, invoice=invoice, has_pdf=bool(files))
+            letter = notification_letter(notification, self._base, unsubscribe, invoice=invoice, has_pdf=bool(files))
             return self._written(letter, message, recipient.address, files)
 
     async def _invite(self, message: MailMessage, recipient: Recipient | None) -> Outgoing | None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.core.zones import day_in, is_day
 from workhook.identity.invitations import Invitation
 from workhook.web.frame.names import called
@@ -15,10 +15,10 @@ from workhook.web.frame.texts import gettext, language, text
 from workhook.web.inbox import sentence
 from workhook.work.history.notifications.queries import Notification, path_of
 from workhook.work.money.invoices.mail import MailedInvoice
-from workhook.work.money.invoices.paper import Paper
+from workhook.work.money.invoices.paper import DocumentLocale
 
 
-class Letter(Secretive, msgspec.Struct, frozen=True):
+class Letter(HiddenRepr, msgspec.Struct, frozen=True):
     """`button`: its text and URL. `thread`: a key for grouping messages in mail programs. `reason`: why the recipient
     gets the message. `unsubscribe`: the URL to unsubscribe from this kind of message."""
 
@@ -43,26 +43,26 @@ _BUTTONS: Mapping[str, str] = {
 
 
 def notification_letter(
-    told: Notification, base: str, unsubscribe: str, *, invoice: MailedInvoice | None, has_pdf: bool
+    notification: Notification, base: str, unsubscribe: str, *, invoice: MailedInvoice | None, has_pdf: bool
 ) -> Letter:
     """`base`: the address of this server. `invoice`: the subject, whose language is used for the letter."""
     notes = [] if invoice is None else _due_notes(invoice)
-    if told.deadline is not None:
-        is_bare = is_day(told.deadline)
-        at = _paper().day(day_in(told.deadline, UTC)) if is_bare else _moment(told.deadline)
+    if notification.deadline is not None:
+        is_bare = is_day(notification.deadline)
+        at = _paper().day(day_in(notification.deadline, UTC)) if is_bare else _moment(notification.deadline)
         notes.append(gettext("Due: %(at)s") % {"at": at})
     if has_pdf:
         notes.append(gettext("The invoice is attached as a PDF."))
-    button = gettext("View comment") if told.comment else gettext(_BUTTONS[told.subject])
-    is_discussed = told.subject in ("task", "file", "invoice")
+    button = gettext("View comment") if notification.comment else gettext(_BUTTONS[notification.subject])
+    is_discussed = notification.subject in ("task", "file", "invoice")
     return Letter(
-        subject=_subject(told),
-        intro=sentence(told),
-        button=(button, base + path_of(told)),
-        quote=told.words or "",
+        subject=_subject(notification),
+        intro=sentence(notification),
+        button=(button, base + path_of(notification)),
+        quote=notification.words or "",
         notes=notes,
         reason=gettext("You’re receiving this because of your notification settings."),
-        thread=f"{told.subject}.{told.subject_id}" if is_discussed else None,
+        thread=f"{notification.subject}.{notification.subject_id}" if is_discussed else None,
         unsubscribe=base + unsubscribe,
         settings=f"{base}/settings/notifications",
     )
@@ -74,25 +74,25 @@ def _moment(at_ms: int) -> str:
     return f"{_paper().day(at.date())}, {at:%H:%M} UTC"
 
 
-def _paper() -> Paper:
-    return Paper("de" if language() == "de" else "en")
+def _paper() -> DocumentLocale:
+    return DocumentLocale("de" if language() == "de" else "en")
 
 
 def _due_notes(mailed: MailedInvoice) -> list[str]:
     if mailed.amount_due_minor is None:
         return []
-    paper, currency = Paper(mailed.language), mailed.invoice.currency
+    paper, currency = DocumentLocale(mailed.language), mailed.invoice.currency
     notes = [gettext("Amount due: %(amount)s") % {"amount": paper.money(mailed.amount_due_minor, currency)}]
     if mailed.due is not None:
         notes.append(gettext("Due date: %(day)s") % {"day": paper.day(mailed.due)})
     return notes
 
 
-def _subject(told: Notification) -> str:
+def _subject(notification: Notification) -> str:
     """Return the subject, which is constant for a task or file so that mail programs group its messages."""
-    if told.subject in ("task", "file"):
-        return f"[{told.project_title}] {told.title}"
-    return sentence(told).rstrip(".")
+    if notification.subject in ("task", "file"):
+        return f"[{notification.project_title}] {notification.title}"
+    return sentence(notification).rstrip(".")
 
 
 def invitation_letter(invitation: Invitation, link: str) -> Letter:

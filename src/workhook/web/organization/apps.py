@@ -3,7 +3,7 @@
     places = AppPlaces("apps")
 
     @places.shown("")
-    async def listed(visit: Visit, site: AppSite) -> Answer:
+    async def listed(visit: Visit, site: AppSite) -> Response:
         \"\"\"List the apps.\"\"\"
 
 The addresses begin with `/{owner}/settings/oauth-apps` and `/{owner}/settings/apps`.
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.core.errors import Invalid
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.http.endpoints import Retry
 from workhook.identity.apps import actions, queries
 from workhook.identity.apps import app_schemas as s
@@ -36,7 +36,7 @@ from workhook.web.frame.texts import gettext
 from workhook.web.organization import forms
 from workhook.web.organization.settings import owned, settings_address, settings_page
 
-SitePage = Callable[[Visit, "AppSite"], Awaitable[Answer]]
+SitePage = Callable[[Visit, "AppSite"], Awaitable[Response]]
 _PARTS = {"oauth": ("oauth-apps", "client_id"), "app": ("apps", "slug")}
 NEW = {"oauth": "new-oauth-app", "app": "new-app"}
 """The pages that create an app. They are next to the list because an app could be called `new`."""
@@ -109,7 +109,7 @@ APP = "app"  # the form of the app itself on its page
 NAME_TAKEN = Retry(UniqueViolation)
 
 
-class MadeSecrets(Secretive, msgspec.Struct, frozen=True):
+class MadeSecrets(HiddenRepr, msgspec.Struct, frozen=True):
     """Secrets shown only once. `pem`: a private key."""
 
     client_secret: str = ""
@@ -118,7 +118,7 @@ class MadeSecrets(Secretive, msgspec.Struct, frozen=True):
 
 
 @places.shown()
-async def show_list(visit: Visit, site: AppSite) -> Answer:
+async def show_list(visit: Visit, site: AppSite) -> Response:
     """List the apps of an organization."""
     number, page = numbered_page(visit, PER_PAGE)
     found, total = await queries.list_apps(visit.database, site.organization.account.id, site.kind, page)
@@ -134,12 +134,12 @@ async def show_list(visit: Visit, site: AppSite) -> Answer:
 
 
 @places.shown(new=True)
-async def show_new(visit: Visit, site: AppSite) -> Answer:
+async def show_new(visit: Visit, site: AppSite) -> Response:
     """Show the form of a new app."""
     return await _new_page(visit, UNSENT, site)
 
 
-async def _new_page(visit: Visit, sent: PageForm, site: AppSite) -> Answer:
+async def _new_page(visit: Visit, sent: PageForm, site: AppSite) -> Response:
     form = forms.form_again(sent) if sent.is_refused else forms.AppForm()
     return settings_page(
         visit,
@@ -154,10 +154,10 @@ async def _new_page(visit: Visit, sent: PageForm, site: AppSite) -> Answer:
 
 @places.sent(new=True, makes=True, action="create")
 @form_page(_new_page, forms.FIELDS)
-async def create(visit: Visit, site: AppSite) -> Answer:
+async def create(visit: Visit, site: AppSite) -> Response:
     """Create an app. Only this page shows its secret and private key."""
     wanted = forms.create_of(visit, site.kind)
-    key = await actions.make_key(wanted.public_key) if isinstance(wanted, s.AppCreate) else None
+    key = await actions.create_key(wanted.public_key) if isinstance(wanted, s.AppCreate) else None
 
     async def make(write: Write) -> tuple[App, str, str]:
         place = site.organization.account
@@ -169,7 +169,7 @@ async def create(visit: Visit, site: AppSite) -> Answer:
     return _made_page(visit, site, app, MadeSecrets(secret, pem, f"{app.slug}.pem"), created=True)
 
 
-def _made_page(visit: Visit, site: AppSite, app: App, secrets: MadeSecrets, *, created: bool = False) -> Answer:
+def _made_page(visit: Visit, site: AppSite, app: App, secrets: MadeSecrets, *, created: bool = False) -> Response:
     return settings_page(
         visit,
         site.organization,
@@ -184,12 +184,12 @@ def _made_page(visit: Visit, site: AppSite, app: App, secrets: MadeSecrets, *, c
 
 
 @places.shown("/*")
-async def show(visit: Visit, site: AppSite) -> Answer:
+async def show(visit: Visit, site: AppSite) -> Response:
     """Show an app with its details, secrets, keys, and installations."""
     return await _app_page(visit, UNSENT, site)
 
 
-async def _app_page(visit: Visit, sent: PageForm, site: AppSite) -> Answer:
+async def _app_page(visit: Visit, sent: PageForm, site: AppSite) -> Response:
     app = await find_named_app(visit.call, visit.database)
     form = forms.form_again(sent) if sent.section == APP else forms.form_of(app)
     page = Page(INSTALLATIONS_MAX)
@@ -213,13 +213,13 @@ async def _app_page(visit: Visit, sent: PageForm, site: AppSite) -> Answer:
         keys_max=actions.KEYS_MAX,
         installations=installed,
         installations_total=total,
-        install_address=f"{visit.call.base_for_others}/apps/{app.slug}/installations/new",
+        install_address=f"{visit.call.public_base}/apps/{app.slug}/installations/new",
     )
 
 
 @places.sent("/*", action="update")
 @form_page(_app_page, forms.FIELDS, section=APP)
-async def update(visit: Visit, site: AppSite) -> Answer:
+async def update(visit: Visit, site: AppSite) -> Response:
     """Change the details and permissions of an app."""
 
     async def change(write: Write) -> App:
@@ -232,7 +232,7 @@ async def update(visit: Visit, site: AppSite) -> Answer:
 
 @places.sent("/*/secrets", makes=True, action="create_secret")
 @form_page(_app_page, section="secrets")
-async def add_secret(visit: Visit, site: AppSite) -> Answer:
+async def add_secret(visit: Visit, site: AppSite) -> Response:
     """Create another client secret. Only this page shows it."""
 
     async def add(write: Write) -> tuple[AppSecret, str]:
@@ -244,7 +244,7 @@ async def add_secret(visit: Visit, site: AppSite) -> Answer:
 
 
 @places.sent("/*/secrets/{secret_id}/delete", action="delete_secret")
-async def delete_secret(visit: Visit, site: AppSite) -> Answer:
+async def delete_secret(visit: Visit, site: AppSite) -> Response:
     """Delete a client secret."""
     app = await find_named_app(visit.call, visit.database)
     secret_id = visit.call.path_integer("secret_id")
@@ -253,7 +253,7 @@ async def delete_secret(visit: Visit, site: AppSite) -> Answer:
 
 
 @places.sent("/*/revoke-tokens", action="revoke_tokens")
-async def revoke_tokens(visit: Visit, site: AppSite) -> Answer:
+async def revoke_tokens(visit: Visit, site: AppSite) -> Response:
     """Revoke every token of an app."""
     app = await find_named_app(visit.call, visit.database)
     await visit.change(lambda write: actions.revoke_tokens(write.tx, write.actor, app))
@@ -261,12 +261,12 @@ async def revoke_tokens(visit: Visit, site: AppSite) -> Answer:
 
 
 @places.shown("/*/delete")
-async def ask_to_delete(visit: Visit, site: AppSite) -> Answer:
+async def ask_to_delete(visit: Visit, site: AppSite) -> Response:
     """Ask for the name of an app before it is deleted."""
     return await _delete_page(visit, UNSENT, site)
 
 
-async def _delete_page(visit: Visit, form: PageForm, site: AppSite) -> Answer:
+async def _delete_page(visit: Visit, form: PageForm, site: AppSite) -> Response:
     app = await find_named_app(visit.call, visit.database)
     address = site.address(app)
     return settings_page(
@@ -276,7 +276,7 @@ async def _delete_page(visit: Visit, form: PageForm, site: AppSite) -> Answer:
 
 @places.sent("/*/delete", action="delete")
 @form_page(_delete_page)
-async def delete(visit: Visit, site: AppSite) -> Answer:
+async def delete(visit: Visit, site: AppSite) -> Response:
     """Delete an app if its name was typed."""
     app = await find_named_app(visit.call, visit.database)
     if visit.fields.get("name", "").strip() != app.name:
@@ -290,18 +290,18 @@ async def _app_of_key(visit: Visit) -> tuple[AppSite, App]:
     return AppSite("app", organization), await find_named_app(visit.call, visit.database)
 
 
-async def _keys_again(visit: Visit, form: PageForm) -> Answer:
+async def _keys_again(visit: Visit, form: PageForm) -> Response:
     site, _ = await _app_of_key(visit)
     return await _app_page(visit, form, site)
 
 
 @places.post("/{owner}/settings/apps/{slug}/keys", makes=True, action="app.create_key")
 @form_page(_keys_again, section="keys")
-async def add_key(visit: Visit) -> Answer:
+async def add_key(visit: Visit) -> Response:
     """Add a key to an app. If the key is generated, only this page shows its private half."""
     site, app = await _app_of_key(visit)
     wanted = visit.form(s.KeyCreate, "public_key")
-    key = await actions.make_key(wanted.public_key)
+    key = await actions.create_key(wanted.public_key)
     made = await visit.change(lambda write: actions.add_key(write.tx, write.actor, app, key))
     if key.private_key is None:
         return visit.done(f"{site.address(app)}#keys", gettext("Key added."))
@@ -311,7 +311,7 @@ async def add_key(visit: Visit) -> Answer:
 
 @places.post("/{owner}/settings/apps/{slug}/keys/{key_id}/delete", action="app.delete_key")
 @form_page(_keys_again, section="keys")
-async def delete_key(visit: Visit) -> Answer:
+async def delete_key(visit: Visit) -> Response:
     """Delete a key of an app."""
     site, app = await _app_of_key(visit)
     key_id = visit.call.path_integer("key_id")

@@ -7,8 +7,8 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from workhook.core.errors import Invalid
-from workhook.http.calls import Answer
-from workhook.identity.apps import installing, queries
+from workhook.http.calls import Response
+from workhook.identity.apps import installer, queries
 from workhook.identity.apps.actions import find_named_installation
 from workhook.identity.apps.schemas import Installation
 from workhook.identity.context import Write
@@ -35,7 +35,7 @@ REPOSITORIES, PERMISSIONS = "repositories", "permissions"  # the forms on the pa
 
 
 @places.get("/{owner}/settings/installations")
-async def show_list(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def show_list(visit: Visit, form: PageForm = UNSENT) -> Response:
     """List the apps installed on an organization."""
     place = await owned(visit)
     number, page = numbered_page(visit, PER_PAGE)
@@ -55,7 +55,7 @@ async def show_list(visit: Visit, form: PageForm = UNSENT) -> Answer:
 
 @places.post("/{owner}/settings/installations", action="installation.create")
 @form_page(show_list)
-async def begin(visit: Visit) -> Answer:
+async def begin(visit: Visit) -> Response:
     """Redirect to the installation page of the named app."""
     place = await owned(visit)
     typed = visit.fields.get("app", "").strip()
@@ -88,7 +88,7 @@ def asks_for_more(installation: Installation) -> bool:
 
 
 @places.get("/{owner}/settings/installations/{installation_id}")
-async def show(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def show(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Show the permissions and projects of an installed app."""
     place, found = await _found(visit)
     chosen = found.repository_ids
@@ -130,14 +130,14 @@ def _address(place: Organization, found: Installation, *more: str) -> str:
 
 @places.post("/{owner}/settings/installations/{installation_id}/repositories", action="installation.update")
 @form_page(show, section=REPOSITORIES)
-async def choose_repositories(visit: Visit) -> Answer:
+async def choose_repositories(visit: Visit) -> Response:
     """Select the projects of an installed app."""
     place, found = await _sent_to(visit)
     choice = read_choice(visit.fields)
 
     async def change(write: Write, locked: Installation) -> None:
         ids = await chosen_repositories(write.tx, place.account, choice)
-        await installing.edit_installation(write.tx, write.actor, locked, repository_ids=ids)
+        await installer.edit_installation(write.tx, write.actor, locked, repository_ids=ids)
 
     await _change(visit, change)
     return visit.done(_address(place, found), gettext("Project access saved."))
@@ -155,27 +155,27 @@ async def _change(visit: Visit, step: Callable[[Write, Installation], Awaitable[
 
 @places.post("/{owner}/settings/installations/{installation_id}/permissions", action="installation.update")
 @form_page(show, section=PERMISSIONS)
-async def allow(visit: Visit) -> Answer:
+async def allow(visit: Visit) -> Response:
     """Grant an installed app its requested permissions."""
     place, found = await _sent_to(visit)
 
     async def change(write: Write, locked: Installation) -> None:
         if visit.fields.get("asked") != _asked_key(locked):
             raise Invalid(gettext("The requested permissions have changed. Please review them again."))
-        await installing.edit_installation(write.tx, write.actor, locked, permissions=locked.app.permissions)
+        await installer.edit_installation(write.tx, write.actor, locked, permissions=locked.app.permissions)
 
     await _change(visit, change)
     return visit.done(_address(place, found), gettext("Permissions approved."))
 
 
 @places.post("/{owner}/settings/installations/{installation_id}/suspended", action="installation.suspend")
-async def suspend(visit: Visit) -> Answer:
+async def suspend(visit: Visit) -> Response:
     """Suspend or unsuspend an installed app."""
     place, found = await _sent_to(visit)
     suspended = visit.fields.get("suspended") == "1"
 
     async def change(write: Write, locked: Installation) -> None:
-        step = installing.suspend if suspended else installing.unsuspend
+        step = installer.suspend if suspended else installer.unsuspend
         await step(write.tx, write.actor, locked)
 
     await _change(visit, change)
@@ -185,7 +185,7 @@ async def suspend(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/settings/installations/{installation_id}/uninstall")
-async def ask_to_uninstall(visit: Visit) -> Answer:
+async def ask_to_uninstall(visit: Visit) -> Response:
     """Ask whether to uninstall an app."""
     place, found = await _found(visit)
     address = _address(place, found)
@@ -193,17 +193,17 @@ async def ask_to_uninstall(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/settings/installations/{installation_id}/uninstall", action="installation.delete")
-async def uninstall(visit: Visit) -> Answer:
+async def uninstall(visit: Visit) -> Response:
     """Uninstall an app and, if requested, remove the webhooks it created."""
     place, found = await _found(visit)
     remove = "remove_webhooks" in visit.fields
 
     async def change(write: Write, locked: Installation) -> list[str]:
-        return await installing.uninstall(write.tx, write.actor, locked, remove_webhooks=remove)
+        return await installer.uninstall(write.tx, write.actor, locked, remove_webhooks=remove)
 
     webhooks = await _change(visit, change)
-    said = gettext("%(app)s uninstalled.") % {"app": found.app.name}
+    message = gettext("%(app)s uninstalled.") % {"app": found.app.name}
     if webhooks and not remove:
         left = ngettext("%(num)d webhook it created was kept.", "%(num)d webhooks it created were kept.", len(webhooks))
-        said += " " + left % {"num": len(webhooks)}
-    return visit.done(settings_address(place.account, PART), said)
+        message += " " + left % {"num": len(webhooks)}
+    return visit.done(settings_address(place.account, PART), message)

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
 from workhook.core.errors import Conflict, Invalid, TooManyRequests
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import Title
 from workhook.identity import actions
@@ -22,7 +22,7 @@ from workhook.web.frame.texts import gettext
 from workhook.web.project import names
 from workhook.work.administration.deletion import count_issued_invoices, delete_organization
 from workhook.work.history import trash as api
-from workhook.work.portability.moving.exporting import MEDIA_TYPE, headers_of, make_archive
+from workhook.work.portability.transfer.exports import MEDIA_TYPE, create_archive, headers_of
 
 
 def entries() -> list[Tab]:
@@ -52,7 +52,9 @@ async def owned(visit: Visit, *return_to: str) -> Organization:
     return organization
 
 
-def settings_page(visit: Visit, place: Organization, template: str, form: PageForm = UNSENT, **context: Any) -> Answer:
+def settings_page(
+    visit: Visit, place: Organization, template: str, form: PageForm = UNSENT, **context: Any
+) -> Response:
     """Show a settings page with the errors of its form."""
     values: dict[str, Any] = {"entries": entries(), "faults": form.reasons, **context}
     return visit.page(template, form=form, place=place, **values)
@@ -68,7 +70,7 @@ class OrganizationEdit(msgspec.Struct):
 
 
 @places.get("/{owner}/settings")
-async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Show the settings of an organization."""
     organization = await owned(visit)
     typed = form.value("name") if form.is_refused else organization.account.name or ""
@@ -77,7 +79,7 @@ async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Answer:
 
 @places.post("/{owner}/settings", action="organization.edit")
 @form_page(show_settings)
-async def save_settings(visit: Visit) -> Answer:
+async def save_settings(visit: Visit) -> Response:
     """Change the name of an organization."""
     account = (await owned(visit)).account
     edit = visit.form(OrganizationEdit, "name")
@@ -86,7 +88,7 @@ async def save_settings(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/settings/delete")
-async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Ask for the name of an organization before it is deleted."""
     organization = await owned(visit)
     issued = await count_issued_invoices(visit.database, organization.account)
@@ -95,7 +97,7 @@ async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Answer:
 
 @places.post("/{owner}/settings/delete", action="organization.delete")
 @form_page(ask_to_delete)
-async def delete_organization_of_form(visit: Visit) -> Answer:
+async def delete_organization_of_form(visit: Visit) -> Response:
     """Delete an organization if its name or login was typed."""
     account = (await owned(visit, "delete")).account
     if not names(visit.fields.get("name", ""), account.login, account.name or account.login):
@@ -110,18 +112,18 @@ export_places = Places("export")
 
 
 @export_places.get("/{owner}/settings/export")
-async def show_export(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def show_export(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Show the contents of an export."""
     return settings_page(visit, await owned(visit), "organization/export.html", form)
 
 
 @export_places.post("/{owner}/settings/export", action="organization.export")
 @form_page(show_export, on=(Conflict, TooManyRequests))
-async def download(visit: Visit) -> Answer:
+async def download(visit: Visit) -> Response:
     """Download the export of an organization."""
     account, call = (await owned(visit, "export")).account, visit.call
-    archive = await make_archive(call.services, visit.actor, account, call.base_for_others, call.request_id)
-    return Answer(archive, headers=headers_of(account, now_ms()), media_type=MEDIA_TYPE)
+    archive = await create_archive(call.services, visit.actor, account, call.public_base, call.request_id)
+    return Response(archive, headers=headers_of(account, now_ms()), media_type=MEDIA_TYPE)
 
 
 # --- deleted projects -------------------------------------------------------------------------------------------------
@@ -131,7 +133,7 @@ ROWS = 50
 
 
 @trash_places.get("/{owner}/-/trash")
-async def show(visit: Visit) -> Answer:
+async def show(visit: Visit) -> Response:
     """Show the deleted projects of an account that the visitor can restore."""
     account, role = await visit.account()
     cursor = visit.query("cursor")

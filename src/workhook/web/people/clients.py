@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.core.errors import Conflict, Invalid, NotFound
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity.context import Write
 from workhook.identity.invitations import CLIENT
 from workhook.web.frame import cookies
@@ -16,7 +16,7 @@ from workhook.web.people.links import MadeLink, link_of, link_page
 from workhook.web.project import administered, settings_address, show_settings
 from workhook.work.kernel.access import require_not_archived
 from workhook.work.kernel.tables import Client
-from workhook.work.people.clients import ClientCreate, end_client, lock_client, put_back
+from workhook.work.people.clients import ClientCreate, delete_client, lock_client, restore_client
 from workhook.work.people.membership import invite
 
 places = Places("clients")
@@ -28,7 +28,7 @@ _DIGITS_MAX = 15
 
 
 @places.post("/{owner}/{project}/settings/clients", action="client.add")
-async def put_client_back(visit: Visit) -> Answer:
+async def put_client_back(visit: Visit) -> Response:
     """Undo the removal of a client within a few minutes. Afterwards they need a new invitation."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
@@ -40,7 +40,7 @@ async def put_client_back(visit: Visit) -> Answer:
         visit.call, _REMOVED, _signed(visit, project_id, login, email, until), given
     ):
         raise NotFound()
-    client = await visit.change(lambda write: put_back(write, project_id, login, email))
+    client = await visit.change(lambda write: restore_client(write, project_id, login, email))
     text = gettext("%(login)s is a client of this project again.") % {"login": client.username}
     return visit.done(settings_address(visit, SECTION), text)
 
@@ -60,7 +60,7 @@ def _signed(visit: Visit, *values: str) -> str:
 
 @places.post("/{owner}/{project}/settings/clients/invite", makes=True, action="invitation.create")
 @form_page(show_settings, section=SECTION, on=(Invalid, Conflict))
-async def invite_client_by_link(visit: Visit) -> Answer:
+async def invite_client_by_link(visit: Visit) -> Response:
     """Invite a client to a project."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
@@ -79,15 +79,15 @@ async def invite_client_by_link(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/settings/clients/{client_id}/remove", action="client.remove")
-async def remove_client(visit: Visit) -> Answer:
+async def remove_client(visit: Visit) -> Response:
     """Remove a client from a project."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
 
     async def end(write: Write) -> Client:
         found, client = await lock_client(write, visit.path("client_id"))
-        access.require_same(found)
-        await end_client(write, found, client)
+        access.require_same_project(found)
+        await delete_client(write, found, client)
         return client
 
     removed = await visit.change(end)

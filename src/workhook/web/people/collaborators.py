@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from workhook.core.errors import Fault, Invalid, NotFound, existing
-from workhook.http.calls import Answer
+from workhook.core.errors import Fault, Invalid, NotFound, require_found
+from workhook.http.calls import Response
 from workhook.identity import invitations, members
 from workhook.identity.context import Write
 from workhook.identity.invitations import CLIENT
@@ -30,7 +30,7 @@ _PERMISSIONS = {"read": "pull", "write": "push", "admin": "admin"}
 
 @places.post("/{owner}/{project}/settings/people", makes=True, action="member.add")
 @form_page(show_settings, section=SECTION)
-async def add(visit: Visit) -> Answer:
+async def add(visit: Visit) -> Response:
     """Add a person to a project, or invite them."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
@@ -49,10 +49,10 @@ async def _add_with_link(
         role = api.ROLES[body.permission]
         address = visit.form(ClientCreate, email=who)
         made = await invite(write, access.repository, role, email=address.email, field="who")
-        said = gettext("%(address)s invited. The invitation appears on their home page.")
+        message = gettext("%(address)s invited. The invitation appears on their home page.")
         if is_mailed(made):
-            said = gettext("%(address)s invited. A link is on its way by e-mail.")
-        return said % {"address": who}, await link_of(visit, write, made)
+            message = gettext("%(address)s invited. A link is on its way by e-mail.")
+        return message % {"address": who}, await link_of(visit, write, made)
     text = await _add(write, access, who, body)
     person = (await find_user(write, who)).account
     pending = await invitations.find_pending(write.tx, access.repository, person, write.actor.user)
@@ -81,7 +81,7 @@ async def _said(write: Write, access: Access, login: str, text: str) -> str:
 
 
 @places.post("/{owner}/{project}/settings/people/{login}/role", action="member.update")
-async def change_role(visit: Visit) -> Answer:
+async def change_role(visit: Visit) -> Response:
     """Change the role of a collaborator."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
@@ -101,7 +101,7 @@ async def change_role(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/{project}/settings/people/{login}/remove")
-async def ask_to_remove(visit: Visit) -> Answer:
+async def ask_to_remove(visit: Visit) -> Response:
     """Ask whether to remove a collaborator."""
     access = await administered(visit)
     found = await members.find_somebody(visit.database, visit.actor, access.repository, visit.path("login"))
@@ -112,14 +112,14 @@ async def ask_to_remove(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/settings/people/{login}/remove", action="member.remove")
-async def remove(visit: Visit) -> Answer:
+async def remove(visit: Visit) -> Response:
     """Remove a collaborator."""
     await administered(visit)
     login = visit.path("login")
     visit.require_recent(f"{settings_address(visit)}/people/{quote(login, safe='')}/remove")
 
     async def end(write: Write) -> None:
-        account = existing(await find_account(write.tx, login))
+        account = require_found(await find_account(write.tx, login))
         await api.repository_collaborators_remove(write, account.login)
 
     await visit.change(end)
@@ -128,7 +128,7 @@ async def remove(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/settings/invitations/{invitation_id}/cancel", action="invitation.delete")
-async def cancel(visit: Visit) -> Answer:
+async def cancel(visit: Visit) -> Response:
     """Revoke an invitation to a project."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
@@ -142,7 +142,7 @@ async def cancel(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/settings/invitations/{invitation_id}/link", action="invitation.link")
-async def renew_link(visit: Visit) -> Answer:
+async def renew_link(visit: Visit) -> Response:
     """Replace the link of an invitation to a project."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))

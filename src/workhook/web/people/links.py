@@ -12,10 +12,10 @@ import asyncio
 import msgspec
 
 from workhook.core.clock import now_ms
-from workhook.core.disclosure import Secretive
+from workhook.core.disclosure import HiddenRepr
 from workhook.core.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from workhook.http import parameters
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity import invitations, rate
@@ -44,7 +44,7 @@ from workhook.work.people.invitations.organization import end_invitation
 from workhook.work.people.membership import add_link, is_mailed, send_link
 
 
-class MadeLink(Secretive, msgspec.Struct, frozen=True):
+class MadeLink(HiddenRepr, msgspec.Struct, frozen=True):
     """`who`: the invited login or address. `is_sent`: the link is e-mailed."""
 
     who: str
@@ -63,7 +63,7 @@ async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLin
     return _made(invitation, await add_link(write, invitation, language()))
 
 
-async def make_new_link(visit: Visit, place: Account | Repository, back: str) -> Answer:
+async def make_new_link(visit: Visit, place: Account | Repository, back: str) -> Response:
     """Replace the link of the invitation in the path and show the new one."""
     number = visit.call.path_integer("invitation_id")
 
@@ -94,9 +94,9 @@ def _made(invitation: Invitation, link: SecretLink) -> MadeLink:
     return MadeLink(who, invitation.role, invitation.invitee is not None, is_mailed(invitation), link)
 
 
-def link_page(visit: Visit, place: Account | Repository, made: MadeLink, back: str) -> Answer:
+def link_page(visit: Visit, place: Account | Repository, made: MadeLink, back: str) -> Response:
     """Show the link once. `back`: the next page."""
-    base = visit.call.base_for_others.removesuffix(visit.call.prefix)
+    base = visit.call.public_base.removesuffix(visit.call.prefix)
     return visit.page(
         "people/link_made.html", has_secret=True, place=place, made=made, link=base + made.link.path, back=back
     )
@@ -110,7 +110,7 @@ places = Places("invitation_links")
 
 
 @routes.get("/invitations/links/{token}", action="member.add")
-async def page_invitation(call: Call) -> Answer:
+async def page_invitation(call: Call) -> Response:
     """Show the invitation of a link."""
     session = await signed_in(call)
     invitation = await _find(call, session.user if session else None)
@@ -133,7 +133,7 @@ async def _find(call: Call, viewer: Account | None) -> Invitation:
         raise
 
 
-def _for_strangers(call: Call, invitation: Invitation, form: PageForm) -> Answer:
+def _for_strangers(call: Call, invitation: Invitation, form: PageForm) -> Response:
     key = form_key(call)
     return page(
         "people/link_stranger.html",
@@ -151,7 +151,7 @@ def _for_strangers(call: Call, invitation: Invitation, form: PageForm) -> Answer
     )
 
 
-async def _for_visitor(visit: Visit, invitation: Invitation, fault: str = "") -> Answer:
+async def _for_visitor(visit: Visit, invitation: Invitation, fault: str = "") -> Response:
     user = visit.actor.user
     return visit.page(
         "people/link_visitor.html",
@@ -179,7 +179,7 @@ def _leads_to(invitation: Invitation) -> str:
 
 
 @routes.post("/invitations/links/{token}", action="member.add")
-async def page_invitation_post(call: Call) -> Answer:
+async def page_invitation_post(call: Call) -> Response:
     """Make an account, and come in with it."""
     fields = await read_form(call, None)
     invitation = await _find(call, None)
@@ -193,7 +193,7 @@ async def page_invitation_post(call: Call) -> Answer:
         faults = await links.check_new(call.database, wanted, fields.get("password", ""), fields.get("again", ""))
         if faults:
             raise Invalid(faults=faults)
-        hashed = await passwords.make_hash(fields["password"])
+        hashed = await passwords.hash_password(fields["password"])
         headers = await _come_in(call, wanted, hashed)
     except Invalid as problem:
         await throttle.count_link(call.database, call.address)  # the answer reveals logins
@@ -209,7 +209,7 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
     """Create the account, its membership, and its session in one commit. Of two concurrent uses, one fails entirely."""
 
     async def step(tx: Transaction) -> dict[str, str]:
-        user = await links.make_account(tx, wanted, hashed)
+        user = await links.create_account_from_link(tx, wanted, hashed)
         call.actor = Caller(as_actor(call, user), rate.UNKNOWN)
         await record(tx, call, user, "user.create", {"how": "invitation"})
         await links.accept(Write.for_call(call, tx), call.path("token"))
@@ -217,11 +217,11 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
         if wanted.email is None or not recipients.sends_mail():
             return key.headers
         await queue_confirmation(tx, user.id, wanted.email, language=language(), now=now_ms())
-        said = gettext(
+        message = gettext(
             "We’ve sent a link to %(address)s. Open it to receive e-mail such as invoices. If nothing arrives, request "
             "a new link in your settings tomorrow."
         )
-        return {**key.headers, **flash.left(call, key.csrf, flash.Note(said % {"address": wanted.email}))}
+        return {**key.headers, **flash.left(call, key.csrf, flash.Note(message % {"address": wanted.email}))}
 
     for _ in range(_TRIES):
         try:
@@ -235,7 +235,7 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
 
 
 @places.post("/invitations/links/{token}/accept", action="member.add")
-async def accept(visit: Visit) -> Answer:
+async def accept(visit: Visit) -> Response:
     """Accept the invitation of a link."""
     token = visit.path("token")
     invitation = await _find(visit.call, visit.actor.user)
@@ -248,7 +248,7 @@ async def accept(visit: Visit) -> Answer:
 
 
 @places.post("/invitations/links/{token}/decline", action="invitation.delete")
-async def decline(visit: Visit) -> Answer:
+async def decline(visit: Visit) -> Response:
     """Decline the invitation of a link."""
     await _find(visit.call, visit.actor.user)
     await visit.change(lambda write: links.decline(write, visit.path("token")))
@@ -272,7 +272,7 @@ async def find_invitations(visit: Visit) -> list[Invitation]:
 
 
 @own_places.post("/invitations/organizations/{org}/accept", action="member.add")
-async def accept_organization(visit: Visit) -> Answer:
+async def accept_organization(visit: Visit) -> Response:
     """Become a member of an organization."""
     body = organization.AcceptBody(state="active")
     joined = await visit.change(lambda write: organization.user_memberships_accept(write, visit.path("org"), body))
@@ -281,14 +281,14 @@ async def accept_organization(visit: Visit) -> Answer:
 
 
 @own_places.post("/invitations/organizations/{org}/decline", action="invitation.delete")
-async def decline_organization(visit: Visit) -> Answer:
+async def decline_organization(visit: Visit) -> Response:
     """Decline the invitations to an organization."""
     await visit.change(lambda write: organization.decline(write, visit.path("org")))
     return visit.done("/", gettext("Invitation declined."))
 
 
 @own_places.post("/invitations/projects/{invitation_id}/accept", action="member.add")
-async def accept_project(visit: Visit) -> Answer:
+async def accept_project(visit: Visit) -> Response:
     """Join a project."""
     invitation_id = visit.call.path_integer("invitation_id")
 
@@ -305,7 +305,7 @@ async def accept_project(visit: Visit) -> Answer:
 
 
 @own_places.post("/invitations/projects/{invitation_id}/decline", action="invitation.delete")
-async def decline_project(visit: Visit) -> Answer:
+async def decline_project(visit: Visit) -> Response:
     """Decline an invitation to a project."""
     invitation_id = visit.call.path_integer("invitation_id")
     await visit.change(lambda write: repository.user_repository_invitations_decline(write, invitation_id))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from workhook.core.errors import Fault, Invalid, NotFound, existing
-from workhook.http.calls import Answer
+from workhook.core.errors import Fault, Invalid, NotFound, require_found
+from workhook.http.calls import Response
 from workhook.identity import invitations
 from workhook.identity.context import Write
 from workhook.identity.invitations import Invitation
@@ -36,7 +36,7 @@ _API_ROLES = {"owner": "admin", "member": "member"}
 
 
 @places.get("/{owner}/people")
-async def people(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def people(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Show the members of an organization and, to owners, the pending invitations."""
     place = await visit.organization("organization.read")
     number, page = numbered_page(visit, PER_PAGE)
@@ -69,17 +69,21 @@ async def people(visit: Visit, form: PageForm = UNSENT) -> Answer:
 
 @places.post("/{owner}/people", makes=True, action="member.add")
 @form_page(people)
-async def invite(visit: Visit) -> Answer:
+async def invite(visit: Visit) -> Response:
     """Invite a person to an organization by login or e-mail address."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
 
     async def change(write: Write) -> tuple[str, MadeLink | None]:
-        said, made = await _invite(visit, write, place)
-        return said, None if made is None else await link_of(visit, write, made)
+        sentence, made = await _invite(visit, write, place)
+        return sentence, None if made is None else await link_of(visit, write, made)
 
-    said, link = await visit.change(change)
-    return visit.done(_address(visit), said) if link is None else link_page(visit, place.account, link, _address(visit))
+    sentence, link = await visit.change(change)
+    return (
+        visit.done(_address(visit), sentence)
+        if link is None
+        else link_page(visit, place.account, link, _address(visit))
+    )
 
 
 async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str, Invitation | None]:
@@ -92,11 +96,11 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
         made = await api.invite(write, body)
         if is_mailed(made):
             return gettext("%(address)s invited. A link is on its way by e-mail.") % {"address": who}, made
-        said = gettext(
+        sentence = gettext(
             "%(address)s invited. No e-mail was sent. Existing users see the invitation on their home page; for anyone "
             "else, create a link and send it."
         )
-        return said % {"address": who}, made
+        return sentence % {"address": who}, made
     if await find_member(write.tx, place.account.id, who) is not None:
         message = gettext("%(login)s is already in %(place)s.") % {"login": who, "place": called(place.account)}
         raise Invalid(faults=[Fault(field="who", message=message)])
@@ -115,7 +119,7 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
 
 @places.post("/{owner}/people/{login}/role", action="member.update")
 @form_page(people, section="role")
-async def change_role(visit: Visit) -> Answer:
+async def change_role(visit: Visit) -> Response:
     """Change the role of a member."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
@@ -140,7 +144,7 @@ async def change_role(visit: Visit) -> Answer:
 
 
 @places.get("/{owner}/people/{login}/remove")
-async def ask_to_remove(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def ask_to_remove(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Ask whether to remove a member from an organization, or to leave it."""
     place = await visit.organization("organization.leave")
     member = await find_member(visit.database, place.account.id, visit.path("login"))
@@ -152,11 +156,11 @@ async def ask_to_remove(visit: Visit, form: PageForm = UNSENT) -> Answer:
 
 @places.post("/{owner}/people/{login}/remove", action="member.remove")
 @form_page(ask_to_remove)
-async def remove(visit: Visit) -> Answer:
+async def remove(visit: Visit) -> Response:
     """Remove a member from an organization, or leave it."""
     place = await visit.organization("organization.leave")
     login = visit.path("login")
-    member = existing(await find_member(visit.database, place.account.id, login))
+    member = require_found(await find_member(visit.database, place.account.id, login))
     visit.require_recent(f"{_address(visit)}/{member.account.login}/remove")
     await visit.change(lambda write: api.organization_members_remove(write, login))
     if key_of(login) == key_of(visit.actor.user.login):
@@ -165,7 +169,7 @@ async def remove(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/people/invitations/{invitation_id}/link", action="invitation.link")
-async def renew_link(visit: Visit) -> Answer:
+async def renew_link(visit: Visit) -> Response:
     """Replace the link of an invitation."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
@@ -173,7 +177,7 @@ async def renew_link(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/people/invitations/{invitation_id}/cancel", action="invitation.delete")
-async def cancel(visit: Visit) -> Answer:
+async def cancel(visit: Visit) -> Response:
     """Revoke an invitation to an organization."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))

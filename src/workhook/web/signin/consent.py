@@ -11,7 +11,7 @@ from functools import partial
 from urllib.parse import urlencode
 
 from workhook.core.errors import Problem, TooManyRequests, say
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.apps.queries import find_client
@@ -85,7 +85,7 @@ routes = Routes(PAGES, "pages", etag=False)
 
 
 @routes.get(AUTHORIZE, head=False, action="grant.authorize")
-async def page_authorize(call: Call) -> Answer:
+async def page_authorize(call: Call) -> Response:
     """Ask the user to authorize an app.
 
     Skip the question if everything was authorized before.
@@ -103,11 +103,11 @@ async def page_authorize(call: Call) -> Answer:
             return confirm_redirect(target_of(call))
         return await _ask_authorization(call, session, request)
     code = await call.database.in_transaction(partial(_code, session=session, request=request))
-    return onwards(request.answer(call.base_for_others, ("code", code)))
+    return onwards(request.answer(call.public_base, ("code", code)))
 
 
 @routes.post(AUTHORIZE, action="grant.authorize")
-async def page_authorize_decide(call: Call) -> Answer:
+async def page_authorize_decide(call: Call) -> Response:
     """Handle the user's decision.
 
     The form carries the request, which is parsed and checked again.
@@ -120,7 +120,7 @@ async def page_authorize_decide(call: Call) -> Answer:
     if fields.get("asked") != _authorization_asked(session, request):  # another user, or the app now requests more
         return await _ask_authorization(call, session, request, changed=True)
     if fields.get("decision") != "approve":
-        return onwards(request.refusal(call.base_for_others, "access_denied", "The user has denied access to the app."))
+        return onwards(request.refusal(call.public_base, "access_denied", "The user has denied access to the app."))
     if not session.is_recent:
         return confirm_redirect(f"{AUTHORIZE}?{urlencode(_carried(request))}")
 
@@ -132,12 +132,12 @@ async def page_authorize_decide(call: Call) -> Answer:
         return code
 
     code = await call.database.in_transaction(step)
-    return onwards(request.answer(call.base_for_others, ("code", code)))
+    return onwards(request.answer(call.public_base, ("code", code)))
 
 
-async def _read_request(call: Call, given: Mapping[str, Sequence[str]]) -> AuthorizationRequest:
-    app = await find_client(call.database, codes.client_id_of(given))
-    return codes.read_request(app, given, call.base_for_others)
+async def _read_request(call: Call, query: Mapping[str, Sequence[str]]) -> AuthorizationRequest:
+    app = await find_client(call.database, codes.client_id_of(query))
+    return codes.read_request(app, query, call.public_base)
 
 
 async def _goes_straight_on(call: Call, session: Session, request: AuthorizationRequest) -> bool:
@@ -167,7 +167,7 @@ def _authorization_asked(session: Session, request: AuthorizationRequest) -> str
 
 async def _ask_authorization(
     call: Call, session: Session, request: AuthorizationRequest, *, changed: bool = False
-) -> Answer:
+) -> Response:
     owner = await find_account_by_id(call.database, request.app.account_id)
     return page(
         "signin/authorize.html",
@@ -199,9 +199,9 @@ def _carried(request: AuthorizationRequest) -> dict[str, str]:
     return {name: value for name, value in carried.items() if value is not None}
 
 
-def onwards(uri: str) -> Answer:
+def onwards(uri: str) -> Response:
     """Redirect with 302, as GitHub does. The URL contains a code, so it is neither cached nor sent as a referrer."""
-    return Answer(None, 302, {"Location": uri, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
+    return Response(None, 302, {"Location": uri, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
 
 
 # --- devices ---------------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ _TYPED_MAX_CHARS = 40
 
 
 @routes.get(DEVICE)
-async def page_device(call: Call) -> Answer:
+async def page_device(call: Call) -> Response:
     """Show the form for a device code."""
     session = await signed_in(call)
     if session is None:
@@ -226,20 +226,20 @@ async def page_device(call: Call) -> Answer:
 
 
 @routes.post(DEVICE, action="grant.authorize")
-async def page_device_enter(call: Call) -> Answer:
+async def page_device_enter(call: Call) -> Response:
     """Look up the code and ask the user to authorize its device."""
     session, fields = await read_session_form(call, _AGAIN)
     typed = fields.get("user_code", "")[:_TYPED_MAX_CHARS]
     found = await _find_request(call, session, typed)
-    return found if isinstance(found, Answer) else await _ask_device(call, session, found)
+    return found if isinstance(found, Response) else await _ask_device(call, session, found)
 
 
 @routes.post(f"{DEVICE}/decide", action="grant.authorize")
-async def page_device_decide(call: Call) -> Answer:
+async def page_device_decide(call: Call) -> Response:
     """Handle the user's decision."""
     session, fields = await read_session_form(call, _AGAIN)
     request = await _find_request(call, session, fields.get("user_code", "")[:_TYPED_MAX_CHARS])
-    if isinstance(request, Answer):
+    if isinstance(request, Response):
         return request
     if fields.get("asked") != _device_asked(session, request):
         return await _ask_device(call, session, request)
@@ -256,7 +256,7 @@ async def page_device_decide(call: Call) -> Answer:
     return page("signin/device_done.html", session=session, app=request.app, approved=approved)
 
 
-async def _find_request(call: Call, session: Session, typed: str) -> DeviceRequest | Answer:
+async def _find_request(call: Call, session: Session, typed: str) -> DeviceRequest | Response:
     """Return the request with this code, or the form with an error. Guesses are limited per session and address (RFC
     8628 5.1)."""
     if not session.is_recent:
@@ -273,7 +273,7 @@ async def _find_request(call: Call, session: Session, typed: str) -> DeviceReque
     request = await codes.find_request(call.database, typed)
     if request is None:
         return _code_form(session, typed, _UNKNOWN)
-    await call.database.in_transaction(lambda tx: throttle.take_back(tx, attempt, succeeded=True))
+    await call.database.in_transaction(lambda tx: throttle.undo_attempt(tx, attempt, succeeded=True))
     return request
 
 
@@ -281,7 +281,7 @@ def _device_asked(session: Session, request: DeviceRequest) -> str:
     return " ".join([str(session.user.id), request.user_code, *sorted(wanted(request.app, request.scopes))])
 
 
-def _code_form(session: Session, typed: str, message: str = "", problem: Problem | None = None) -> Answer:
+def _code_form(session: Session, typed: str, message: str = "", problem: Problem | None = None) -> Response:
     status = 422 if message else 200
     return page(
         "signin/device.html",
@@ -294,7 +294,7 @@ def _code_form(session: Session, typed: str, message: str = "", problem: Problem
     )
 
 
-async def _ask_device(call: Call, session: Session, request: DeviceRequest) -> Answer:
+async def _ask_device(call: Call, session: Session, request: DeviceRequest) -> Response:
     asked = wanted(request.app, request.scopes)
     return page(
         "signin/device_confirm.html",

@@ -9,10 +9,10 @@ from urllib.parse import quote, urlencode
 
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, say, shown
 from workhook.core.urls import with_parameters
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
-from workhook.identity.apps import installing, queries
+from workhook.identity.apps import installer, queries
 from workhook.identity.apps.actions import in_transaction
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.oauth import codes
@@ -58,7 +58,7 @@ class RepositoryChoice(NamedTuple):
 @routes.get(
     f"{PATH}/permissions", name="page_install_permissions", action="installation.create"
 )  # where clients of GitHub link to
-async def page_install(call: Call) -> Answer:
+async def page_install(call: Call) -> Response:
     """Ask an owner where to install an app.
 
     The page asks about the organization named in the URL or the only one; otherwise it lists all of them.
@@ -91,7 +91,7 @@ async def page_install(call: Call) -> Answer:
 
 
 @routes.post(PATH, action="installation.create")
-async def page_install_decide(call: Call) -> Answer:
+async def page_install_decide(call: Call) -> Response:
     """Install the app."""
     session, fields = await read_session_form(call, say("Sign in and open the page again."))
     app = await _app(call, session)
@@ -109,7 +109,7 @@ async def page_install_decide(call: Call) -> Answer:
         await _owned(tx, session, app, str(place.id))
         ids = await chosen_repositories(tx, place, sent)
         actor = as_actor(call, session.user)
-        return await installing.install(tx, actor, app, place, permissions=app.permissions, repository_ids=ids)
+        return await installer.install(tx, actor, app, place, permissions=app.permissions, repository_ids=ids)
 
     try:
         made = await in_transaction(call, step)
@@ -122,7 +122,7 @@ async def page_install_decide(call: Call) -> Answer:
     return onwards(with_parameters(leads_to, parameters))
 
 
-async def about(call: Call) -> Answer:
+async def about(call: Call) -> Response:
     """Redirect to the page of the app."""
     return redirect(PATH.format(slug=quote(call.path("slug"), safe="")))
 
@@ -194,7 +194,7 @@ async def _ask(
     *,
     faults: Sequence[str] = (),
     changed: bool = False,
-) -> Answer:
+) -> Response:
     listed, total = await queries.list_repositories(call.database, place, None, session.user.id, Page(LISTED_MAX))
     leads_to = _leads_to(app)
     return page(

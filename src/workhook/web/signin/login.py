@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from workhook.core.config import Settings
 from workhook.core.errors import Invalid, NotFound, Problem, TooManyRequests
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.signin import passwords, sessions
@@ -46,7 +46,7 @@ routes = Routes(PAGES, "pages", etag=False)
 
 
 @routes.get("/login")
-async def page_login(call: Call) -> Answer:
+async def page_login(call: Call) -> Response:
     """Show the sign-in form."""
     return_to = safe_return_to(call.query_text("return_to"))
     if await signed_in(call) is not None:
@@ -55,7 +55,7 @@ async def page_login(call: Call) -> Answer:
 
 
 @routes.post("/login", action="user.sign_in")
-async def page_login_post(call: Call) -> Answer:
+async def page_login_post(call: Call) -> Response:
     """Sign in."""
     fields = await read_form(call, None)
     return_to, login = safe_return_to(fields.get("return_to")), fields.get("login", "")
@@ -78,7 +78,7 @@ async def page_login_post(call: Call) -> Answer:
     return _login_form(call, return_to, login, Invalid(_WRONG))
 
 
-def _login_form(call: Call, return_to: str, login: str = "", problem: Problem | None = None) -> Answer:
+def _login_form(call: Call, return_to: str, login: str = "", problem: Problem | None = None) -> Response:
     key = form_key(call)
     return page(
         "signin/login.html",
@@ -93,7 +93,7 @@ def _login_form(call: Call, return_to: str, login: str = "", problem: Problem | 
     )
 
 
-def onwards(return_to: str, headers: dict[str, str]) -> Answer:
+def onwards(return_to: str, headers: dict[str, str]) -> Response:
     """Redirect to `return_to`; to other programs through an intermediate page, because the policy's `form-action`
     blocks redirects of forms to other origins."""
     query = f"?to={quote(return_to, safe='')}"
@@ -103,13 +103,13 @@ def onwards(return_to: str, headers: dict[str, str]) -> Answer:
 
 
 @routes.get("/login/continue")
-async def page_login_continue(call: Call) -> Answer:
+async def page_login_continue(call: Call) -> Response:
     """Continue to the page that the user came from."""
     return page("signin/continue.html", to=safe_return_to(call.query_text("to")))
 
 
 @routes.post("/logout", action="user.sign_out")
-async def page_logout(call: Call) -> Answer:
+async def page_logout(call: Call) -> Response:
     """Sign out."""
     session = await signed_in(call)
     check_sender(call, session)  # a cross-site form has no session cookie and must not delete it
@@ -131,13 +131,13 @@ _GONE = text("This link is invalid, has expired, or was already used. Ask your a
 
 
 @routes.get("/login/link/{token}", action="user.sign_in")
-async def page_link(call: Call) -> Answer:
+async def page_link(call: Call) -> Response:
     """Show a sign-in link."""
     return _link_form(call, await _find_link(call), [])
 
 
 @routes.post("/login/link/{token}", action="user.sign_in")
-async def page_link_post(call: Call) -> Answer:
+async def page_link_post(call: Call) -> Response:
     """Sign in with a link, setting a password if the link is for that."""
     fields = await read_form(call, None)
     link = await _find_link(call)
@@ -169,7 +169,7 @@ async def _find_link(call: Call) -> sessions.SignInLink:
     return link
 
 
-def _link_form(call: Call, link: sessions.SignInLink, faults: list[str]) -> Answer:
+def _link_form(call: Call, link: sessions.SignInLink, faults: list[str]) -> Response:
     key = form_key(call)
     name = "signin/link_password.html" if link.purpose == sessions.SET_PASSWORD else "signin/link.html"
     return page(
@@ -187,14 +187,14 @@ def is_offered(settings: Settings) -> bool:
 
 
 @routes.get("/login/forgotten")
-async def page_forgotten(call: Call) -> Answer:
+async def page_forgotten(call: Call) -> Response:
     """Show the form to request a password link."""
     _require_mail(call)
     return _forgotten_form(call)
 
 
 @routes.post("/login/forgotten", action="user.link_create")
-async def page_forgotten_post(call: Call) -> Answer:
+async def page_forgotten_post(call: Call) -> Response:
     """Send the link. The response is the same whether or not the account exists."""
     _require_mail(call)
     fields = await read_form(call, None)
@@ -216,7 +216,7 @@ def _require_mail(call: Call) -> None:
         raise NotFound()
 
 
-def _forgotten_form(call: Call, login: str = "", problem: Problem | None = None) -> Answer:
+def _forgotten_form(call: Call, login: str = "", problem: Problem | None = None) -> Response:
     key = form_key(call)
     return page(
         "signin/forgotten.html", status=problem.status if problem else 200,
@@ -233,14 +233,14 @@ confirm_places = Places("confirm")
 
 
 @confirm_places.get("/login/confirm")
-async def ask(visit: Visit) -> Answer:
+async def ask(visit: Visit) -> Response:
     """Ask for the password again."""
     return_to = safe_return_to(visit.query("return_to"))
     return onwards(return_to, {}) if visit.session.is_recent else await _confirm_form(visit, return_to)
 
 
 @confirm_places.post("/login/confirm", action="user.sign_in")
-async def confirm(visit: Visit) -> Answer:
+async def confirm(visit: Visit) -> Response:
     """Replace the session with a new one if the password is correct."""
     call, user = visit.call, visit.actor.user
     return_to, password = safe_return_to(visit.fields.get("return_to")), visit.fields.get("password", "")
@@ -264,7 +264,7 @@ async def confirm(visit: Visit) -> Answer:
 
 
 @confirm_places.post("/login/again", action="user.sign_out")
-async def again(visit: Visit) -> Answer:
+async def again(visit: Visit) -> Response:
     """Sign out and redirect to the sign-in page, for users without a password."""
     call, user = visit.call, visit.actor.user
     return_to = safe_return_to(visit.fields.get("return_to"))
@@ -278,7 +278,7 @@ async def again(visit: Visit) -> Answer:
     return redirect(f"/login?return_to={quote(return_to, safe='')}", gone)
 
 
-async def _confirm_form(visit: Visit, return_to: str, problem: Problem | None = None) -> Answer:
+async def _confirm_form(visit: Visit, return_to: str, problem: Problem | None = None) -> Response:
     return visit.page(
         "signin/confirm.html",
         status=problem.status if problem else 200,

@@ -12,7 +12,7 @@ import msgspec
 
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.core.errors import Forbidden, Malformed, NotFound, Problem, Unavailable
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.invitations import PATH, find_by_link
@@ -52,7 +52,7 @@ class _Begun(msgspec.Struct, frozen=True):
 
 
 @routes.get("/login/oidc", head=False, action="user.sign_in")
-async def page_oidc(call: Call) -> Answer:
+async def page_oidc(call: Call) -> Response:
     """Send the browser to the identity provider.
 
     Raises `NotFound` without one, `Unavailable` if it cannot be reached.
@@ -67,7 +67,7 @@ async def page_oidc(call: Call) -> Answer:
 
 
 @routes.get("/login/oidc/callback", head=False, action="user.sign_in")
-async def page_oidc_callback(call: Call) -> Answer:
+async def page_oidc_callback(call: Call) -> Response:
     """Sign in the user returning from the identity provider.
 
     Raises `SignInRefused`, `Forbidden`, `Malformed`, `TooManyRequests`, `Unavailable`.
@@ -97,7 +97,7 @@ def _provider(call: Call) -> Provider:
 
 
 def _redirect_uri(call: Call) -> str:
-    return f"{call.base_for_others}/login/oidc/callback"
+    return f"{call.public_base}/login/oidc/callback"
 
 
 def _begun(call: Call) -> _Begun:
@@ -132,9 +132,9 @@ async def _identify(call: Call, provider: Provider, attempt: SignInAttempt) -> C
     try:
         claims = await provider.identify(code, attempt, _redirect_uri(call))
     except Unavailable:
-        await call.database.in_transaction(lambda tx: throttle.take_back(tx, tried))
+        await call.database.in_transaction(lambda tx: throttle.undo_attempt(tx, tried))
         raise
-    await call.database.in_transaction(lambda tx: throttle.take_back(tx, tried, succeeded=True))
+    await call.database.in_transaction(lambda tx: throttle.undo_attempt(tx, tried, succeeded=True))
     return claims
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workhook.core.errors import Forbidden, Malformed, NotFound
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity.context import Write
 from workhook.web.frame.markdown import Prose, find_named_tasks
 from workhook.web.frame.places import Places, Visit
@@ -17,7 +17,7 @@ places = Places("task_comments")
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/comments", makes=True, action="task_comment.create")
-async def add_comment(visit: Visit) -> Answer:
+async def add_comment(visit: Visit) -> Response:
     """Comment on a task."""
     await task_at(visit)
     more = {"private": True} if visit.fields.get("private") else {}
@@ -28,7 +28,7 @@ async def add_comment(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/edit", action="task_comment.edit")
-async def edit_comment(visit: Visit) -> Answer:
+async def edit_comment(visit: Visit) -> Response:
     """Edit a comment."""
     access, _ = await task_at(visit)
     # Browsers don't send an unticked checkbox. Clients don't have it.
@@ -44,7 +44,7 @@ async def edit_comment(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/delete", action="task_comment.delete")
-async def delete_comment(visit: Visit) -> Answer:
+async def delete_comment(visit: Visit) -> Response:
     """Delete a comment."""
     await task_at(visit)
 
@@ -71,12 +71,12 @@ DESCRIPTION, NEW = "description", "new"
 
 
 @preview_places.post("/{owner}/{project}/tasks/{task_id}/preview", action="page.view")
-async def preview(visit: Visit) -> Answer:
+async def preview(visit: Visit) -> Response:
     """Preview a text, with a form to save it."""
     access, task = await task_at(visit)
     if not access.may_write:
         raise Forbidden(text("You have read-only access to this project."), code="missing_role")
-    key, here = visit.fields.get("preview", ""), address(visit)
+    key, page_address = visit.fields.get("preview", ""), address(visit)
     name = "description" if key == DESCRIPTION else "text"
     people = await choices.list_people(visit.database, access)
     tasks = await find_named_tasks(visit.database, access, [visit.fields.get(name)])
@@ -85,10 +85,10 @@ async def preview(visit: Visit) -> Answer:
         "tasks/preview.html",
         access=access,
         task=task,
-        here=here,
+        here=page_address,
         key=key,
         field=name,
-        action=_action(here, key),
+        action=_action(page_address, key),
         text=visit.fields.get(name, ""),
         private="private" in visit.fields,
         was=visit.fields.get("was", ""),
@@ -98,10 +98,10 @@ async def preview(visit: Visit) -> Answer:
     )
 
 
-def _action(here: str, key: str) -> str:
+def _action(page_address: str, key: str) -> str:
     """Return the action of the form that saves the text. Raises `Malformed`."""
     if key in (DESCRIPTION, NEW):
-        return f"{here}/{'edit' if key == DESCRIPTION else 'comments'}"
+        return f"{page_address}/{'edit' if key == DESCRIPTION else 'comments'}"
     if not (key.isascii() and key.isdigit()):
         raise Malformed("Problems parsing the form")
-    return f"{here}/comments/{key}/edit"
+    return f"{page_address}/comments/{key}/edit"

@@ -6,7 +6,7 @@ from typing import Any
 
 from workhook.core import json
 from workhook.events.payloads import to_show
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.storage import Row
 from workhook.web.activity import ActivityEntry, ProjectNames, found_in, mention_sentence, sentence
 from workhook.web.frame.names import called, logins_of
@@ -22,13 +22,13 @@ ROWS = 30
 
 
 @places.get("/{owner}/{project}/tasks/{task_id}/history")
-async def task_history(visit: Visit) -> Answer:
+async def task_history(visit: Visit) -> Response:
     """Show the events of a task, newest first. Not for clients, because it would reveal what is hidden from them."""
     access, task = await task_at(visit)
-    access.hide_from_clients()
+    access.require_not_client()
     before = visit.query_id("before")
     found = await read_task_history(visit.database, access, task, before=before, limit=ROWS)
-    titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
+    titles = {each.id: each.title for each in await columns.list_board_columns(visit.database, access.repository.id)}
     people = await logins_of(visit.database, access)
     place = ProjectNames(f"/{access.repository.full_name}", titles, people)
     payloads = [json.decode_stored(to_show(row["payload"])) for row in found.rows]

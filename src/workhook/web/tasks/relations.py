@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workhook.core.errors import Malformed, NotFound
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
@@ -17,7 +17,7 @@ from workhook.work.board.tasks import actions, listing
 from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
 from workhook.work.board.tasks.matching import QUERY_MAX_CHARS, words_of
 from workhook.work.board.tasks.schemas import Column, Task, completes
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 
 # --- subtasks ---------------------------------------------------------------------------------------------------------
 
@@ -25,10 +25,10 @@ subtask_places = Places("subtasks")
 
 
 @subtask_places.post("/{owner}/{project}/tasks/{task_id}/subtasks", makes=True, action="task.create")
-async def add_subtask(visit: Visit) -> Answer:
+async def add_subtask(visit: Visit) -> Response:
     """Add a subtask to its parent's column, or to the first column of open tasks if that one completes tasks."""
     access, task = await task_at(visit)
-    found = await columns.list_all(visit.database, access.repository.id)
+    found = await columns.list_board_columns(visit.database, access.repository.id)
     column = next((each for each in found if each.id == task.column.id), None)
     if column is None or is_final(column):
         column = column_for(found, completed=False) or column
@@ -41,10 +41,10 @@ async def add_subtask(visit: Visit) -> Answer:
 
 
 @subtask_places.post("/{owner}/{project}/tasks/{task_id}/subtasks/{subtask_id}/tick", action="task.edit")
-async def tick_subtask(visit: Visit) -> Answer:
+async def tick_subtask(visit: Visit) -> Response:
     """Complete or reopen a subtask (`done` is 1 or 0) by moving it to the first column that does so."""
     access, task = await task_at(visit)
-    found = await columns.list_all(visit.database, access.repository.id)
+    found = await columns.list_board_columns(visit.database, access.repository.id)
     column = column_for(found, completed=visit.fields.get("done") == "1")
     if column is None:
         raise Malformed("Problems parsing the form")
@@ -77,20 +77,20 @@ FOUND_MAX = 20
 
 
 @blocker_places.get("/{owner}/{project}/tasks/{task_id}/waits")
-async def find_blockers(visit: Visit) -> Answer:
+async def find_blockers(visit: Visit) -> Response:
     """Search for open tasks with the words `q` that could block the task."""
     access, task = await task_at(visit)
     asked = visit.query("q").strip()[:QUERY_MAX_CHARS]
     found: list[Task] = []
     if words := words_of(asked):
         filters = {"q": words, "finished": False}
-        page = await listing.list_tasks(visit.database, in_project(access), filters, after=None, limit=FOUND_MAX)
+        page = await listing.list_tasks(visit.database, source_of_project(access), filters, after=None, limit=FOUND_MAX)
         found = [each for each in page if each.id != task.id and each.id not in task.blocked_by]
     return visit.page("tasks/waits.html", access=access, task=task, here=address(visit), q=asked, found=found)
 
 
 @blocker_places.post("/{owner}/{project}/tasks/{task_id}/waits", action="task.edit")
-async def change_blockers(visit: Visit) -> Answer:
+async def change_blockers(visit: Visit) -> Response:
     """Add a blocker to a task (`add`), or remove one (`remove`)."""
     access = await visit.access()
     added, gone = visit.fields.get("add", ""), visit.fields.get("remove", "")

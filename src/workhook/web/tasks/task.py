@@ -10,7 +10,7 @@ from msgspec import UNSET
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid, Malformed, NotFound, say
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.http.parameters import TITLE_MAX_CHARS
 from workhook.identity.context import Write
 from workhook.web.files.view import icon_of
@@ -27,7 +27,7 @@ from workhook.work.board.tasks import actions, assignees, queries
 from workhook.work.board.tasks.imported_fields import own_fields
 from workhook.work.board.tasks.inputs import PLAIN_FIELDS, TaskCreate, TaskEdit
 from workhook.work.board.tasks.queries import NUMBER_DIGITS, AccessedTask, find_numbered, find_related
-from workhook.work.board.tasks.repeating import occurrence_after
+from workhook.work.board.tasks.recurrence import occurrence_after
 from workhook.work.board.tasks.schemas import TERMS, Task
 from workhook.work.files.upload import limit_of
 from workhook.work.kernel.access import Access
@@ -52,7 +52,7 @@ async def task_at(visit: Visit) -> tuple[Access, Task]:
 
 
 @places.get("/{owner}/{project}/tasks/{task_id}")
-async def task(visit: Visit) -> Answer:
+async def task(visit: Visit) -> Response:
     """Show a task, or redirect from its number to its page."""
     number = visit.path("task_id")
     if not (number.isascii() and number.isdigit()):
@@ -64,7 +64,7 @@ async def task(visit: Visit) -> Answer:
     return visit.done(f"/{access.repository.full_name}/tasks/{found[wanted]}")
 
 
-async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answer:
+async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Response:
     """`conflict` names a field that someone else has changed: the page shows both its typed and its current value."""
     access = await visit.follow()
     after = visit.query_id("after") or 0
@@ -87,19 +87,19 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answe
         prose=await Prose(logins, visit.actor.user.login, tasks).prepare(texts),
         icon_of=icon_of,
         limit=limit_of(visit.call),
-        link=f"{visit.call.base_for_others.removesuffix(visit.call.prefix)}{address(visit)}",
+        link=f"{visit.call.public_base.removesuffix(visit.call.prefix)}{address(visit)}",
     )
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/edit", action="task.edit")
-async def edit_task(visit: Visit) -> Answer:
+async def edit_task(visit: Visit) -> Response:
     """Change one field of a task. `was` is the digest of the value that the page showed."""
     name = visit.fields.get("field", "")
     access = await visit.access()
     if name not in FIELDS or name not in visit.fields:
         raise Malformed("Problems parsing the form")
     if name in TERMS:
-        access.hide_from_clients()  # no answer may reveal whether a client guessed the rate
+        access.require_not_client()  # no answer may reveal whether a client guessed the rate
     edit = read_edit(visit, name, access.repository.project_id, access.repository.currency)
     if getattr(edit, name) is UNSET:
         raise Invalid(faults=[Fault(field=name, code="missing", message=say("{} must not be empty", name))])
@@ -121,24 +121,24 @@ async def edit_task(visit: Visit) -> Answer:
         return visit.done(address(visit))
     typed = typed_value(name, value_of(before, name), access.repository.currency)
     undo = Undo(f"{address(visit)}/edit", {"field": name, name: typed, "was": digest(after, name)})
-    said = gettext("The task was moved.") if name == "column_id" else gettext("Saved.")
-    return visit.done(address(visit), said, undo=undo)
+    message = gettext("The task was moved.") if name == "column_id" else gettext("Saved.")
+    return visit.done(address(visit), message, undo=undo)
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/labels", action="task.edit")
-async def change_labels(visit: Visit) -> Answer:
+async def change_labels(visit: Visit) -> Response:
     """Add a label to a task or remove one."""
     return await _change_list(visit, "labels", lambda found: json.decode(found.labels))
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/assignees", action="task.edit")
-async def change_assignees(visit: Visit) -> Answer:
+async def change_assignees(visit: Visit) -> Response:
     """Add an assignee to a task or remove one."""
     return await _change_list(visit, "assignees", lambda found: [each.login for each in found.assignees])
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/checklist", action="task.edit")
-async def change_checklist(visit: Visit) -> Answer:
+async def change_checklist(visit: Visit) -> Response:
     """Add, tick, untick or remove a checklist item."""
 
     def changed(found: Task) -> dict[str, object]:
@@ -158,7 +158,7 @@ async def change_checklist(visit: Visit) -> Answer:
     return visit.done(f"{address(visit)}#checklists")
 
 
-async def _change_list(visit: Visit, name: str, listed: Callable[[Task], list[str]]) -> Answer:
+async def _change_list(visit: Visit, name: str, listed: Callable[[Task], list[str]]) -> Response:
     """Add a value to a list field of the task or remove one."""
     added, gone = visit.fields.get("add", "").strip(), visit.fields.get("remove")
 
@@ -177,14 +177,14 @@ async def _change(visit: Visit, project_id: str, changed: Callable[[Task], dict[
 
     async def change(write: Write) -> None:
         found = await actions.lock_task(write.tx, write.actor, visit.path("task_id"), TaskEdit(project_id=project_id))
-        seen = await assignees.one_as_seen(write.tx, found.access, found.task)
+        seen = await assignees.visible_task(write.tx, found.access, found.task)
         await actions.edit_task(write, found, visit.form(TaskEdit, **changed(seen)))
 
     await visit.change(change, retry=BUSY)
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/duplicate", makes=True, action="task.create")
-async def duplicate_task(visit: Visit) -> Answer:
+async def duplicate_task(visit: Visit) -> Response:
     """Duplicate a task, right after the original."""
     access, found = await task_at(visit)
     may_set = {"hourly_rate": access.repository.role == "admin"}
@@ -212,7 +212,7 @@ async def duplicate_task(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/delete", action="task.delete")
-async def delete_task(visit: Visit) -> Answer:
+async def delete_task(visit: Visit) -> Response:
     """Move a task to the trash."""
     access = await visit.access()
 
@@ -223,12 +223,12 @@ async def delete_task(visit: Visit) -> Answer:
         return found
 
     gone = (await visit.change(delete, retry=BUSY)).task
-    said = gettext("“%(title)s” was deleted.") % {"title": gone.title}
-    return visit.done(f"/{access.repository.full_name}", said, undo=Undo(f"{address(visit)}/restore"))
+    message = gettext("“%(title)s” was deleted.") % {"title": gone.title}
+    return visit.done(f"/{access.repository.full_name}", message, undo=Undo(f"{address(visit)}/restore"))
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/restore", action="task.restore")
-async def restore_task(visit: Visit) -> Answer:
+async def restore_task(visit: Visit) -> Response:
     """Restore a deleted task."""
     project_id = (await visit.access()).repository.project_id
     task_id = visit.path("task_id")
@@ -253,17 +253,17 @@ _STEPS = {
 
 
 @timer_places.post("/{owner}/{project}/tasks/{task_id}/timer", makes=True, action="timesheet.create")
-async def start_timer(visit: Visit) -> Answer:
+async def start_timer(visit: Visit) -> Response:
     """Start a timer on a task, which pauses the visitor's other timer. Forms with `back` return to the board."""
     access = await visit.access()
-    access.hide_from_clients()
+    access.require_not_client()
     create = TimesheetCreate(task_id=visit.path("task_id"))
     await visit.change(lambda write: timesheets_actions.create_timesheet(write, access.repository.project_id, create))
     return visit.done(back_to(visit, project_address(visit)) if "back" in visit.fields else address(visit))
 
 
 @timer_places.post("/{owner}/{project}/timesheets/{timesheet_id}/{step}", action="timesheet.edit")
-async def change_timer(visit: Visit) -> Answer:
+async def change_timer(visit: Visit) -> Response:
     """Pause, resume or finish a timer, and return to the page that sent the form."""
     access = await visit.access()
     step, timesheet_id = _STEPS.get(visit.path("step")), visit.path("timesheet_id")

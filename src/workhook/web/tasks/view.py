@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from workhook.core import json
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Invalid
-from workhook.core.money import minor_or_none
-from workhook.http.lists import Found
+from workhook.core.money import to_minor_or_none
+from workhook.http.lists import Rows
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
 from workhook.web.frame.formats import reader_zone, typed_amount
@@ -30,8 +30,8 @@ from workhook.work.board.tasks.imported_fields import Imported, imported_of, own
 from workhook.work.board.tasks.inputs import TaskEdit
 from workhook.work.board.tasks.listing import list_tasks
 from workhook.work.board.tasks.queries import RelatedTask, find_related
+from workhook.work.board.tasks.recurrence import occurrence_after
 from workhook.work.board.tasks.relations import SUBTASKS_MAX
-from workhook.work.board.tasks.repeating import occurrence_after
 from workhook.work.board.tasks.schemas import TERMS, Column, Task, completes, urgency
 from workhook.work.discussion.actions import find_imported, list_task_comments
 from workhook.work.discussion.schemas import TaskComment
@@ -40,10 +40,10 @@ from workhook.work.files.schemas import File
 from workhook.work.history.activity.task_history import LastEdit, find_last_edits
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import find_zone
-from workhook.work.kernel.durations import display
+from workhook.work.kernel.durations import format_duration
 from workhook.work.kernel.lists import read
 from workhook.work.kernel.people import PersonShape
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.time.timesheets.queries import TIMESHEETS
 from workhook.work.time.timesheets.rules import elapsed_ms
 from workhook.work.time.timesheets.schemas import Timesheet
@@ -153,12 +153,12 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
     """Return the task's page with comments after the id `after`. Raises `NotFound`."""
     task = await actions.get_task(reader, actor, task_id, project_id=access.repository.project_id)
     found_columns, people, known_labels, comments, hanging, times = await asyncio.gather(
-        columns.list_all(reader, access.repository.id),
+        columns.list_board_columns(reader, access.repository.id),
         choices.list_people(reader, access),
         choices.list_labels(reader, access),
         list_task_comments(reader, actor, task_id, after=(after,), limit=COMMENTS_MAX + 1),
         asyncio.gather(
-            read(reader, FILES, in_project(access), {"task_id": task_id}, after=None, limit=FILES_MAX + 1),
+            read(reader, FILES, source_of_project(access), {"task_id": task_id}, after=None, limit=FILES_MAX + 1),
             _read_subtasks(reader, access, task),
             find_related(
                 reader, access.repository.id, {*task.blocked_by, *filter(None, [task.parent_id, task.next_id])}
@@ -181,7 +181,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         people=people,
         known_labels=known_labels,
         comments=shown_comments,
-        more_comments=comments.cut or len(comments) > len(shown_comments),
+        more_comments=comments.truncated or len(comments) > len(shown_comments),
         subtasks=subtasks[:SUBTASKS_MAX],
         more_subtasks=len(subtasks) > SUBTASKS_MAX,
         parent=related.get(task.parent_id or ""),
@@ -190,7 +190,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         files=files[:FILES_MAX],
         more_files=len(files) > FILES_MAX,
         timesheets=[(each, elapsed_ms(each.times, now)) for each in times[:TIMESHEETS_MAX]],
-        more_timesheets=times.cut or len(times) > TIMESHEETS_MAX,
+        more_timesheets=times.truncated or len(times) > TIMESHEETS_MAX,
         may_write=access.may_write,
         may_edit=access.may_change(task.user_id),
         may_set_rate=access.may_write and access.repository.role == "admin",
@@ -209,14 +209,16 @@ async def _read_edits(reader: Reader, access: Access, comments: Sequence[TaskCom
 async def _read_subtasks(reader: Reader, access: Access, task: Task) -> list[Task]:
     if not task.subtasks.total:
         return []
-    return await list_tasks(reader, in_project(access), {"parent_id": task.id}, after=None, limit=SUBTASKS_MAX + 1)
+    return await list_tasks(
+        reader, source_of_project(access), {"parent_id": task.id}, after=None, limit=SUBTASKS_MAX + 1
+    )
 
 
-async def _read_times(reader: Reader, access: Access, task_id: str) -> Found[Timesheet]:
+async def _read_times(reader: Reader, access: Access, task_id: str) -> Rows[Timesheet]:
     if access.is_client:
-        return Found()
+        return Rows()
     filters, limit = {"task_id": task_id}, TIMESHEETS_MAX + 1
-    return await read(reader, TIMESHEETS, in_project(access), filters, after=None, limit=limit)
+    return await read(reader, TIMESHEETS, source_of_project(access), filters, after=None, limit=limit)
 
 
 # --- fields in forms -------------------------------------------------------------------------------------------------
@@ -231,7 +233,7 @@ def says(edit: TaskEdit, name: str, task: Task) -> bool:
     """Tell whether the task already has the value of the edit."""
     wanted = getattr(edit, name)
     if isinstance(wanted, Decimal):
-        wanted = minor_or_none(wanted, task.project.currency)
+        wanted = to_minor_or_none(wanted, task.project.currency)
     return bool(value_of(task, name) == wanted)
 
 
@@ -249,7 +251,13 @@ def typed_value(name: str, value: object, currency: str) -> str:
     if isinstance(value, int):
         if name == "hourly_rate":
             return typed_amount(value, currency)
-        return to_millis_text(value) if name == "deadline" else display(value) if name == "estimate" else str(value)
+        return (
+            to_millis_text(value)
+            if name == "deadline"
+            else format_duration(value)
+            if name == "estimate"
+            else str(value)
+        )
     return str(value)
 
 

@@ -16,7 +16,7 @@ from workhook.web.frame import cookies
 from workhook.web.frame.formats import COOKIE, span_name
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext, text
-from workhook.work.kernel.durations import AmbiguousNumber, display, typed_duration_ms
+from workhook.work.kernel.durations import AmbiguousNumber, format_duration, typed_duration_ms
 
 DAYS = 7
 _YEARS = range(1969, 9999)  # the first week of 1970 begins in 1969
@@ -70,7 +70,7 @@ def read_duration(text: str) -> int:
     except AmbiguousNumber as ambiguous:
         message = gettext("Enter %(clock)s for %(number)d minutes, or %(number)dh for hours.")
         number = ambiguous.number
-        raise _no_duration(message % {"clock": display(number * MINUTE_MS), "number": number}) from None
+        raise _no_duration(message % {"clock": format_duration(number * MINUTE_MS), "number": number}) from None
     if spent is None:
         raise _no_duration(gettext("Enter the duration as hours and minutes, such as 1:30, or as hours, such as 1.5"))
     if not spent:

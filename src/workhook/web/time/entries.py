@@ -8,7 +8,7 @@ from datetime import tzinfo
 from workhook.core.clock import to_millis_text
 from workhook.core.money import amount_text
 from workhook.core.zones import zone_of
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.forms import UNSENT, PageForm, form_page
@@ -21,7 +21,7 @@ from workhook.web.time.own import own_page
 from workhook.web.time.week import week_page
 from workhook.work.history.activity.task_history import find_last_edits
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.durations import display
+from workhook.work.kernel.durations import format_duration
 from workhook.work.time.timesheets import actions, queries
 from workhook.work.time.timesheets.schemas import Timesheet, TimesheetCreate, TimesheetEdit
 
@@ -30,45 +30,45 @@ places = Places("time")
 _FIELDS = ("task_id", "start_time", "end_time", "duration", "notes", "billable", "billable_rate")
 _UNDO_NOTES_MAX = 500  # characters, because the undo is stored in a cookie
 
-Step = Callable[[Write, str], Awaitable[Answer]]
+Step = Callable[[Write, str], Awaitable[Response]]
 
 
 @places.post("/{owner}/{project}/time/start", makes=True, action="timesheet.create")
-async def start_timer(visit: Visit) -> Answer:
+async def start_timer(visit: Visit) -> Response:
     """Start a timer for a task, which pauses the visitor's other timer."""
     create = visit.form(TimesheetCreate, "task_id", "notes")
     return await _create(visit, create, gettext("The timer was started."))
 
 
-async def _week_again(visit: Visit, form: PageForm) -> Answer:
+async def _week_again(visit: Visit, form: PageForm) -> Response:
     access = await visit.access()
-    access.hide_from_clients()
+    access.require_not_client()
     await visit.load_frame()
     return await week_page(visit, access, query_of(_back(visit)), form)
 
 
 @places.post("/{owner}/{project}/time/entries", makes=True, action="timesheet.create")
 @form_page(_week_again, NAMES, called=CALLED)
-async def add_entry(visit: Visit) -> Answer:
+async def add_entry(visit: Visit) -> Response:
     """Add a time entry."""
     access = await visit.access()
     return await _create(visit, spent(visit, access.repository.currency), gettext("The time entry was added."))
 
 
 @places.post("/{owner}/{project}/time/restore", makes=True, action="timesheet.restore")
-async def restore_entry(visit: Visit) -> Answer:
+async def restore_entry(visit: Visit) -> Response:
     """Recreate a deleted entry."""
     return await _create(visit, visit.form(TimesheetCreate, *_FIELDS), gettext("The time entry was restored."))
 
 
-async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
+async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Response:
     access = await visit.access()
     await visit.change(lambda write: actions.create_timesheet(write, access.repository.project_id, create))
     return visit.done(at_week_of(create, _back(visit), visit), done)
 
 
 @places.get("/{owner}/{project}/time/{timesheet_id}")
-async def show_entry(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def show_entry(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Show the form that edits an entry."""
     timesheet, access = await _find(visit)
     if form.is_refused:
@@ -86,7 +86,7 @@ async def show_entry(visit: Visit, form: PageForm = UNSENT) -> Answer:
         rate_hint=rate_hint(inherited, timesheet.rate_source or "none", timesheet.repository.currency),
         start=field_text(timesheet.times.start, zone),
         end=field_text(timesheet.times.end, zone),
-        spent=display(timesheet.times.counted_ms) if timesheet.times.finished else "",
+        spent=format_duration(timesheet.times.counted_ms) if timesheet.times.finished else "",
         can_undo=_undo(visit, timesheet) is not None,
         return_to=_back(visit, visit.fields.get("return_to", "") if form.is_refused else visit.query("return_to")),
         edits=await find_last_edits(visit.database, access.repository.id, "timesheet"),
@@ -95,7 +95,7 @@ async def show_entry(visit: Visit, form: PageForm = UNSENT) -> Answer:
 
 @places.post("/{owner}/{project}/time/{timesheet_id}/edit", action="timesheet.edit")
 @form_page(show_entry, NAMES, called=CALLED)
-async def edit_entry(visit: Visit) -> Answer:
+async def edit_entry(visit: Visit) -> Response:
     """Edit an entry."""
     timesheet, _ = await _find(visit)
     edit = visit.form(
@@ -134,8 +134,8 @@ _SAID = {
 }
 
 
-def _step(name: str, action: Step) -> Callable[[Visit], Awaitable[Answer]]:
-    async def step(visit: Visit) -> Answer:
+def _step(name: str, action: Step) -> Callable[[Visit], Awaitable[Response]]:
+    async def step(visit: Visit) -> Response:
         timesheet, _ = await _find(visit)
         await visit.change(lambda write: action(write, timesheet.id))
         return visit.done(_back(visit), gettext(_SAID[name]))
@@ -150,7 +150,7 @@ finish_timer = _step("finish", actions.finish_timesheet)
 
 
 @places.post("/{owner}/{project}/time/{timesheet_id}/delete", action="timesheet.delete")
-async def delete_entry(visit: Visit) -> Answer:
+async def delete_entry(visit: Visit) -> Response:
     """Delete an entry."""
     timesheet, _ = await _find(visit)
     await visit.change(lambda write: actions.delete_timesheet(write, timesheet.id))
@@ -163,7 +163,7 @@ def _undo(visit: Visit, timesheet: Timesheet) -> Undo | None:
     is_short = len(timesheet.notes or "") <= _UNDO_NOTES_MAX
     if timesheet.user.id != visit.actor.user.id or times.end is None or timesheet.task is None or not is_short:
         return None
-    given = {
+    values = {
         "task_id": timesheet.task.id,
         "start_time": to_millis_text(times.start),
         "end_time": to_millis_text(times.end),
@@ -172,16 +172,16 @@ def _undo(visit: Visit, timesheet: Timesheet) -> Undo | None:
         "billable": "true" if timesheet.billable else "false",
         "billable_rate": None if rate is None else amount_text(rate, timesheet.repository.currency),
     }
-    fields = {name: value for name, value in given.items() if value}
+    fields = {name: value for name, value in values.items() if value}
     return Undo(f"{_base(visit)}/restore", {**fields, "return_to": _back(visit)})
 
 
 async def _find(visit: Visit) -> tuple[Timesheet, Access]:
     """Return the entry of the path. Raises `NotFound`, also for clients and if it is in another project."""
     access = await visit.access()
-    access.hide_from_clients()
+    access.require_not_client()
     timesheet, its = await queries.find_timesheet(visit.database, visit.actor, visit.path("timesheet_id"))
-    access.require_same(its)
+    access.require_same_project(its)
     return timesheet, access
 
 
@@ -189,9 +189,9 @@ def _base(visit: Visit) -> str:
     return f"/{visit.path('owner')}/{visit.path('project')}/time"
 
 
-def _back(visit: Visit, given: str | None = None) -> str:
+def _back(visit: Visit, values: str | None = None) -> str:
     """Return the page to return to: the visitor's own time page or the project's."""
-    return_to = visit.fields.get("return_to") if given is None else given
+    return_to = visit.fields.get("return_to") if values is None else values
     if own := own_page(return_to):
         return own
     wanted = safe_return_to(return_to)

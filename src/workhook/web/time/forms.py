@@ -19,7 +19,7 @@ from workhook.work.board.tasks import actions, listing
 from workhook.work.board.tasks.matching import QUERY_MAX_CHARS, words_of
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 NAMES = ("task_id", "start", "end", "duration", "billable_rate", "notes")
@@ -114,6 +114,6 @@ async def _find(visit: Visit, access: Access, *, finished: bool, limit: int) -> 
     if not limit or (asked and not words):
         return [], False
     wanted = {"finished": finished, **({"q": words} if words else {})}
-    source = in_project(access)
+    source = source_of_project(access)
     found = await listing.list_tasks(visit.database, source, wanted, sort="-updated_at", after=None, limit=limit + 1)
-    return found[:limit], len(found) > limit or found.cut or found.behind is not None
+    return found[:limit], len(found) > limit or found.truncated or found.next_key is not None

@@ -12,7 +12,7 @@ from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.errors import NotFound
 from workhook.core.money import DEFAULT_CURRENCY
 from workhook.core.zones import day_in, zone_of
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.http.lists import WHOLE_LIST_MAX
 from workhook.identity.schemas import Repository
 from workhook.web.frame.forms import UNSENT, PageForm, form_page
@@ -28,10 +28,10 @@ from workhook.work.board.tasks import actions
 from workhook.work.board.tasks.assigned import list_assigned, list_assigned_finished
 from workhook.work.board.tasks.listing import list_tasks
 from workhook.work.board.tasks.schemas import Task
-from workhook.work.history.across.schemas import AllTasksQuery, AllTimesheetsQuery
+from workhook.work.history.all_projects.schemas import AllTasksQuery, AllTimesheetsQuery
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.lists import read
-from workhook.work.kernel.scopes import across
+from workhook.work.kernel.scopes import source_across_projects
 from workhook.work.time.timesheets import actions as timesheets_actions
 from workhook.work.time.timesheets import queries
 from workhook.work.time.timesheets.export import whole_table
@@ -69,7 +69,7 @@ class Offered(NamedTuple):
 
 
 @places.get(PATH)
-async def own_week(visit: Visit, form: PageForm = UNSENT) -> Answer:
+async def own_week(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Show the visitor's time of a week across projects."""
     week = visit.query("week")
     if form is not UNSENT:
@@ -100,7 +100,7 @@ async def own_week(visit: Visit, form: PageForm = UNSENT) -> Answer:
         today=today,
         grid=grid_of(entries, shown, zone, "project"),
         days=days_of(entries, zone),
-        more=len(found) > ENTRIES_MAX or found.cut,
+        more=len(found) > ENTRIES_MAX or found.truncated,
         running=entries_of([running] if running else [], now),
         choice=await _offer(visit, found, form.value("task_id")),
         may_write=may_write,
@@ -111,18 +111,18 @@ async def own_week(visit: Visit, form: PageForm = UNSENT) -> Answer:
 
 
 @places.get(f"{PATH}/entries.csv")
-async def own_table(visit: Visit) -> Answer:
+async def own_table(visit: Visit) -> Response:
     """Download the visitor's time entries of a week as CSV."""
     name = zone_name(visit)
     zone = zone_of(name)
     shown = week_of(read_day(visit.query("week")) or day_in(now_ms(), zone))
     query = AllTimesheetsQuery(user="me", timezone=name, from_=shown.since_ms(zone), to=shown.to_ms(zone))
-    source = across(visit.actor, query, team_only=True, zone=zone)
-    filters, limit = queries.TIMESHEETS.given(query, source), WHOLE_LIST_MAX
+    source = source_across_projects(visit.actor, query, team_only=True, zone=zone)
+    filters, limit = queries.TIMESHEETS.to_filters(query, source), WHOLE_LIST_MAX
     found = await read(visit.database, queries.TIMESHEETS, source, filters, after=None, limit=limit)
     headers = csv_tables.headers(f"time-{shown.first}")
     body = whole_table(visit.database, source, filters, found, zone)
-    return Answer(body, headers={**headers, "Cache-Control": "no-store"}, media_type=csv_tables.MEDIA_TYPE)
+    return Response(body, headers={**headers, "Cache-Control": "no-store"}, media_type=csv_tables.MEDIA_TYPE)
 
 
 def may_write(repository: Repository) -> bool:
@@ -151,7 +151,7 @@ async def _offer(visit: Visit, worked_on: Iterable[Timesheet], chosen: str) -> O
     asked, words = words_asked(visit)
     offered: list[Offered] = []
     if words:
-        source, sort = across(visit.actor, AllTasksQuery(), archived=False), "-updated_at"
+        source, sort = source_across_projects(visit.actor, AllTasksQuery(), archived=False), "-updated_at"
         offered += await _placed(
             visit, await list_tasks(reader, source, {"q": words}, sort=sort, after=None, limit=TASKS_MAX)
         )
@@ -193,14 +193,14 @@ def _groups(offered: Iterable[Offered]) -> list[TaskGroup]:
 
 
 @places.post(f"{PATH}/start", makes=True, action="timesheet.create")
-async def start_own_timer(visit: Visit) -> Answer:
+async def start_own_timer(visit: Visit) -> Response:
     """Start a timer for a task of any project, which pauses the visitor's other timer."""
     return await _create(visit, visit.form(TimesheetCreate, "task_id", "notes"), gettext("The timer was started."))
 
 
 @places.post(f"{PATH}/entries", makes=True, action="timesheet.create")
 @form_page(own_week, NAMES, called=CALLED)
-async def add_own_entry(visit: Visit) -> Answer:
+async def add_own_entry(visit: Visit) -> Response:
     """Add a time entry to a task of any project."""
     currency = DEFAULT_CURRENCY
     if task_id := visit.fields.get("task_id"):  # otherwise the form is refused below
@@ -208,7 +208,7 @@ async def add_own_entry(visit: Visit) -> Answer:
     return await _create(visit, spent(visit, currency), gettext("The time entry was added."))
 
 
-async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
+async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Response:
     task = await actions.get_task(visit.database, visit.actor, create.task_id)
     await visit.change(lambda write: timesheets_actions.create_timesheet(write, task.project.id, create))
     return visit.done(at_week_of(create, own_page(visit.fields.get("return_to")) or PATH, visit), done)

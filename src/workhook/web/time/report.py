@@ -17,7 +17,7 @@ from msgspec import UNSET
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid
 from workhook.core.zones import day_in, zone_of
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.storage.slow import QueryTooSlow
 from workhook.web.frame import paging
 from workhook.web.frame.formats import day_name
@@ -26,12 +26,12 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.web.time import charts
 from workhook.web.time.days import PERIODS, Period, period_name, period_named, read_period, zone_name
-from workhook.work.history.time_reports import ROWS_MAX, sum_up
+from workhook.work.history.time_reports import ROWS_MAX, sum_timesheets
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.durations import display
+from workhook.work.kernel.durations import format_duration
 from workhook.work.money.invoices import actions, drafts
-from workhook.work.money.invoices.drafts import TimeOnInvoice, foresee
+from workhook.work.money.invoices.drafts import InvoiceTimeSums, preview_time
 from workhook.work.money.invoices.schemas import TIMESHEETS_MAX, InvoiceCreate
 from workhook.work.time.rates import Rounding, find_rounding
 from workhook.work.time.timesheets import queries, reports
@@ -120,7 +120,7 @@ async def find_lines(visit: Visit, query: ReportQuery, by: By) -> list[ReportLin
 
 
 async def _sum_up(visit: Visit, query: ReportQuery) -> Sequence[ReportGroup]:
-    return await sum_up(visit.database, visit.actor, query, now=now_ms(), limit=ROWS_MAX)
+    return await sum_timesheets(visit.database, visit.actor, query, now=now_ms(), limit=ROWS_MAX)
 
 
 async def _find_unbilled(visit: Visit, query: ReportQuery) -> Spent:
@@ -139,10 +139,10 @@ def in_words(lines: Sequence[ReportLine]) -> str:
     total = total_of(lines)
     most = max(lines, key=lambda each: each.spent.duration_ms)
     return gettext("Chart: %(total)s in total, %(billable)s billable. Largest: %(label)s, %(most)s.") % {
-        "total": display(total.duration_ms),
-        "billable": display(total.billable_ms),
+        "total": format_duration(total.duration_ms),
+        "billable": format_duration(total.billable_ms),
         "label": most.label,
-        "most": display(most.spent.duration_ms),
+        "most": format_duration(most.spent.duration_ms),
     }
 
 
@@ -164,17 +164,17 @@ class Foreseen(NamedTuple):
     """The expected invoice of the report's time. `sums` is None if it can't be computed or exceeds one invoice."""
 
     rounding: Rounding
-    sums: TimeOnInvoice | None = None
+    sums: InvoiceTimeSums | None = None
 
 
 places = Places("time")
 
 
 @places.get("/{owner}/{project}/time/report")
-async def report(visit: Visit) -> Answer:
+async def report(visit: Visit) -> Response:
     """Show the time of a period."""
     access = await visit.follow()
-    access.hide_from_clients()
+    access.require_not_client()
     chosen = chosen_of(visit)
     if chosen.period is None:
         return await _page(visit, access, chosen, [], Spent(), None)
@@ -197,7 +197,7 @@ async def _foresee(visit: Visit, access: Access, user: str | None, query: Report
         return Foreseen(rounding)
     if len(ids) > TIMESHEETS_MAX:
         return Foreseen(rounding)
-    return Foreseen(rounding, await foresee(visit.database, access, ids, rounding))
+    return Foreseen(rounding, await preview_time(visit.database, access, ids, rounding))
 
 
 async def _list_to_invoice(visit: Visit, access: Access, since: int, to: int, user: str | None) -> Sequence[str]:
@@ -212,7 +212,7 @@ async def _page(
     lines: Sequence[ReportLine],
     left: Spent,
     foreseen: Foreseen | None,
-) -> Answer:
+) -> Response:
     period, given, base = chosen.period, chosen.given, f"/{access.repository.full_name}/time"
     total = total_of(lines)
     days = {each.group.day: each.spent for each in lines if each.group.day}
@@ -252,16 +252,16 @@ async def _page(
 
 
 @places.get("/{owner}/{project}/time/report.csv")
-async def report_table(visit: Visit) -> Answer:
+async def report_table(visit: Visit) -> Response:
     """Download the report as CSV."""
     access = await visit.access()
-    access.hide_from_clients()
+    access.require_not_client()
     chosen = chosen_of(visit)
     if chosen.period is None:
         raise Invalid(faults=[Fault(field=name, message=message) for name, message in chosen.faults.items()])
     lines = await find_lines(visit, query_of(access, chosen, chosen.period), chosen.by)
     headers = csv_tables.headers(f"{access.repository.name.replace('.', '-')}-time-by-{chosen.by}")
-    return Answer(
+    return Response(
         await table(lines, chosen.by),
         headers={**headers, "Cache-Control": "no-store"},
         media_type=csv_tables.MEDIA_TYPE,
@@ -269,10 +269,10 @@ async def report_table(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/time/report/invoice", makes=True, action="invoice.create")
-async def make_invoice(visit: Visit) -> Answer:
+async def make_invoice(visit: Visit) -> Response:
     """Create a draft invoice from the unbilled time of a period."""
     access = await visit.access()
-    access.hide_from_clients()
+    access.require_not_client()
     fields, zone = visit.fields, zone_of(zone_name(visit))
     period = read_period(fields.get("from", ""), fields.get("to", ""))
     ids = await _list_to_invoice(visit, access, period.since_ms(zone), period.to_ms(zone), fields.get("user"))

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.zones import day_in, zone_of
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity.schemas import Repository
 from workhook.web.frame.formats import money
 from workhook.web.frame.forms import PageForm
@@ -22,9 +22,9 @@ from workhook.web.time.days import DAYS, Period, field_text, read_day, week_of, 
 from workhook.web.time.forms import offer_tasks, rate_hint
 from workhook.work.history.activity.task_history import find_last_edits
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.durations import display
+from workhook.work.kernel.durations import format_duration
 from workhook.work.kernel.people import PersonShape
-from workhook.work.money.budgets import BudgetStanding, find_standing
+from workhook.work.money.budgets import BudgetUsage, find_budget_usage
 from workhook.work.time.timesheets import queries, rules
 from workhook.work.time.timesheets.queries import list_running, list_started
 from workhook.work.time.timesheets.schemas import Timesheet, TimesheetTaskShape
@@ -131,12 +131,12 @@ class BudgetBar(NamedTuple):
         return self.percent >= 80
 
 
-def bar_of(standing: BudgetStanding, currency: str) -> BudgetBar | None:
+def bar_of(standing: BudgetUsage, currency: str) -> BudgetBar | None:
     budget, whole, percent = standing.budget, standing.budget.whole, standing.budget.percent(standing.used)
     if whole is None or percent is None:
         return None
     used = budget.used_by(standing.used)
-    write = display if budget.minor is None else partial(money, currency=currency)
+    write = format_duration if budget.minor is None else partial(money, currency=currency)
     message = (
         gettext("%(used)s of %(whole)s used")
         if budget.minor is not None
@@ -152,15 +152,15 @@ places = Places("time")
 
 
 @places.get("/{owner}/{project}/time")
-async def week(visit: Visit) -> Answer:
+async def week(visit: Visit) -> Response:
     """Show the time of a week."""
     access = await visit.follow()
-    access.hide_from_clients()
+    access.require_not_client()
     wanted = {each: visit.query(each) for each in ("week", "user", "by")}
     return await week_page(visit, access, wanted, PageForm())
 
 
-async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], form: PageForm) -> Answer:
+async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], form: PageForm) -> Response:
     """Return the page. `wanted` has its filters, `form` the form that adds an entry."""
     name, now = zone_name(visit), now_ms()
     zone = zone_of(name)
@@ -176,7 +176,7 @@ async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], for
         list_running(visit.database, access, limit=RUNNING_MAX),
         offer_tasks(visit, access, form.value("task_id")),
         find_last_edits(visit.database, access.repository.id, "timesheet"),
-        find_standing(visit.database, access.repository.id),
+        find_budget_usage(visit.database, access.repository.id),
     )
     entries = entries_of(found[:ENTRIES_MAX], now)
 
@@ -200,7 +200,7 @@ async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], for
         by=by,
         grid=grid_of(entries, shown, zone, by),
         days=days_of(entries, zone),
-        more=len(found) > ENTRIES_MAX or found.cut,
+        more=len(found) > ENTRIES_MAX or found.truncated,
         running=entries_of(running, now),
         choice=choice,
         edits=edits,

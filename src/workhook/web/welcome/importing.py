@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from workhook.core.errors import Conflict, Invalid, NotFound, shown
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity.schemas import Account
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import check_alive
@@ -17,7 +17,7 @@ from workhook.web.welcome.plans import PARTS_MAX, FormChoices, ImportPreview, lo
 from workhook.work.files.upload import read_form
 from workhook.work.kernel.access import find_access
 from workhook.work.portability.imports.apply import Imported, import_plan, preview
-from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.json_file import InvalidFile
 from workhook.work.portability.imports.people import People, addresses_of, members_of
 from workhook.work.portability.imports.plan_process import plan_in_process
 from workhook.work.portability.imports.sources import SourceFile
@@ -47,13 +47,13 @@ class _Memory:
 
 
 @places.get("/{owner}/-/import")
-async def ask_for_export(visit: Visit) -> Answer:
+async def ask_for_export(visit: Visit) -> Response:
     """Show the import form."""
     return _form_page(visit, (await _owner(visit)).account, ImportResult())
 
 
 @places.upload("/{owner}/-/import", action="project.create")
-async def import_board(visit: Visit) -> Answer:
+async def import_board(visit: Visit) -> Response:
     """Preview or run an import."""
     account = (await _owner(visit)).account
     result = await take_export(visit, account)
@@ -62,7 +62,7 @@ async def import_board(visit: Visit) -> Answer:
     return imported_page(visit, account, result.imported)
 
 
-def _form_page(visit: Visit, account: Account, result: ImportResult) -> Answer:
+def _form_page(visit: Visit, account: Account, result: ImportResult) -> Response:
     return visit.page(
         "welcome/import.html", status=422 if result.faults else 200, owner=account, faults=result.faults,
         preview=result.preview,
@@ -80,26 +80,26 @@ async def take_export(visit: Visit, account: Account) -> ImportResult:
     file, choices = SourceFile(form.name, bytes(memory.data)), FormChoices.of(form.fields, form.name)
     try:
         plan = await plan_in_process(account.id, file, choices.for_plan())
-    except NotUsable as problem:
+    except InvalidFile as problem:
         return ImportResult(faults=problem.faults)
     members = await members_of(visit.database, account.id)
     addresses = await addresses_of(visit.database, account.id)
     try:
         people = People(members, choices.named, addresses)
-        base = visit.call.base_for_others.removesuffix(visit.call.prefix)
-        this = Import(plan, account, visit.actor, people, base, keeps_authors=False, hint="")
+        base = visit.call.public_base.removesuffix(visit.call.prefix)
+        task_import = Import(plan, account, visit.actor, people, base, keeps_authors=False, hint="")
     except KeyError as error:
         return ImportResult(faults=[gettext("No member has the login %(login)s.") % {"login": shown(error.args[0])}])
     try:
-        would = await _look(visit, this)
+        would = await _look(visit, task_import)
         if form.fields.get("step", [""])[-1] == "look":
             return ImportResult(preview=ImportPreview.of(would, plan, choices, members, form.name))
-        return ImportResult(await import_plan(visit.database, this, lambda what, number, total: None))
+        return ImportResult(await import_plan(visit.database, task_import, lambda what, number, total: None))
     except (Invalid, Conflict) as problem:
         return ImportResult(faults=problem.reasons)
 
 
-def imported_page(visit: Visit, account: Account, imported: Imported, onwards: str = "") -> Answer:
+def imported_page(visit: Visit, account: Account, imported: Imported, onwards: str = "") -> Response:
     """Show the result of an import. `onwards`: the next of the first steps."""
     return visit.page(
         "welcome/imported.html", status=201, owner=account, imported=imported, made=made_things(imported),
@@ -107,9 +107,9 @@ def imported_page(visit: Visit, account: Account, imported: Imported, onwards: s
     )  # fmt: skip
 
 
-async def _look(visit: Visit, this: Import) -> Imported:
+async def _look(visit: Visit, task_import: Import) -> Imported:
     """Return what would be created. Raises `NotFound` and what `require_writable` does."""
-    would = await preview(visit.database, this)
+    would = await preview(visit.database, task_import)
     if would.project_id is not None:  # imported before, perhaps into a project that the visitor cannot see
         (await find_access(visit.database, visit.actor, would.project_id)).require_writable()
     return would

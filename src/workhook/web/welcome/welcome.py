@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from workhook.core.errors import Invalid, NotFound, existing
+from workhook.core.errors import Invalid, NotFound, require_found
 from workhook.hooks.queries import has_any_hook
 from workhook.hooks.records import HookOwner, viewer_of
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.http.parameters import Title
 from workhook.identity import actions
 from workhook.identity.context import Write
@@ -50,13 +50,13 @@ class WelcomeNames(msgspec.Struct):
 
 
 @places.get("/welcome")
-async def names(visit: Visit) -> Answer:
+async def names(visit: Visit) -> Response:
     """Ask for the names of the organization and of the visitor."""
     return await _names_page(visit, await _organization(visit), {})
 
 
 @places.post("/welcome", action="user.edit")
-async def save_names(visit: Visit) -> Answer:
+async def save_names(visit: Visit) -> Response:
     """Save the names and, if the visitor has none, a password."""
     organization, user = await _organization(visit), visit.actor.user
     faults: dict[str, str] = {}
@@ -84,18 +84,18 @@ async def save_names(visit: Visit) -> Answer:
 
 
 @places.get("/welcome/project")
-async def project(visit: Visit) -> Answer:
+async def project(visit: Visit) -> Response:
     """Show the forms for the first project."""
     return _project_page(visit, await _organization(visit))
 
 
-async def _project_again(visit: Visit, form: PageForm) -> Answer:
+async def _project_again(visit: Visit, form: PageForm) -> Response:
     return _project_page(visit, await _organization(visit), {"title": " ".join(map(in_words, form.reasons))})
 
 
 @places.post("/welcome/project", makes=True, action="project.create")
 @form_page(_project_again)
-async def create_project(visit: Visit) -> Answer:
+async def create_project(visit: Visit) -> Response:
     """Create the first project."""
     organization = await _organization(visit)
     template = visit.fields.get("template", "")
@@ -105,7 +105,7 @@ async def create_project(visit: Visit) -> Answer:
 
 
 @places.upload("/welcome/import", action="project.create")
-async def import_first(visit: Visit) -> Answer:
+async def import_first(visit: Visit) -> Response:
     """Preview or run an import of the first project."""
     organization = await _organization(visit)
     result = await take_export(visit, organization)
@@ -117,7 +117,7 @@ async def import_first(visit: Visit) -> Answer:
 
 
 @places.get(WELCOME)
-async def webhook(visit: Visit) -> Answer:
+async def webhook(visit: Visit) -> Response:
     """Let the visitor try a webhook and show the received requests."""
     organization = await _organization(visit)
     repository = await _project(visit, organization)
@@ -146,10 +146,10 @@ async def _project(visit: Visit, organization: Account) -> Repository | None:
         if not newest:
             return None
         name = newest[0].name
-    return existing(await find_repository(visit.database, organization.login, name, visit.actor.user.id))
+    return require_found(await find_repository(visit.database, organization.login, name, visit.actor.user.id))
 
 
-async def _names_page(visit: Visit, organization: Account, faults: dict[str, str]) -> Answer:
+async def _names_page(visit: Visit, organization: Account, faults: dict[str, str]) -> Response:
     user = visit.actor.user
     given = {"organization": organization.name or "", "name": user.name or "", **visit.fields}
     has_password = await passwords.hash_of(visit.database, user.id) is not None
@@ -172,7 +172,7 @@ async def _read_password(visit: Visit) -> tuple[str | None, list[str]]:
 
 def _project_page(
     visit: Visit, organization: Account, faults: dict[str, str] | None = None, preview: ImportPreview | None = None
-) -> Answer:
+) -> Response:
     return visit.page(
         "welcome/project.html", status=422 if faults else 200, owner=organization, templates=PROJECT_TEMPLATES,
         faults=faults or {}, preview=preview,

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import now_ms, to_seconds_text
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound, existing, say
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound, require_found, say
 from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Paged, Retry, Routes
 from workhook.http.operations import WEBHOOK_API
@@ -23,7 +23,7 @@ from workhook.identity import actions, administrators, audit, profile_schemas, t
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.invitations import invited
-from workhook.identity.profile_schemas import OrganizationProfileShape, organization_profile_shape
+from workhook.identity.profile_schemas import OrganizationProfileShape, organization_profile_to_response
 from workhook.identity.queries import account_columns, find_account, find_account_by_id, find_repository_by_id, key_of
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import (
@@ -39,7 +39,7 @@ from workhook.identity.tables import (
 from workhook.identity.tokens.issue import forget_after_commit
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.database import UniqueViolation
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.pages import Page, listed, read_page
 from workhook.work.board.filters import board_filters
 from workhook.work.history.feeds.feeds import calendar_feeds
@@ -86,7 +86,7 @@ class UserOfServer(msgspec.Struct, frozen=True):
 
 def administered_user(user: UserOfServer, base: str) -> AdministeredUser:
     """Return the shape of a user. `base` is the prefix of links in the body."""
-    values = msgspec.structs.asdict(profile_schemas.profile_shape(user.account, base, whole=True))
+    values = msgspec.structs.asdict(profile_schemas.profile_to_response(user.account, base, whole=True))
     at = None if user.disabled_at is None else to_seconds_text(user.disabled_at)
     return AdministeredUser(**{**values, "site_admin": user.is_administrator, "disabled_at": at})
 
@@ -97,13 +97,13 @@ FORMER_KIND = "former"
 NAMED_MAX = 5
 LOGINS_TRIED_MAX = 1_000
 
-_user_id = big("user_id")
+_user_id = bigint_param("user_id")
 _users = sa.select(*account_columns(), accounts.c.disabled_at, administrators.is_one.label("is_administrator")).where(
     accounts.c.kind == "user"
 )
 _all = listed(_users, accounts.c.id)
-_one = _users.where(accounts.c.login_key == sa.bindparam("login_key"))
-_locked = _one.with_for_update(of=accounts)
+_user_by_login = _users.where(accounts.c.login_key == sa.bindparam("login_key"))
+_locked = _user_by_login.with_for_update(of=accounts)
 
 _organizations = sa.select(memberships.c.organization_id).where(memberships.c.user_id == _user_id)
 _places = sa.select(collaborators.c.repository_id).where(collaborators.c.user_id == _user_id)
@@ -136,7 +136,7 @@ _become_former = (
         name=FORMER,
         email=sa.null(),
         avatar=sa.null(),
-        updated_at=big("now"),
+        updated_at=bigint_param("now"),
     )
 )
 
@@ -159,7 +159,7 @@ def _user_of(row: Row) -> UserOfServer:
 
 async def lock_user(tx: Transaction, login: str) -> UserOfServer:
     """Lock a user's account. Raises `NotFound`."""
-    row = existing(await tx.fetch_one(_locked, {"login_key": key_of(login)}))
+    row = require_found(await tx.fetch_one(_locked, {"login_key": key_of(login)}))
     return _user_of(row)
 
 
@@ -195,7 +195,7 @@ async def disable(write: Write, login: str) -> UserOfServer:
     if user.disabled_at is not None:
         return user
     if user.is_administrator:
-        await administrators.keep_one(write.tx, user.account)
+        await administrators.require_another_administrator(write.tx, user.account)
     done = await actions.disable(write.tx, user.account, base=write.base, actor=write.actor)
     return UserOfServer(user.account, user.is_administrator, done.at)
 
@@ -218,7 +218,7 @@ async def remove_user(write: Write, login: str) -> None:
     if faults := await _list_own_things(write.tx, account):
         raise Invalid(faults=faults)
     if user.is_administrator:
-        await administrators.keep_one(write.tx, account)
+        await administrators.require_another_administrator(write.tx, account)
     await actions.disable(write.tx, account, base=write.base, actor=write.caller)
     params = {"user_id": account.id}
     by_itself = write.by_itself()
@@ -344,5 +344,5 @@ async def admin_organizations_create(write: Write, wanted: OrganizationCreate) -
     """
     await require_administrator(write.tx, write.actor)
     made = await add_organization(write, wanted.login, wanted.admin, if_set(wanted.profile_name))
-    shape = organization_profile_shape(made, write.call.base)
+    shape = organization_profile_to_response(made, write.call.base)
     return Created(shape, shape.url)

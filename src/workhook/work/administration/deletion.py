@@ -11,17 +11,17 @@ from workhook.http.operations import WEBHOOK_API
 from workhook.identity import audit, removal
 from workhook.identity.apps import actions as apps
 from workhook.identity.apps import queries as app_queries
-from workhook.identity.apps.installing import uninstall
+from workhook.identity.apps.installer import uninstall
 from workhook.identity.authenticator import named_organization
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
-from workhook.identity.schemas import Account, organization_shape
+from workhook.identity.schemas import Account, organization_to_response
 from workhook.identity.tables import accounts, collaborators, invitations, memberships, projects
 from workhook.identity.tokens.issue import forget_after_commit
 from workhook.storage import Reader
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.administration.accounts import require_administrator
-from workhook.work.administration.emptying import DELETING
+from workhook.work.administration.purging import DELETING
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import invoices, is_issued
@@ -30,24 +30,24 @@ _NO_ACCOUNT = 0  # its own audit log is deleted, so the entry about the deletion
 
 _lock = (
     sa.select(accounts.c.id)
-    .where(accounts.c.id == big("account_id"), accounts.c.kind == "organization")
+    .where(accounts.c.id == bigint_param("account_id"), accounts.c.kind == "organization")
     .with_for_update()
 )
-_projects = sa.select(projects.c.repository_id).where(projects.c.account_id == big("account_id"))
+_projects = sa.select(projects.c.repository_id).where(projects.c.account_id == bigint_param("account_id"))
 _hide_projects = (
     sa.update(projects)
-    .where(projects.c.account_id == big("account_id"))
-    .values(deleted_at=sa.func.coalesce(projects.c.deleted_at, big("now")))
+    .where(projects.c.account_id == bigint_param("account_id"))
+    .values(deleted_at=sa.func.coalesce(projects.c.deleted_at, bigint_param("now")))
 )
 _leave = (
-    sa.delete(memberships).where(memberships.c.organization_id == big("account_id")),
+    sa.delete(memberships).where(memberships.c.organization_id == bigint_param("account_id")),
     sa.delete(collaborators).where(collaborators.c.repository_id.in_(_projects)),
     sa.delete(clients).where(clients.c.repository_id.in_(_projects)),
-    sa.delete(invitations).where(invitations.c.account_id == big("account_id")),
+    sa.delete(invitations).where(invitations.c.account_id == bigint_param("account_id")),
 )
 _rename = (
     sa.update(accounts)
-    .where(accounts.c.id == big("account_id"))
+    .where(accounts.c.id == bigint_param("account_id"))
     .values(
         kind=DELETING,
         login=sa.bindparam("login"),
@@ -55,14 +55,14 @@ _rename = (
         name=sa.null(),
         email=sa.null(),
         avatar=sa.null(),
-        disabled_at=big("now"),
-        updated_at=big("now"),
+        disabled_at=bigint_param("now"),
+        updated_at=bigint_param("now"),
     )
 )
 _issued = (
     sa.select(sa.func.count().label("number"))
     .select_from(invoices)
-    .where(invoices.c.account_id == big("account_id"), is_issued)
+    .where(invoices.c.account_id == bigint_param("account_id"), is_issued)
 )
 
 
@@ -85,7 +85,9 @@ async def delete_organization(write: Write, organization: Account) -> None:
     if await tx.fetch_one(_lock, {"account_id": organization.id}) is None:
         raise NotFound()
     issued = await count_issued_invoices(tx, organization)
-    await publish_event(write, organization, "organization", "deleted", organization_shape(organization, write.base))
+    await publish_event(
+        write, organization, "organization", "deleted", organization_to_response(organization, write.base)
+    )
     for kind in ("oauth", "app"):
         for app in (await app_queries.list_apps(tx, organization.id, kind))[0]:
             await apps.delete_app(tx, write.caller, app)

@@ -29,7 +29,7 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_rows
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.work.board.tasks.column_order import STEP, is_crowded, rank_between, spread
 from workhook.work.board.tasks.queries import TaskChange, fresh_rows, project_of
@@ -48,7 +48,7 @@ from workhook.work.board.tasks.schemas import (
 )
 from workhook.work.board.tasks.writer import event_of
 from workhook.work.kernel import questions
-from workhook.work.kernel.access import Access, access_of, find_access, find_with_access, with_access
+from workhook.work.kernel.access import Access, find_access, find_with_access, to_access, with_access
 from workhook.work.kernel.record_events import differences, publish_event, publish_events
 from workhook.work.kernel.schemas import Done, if_set
 
@@ -85,11 +85,13 @@ class ColumnsAnswer(msgspec.Struct):
 
 _SELECTED = selected(Column, columns, "column_")
 _read = row_reader(Column)
-_place = projects.alias("place")
-_board = sa.select(json_rows(columns.c.position, columns.c.id)).where(columns.c.repository_id == _place.c.repository_id)
+_this_project = projects.alias("place")
+_board = sa.select(json_rows(columns.c.position, columns.c.id)).where(
+    columns.c.repository_id == _this_project.c.repository_id
+)
 _project = with_access(
-    sa.select(_board.scalar_subquery().label("board")).where(_place.c.id == sa.bindparam("project_id")),
-    _place.c.repository_id,
+    sa.select(_board.scalar_subquery().label("board")).where(_this_project.c.id == sa.bindparam("project_id")),
+    _this_project.c.repository_id,
 )
 _former = columns.alias("former")
 _order = sa.tuple_(columns.c.position, columns.c.id)
@@ -98,17 +100,17 @@ _position = sa.select(sa.func.count()).where(
     _former.c.id != columns.c.id,  # while waiting for the lock, the row is also visible in its previous state
     sa.tuple_(_former.c.position, _former.c.id) < _order,
 )
-_one = with_access(
+_column_by_id = with_access(
     sa.select(*_SELECTED, _position.scalar_subquery().label("position")).where(
         columns.c.id == sa.bindparam("column_id")
     ),
     columns.c.repository_id,
 )
 # A key share lock still allows other transactions to add tasks to the column.
-_locked = _one.with_for_update(of=columns, key_share=True)
+_locked = _column_by_id.with_for_update(of=columns, key_share=True)
 _all = (
     sa.select(*_SELECTED)
-    .where(columns.c.repository_id == big("repository_id"))
+    .where(columns.c.repository_id == bigint_param("repository_id"))
     .order_by(columns.c.position, columns.c.id)
 )
 _holder = columns.alias("holder")
@@ -162,7 +164,7 @@ async def _find_column(
 
 def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[Access, Column, list[Column]]:
     """Find a column among the rows of `_whole_board`. Raise `NotFound`, also if it was deleted during the wait."""
-    access = access_of(rows[0] if rows else None, actor)
+    access = to_access(rows[0] if rows else None, actor)
     ordered = sorted(rows, key=lambda row: (row["column_position"], row["column_id"]))
     board = [_read(row, position=position) for position, row in enumerate(ordered)]
     column = next((each for each in board if each.id == column_id), None)
@@ -171,7 +173,7 @@ def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[A
     return access, column, board
 
 
-async def list_all(reader: Reader, repository_id: int) -> list[Column]:
+async def list_board_columns(reader: Reader, repository_id: int) -> list[Column]:
     """List all columns of a project, in board order."""
     rows = await reader.fetch_all(_all, {"repository_id": repository_id})
     return [_read(row, position=position) for position, row in enumerate(rows)]
@@ -182,7 +184,7 @@ async def list_columns(call: Call, project_id: str, query: lists.ListQuery) -> L
     """List the columns of a project, in board order."""
     key = lists.after(query, tuple[CursorInteger, str])
     access = await find_access(call.database, actor_of(call), project_id)
-    found = await list_all(call.database, access.repository.id)
+    found = await list_board_columns(call.database, access.repository.id)
     if key is not None:
         found = [each for each in found if (each.rank, each.id) > key]
     page, headers = lists.page(call, found, query, lambda column: (column.rank, column.id))
@@ -225,7 +227,7 @@ async def add_column(write: Write, project_id: str, create: ColumnCreate) -> Col
 @routes.get("/columns/{id}")
 async def get_column(call: Call, column_id: str) -> ColumnAnswer:
     """Get a column."""
-    _, column = await _find_column(call.database, _one, actor_of(call), column_id)
+    _, column = await _find_column(call.database, _column_by_id, actor_of(call), column_id)
     return ColumnAnswer(to_response(column))
 
 
@@ -244,8 +246,8 @@ async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnA
     before = to_response(column)
     write.require_match(ColumnAnswer(before))
     _require_board(access)
-    given = {name: getattr(edit, name) for name in ("title", "stage", "finished", "start_timer")}
-    edited = msgspec.structs.replace(column, **{name: value for name, value in given.items() if value is not UNSET})
+    values = {name: getattr(edit, name) for name in ("title", "stage", "finished", "start_timer")}
+    edited = msgspec.structs.replace(column, **{name: value for name, value in values.items() if value is not UNSET})
     position = min(edit.position, len(board) - 1) if isinstance(edit.position, int) else column.position
     if position != column.position:
         others = [each for each in await _without_ties(write.tx, board) if each.id != column.id]
@@ -309,7 +311,7 @@ async def _without_ties(tx: Transaction, board: Board) -> Board:
 async def _spread_if_crowded(tx: Transaction, access: Access, column: Column) -> None:
     """Respread all ranks if no rank is left next to this one, as after dozens of moves to the same place."""
     if is_crowded(column.rank):
-        await _spread(tx, await list_all(tx, access.repository.id))
+        await _spread(tx, await list_board_columns(tx, access.repository.id))
 
 
 async def _spread(tx: Transaction, board: Board) -> None:
@@ -334,14 +336,16 @@ _leaving = (
     .order_by(task_buckets.c.rank, tasks.c.rank, tasks.c.id)
     .with_for_update(of=tasks, key_share=True)
 )
-_there = task_buckets.alias("there")
-_of_fallback = _there.c.column_id == sa.bindparam("fallback_id")
-_fallback_size = sa.select(sa.cast(sa.func.coalesce(sa.func.sum(_there.c.size), 0), sa.BigInteger).label("size")).where(
-    _of_fallback
-)
-_last_rank = sa.select(sa.func.coalesce(sa.func.max(_there.c.rank), 0)).where(_of_fallback).scalar_subquery()
+_fallback_buckets = task_buckets.alias("there")
+_of_fallback = _fallback_buckets.c.column_id == sa.bindparam("fallback_id")
+_fallback_size = sa.select(
+    sa.cast(sa.func.coalesce(sa.func.sum(_fallback_buckets.c.size), 0), sa.BigInteger).label("size")
+).where(_of_fallback)
+_last_rank = sa.select(sa.func.coalesce(sa.func.max(_fallback_buckets.c.rank), 0)).where(_of_fallback).scalar_subquery()
 _first_rank = (
-    sa.select(sa.func.min(_there.c.rank)).where(_there.c.column_id == sa.bindparam("column_id")).scalar_subquery()
+    sa.select(sa.func.min(_fallback_buckets.c.rank))
+    .where(_fallback_buckets.c.column_id == sa.bindparam("column_id"))
+    .scalar_subquery()
 )
 _move_buckets = (
     sa.update(task_buckets)
@@ -354,10 +358,15 @@ _move_tasks = (
     .values(
         column_id=sa.bindparam("fallback_id"),
         completed_at=sa.case(
-            (sa.bindparam("completes", type_=sa.Boolean()), sa.func.coalesce(tasks.c.completed_at, big("now"))),
+            (
+                sa.bindparam("completes", type_=sa.Boolean()),
+                sa.func.coalesce(tasks.c.completed_at, bigint_param("now")),
+            ),
             else_=sa.null(),
         ),
-        updated_at=sa.case((tasks.c.updated_at < big("now"), big("now")), else_=tasks.c.updated_at + 1),
+        updated_at=sa.case(
+            (tasks.c.updated_at < bigint_param("now"), bigint_param("now")), else_=tasks.c.updated_at + 1
+        ),
     )
 )
 # The triggers count changes of a task's bucket or rank, and this move changes neither.

@@ -10,7 +10,7 @@ from workhook.core import json
 from workhook.identity.context import Write
 from workhook.storage import Reader
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import Millis, big, metadata, of_account
+from workhook.storage.metadata import Millis, bigint_param, metadata, of_account
 from workhook.storage.record_rows import assigned
 from workhook.work.kernel.access import Access
 
@@ -27,17 +27,20 @@ board_filters = sa.Table(
     sa.Index("ix_board_filters_repository_id", "repository_id"),
 )
 
-_mine = (board_filters.c.user_id == big("user_id"), board_filters.c.repository_id == big("repository_id"))
-_find = sa.select(board_filters.c.filters).where(*_mine)
+_of_user_in_project = (
+    board_filters.c.user_id == bigint_param("user_id"),
+    board_filters.c.repository_id == bigint_param("repository_id"),
+)
+_find = sa.select(board_filters.c.filters).where(*_of_user_in_project)
 _save = (
     upsert(board_filters)
     .values(assigned(("user_id", "repository_id", "filters", "updated_at")))
     .on_conflict_do_update(
         index_elements=["user_id", "repository_id"],
-        set_={"filters": sa.bindparam("filters"), "updated_at": big("updated_at")},
+        set_={"filters": sa.bindparam("filters"), "updated_at": bigint_param("updated_at")},
     )
 )
-_clear = sa.delete(board_filters).where(*_mine)
+_clear = sa.delete(board_filters).where(*_of_user_in_project)
 
 
 async def find_filters(reader: Reader, access: Access) -> dict[str, str]:

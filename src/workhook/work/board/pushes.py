@@ -51,7 +51,7 @@ class PushedCommit(msgspec.Struct, frozen=True):
         return self.message.strip().partition("\n")[0].strip()[:200]
 
 
-def closed_in(message: str, full_name: str) -> list[int]:
+def find_closed_numbers(message: str, full_name: str) -> list[int]:
     """Return the distinct numbers of the tasks that the message closes, in order of appearance.
 
     References to projects other than `full_name` are ignored.
@@ -109,7 +109,7 @@ def closed_by_push(payload: Mapping[str, Any], full_name: str) -> list[tuple[int
         return []
     found: dict[tuple[int, str], tuple[int, PushedCommit]] = {}
     for commit in commits_of(payload):
-        for number in closed_in(commit.message, full_name):
+        for number in find_closed_numbers(commit.message, full_name):
             found.setdefault((number, commit.id), (number, commit))
     return list(found.values())[:CLOSED_MAX]
 
@@ -118,7 +118,7 @@ _insert = upsert(closing_commits).values(task_id=sa.bindparam("task_id"), commit
 _add = _insert.on_conflict_do_nothing().returning(closing_commits.c.task_id)
 
 
-def closes_something(payload: Mapping[str, Any], repository: Repository) -> bool:
+def closes_any_task(payload: Mapping[str, Any], repository: Repository) -> bool:
     return bool(closed_by_push(payload, repository.full_name))
 
 
@@ -139,7 +139,7 @@ async def close_tasks(
         return
     closed = closed_by_push(payload, repository.full_name)
     ids = await find_numbered(tx, repository.id, [number for number, _ in closed])
-    listed = await columns.list_all(tx, repository.id) if ids else []
+    listed = await columns.list_board_columns(tx, repository.id) if ids else []
     target = next((each.id for each in listed if completes(each.stage, each.finished)), None)
     if target is None:
         return

@@ -16,15 +16,15 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
-from workhook.core.errors import Conflict, Forbidden, Number, compose, part, say
+from workhook.core.errors import Conflict, Forbidden, Number, compose, phrase, say
 from workhook.core.records import Record, to_response
-from workhook.http.lists import Found, Key
+from workhook.http.lists import Key, Rows
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, mail_messages, notifications
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.discussion.markup import plain
@@ -47,12 +47,18 @@ from workhook.work.discussion.schemas import (
 )
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import files
-from workhook.work.kernel.access import Access, access_of, with_access
+from workhook.work.kernel.access import Access, to_access, with_access
 from workhook.work.kernel.lists import BY_ID, Filter, Listing, Weight, read
 from workhook.work.kernel.pages import length
-from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_of_values, person_shape
+from workhook.work.kernel.people import (
+    membership_of,
+    person_columns,
+    person_of_row,
+    person_of_values,
+    person_to_response,
+)
 from workhook.work.kernel.record_events import differences, publish_event
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.kernel.tables import import_links
 
 C = TypeVar("C", TaskComment, FileComment, Reply)
@@ -100,7 +106,7 @@ _is_imported = sa.exists().where(
     import_links.c.internal_id == sa.cast(task_comments.c.id, sa.Text),
 )
 _locked_task_comment = with_access(
-    _task_comments.add_columns(_is_imported.label("is_imported")).where(task_comments.c.id == big("id")),
+    _task_comments.add_columns(_is_imported.label("is_imported")).where(task_comments.c.id == bigint_param("id")),
     task_comments.c.repository_id,
 ).with_for_update(of=task_comments)
 _imported = sa.select(task_comments.c.id).where(any_of(task_comments.c.id, "ids"), _is_imported)
@@ -116,7 +122,9 @@ _file_comments = (
     .join(_authors, _authors.c.id == file_comments.c.user_id)
     .where(files.c.deleted_at.is_(None))
 )
-_file_comment = with_access(_file_comments.where(file_comments.c.id == big("id")), file_comments.c.repository_id)
+_file_comment = with_access(
+    _file_comments.where(file_comments.c.id == bigint_param("id")), file_comments.c.repository_id
+)
 _locked_file_comment = _file_comment.with_for_update(of=file_comments)
 _file_comment_to_reply_to = _file_comment.with_for_update(of=[file_comments, files], read=True)
 
@@ -137,11 +145,11 @@ _length_of_replies = (
 
 _weight_of_replies = sa.select(
     sa.func.count().label("count"), sa.func.coalesce(sa.func.sum(length(file_comment_replies.c.body)), 0).label("chars")
-).where(file_comment_replies.c.file_comment_id == big("id"))
+).where(file_comment_replies.c.file_comment_id == bigint_param("id"))
 _replies = sa.select(*_with_author(Reply, file_comment_replies))
 _replies_to = (
     _replies.join_from(file_comment_replies, _authors, _authors.c.id == file_comment_replies.c.user_id)
-    .where(file_comment_replies.c.file_comment_id == big("id"))
+    .where(file_comment_replies.c.file_comment_id == bigint_param("id"))
     .order_by(file_comment_replies.c.id)
 )
 _locked_reply = with_access(
@@ -150,8 +158,8 @@ _locked_reply = with_access(
     .join(files, files.c.id == file_comments.c.file_id)
     .join(_authors, _authors.c.id == file_comment_replies.c.user_id)
     .where(
-        file_comment_replies.c.id == big("id"),
-        file_comment_replies.c.file_comment_id == big("file_comment_id"),
+        file_comment_replies.c.id == bigint_param("id"),
+        file_comment_replies.c.file_comment_id == bigint_param("file_comment_id"),
         files.c.deleted_at.is_(None),
     ),
     file_comment_replies.c.repository_id,
@@ -192,7 +200,7 @@ def _on(parent: str, whole: sa.Select[Any], table: sa.Table, make: Callable[[Row
         lambda row, _, __: make(row),
         weight,
         {parent: Filter(lambda row: row.c[parent] == sa.bindparam(parent), alone=True)},
-        seen=lambda row, insider: sa.or_(insider, row.c.private.is_(sa.false())),
+        is_visible=lambda row, insider: sa.or_(insider, row.c.private.is_(sa.false())),
         order=IN_TIME,
     )
 
@@ -217,15 +225,16 @@ class _Kind:
     """The noun of a record's events, and its statements. `more` names a column that the record does not have."""
 
     def __init__(self, noun: str, record: type[Record], table: sa.Table, more: str) -> None:
-        this = table.c.id == big("row_id")
+        by_id = table.c.id == bigint_param("row_id")
         names = ("repository_id", "user_id", more, *stored_names(record, without=("id",)))
         changes: dict[str, Any] = {name: sa.bindparam(name) for name in _CHANGEABLE if name in table.c}
         self.noun = noun
         self.insert = insert_into(table, *names).returning(table.c.id)
-        self.update = sa.update(table).where(this).values(changes)
-        self.delete = sa.delete(table).where(this)
+        self.update = sa.update(table).where(by_id).values(changes)
+        self.delete = sa.delete(table).where(by_id)
         self.forget = [
-            sa.delete(told).where(told.c[f"{noun}_id"] == big("row_id")) for told in (notifications, mail_messages)
+            sa.delete(told).where(told.c[f"{noun}_id"] == bigint_param("row_id"))
+            for told in (notifications, mail_messages)
         ]
 
 
@@ -256,16 +265,18 @@ def _values(comment: C) -> dict[str, object]:
 
 async def list_task_comments(
     reader: Reader, actor: Actor, task_id: str, *, after: Key | None, limit: int
-) -> Found[TaskComment]:
+) -> Rows[TaskComment]:
     access, _ = await _find(reader, actor, _task, id=task_id)
-    return await read(reader, _ON_TASK, in_project(access), {"task_id": task_id}, after=after, limit=limit)
+    return await read(reader, _ON_TASK, source_of_project(access), {"task_id": task_id}, after=after, limit=limit)
 
 
 async def list_file_comments(
     reader: Reader, actor: Actor, file_id: str, *, after: Key | None, limit: int
-) -> tuple[Access, Found[FileComment]]:
+) -> tuple[Access, Rows[FileComment]]:
     access, _ = await _find(reader, actor, _file, "private", id=file_id)
-    return access, await read(reader, _ON_FILE, in_project(access), {"file_id": file_id}, after=after, limit=limit)
+    return access, await read(
+        reader, _ON_FILE, source_of_project(access), {"file_id": file_id}, after=after, limit=limit
+    )
 
 
 async def create_task_comment(write: Write, task_id: str, create: CommentCreate) -> TaskComment:
@@ -356,15 +367,15 @@ def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
     else:
         held.access.require_own(held.comment.user.id, "edit")
     if not held.access.is_admin or any(name != "private" for name in wanted):
-        why = part("What was imported is nobody's to edit" if held.is_imported else "Only the author can edit it")
+        why = phrase("What was imported is nobody's to edit" if held.is_imported else "Only the author can edit it")
         message = compose("{}; an admin can hide it from clients (private: true) or delete it.", why)
         raise Forbidden(message, code="not_author")
 
 
 async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int = 0) -> None:
     """Raise `Conflict` if a comment would have too many replies, because every response with it contains them all."""
-    there = await tx.fetch_row(_weight_of_replies, {"id": comment_id})
-    if there["count"] + count > REPLIES_MAX or there["chars"] + chars > REPLIES_CHARS_MAX:
+    weight = await tx.fetch_row(_weight_of_replies, {"id": comment_id})
+    if weight["count"] + count > REPLIES_MAX or weight["chars"] + chars > REPLIES_CHARS_MAX:
         raise Conflict(
             say(
                 "A comment can have at most {} replies, {} characters in total. Add a new comment to the file instead.",
@@ -444,9 +455,9 @@ async def _find(
 ) -> tuple[Access, Row]:
     """Return the caller's access and the row. Raises `NotFound` for a client if any `private` column is true."""
     row = await reader.fetch_one(statement, {**ids, "user_id": actor.user.id})
-    access = access_of(row, actor)
+    access = to_access(row, actor)
     assert row is not None, "access_of saw to it"
-    access.require_sight(any(row[name] for name in private))
+    access.require_visible(any(row[name] for name in private))
     return access, row
 
 
@@ -454,7 +465,7 @@ def _common(write: Write, access: Access, private: bool | UnsetType) -> dict[str
     """Return the values of a new comment or reply. The database assigns the id."""
     access.require_writable()
     _require_may_hide(access, private)
-    user = person_shape(write.actor.user)
+    user = person_to_response(write.actor.user)
     return {"id": 0, "private": private is True, "user": user, "created_at": write.now, "updated_at": write.now}
 
 

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 
 import nh3
 
-from workhook.core.errors import Message, Number, compose, part
+from workhook.core.errors import Message, Number, compose, phrase
 from workhook.http.parameters import TEXT_MAX_BYTES
 
 INLINE = frozenset({"a", "b", "code", "em", "i", "s", "strong", "u"})
@@ -46,9 +46,9 @@ def read_markup(raw: object) -> str:
     """Return the body in its stored form. Raises `ValueError` with the accepted format."""
     if not isinstance(raw, str):
         raise ValueError("text")
-    _require_size(raw, part(""))
+    _require_size(raw, phrase(""))
     cleaned = clean(raw)
-    _require_size(cleaned, part(", counted as the markup that is stored"))
+    _require_size(cleaned, phrase(", counted as the markup that is stored"))
     if not plain(cleaned):
         raise ValueError("more than markup without text")
     return cleaned

@@ -15,20 +15,20 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
 from workhook.identity.context import Write
-from workhook.identity.notifications import Telling, telling
+from workhook.identity.notifications import NotificationStatements, notification_statements
 from workhook.identity.queries import repository_of
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of, upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.assignees import is_client_there, on_team
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.discussion.names import plain_words, prepare_words
 from workhook.work.discussion.schemas import PLACES, file_comment_replies, file_comments, mentions, task_comments
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import Access, is_client, is_insider, with_access
-from workhook.work.kernel.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
+from workhook.work.kernel.people import ADDRESS_HIDDEN, PersonShape, person_columns, person_of_row
 
 _about_file = file_comments.join(files, files.c.id == file_comments.c.file_id)
 _about_reply = file_comment_replies.join(
@@ -38,19 +38,19 @@ _IS_AROUND_HIDDEN: dict[str, sa.ColumnElement[bool]] = {
     "task_comment_id": sa.false(),
     "file_comment_id": sa.exists()
     .select_from(_about_file)
-    .where(file_comments.c.id == big("comment_id"), files.c.private),
+    .where(file_comments.c.id == bigint_param("comment_id"), files.c.private),
     "file_comment_reply_id": sa.exists()
     .select_from(_about_reply)
-    .where(file_comment_replies.c.id == big("comment_id"), sa.or_(files.c.private, file_comments.c.private)),
+    .where(file_comment_replies.c.id == bigint_param("comment_id"), sa.or_(files.c.private, file_comments.c.private)),
 }
 """Conditions: the subject of the comment is hidden from clients."""
 
 
-def _named(place: str, *, private: bool) -> sa.Select[Any]:
+def _select_mentioned(place: str, *, private: bool) -> sa.Select[Any]:
     sees_as_client = sa.false() if private else sa.and_(is_client_there, sa.not_(_IS_AROUND_HIDDEN[place]))
     return (
         sa.select(accounts.c.id)
-        .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
+        .select_from(accounts.join(projects, projects.c.repository_id == bigint_param("repository_id")))
         .where(accounts.c.kind == "user", any_of(accounts.c.login_key, "logins"), sa.or_(on_team, sees_as_client))
     )
 
@@ -59,23 +59,39 @@ _COLUMNS = ("repository_id", "user_id", "author_id", "created_at")
 
 
 def _add(place: str, *, private: bool) -> Executable:
-    values = (big("repository_id"), accounts.c.id, big("author_id"), big("now"), big("comment_id"))
-    named = _named(place, private=private).with_only_columns(*values).where(accounts.c.id != big("author_id"))
+    values = (
+        bigint_param("repository_id"),
+        accounts.c.id,
+        bigint_param("author_id"),
+        bigint_param("now"),
+        bigint_param("comment_id"),
+    )
+    named = (
+        _select_mentioned(place, private=private)
+        .with_only_columns(*values)
+        .where(accounts.c.id != bigint_param("author_id"))
+    )
     return upsert(mentions).from_select([*_COLUMNS, place], named, include_defaults=False).on_conflict_do_nothing()
 
 
-def _tell(place: str, *, private: bool) -> Telling:
+def _tell(place: str, *, private: bool) -> NotificationStatements:
     """Return the notification of people who were not mentioned before.
 
     Must run before `_add`, because it must not see the new rows.
     """
-    named_before = sa.exists().where(mentions.c[place] == big("comment_id"), mentions.c.user_id == accounts.c.id)
-    return telling("mention", _named(place, private=private).where(sa.not_(named_before)), {place: big("comment_id")})
+    named_before = sa.exists().where(
+        mentions.c[place] == bigint_param("comment_id"), mentions.c.user_id == accounts.c.id
+    )
+    return notification_statements(
+        "mention",
+        _select_mentioned(place, private=private).where(sa.not_(named_before)),
+        {place: bigint_param("comment_id")},
+    )
 
 
 def _remove(place: str, *, private: bool) -> Executable:
-    named = _named(place, private=private)
-    return sa.delete(mentions).where(mentions.c[place] == big("comment_id"), mentions.c.user_id.not_in(named))
+    named = _select_mentioned(place, private=private)
+    return sa.delete(mentions).where(mentions.c[place] == bigint_param("comment_id"), mentions.c.user_id.not_in(named))
 
 
 _ADD = {(place, private): _add(place, private=private) for place in PLACES for private in (True, False)}
@@ -118,12 +134,12 @@ async def store_mentions(
         await write.tx.flush()
     if gains:
         more = {"author_id": author_id, "now": write.now}
-        told = {"actor_id": author_id, "account_id": access.repository.owner.id, "detail": None}
-        _TELL[place, after.private].defer(write.tx, {**params, **told, "now": write.now})
+        common = {"actor_id": author_id, "account_id": access.repository.owner.id, "detail": None}
+        _TELL[place, after.private].defer(write.tx, {**params, **common, "now": write.now})
         write.tx.defer(_ADD[place, after.private], [{**params, **more}])
 
 
-LOOKS_AT_MOST = 1_000
+SCAN_MAX = 1_000
 """How many of a person's newest mentions are examined, visible or not."""
 
 QUOTED, _READ = 200, 1_000
@@ -144,13 +160,13 @@ class Mention(msgspec.Struct, frozen=True):
     created_at: int
 
 
-_person = big("user_id")
+_person = bigint_param("user_id")
 _authors = accounts.alias("authors")
 _newest = (
     sa.select(mentions)
     .where(mentions.c.user_id == _person)
     .order_by(mentions.c.id.desc())
-    .limit(big("looks_at"))
+    .limit(bigint_param("looks_at"))
     .subquery("newest")
 )
 _file_comment_id = sa.func.coalesce(_newest.c.file_comment_id, file_comment_replies.c.file_comment_id)
@@ -181,7 +197,7 @@ _seen = (
             sa.func.coalesce(tasks.c.title, files.c.title).label("about_title"),
             beginning(sa.func.coalesce(task_comments.c.text, file_comments.c.text)).label("comment_text"),
             beginning(file_comment_replies.c.plain_body).label("reply_text"),
-            *person_columns(NOBODY_ELSE, _authors, "author_"),
+            *person_columns(ADDRESS_HIDDEN, _authors, "author_"),
         )
         .select_from(_newest)
         .join(_authors, _authors.c.id == _newest.c.author_id)
@@ -195,13 +211,13 @@ _seen = (
     )
     .where(sa.or_(is_insider(_person), sa.and_(is_client, sa.not_(is_hidden))))
     .order_by(_newest.c.id.desc())
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
 
 
 async def list_mentions(reader: Reader, user: Account, limit: int) -> list[Mention]:
     """Return the newest mentions in comments that the user can see."""
-    params = {"user_id": user.id, "limit": limit, "looks_at": LOOKS_AT_MOST}
+    params = {"user_id": user.id, "limit": limit, "looks_at": SCAN_MAX}
     rows = await reader.fetch_all(_seen, params)
     await prepare_words(row["comment_text"] for row in rows)
     return [_mention_of(row, user) for row in rows]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from workhook.core.kept import Kept
+from workhook.core.caching import TextCache
 from workhook.work.discussion.markdown import Meter, TooCostly, parse, steps_for
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Names(NamedTuple):
 
 def names_in_markdown(text: str) -> Names:
     """Return the names in a comment or description, from the cache if possible."""
-    return _names_in_markdown.of(text) if may_name(text) else Names()
+    return _names_in_markdown.get(text) if may_name(text) else Names()
 
 
 def names_in_markup(body: str) -> Names:
@@ -101,7 +101,7 @@ def _names(texts: Iterable[str]) -> Names:
 
 def plain_words(text: str) -> str:
     """Return Markdown as plain text on one line, from the cache if possible."""
-    return _plain_words.of(text)
+    return _plain_words.get(text)
 
 
 async def prepare_words(texts: Iterable[str | None]) -> None:
@@ -124,5 +124,5 @@ def _words(token: Token) -> str:
     return "".join(map(_words, token.children)) if token.children else token.content
 
 
-_names_in_markdown = Kept(_read_names, 2 << 20, lambda names: 64 * (len(names.logins) + len(names.numbers)))
-_plain_words = Kept(_read_words, 2 << 20, len)
+_names_in_markdown = TextCache(_read_names, 2 << 20, lambda names: 64 * (len(names.logins) + len(names.numbers)))
+_plain_words = TextCache(_read_words, 2 << 20, len)

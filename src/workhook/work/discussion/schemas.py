@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.records import LINK, EventSchema, Record, Timestamp, Wire, resource_id, to_response
-from workhook.http.parameters import LongText, Prepared, Read
+from workhook.http.parameters import Converter, LongText, Transform
 from workhook.http.wire_types import WIRE_TYPE
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
@@ -26,7 +26,7 @@ from workhook.work.kernel.people import PersonShape
 CommentText = Annotated[
     LongText,
     Meta(min_length=1, extra_json_schema={"pattern": r"\S"}),
-    Prepared(lambda text: text if text.strip() else ""),
+    Transform(lambda text: text if text.strip() else ""),
 ]
 Markup = Annotated[
     str,
@@ -34,7 +34,7 @@ Markup = Annotated[
         extra_json_schema={WIRE_TYPE: "string", "pattern": r"\S"},
         description="Plain text, or HTML reduced to safe markup; at most 64 KiB of UTF-8.",
     ),
-    Read(read_markup),
+    Converter(read_markup),
 ]
 
 
@@ -213,7 +213,7 @@ PLACES = {
 """The columns that hold the comment or reply of a mention. Each row sets one of them, and is deleted with it."""
 
 
-def _place(name: str) -> sa.Column[int | None]:
+def _parent_column(name: str) -> sa.Column[int | None]:
     return sa.Column(name, sa.BigInteger, sa.ForeignKey(PLACES[name], ondelete="CASCADE"))
 
 
@@ -225,7 +225,7 @@ mentions = sa.Table(
     in_project(),
     of_account("user_id", nullable=False),
     sa.Column("author_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
-    *map(_place, PLACES),
+    *map(_parent_column, PLACES),
     sa.Column("created_at", sa.BigInteger, nullable=False),
     *(sa.UniqueConstraint(name, "user_id") for name in PLACES),
     sa.Index("ix_mentions_user_id", "user_id", "id"),

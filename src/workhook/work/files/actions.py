@@ -22,7 +22,7 @@ from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.links import links_of
@@ -40,13 +40,13 @@ from workhook.work.files.schemas import (
     folders,
 )
 from workhook.work.kernel import lists, questions
-from workhook.work.kernel.access import Access, access_of, find_access, with_access
+from workhook.work.kernel.access import Access, find_access, to_access, with_access
 from workhook.work.kernel.lists import BY_USER, Filter, Listing, with_place
-from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_shape
-from workhook.work.kernel.quota import UsageMemory, memory_of, takes_file, too_large
+from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_to_response
+from workhook.work.kernel.quota import UsageMemory, add_file, memory_of, too_large
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.scopes import Scope, in_project
+from workhook.work.kernel.scopes import Scope, source_of_project
 
 _people = accounts.alias("people")
 _read_file = row_reader(File)
@@ -62,8 +62,8 @@ files_with_people = (
     .outerjoin(folders, folders.c.id == files.c.folder_id)
 )
 _this_file = files.c.id == sa.bindparam("file_id")
-_one = with_access(files_with_people, files.c.repository_id).where(_this_file)
-_locked = _one.with_for_update(of=files)
+_file_by_id = with_access(files_with_people, files.c.repository_id).where(_this_file)
+_locked = _file_by_id.with_for_update(of=files)
 _lock_all = sa.select(files.c.id).where(any_of(files.c.id, "ids")).order_by(files.c.id).with_for_update()
 _content = (
     sa.select(*(files.c[name] for name in Content.__struct_fields__))
@@ -72,7 +72,11 @@ _content = (
 )
 
 _insert = insert_into(files, "repository_id", "folder_id", "user_id", *stored_names(File))
-_set_deleted = sa.update(files).where(_this_file).values(deleted_at=big("deleted_at"), updated_at=big("updated_at"))
+_set_deleted = (
+    sa.update(files)
+    .where(_this_file)
+    .values(deleted_at=bigint_param("deleted_at"), updated_at=bigint_param("updated_at"))
+)
 
 _folder_columns = selected(Folder, folders)
 _folder_of = row_reader(Folder)
@@ -88,7 +92,7 @@ _task_to_hold = (
     sa.select(tasks.c.id)
     .where(
         tasks.c.id == sa.bindparam("task_id"),
-        tasks.c.repository_id == big("repository_id"),
+        tasks.c.repository_id == bigint_param("repository_id"),
         tasks.c.deleted_at.is_(None),
     )
     .with_for_update(of=tasks, read=True, key_share=True)
@@ -107,14 +111,14 @@ _of_task = sa.select(tasks.c.repository_id).where(tasks.c.id == sa.bindparam("ta
 _of_folder = sa.select(folders.c.repository_id).where(folders.c.id == sa.bindparam("folder")).scalar_subquery()
 
 
-def _whole(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
+def _select_full_rows(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
     return with_place(files_with_people.join(page, page.c.id == files.c.id), page, scope)
 
 
 # Private files are hidden from clients. The files do not have links yet.
 FILES = Listing(
     files,
-    _whole,
+    _select_full_rows,
     lambda row, place, _: file_in(row, FileProject(place.id, place.title)),
     filters={
         "folder": Filter(lambda row: row.c.folder_id == sa.bindparam("folder"), indexed=True, project=_of_folder),
@@ -122,13 +126,13 @@ FILES = Listing(
         "task_id": Filter(lambda row: row.c.task_id == sa.bindparam("task_id"), indexed=True, project=_of_task),
         "user": BY_USER,
     },
-    seen=lambda row, insider: sa.and_(row.c.deleted_at.is_(None), sa.or_(insider, row.c.private.is_(sa.false()))),
+    is_visible=lambda row, insider: sa.and_(row.c.deleted_at.is_(None), sa.or_(insider, row.c.private.is_(sa.false()))),
     reads=["deleted_at", "private"],
 )
 
 
 async def find_file(reader: Reader, actor: Actor, file_id: str) -> tuple[Access, File]:
-    access, file = await _fetch(reader, _one, actor, file_id)
+    access, file = await _fetch(reader, _file_by_id, actor, file_id)
     if file.deleted_at is not None:
         raise NotFound()
     return access, file
@@ -165,7 +169,7 @@ async def create_file(write: Write, project_id: str, create: FileCreate, content
         id=new_id("fil"),
         title=content.name if isinstance(create.title, UnsetType) else create.title,
         file_link="",
-        user=person_shape(write.actor.user),
+        user=person_to_response(write.actor.user),
         project=FileProject(access.repository.project_id, access.repository.title),
         private=create.private is True,
         folder=folder,
@@ -206,11 +210,11 @@ async def _fetch(reader: Reader, statement: sa.Select[Any], actor: Actor, file_i
     params = {"file_id": file_id, "user_id": actor.user.id}
     row = await reader.fetch_one(statement, params)
     if row is not None and row["in_folder_id"] != row["folder_id"]:
-        row = await reader.fetch_one(_one, params)  # it was moved while this statement waited for the lock
-    access = access_of(row, actor)
+        row = await reader.fetch_one(_file_by_id, params)  # it was moved while this statement waited for the lock
+    access = to_access(row, actor)
     assert row is not None, "access_of raises for none"
     file = file_of(row, access.repository)
-    access.require_sight(file.private)
+    access.require_visible(file.private)
     return access, file
 
 
@@ -247,7 +251,7 @@ async def find_place(
         await find_access(tx, actor, project_id)
         raise Invalid(faults=[Fault(field="folder", message="folder must belong to the project")])
     folder = _folder_of(row)
-    return access_of(row, actor), FileFolder(folder.id, folder.title)
+    return to_access(row, actor), FileFolder(folder.id, folder.title)
 
 
 async def find_task_of(tx: Transaction, access: Access, task_id: str | None) -> str | None:
@@ -294,7 +298,7 @@ async def create_folder(write: Write, project_id: str, title: str) -> Wire[Folde
 async def lock_folder(tx: Transaction, actor: Actor, folder_id: str) -> tuple[Access, Folder]:
     """Lock a folder, so that no files are added to it until the transaction ends."""
     row = await tx.fetch_one(_folder_to_delete, {"folder_id": folder_id, "user_id": actor.user.id})
-    access = access_of(row, actor)
+    access = to_access(row, actor)
     assert row is not None, "access_of raises for none"
     return access, _folder_of(row)
 
@@ -313,10 +317,10 @@ async def delete_folder(write: Write, access: Access, folder: Folder) -> None:
 _used = (
     sa.select(sa.cast(sa.func.coalesce(sa.func.sum(files.c.size), 0), sa.BigInteger).label("bytes"))
     .join_from(projects, files, files.c.repository_id == projects.c.repository_id)
-    .where(projects.c.account_id == big("account_id"))
+    .where(projects.c.account_id == bigint_param("account_id"))
 )
 # Serialize the uploads of an organization, so that each one counts those before it.
-_lock = sa.select(accounts.c.id).where(accounts.c.id == big("account_id")).with_for_update(key_share=True)
+_lock = sa.select(accounts.c.id).where(accounts.c.id == bigint_param("account_id")).with_for_update(key_share=True)
 
 
 async def require_room(call: Call, access: Access, more_bytes: int) -> None:
@@ -333,7 +337,7 @@ async def reserve_room(tx: Transaction, call: Call, access: Access, more_bytes: 
         account_id = access.repository.owner.id
         await tx.fetch_one(_lock, {"account_id": account_id})
         beside = await _require_room(tx, memory, access, more_bytes)
-        takes_file(tx, call, memory, account_id, more_bytes, beside=beside)
+        add_file(tx, call, memory, account_id, more_bytes, beside=beside)
 
 
 async def _require_room(reader: Reader, memory: UsageMemory, access: Access, more_bytes: int) -> int:
@@ -356,13 +360,13 @@ _update_file = (
         folder_id=sa.bindparam("folder_id", type_=sa.Text()),
         task_id=sa.bindparam("task_id", type_=sa.Text()),
         private=sa.bindparam("private"),
-        updated_at=big("updated_at"),
+        updated_at=bigint_param("updated_at"),
     )
 )
 _update_folder = (
     sa.update(folders)
     .where(folders.c.id == sa.bindparam("folder_id"))
-    .values(title=sa.bindparam("title"), updated_at=big("updated_at"))
+    .values(title=sa.bindparam("title"), updated_at=bigint_param("updated_at"))
 )
 
 
@@ -415,7 +419,7 @@ async def move_files(write: Write, access: Access, file_ids: Collection[str], fo
     """Move files of one project, all or none, and return their previous states. `folder_id` None means no folder."""
     found = await lock_files(write.tx, write.actor, file_ids)
     for there, file in found:
-        access.require_same(there)
+        access.require_same_project(there)
         there.require_writable()
         there.require_own(file.user.id, "change")
     _, folder = await find_place(write.tx, write.actor, access.repository.project_id, folder_id)
@@ -442,5 +446,5 @@ async def edit_folder(write: Write, access: Access, folder: Folder, edit: Folder
 
 async def all_folders(reader: Reader, access: Access) -> list[Folder]:
     """Return all folders, sorted by title."""
-    found = await lists.every(reader, FOLDERS, in_project(access))
+    found = await lists.read_all(reader, FOLDERS, source_of_project(access))
     return sorted(found, key=lambda each: (each.title.casefold(), each.id))

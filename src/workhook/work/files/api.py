@@ -9,10 +9,10 @@ from typing import Any
 import structlog
 from prometheus_client import Counter
 
-from workhook.core.errors import Forbidden, PreconditionFailed, Problem, Unauthenticated, existing
+from workhook.core.errors import Forbidden, PreconditionFailed, Problem, Unauthenticated, require_found
 from workhook.core.records import to_response
 from workhook.http import idempotency, parameters
-from workhook.http.calls import Answer, Call, names_tag
+from workhook.http.calls import Call, Response, names_tag
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
 from workhook.http.messages import disposition
@@ -42,7 +42,7 @@ from workhook.work.files.upload import FORM, inert_media_type, receive
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.schemas import Done
-from workhook.work.kernel.scopes import Source, in_project
+from workhook.work.kernel.scopes import Source, source_of_project
 
 routes = Routes(WORK_API, "Files", read="work.read", write="work.write")
 _UPLOAD: Mapping[str, Any] = {
@@ -78,18 +78,18 @@ log = structlog.get_logger(__name__)
 async def list_files(call: Call, project_id: str, query: FileQuery) -> Listed[FilesAnswer]:
     """List the files of a project."""
     access = await find_access(call.database, actor_of(call), project_id)
-    return await list_page(call, in_project(access), query)
+    return await list_page(call, source_of_project(access), query)
 
 
 @routes.get("/tasks/{id}/files")
 async def list_task_files(call: Call, task_id: str, query: ListQuery) -> Listed[FilesAnswer]:
     """List the files attached to a task."""
     found = await find_task(call.database, actor_of(call), task_id)
-    return await list_page(call, in_project(found.access), query, task_id=task_id)
+    return await list_page(call, source_of_project(found.access), query, task_id=task_id)
 
 
 async def list_page(call: Call, source: Source, query: ListQuery, **more: object) -> Listed[FilesAnswer]:
-    filters, links = {**actions.FILES.given(query, source), **more}, links_of(call)
+    filters, links = {**actions.FILES.to_filters(query, source), **more}, links_of(call)
     files, headers = await read_for(call, actions.FILES, source, query, cursor_of(query), **filters)
     return Listed(FilesAnswer([file_to_response(each, links) for each in files]), headers)
 
@@ -102,7 +102,7 @@ async def list_page(call: Call, source: Source, query: ListQuery, **more: object
     body_media_type=FORM,
     body_required=True,
 )
-async def create_file(call: Call, project_id: str) -> Answer:
+async def create_file(call: Call, project_id: str) -> Response:
     """Upload a file.
 
     Send a form with one file. The maximum size is configurable, and defaults to 100 MiB.
@@ -110,8 +110,8 @@ async def create_file(call: Call, project_id: str) -> Answer:
     access = await find_access(call.database, actor_of(call), project_id)
     upload = await receive(call, access, may_be_stored=call.header("idempotency-key") is not None)
 
-    async def change(tx: Transaction) -> Answer:
-        return Answer(FileAnswer(await upload.create(Write.for_call(call, tx))))
+    async def change(tx: Transaction) -> Response:
+        return Response(FileAnswer(await upload.create(Write.for_call(call, tx))))
 
     async with upload:
         answer = await idempotency.write(call, change, content=upload.fingerprint)
@@ -182,7 +182,7 @@ async def restore_file(write: Write, file_id: str) -> FileAnswer:
     media_type="*/*",
     etag=False,
 )
-async def get_file_content(call: Call) -> Answer:
+async def get_file_content(call: Call) -> Response:
     """Download a file.
 
     Requires a token with the scope `work:read`, or the signed `file_link` of the file. `Range` may request a single
@@ -192,7 +192,7 @@ async def get_file_content(call: Call) -> Answer:
     tag = f'"{content.sha256}"'
     headers = {**_HEADERS, "ETag": tag}
     if names_tag(call.header("if-none-match"), tag):
-        return Answer(None, status=304, headers=headers)
+        return Response(None, status=304, headers=headers)
     start, stop, status = 0, content.size, 200
     condition = call.header("if-range")
     may_be_part = call.request.method != "HEAD" and (condition is None or condition.strip() == tag)
@@ -205,7 +205,7 @@ async def get_file_content(call: Call) -> Answer:
     headers["Content-Type"] = inert_media_type(content.content_type)  # explicit, so that no charset is added
     end = start if call.request.method == "HEAD" else stop
     pieces = await call.services.blobs.read(content.blob, start, end)
-    return Answer(_watched(call, content, pieces), status=status, headers=headers, media_type=headers["Content-Type"])
+    return Response(_watched(call, content, pieces), status=status, headers=headers, media_type=headers["Content-Type"])
 
 
 async def _find_allowed(call: Call) -> Content:
@@ -217,7 +217,7 @@ async def _find_allowed(call: Call) -> Content:
     expires, signature = call.query_text("expires"), call.query_text("signature")
     is_link = expires is not None and signature is not None
     if is_link and is_signed(call.services.vault, file_id, expires or "", signature or ""):
-        return existing(await actions.find_content(call.database, file_id))
+        return require_found(await actions.find_content(call.database, file_id))
     actor = caller_of(call).actor
     if actor is None and (expires is not None or signature is not None):
         raise Forbidden("The link is invalid or has expired. Request the file again for a new one.", code="bad_link")
@@ -280,7 +280,7 @@ async def list_folders(call: Call, project_id: str, query: ListQuery) -> Listed[
     """List the folders of a project."""
     after = cursor_of(query)
     access = await find_access(call.database, actor_of(call), project_id)
-    folders, headers = await read_for(call, actions.FOLDERS, in_project(access), query, after)
+    folders, headers = await read_for(call, actions.FOLDERS, source_of_project(access), query, after)
     return Listed(FoldersAnswer([to_response(each) for each in folders]), headers)
 
 

@@ -46,11 +46,11 @@ class Links:
 
 
 def links_of(call: Call) -> Links:
-    return links_from(call.services.vault, call.base_for_others.removesuffix(call.prefix) + WORK_API.prefixes[0])
+    return links_from(call.services.vault, call.public_base.removesuffix(call.prefix) + WORK_API.prefixes[0])
 
 
 def links_from(vault: Vault, base: str) -> Links:
-    """Return the links for events outside a request. `base` is the value of `Call.base_for_others`."""
+    """Return the links for events outside a request. `base` is the value of `Call.public_base`."""
     expires_ms = -(-(now_ms() + AT_LEAST_MS) // STEP_MS) * STEP_MS  # the first multiple that is far enough away
     return Links(base, vault.derive(_PURPOSE)[0], expires_ms // 1000)
 

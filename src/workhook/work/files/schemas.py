@@ -8,7 +8,17 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.records import COMPUTED, HIDDEN, LINK, EventSchema, Record, Timestamp, Wire, resource_id, to_response
+from workhook.core.records import (
+    HIDDEN,
+    LINK,
+    NOT_STORED,
+    EventSchema,
+    Record,
+    Timestamp,
+    Wire,
+    resource_id,
+    to_response,
+)
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import Title
 from workhook.storage.metadata import NOT_PRIVATE, in_project, metadata, partial_index
@@ -76,7 +86,7 @@ class File(Record, frozen=True):
 
     id: Annotated[str, resource_id("fil")]
     title: str
-    file_link: Annotated[str, COMPUTED, LINK]
+    file_link: Annotated[str, NOT_STORED, LINK]
     user: PersonShape
     project: FileProject
     private: bool

@@ -6,12 +6,12 @@ import sqlalchemy as sa
 import structlog
 
 from workhook.core.clock import DAY_MS
-from workhook.core.ids import least_id
+from workhook.core.ids import lower_bound_id
 from workhook.http.calls import Services
 from workhook.identity.tables import accounts
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.sweeping import in_batches
 from workhook.work.files.schemas import files
 from workhook.work.kernel.settings import billing_logos
@@ -26,14 +26,14 @@ log = structlog.get_logger(__name__)
 _deleted = files.alias("deleted")
 _old = (
     sa.select(_deleted.c.id)
-    .where(_deleted.c.deleted_at < big("before"))
+    .where(_deleted.c.deleted_at < bigint_param("before"))
     .order_by(_deleted.c.deleted_at)
-    .limit(big("limit"))
-    .offset(big("offset"))
+    .limit(bigint_param("limit"))
+    .offset(bigint_param("offset"))
 )
 _purge = (
     # Checks the row again, so that a restore which this statement waited for keeps the file.
-    sa.delete(files).where(files.c.id.in_(_old), files.c.deleted_at < big("before")).returning(files.c.blob)
+    sa.delete(files).where(files.c.id.in_(_old), files.c.deleted_at < bigint_param("before")).returning(files.c.blob)
 )
 _first_account_at = sa.select(accounts.c.created_at).order_by(accounts.c.id).limit(1)
 _blobs_in_use = sa.union_all(
@@ -76,7 +76,7 @@ async def _purge_blobs(services: Services, before: int) -> None:
     if first is None:  # without accounts there were no uploads
         return
     async for found in services.blobs.older_than(before):
-        names = [name for name in found if name >= least_id("blb", first["created_at"])]
+        names = [name for name in found if name >= lower_bound_id("blb", first["created_at"])]
         if len(names) < len(found):
             log.warning("blobs_of_another_database", count=len(found) - len(names))
         rows = await services.database.fetch_all(_blobs_in_use, {"blobs": names}) if names else []

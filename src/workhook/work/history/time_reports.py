@@ -17,7 +17,7 @@ from msgspec import UnsetType
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.core.money import DEFAULT_CURRENCY, UNUSUAL_DIGITS
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
@@ -26,12 +26,12 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tables import collaborators, memberships, projects
 from workhook.identity.tokens.lookup import reach_params, within_reach
 from workhook.storage import Reader, Row
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import find_access, is_insider
 from workhook.work.kernel.day_bounds import find_zone
-from workhook.work.kernel.people import NOBODY_ELSE, person_columns, person_of_row
+from workhook.work.kernel.people import ADDRESS_HIDDEN, person_columns, person_of_row
 from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.settings import account_billing, project_billing
 from workhook.work.kernel.tables import clients
@@ -48,9 +48,9 @@ from workhook.work.time.timesheets.reports import (
     totals_to_response,
 )
 from workhook.work.time.timesheets.schemas import TimesheetProjectShape, TimesheetTaskShape
-from workhook.work.time.timesheets.sums import ALWAYS, SUMS, UNITS, Grain, cover, report_parts
+from workhook.work.time.timesheets.sums import ALWAYS, SUMS, UNITS, Granularity, cover, report_parts
 
-_user_id = big("user_id")
+_user_id = bigint_param("user_id")
 # Start from the projects, so that each part is found by an index and only rows in visible projects are read.
 _project = projects.alias("visible_project")  # reports also join `projects`
 _project_ids = sa.select(_project.c.repository_id).where(_project.c.deleted_at.is_(None))
@@ -119,10 +119,10 @@ _GROUP_KEYS: dict[GroupBy, tuple[str, ...]] = {
 
 
 @lru_cache(maxsize=256)  # few of the combinations are requested
-def _sums(group_by: GroupBy, grains: tuple[Grain, ...], unit_ms: int, names: frozenset[str]) -> sa.Select[Any]:
+def _sums(group_by: GroupBy, grains: tuple[Granularity, ...], unit_ms: int, names: frozenset[str]) -> sa.Select[Any]:
     """Build the report. Days are assembled from sums over `unit_ms`."""
-    there = _one_visible if "project_id" in names else _every_visible
-    places = sa.select(there.cte("there").c.repository_id)
+    visible = _one_visible if "project_id" in names else _every_visible
+    places = sa.select(visible.cte("there").c.repository_id)
     keys = tuple(dict.fromkeys((*_GROUP_KEYS[group_by], "repository_id")))
     found = report_parts(grains, keys, unit_ms, places, names - {"project_id"}).subquery("found")
     # Moved or deleted time leaves an empty group.
@@ -135,7 +135,7 @@ def _sums(group_by: GroupBy, grains: tuple[Grain, ...], unit_ms: int, names: fro
         .subquery("with_currency")
     )
     summed = _added_up(with_currency, (*_GROUP_KEYS[group_by], "currency")).subquery("summed")
-    return _named(group_by, summed).limit(big("limit"))
+    return _with_names(group_by, summed).limit(bigint_param("limit"))
 
 
 def _added_up(parts: sa.Subquery, keys: Sequence[str]) -> sa.Select[Any]:
@@ -143,13 +143,13 @@ def _added_up(parts: sa.Subquery, keys: Sequence[str]) -> sa.Select[Any]:
     return sa.select(*by, *(sa.func.sum(parts.c[each]).label(each) for each in SUMS)).group_by(*by)
 
 
-def _named(group_by: GroupBy, summed: sa.Subquery) -> sa.Select[Any]:
+def _with_names(group_by: GroupBy, summed: sa.Subquery) -> sa.Select[Any]:
     """Join the names that a report shows for each group, and order the groups."""
     counted = [*(summed.c[each] for each in SUMS), summed.c.currency]
     if group_by == "day":
         return sa.select(summed.c.bucket, *counted).order_by(summed.c.bucket)
     if group_by == "user":
-        named = sa.select(*person_columns(NOBODY_ELSE, people), *counted)
+        named = sa.select(*person_columns(ADDRESS_HIDDEN, people), *counted)
         return named.join_from(summed, people, people.c.id == summed.c.user_id).order_by(people.c.login_key)
     named = sa.select(*_PROJECT_COLUMNS, *counted).order_by(projects.c.id)
     named = named.join_from(summed, projects, projects.c.repository_id == summed.c.repository_id)
@@ -160,18 +160,18 @@ def _named(group_by: GroupBy, summed: sa.Subquery) -> sa.Select[Any]:
     return with_tasks.order_by(sa.func.coalesce(tasks.c.id, ""))
 
 
-def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Grain, ...]:
+def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Granularity, ...]:
     """Return the sums to read the report from, longest periods first."""
     match group_by:
         case "user" | "project":
-            return (Grain.USER_BLOCKS, Grain.USER_DAYS)
+            return (Granularity.USER_BLOCKS, Granularity.USER_DAYS)
         case "task":
-            return (Grain.TASK_BLOCKS,)
+            return (Granularity.TASK_BLOCKS,)
         case "day" if utc:
-            return (Grain.USER_DAYS if of_user else Grain.DAYS,)
+            return (Granularity.USER_DAYS if of_user else Granularity.DAYS,)
         case "day":
             # A single user's time is read directly, without sums for every time zone.
-            return () if of_user else (Grain.QUARTERS,)
+            return () if of_user else (Granularity.QUARTERS,)
 
 
 async def _is_outside(reader: Reader, user_id: int) -> bool:
@@ -180,18 +180,20 @@ async def _is_outside(reader: Reader, user_id: int) -> bool:
     return row is not None and bool(row["outside"]) and not row["inside"]
 
 
-async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int) -> Sequence[ReportGroup]:
+async def sum_timesheets(
+    reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int
+) -> Sequence[ReportGroup]:
     """Return one group for each user (by login), task, project (by id) or day.
 
     Raises `Invalid` if there are more than `limit` groups or rows, and `storage.slow.QueryTooSlow`.
     """
     group_by: GroupBy = if_set(query.group_by) or "user"
-    given = {name: if_set(getattr(query, name)) for name in _FILTERS}
-    filters = {name: value for name, value in given.items() if value is not None}
+    values = {name: if_set(getattr(query, name)) for name in _FILTERS}
+    filters = {name: value for name, value in values.items() if value is not None}
     if "user" in filters:
         filters["user"] = key_of(filters["user"])
     zone = query.zone
-    unit_ms = DAY_MS if zone is UTC else UNITS[Grain.QUARTERS]
+    unit_ms = DAY_MS if zone is UTC else UNITS[Granularity.QUARTERS]
     grains = _grains(group_by, utc=zone is UTC, of_user="user" in filters)
     since, to = (ALWAYS[0] if query.since_ms is None else query.since_ms), query.to_ms
     params = {
@@ -255,7 +257,7 @@ routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 @routes.get(
     "/reports/timesheets", answers={200: ReportAnswer}, problems=(404,), other_media_types=(csv_tables.MEDIA_TYPE,)
 )
-async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
+async def report_timesheets(call: Call, query: ReportQuery) -> Response:
     """Sum up timesheets by user, task, project or day.
 
     Covers every project that the caller sees as an owner or a member. A timesheet counts toward the day on which it
@@ -264,18 +266,18 @@ async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
     actor, project_id = actor_of(call), if_set(query.project_id)
     if project_id is not None:
         access = await find_access(call.database, actor, project_id)
-        access.hide_from_clients()
+        access.require_not_client()
         if isinstance(query.timezone, UnsetType):
             zone = await find_zone(call.database, access.repository.id)
             query = msgspec.structs.replace(query, timezone=str(zone))
-    groups = await sum_up(call.database, actor, query, now=now_ms(), limit=ROWS_MAX)
+    groups = await sum_timesheets(call.database, actor, query, now=now_ms(), limit=ROWS_MAX)
     if not groups and project_id is None and await _is_outside(call.database, actor.user.id):
         raise NotFound()
     if csv_tables.wants_csv(call.header("accept")):
         group_by: GroupBy = if_set(query.group_by) or "user"
         body = await reports.table(groups, group_by)
-        return Answer(body, headers=csv_tables.headers(f"timesheets-by-{group_by}"), media_type=csv_tables.MEDIA_TYPE)
+        return Response(body, headers=csv_tables.headers(f"timesheets-by-{group_by}"), media_type=csv_tables.MEDIA_TYPE)
     total = reduce(Spent.plus, (each.spent for each in groups), Spent())
-    return Answer(
+    return Response(
         ReportAnswer([row_to_response(each) for each in groups], totals_to_response(total)), headers=csv_tables.VARY
     )

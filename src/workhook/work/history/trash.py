@@ -29,16 +29,16 @@ from workhook.identity.tables import accounts, collaborators, memberships, proje
 from workhook.identity.tokens.lookup import check_reach, reach_params
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big, metadata
+from workhook.storage.metadata import bigint_param, metadata
 from workhook.storage.statements import PerDialect
 from workhook.storage.sweeping import for_each_isolated, in_order
 from workhook.work.board.projects import actions, schemas
-from workhook.work.board.projects.emptying import empty
+from workhook.work.board.projects.deletion import delete_in_batches
 from workhook.work.board.projects.listing import FLAGS, each_chosen
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import find_access, role_in
-from workhook.work.kernel.pages import Columns, caller_accounts, first_of, first_of_each
+from workhook.work.kernel.pages import Columns, caller_accounts, select_first, select_first_per_group
 from workhook.work.kernel.scopes import CALLER, CHOSEN, WHOLE
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.money.issued import has_any, has_issued
@@ -58,21 +58,21 @@ def _last_first(found: sa.FromClause) -> Columns:
 
 
 def _further(found: sa.FromClause, continues: bool) -> list[sa.ColumnElement[bool]]:
-    behind = sa.tuple_(big("deleted_at"), sa.bindparam("after_id", type_=sa.Text))
+    behind = sa.tuple_(bigint_param("deleted_at"), sa.bindparam("after_id", type_=sa.Text))
     return [sa.tuple_(found.c.deleted_at, found.c.id) < behind] if continues else []
 
 
 def _deleted_of(table: sa.Table, kind: str, continues: bool) -> sa.Select[Any]:
     """Select a page of one kind, in order, from its own index."""
-    here = [table.c.repository_id == big("repository_id"), table.c.deleted_at.is_not(None)]
-    some = sa.select(*(table.c[name] for name in _TRASH)).where(*here, *_further(table, continues))
-    found = some.order_by(*_last_first(table)).limit(big("limit")).subquery(kind)
+    conditions = [table.c.repository_id == bigint_param("repository_id"), table.c.deleted_at.is_not(None)]
+    some = sa.select(*(table.c[name] for name in _TRASH)).where(*conditions, *_further(table, continues))
+    found = some.order_by(*_last_first(table)).limit(bigint_param("limit")).subquery(kind)
     return sa.select(sa.literal_column(f"'{kind}'").label("type"), *found.c)
 
 
 def _deleted_in_project(continues: bool) -> sa.Select[Any]:
     ways = [_deleted_of(tasks, "task", continues), _deleted_of(files, "file", continues)]
-    return first_of(ways, ["type", *_TRASH], _last_first)
+    return select_first(ways, ["type", *_TRASH], _last_first)
 
 
 _in_trash = {continues: _deleted_in_project(continues) for continues in (False, True)}
@@ -84,8 +84,10 @@ _deleted = (
 )
 _restore = (
     sa.update(projects)
-    .where(projects.c.repository_id == big("id"))
-    .values(deleted_at=None, updated_at=big("now"), name=sa.bindparam("name"), name_key=sa.bindparam("name_key"))
+    .where(projects.c.repository_id == bigint_param("id"))
+    .values(
+        deleted_at=None, updated_at=bigint_param("now"), name=sa.bindparam("name"), name_key=sa.bindparam("name_key")
+    )
 )
 
 
@@ -159,14 +161,14 @@ async def restore_project(write: Write, project_id: str) -> schemas.ProjectAnswe
         actions.require_role(project, "admin")
         return schemas.ProjectAnswer(to_response(project))
     old = repository_of(row, write.actor.user.id)  # with the role that the caller had and still has
-    write.actor.request.touches(old.owner.id, old.id, hidden=old.role is None)
+    write.actor.request.set_subject(old.owner.id, old.id, hidden=old.role is None)
     if old.role is not None:
         check_reach(write.actor, old.owner.id, old.id)
     if old.role != "admin":
         raise NotFound()
     if row["deleted_at"] < write.now - KEPT_MS and not await has_any(write.tx, old.id):
         raise NotFound()
-    await actions.lock_name_of(write.tx, old.id)
+    await actions.lock_names_for_rename(write.tx, old.id)
     name = await actions.free_name(write.tx, old.owner.id, old.name)
     updated_at = max(write.now, old.updated_at + 1)
     await write.tx.execute(_restore, {"id": old.id, "name": name, "name_key": key_of(name), "now": updated_at})
@@ -188,7 +190,7 @@ def _restorable(project: sa.FromClause, continues: bool) -> Columns:
         .correlate(project)
         .scalar_subquery()
     )
-    kept = sa.or_(project.c.deleted_at >= big("since"), issued.is_not(None))
+    kept = sa.or_(project.c.deleted_at >= bigint_param("since"), issued.is_not(None))
     return [project.c.deleted_at.is_not(None), kept, *_further(project, continues)]
 
 
@@ -199,7 +201,7 @@ def _of_owned(dialect: str, *, confined: bool, continues: bool) -> sa.Select[Any
     def fits(row: sa.FromClause) -> Columns:
         return [row.c.account_id == owned.c.account_id, *_restorable(row, continues)]
 
-    return first_of_each(dialect, projects, "repository_id", owned, fits, _last_first, _TRASH)
+    return select_first_per_group(dialect, projects, "repository_id", owned, fits, _last_first, _TRASH)
 
 
 def _as_admin(*, confined: bool, continues: bool) -> sa.Select[Any]:
@@ -229,7 +231,7 @@ def _trash(confined: bool, continues: bool) -> PerDialect:
             _as_admin(confined=confined, continues=continues),
             *([_chosen_as_admin(continues=continues)] if confined else []),
         ]
-        return first_of(ways, _TRASH, _last_first).add_columns(sa.literal_column("'project'").label("type"))
+        return select_first(ways, _TRASH, _last_first).add_columns(sa.literal_column("'project'").label("type"))
 
     return PerDialect.made_by(make)
 
@@ -266,20 +268,24 @@ async def list_deleted(
 # A project with issued invoices cannot be deleted and is never purged.
 _old = (
     sa.select(projects.c.repository_id)
-    .where(projects.c.deleted_at < big("before"), ~has_issued)
+    .where(projects.c.deleted_at < bigint_param("before"), ~has_issued)
     .order_by(projects.c.deleted_at)
 )
 # Returns no row if the project was restored, purged, or locked by another process.
 _lock_expired = (
     sa.select(projects.c.account_id, projects.c.name)
-    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at < big("before"), ~has_issued)
+    .where(
+        projects.c.repository_id == bigint_param("repository_id"),
+        projects.c.deleted_at < bigint_param("before"),
+        ~has_issued,
+    )
     .with_for_update(skip_locked=True)
 )
-_remove = sa.delete(projects).where(projects.c.repository_id == big("repository_id"), ~has_issued)
+_remove = sa.delete(projects).where(projects.c.repository_id == bigint_param("repository_id"), ~has_issued)
 
 
 @cache
-def contents() -> list[sa.Table]:
+def project_tables() -> list[sa.Table]:
     """Return the tables of a project's records, referencing tables before referenced ones."""
     return [
         table
@@ -315,7 +321,9 @@ async def _purge_one(services: Services, repository_id: int, before: int) -> boo
         [project] = called
         await audit.record(tx, None, "project.purge", project["name"], account_id=project["account_id"])
 
-    gone = await empty(services, contents(), "repository_id", repository_id, admit=is_expired, last=remove)
+    gone = await delete_in_batches(
+        services, project_tables(), "repository_id", repository_id, admit=is_expired, last=remove
+    )
     if gone:
         log.info("project_purged", repository_id=repository_id)
     return gone
@@ -323,7 +331,7 @@ async def _purge_one(services: Services, repository_id: int, before: int) -> boo
 
 _old_task = tasks.alias("deleted")
 _is_due = (
-    _old_task.c.deleted_at < big("before"),
+    _old_task.c.deleted_at < bigint_param("before"),
     # A task with recorded time is kept because invoices bill the time under the task's name.
     ~sa.exists().where(timesheets.c.task_id == _old_task.c.id),
 )
@@ -331,11 +339,13 @@ _following_tasks = (
     sa.select(_old_task.c.id, _old_task.c.deleted_at)
     .where(
         *_is_due,
-        _old_task.c.deleted_at >= big("last_at"),
-        sa.or_(_old_task.c.deleted_at > big("last_at"), _old_task.c.id > sa.bindparam("last_id", type_=sa.Text())),
+        _old_task.c.deleted_at >= bigint_param("last_at"),
+        sa.or_(
+            _old_task.c.deleted_at > bigint_param("last_at"), _old_task.c.id > sa.bindparam("last_id", type_=sa.Text())
+        ),
     )
     .order_by(_old_task.c.deleted_at, _old_task.c.id)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
 # Check again under the lock, because another process may already have taken these tasks.
 _these_tasks = sa.select(_old_task.c.id).where(any_of(_old_task.c.id, "ids"), *_is_due)

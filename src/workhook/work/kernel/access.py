@@ -1,7 +1,7 @@
 """The rights of a caller in projects and accounts.
 
 Most resources of the work API belong to a project, so a resource is read together with its project and the caller's
-role in it. `with_access` adds the columns that `access_of` needs to a SELECT, which saves a query.
+role in it. `with_access` adds the columns that `to_access` needs to a SELECT, which saves a query.
 
     _one = with_access(sa.select(tasks).where(tasks.c.id == sa.bindparam("id")), tasks.c.repository_id)
     row, access = await find_with_access(reader, _one, actor, id=task_id)
@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 from sqlalchemy.sql.expression import Executable
 
-from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, existing, say
-from workhook.http.calls import Call, Place, Standing
+from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, require_found, say
+from workhook.http.calls import Call, Place, RemainingRights
 from workhook.identity.authenticator import actor_of
 from workhook.identity.queries import (
     account_columns,
@@ -35,7 +35,7 @@ from workhook.identity.tables import accounts, collaborators, memberships, proje
 from workhook.identity.tokens.lookup import check_reach, covers, may_reach, not_accessible
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import hot
 from workhook.work.kernel.tables import clients
 
@@ -87,11 +87,11 @@ class Access(msgspec.Struct, frozen=True):
             raise Forbidden(message, code="missing_role")
         require_not_archived(self.repository)
 
-    def hide_from_clients(self) -> None:
+    def require_not_client(self) -> None:
         """Raise `NotFound` for a client. Guards everything clients never see, such as timesheets and rates."""
         if self.is_client:
             repository = self.repository
-            self.actor.request.touches(repository.owner.id, repository.id, hidden=True, names=repository.names)
+            self.actor.request.set_subject(repository.owner.id, repository.id, hidden=True, names=repository.names)
             raise NotFound()
 
     def require_member(self, doing: str) -> None:
@@ -104,15 +104,15 @@ class Access(msgspec.Struct, frozen=True):
         if self.role != "owner":
             raise Forbidden(say("Only an owner of {} can {}.", self.repository.owner.login, doing), code="missing_role")
 
-    def require_same(self, other: Access) -> None:
+    def require_same_project(self, other: Access) -> None:
         """Raise `NotFound` if a path combines a project with a resource of another project."""
         if other.repository.id != self.repository.id:
             raise NotFound()
 
-    def require_sight(self, private: bool) -> None:
+    def require_visible(self, private: bool) -> None:
         """Raise `NotFound` for a client if the resource is private."""
         if private:
-            self.hide_from_clients()
+            self.require_not_client()
 
     def require_own(self, user_id: int, doing: str) -> None:
         """Raise `Forbidden` for a client who did not create the resource."""
@@ -127,7 +127,9 @@ def require_not_archived(repository: Repository) -> None:
 
 
 _client = clients.alias("looking")  # an alias, because a statement may also select from `clients`
-is_client = sa.exists().where(_client.c.repository_id == projects.c.repository_id, _client.c.user_id == big("user_id"))
+is_client = sa.exists().where(
+    _client.c.repository_id == projects.c.repository_id, _client.c.user_id == bigint_param("user_id")
+)
 """Condition: the user in the parameter `user_id` is a client of the project."""
 
 
@@ -179,7 +181,7 @@ _project = hot(
 )
 
 
-def access_of(row: Row | None, actor: Actor) -> Access:
+def to_access(row: Row | None, actor: Actor) -> Access:
     """Build the caller's access from a row of a `with_access` statement.
 
     Raises `NotFound` if the row is missing, the caller has no role in the project or the project is outside the token's
@@ -189,17 +191,17 @@ def access_of(row: Row | None, actor: Actor) -> Access:
         raise NotFound()
     repository = repository_of(row, actor.user.id, _PREFIX)
     hidden = repository.role is None and not row["is_client"]
-    actor.request.touches(repository.owner.id, repository.id, hidden=hidden, names=repository.names)
+    actor.request.set_subject(repository.owner.id, repository.id, hidden=hidden, names=repository.names)
     if hidden:
         raise NotFound()
     check_reach(actor, repository.owner.id, repository.id)
     rank = rank_in(row, repository, actor.user.id)
-    actor.request.rests_on(repository.owner.id, repository.id, rank)
+    actor.request.require_right(repository.owner.id, repository.id, rank)
     if repository.role is None:
         return Access(actor, repository, "client")
     owns = rank == RANKS["owner"]
     if owns:
-        actor.request.views_as_owner(repository.owner.id)
+        actor.request.show_as_owner(repository.owner.id)
     return Access(actor, repository, "owner" if owns else "member", reads_only=repository.role == "read")
 
 
@@ -211,9 +213,9 @@ def rank_in(row: Row, repository: Repository, user_id: int) -> int:
 
 
 async def find_with_access(reader: Reader, statement: Executable, actor: Actor, **params: object) -> tuple[Row, Access]:
-    """Run a `with_access` statement and return its row and the access. Raises the same errors as `access_of`."""
+    """Run a `with_access` statement and return its row and the access. Raises the same errors as `to_access`."""
     row = await reader.fetch_one(statement, {**params, "user_id": actor.user.id})
-    access = access_of(row, actor)
+    access = to_access(row, actor)
     assert row is not None, "access_of refuses none"
     return row, access
 
@@ -221,9 +223,9 @@ async def find_with_access(reader: Reader, statement: Executable, actor: Actor, 
 async def find_access(reader: Reader, actor: Actor, project_id: str) -> Access:
     """Return the caller's access to the project in a path such as `/projects/{id}/columns`.
 
-    Raises the same errors as `access_of`.
+    Raises the same errors as `to_access`.
     """
-    return access_of(await reader.fetch_one(_project, {"project_id": project_id, "user_id": actor.user.id}), actor)
+    return to_access(await reader.fetch_one(_project, {"project_id": project_id, "user_id": actor.user.id}), actor)
 
 
 # --- accounts --------------------------------------------------------------------------------------------------------
@@ -231,7 +233,7 @@ async def find_access(reader: Reader, actor: Actor, project_id: str) -> Access:
 _organizations = (
     sa.select(*account_columns(), memberships.c.role)
     .join_from(accounts, memberships, memberships.c.organization_id == accounts.c.id)
-    .where(memberships.c.user_id == big("user_id"))
+    .where(memberships.c.user_id == bigint_param("user_id"))
     .order_by(accounts.c.id)
 )
 
@@ -248,7 +250,7 @@ class Owner(msgspec.Struct, frozen=True):
             raise Forbidden(say("Only an owner of {} can {}.", self.account.login, doing), code="missing_role")
 
 
-async def find_owned(reader: Reader, actor: Actor, login: str, doing: str) -> Account:
+async def get_owned_account(reader: Reader, actor: Actor, login: str, doing: str) -> Account:
     """Return the organization with this login, or the caller's own account.
 
     `doing` completes the sentence "Only an owner of … can …". Raises `NotFound` if the caller is not in the
@@ -256,15 +258,15 @@ async def find_owned(reader: Reader, actor: Actor, login: str, doing: str) -> Ac
     """
     if key_of(login) == key_of(actor.user.login):
         check_reach(actor, actor.user.id)
-        actor.request.rests_on(actor.user.id, None, RANKS["owner"])
+        actor.request.require_right(actor.user.id, None, RANKS["owner"])
         return actor.user
-    found = existing(await find_organization(reader, login, actor.user.id))
-    actor.request.touches(found.account.id, hidden=found.role is None)
+    found = require_found(await find_organization(reader, login, actor.user.id))
+    actor.request.set_subject(found.account.id, hidden=found.role is None)
     if found.role is None:
         raise NotFound()
     check_reach(actor, found.account.id)
     Owner(found.account, found.role).require_owner(doing)
-    actor.request.rests_on(found.account.id, None, RANKS["owner"])
+    actor.request.require_right(found.account.id, None, RANKS["owner"])
     return found.account
 
 
@@ -292,7 +294,7 @@ async def choose_owner(reader: Reader, actor: Actor, login: str | UnsetType) -> 
     if owner is None:
         message = f'You are not a member of the organization "{login}".'
         raise Invalid(faults=[Fault(field="organization", message=message)])
-    actor.request.rests_on(owner.account.id, None, _rank_in_account(owner.role))
+    actor.request.require_right(owner.account.id, None, _rank_in_account(owner.role))
     return owner
 
 
@@ -306,11 +308,11 @@ _repositories = repositories.add_columns(is_client.label("is_client")).where(
     any_of(projects.c.repository_id, "repository_ids")
 )
 _memberships = sa.select(memberships.c.organization_id, memberships.c.role).where(
-    memberships.c.user_id == big("user_id"), any_of(memberships.c.organization_id, "account_ids")
+    memberships.c.user_id == bigint_param("user_id"), any_of(memberships.c.organization_id, "account_ids")
 )
 
 
-async def standing(call: Call, rights: Mapping[Place, int]) -> Standing:
+async def compare_rights(call: Call, rights: Mapping[Place, int]) -> RemainingRights:
     """Compare the caller's current rights with those that an earlier request relied on (`http.calls.RequestRecord`).
 
     Runs before a response stored under an `Idempotency-Key` is repeated. `rights` maps each place to the rank the

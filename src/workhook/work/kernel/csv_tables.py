@@ -38,11 +38,11 @@ def wants_csv(accept: str | None) -> bool:
 
 
 async def write_rows(cells: Iterable[Sequence[Cell]]) -> bytes:
-    """Run `rows` in a thread, because encoding a page of long texts would block the event loop."""
-    return await asyncio.to_thread(rows, cells)
+    """Run `encode_rows` in a thread, because encoding a page of long texts would block the event loop."""
+    return await asyncio.to_thread(encode_rows, cells)
 
 
-def rows(cells: Iterable[Sequence[Cell]]) -> bytes:
+def encode_rows(cells: Iterable[Sequence[Cell]]) -> bytes:
     """Encode rows as lines that end in CRLF, with a `'` before text that a spreadsheet would treat as a formula.
 
     Guards are added at the start of a cell and after every character that a spreadsheet may take for a cell separator
@@ -66,8 +66,8 @@ def _plain(cell: Cell) -> str:
     return f"'{guarded}" if _BREAKS_FIRST.match(text) or _FORMULA_FIRST.match(text) else guarded
 
 
-def without_guards(text: str) -> str:
-    """Decode the text of a cell written by `rows`."""
+def decode_cell(text: str) -> str:
+    """Decode the text of a cell written by `encode_rows`."""
     begins = text.startswith("'") and (_FORMULA_FIRST.match(text) or _BREAKS_FIRST.match(text, 1))
     plain = _BEFORE_FORMULA.sub(lambda before: _GUARDED_SEPARATOR.sub(r"\1", before[0]), text)
     return plain[1:] if begins else plain

@@ -9,8 +9,8 @@ from typing import Annotated
 import sqlalchemy as sa
 from msgspec import Meta
 
-from workhook.core.zones import NAME_MAX_CHARS, midnight_of, start_of, stored_zone, zone_fault, zone_of
-from workhook.http.parameters import DAY_OR_MOMENT, Checked, Read
+from workhook.core.zones import NAME_MAX_CHARS, midnight_of, start_of, zone_fault, zone_of, zone_or_utc
+from workhook.http.parameters import DAY_OR_MOMENT, Converter, Rule
 from workhook.http.wire_types import read_day_or_moment, with_plus
 from workhook.identity.tables import projects
 from workhook.storage import Reader
@@ -28,9 +28,9 @@ def _read_bound(raw: object) -> int | date:
         return moment
 
 
-Bound = Annotated[int, Meta(extra_json_schema=DAY_OR_MOMENT), Read(_read_bound, mend=with_plus)]
+Bound = Annotated[int, Meta(extra_json_schema=DAY_OR_MOMENT), Converter(_read_bound, mend=with_plus)]
 """Milliseconds since the epoch, or a `date`; the functions below distinguish them."""
-TimeZone = Annotated[str, Meta(max_length=NAME_MAX_CHARS), Checked(zone_fault)]
+TimeZone = Annotated[str, Meta(max_length=NAME_MAX_CHARS), Rule(zone_fault)]
 """An IANA name known to the server."""
 
 
@@ -81,4 +81,4 @@ async def find_zone(reader: Reader, repository_id: int) -> tzinfo:
 
 async def find_zones(reader: Reader, repository_ids: Iterable[int]) -> Mapping[int, tzinfo]:
     rows = await reader.fetch_all(_zones, {"ids": sorted(set(repository_ids))})
-    return {row["repository_id"]: stored_zone(row["timezone"]) for row in rows}
+    return {row["repository_id"]: zone_or_utc(row["timezone"]) for row in rows}

@@ -93,7 +93,7 @@ def whole_seconds(duration_ms: int) -> int:
     return duration_ms // SECOND_MS * SECOND_MS
 
 
-def formatted(duration_ms: int) -> str:
+def format_duration_with_units(duration_ms: int) -> str:
     """Format as `1h 30m 5s`, in whole seconds and without zero parts; `0s` for less than a second."""
     minutes, seconds = divmod(duration_ms // SECOND_MS, 60)
     hours, minutes = divmod(minutes, 60)
@@ -101,7 +101,7 @@ def formatted(duration_ms: int) -> str:
     return " ".join(parts) or "0s"
 
 
-def display(duration_ms: int) -> str:
+def format_duration(duration_ms: int) -> str:
     """Format as `1:30`, or `1:30:15` with seconds, as shown on pages, in PDFs and in the API."""
     minutes, seconds = divmod(duration_ms // SECOND_MS, 60)
     return f"{minutes // 60}:{minutes % 60:02d}" + (f":{seconds:02d}" if seconds else "")

@@ -6,7 +6,7 @@ page. If a project has more rows than its share, the page ends at the last scann
 continues there. This way no row is missed, and a page scans a bounded number of rows.
 
 Text search uses a full-text index, which returns all matching rows. Within one project, the first rows of the list can
-be searched one by one beforehand (`First`): common words fill the page that way.
+be searched one by one beforehand (`FirstRows`): common words fill the page that way.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from msgspec import UNSET
 
 from workhook.http import lists
 from workhook.http.calls import Call
-from workhook.http.lists import WHOLE_LIST_MAX, Found, Key, ListQuery
+from workhook.http.lists import WHOLE_LIST_MAX, Key, ListQuery, Rows
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import join_few
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
-from workhook.work.kernel.pages import MOST, ROOM
+from workhook.work.kernel.pages import PAGE_CHARS_LITERAL, ROWS_LIMIT
 from workhook.work.kernel.scopes import (
-    Place,
+    ProjectRef,
     Scope,
     Source,
     VisibleProjects,
@@ -42,19 +42,19 @@ T = TypeVar("T")
 Condition = sa.ColumnElement[bool]
 Weight = sa.ColumnElement[int]
 
-LOOKS_AT_MOST = 10_000
+MAX_SCANNED_ROWS = 10_000
 """Maximum number of rows that a page across projects scans, which keeps it below 100 ms."""
 
-LOOKS_AT_MOST_IN_PROJECT = 4_000
+MAX_SCANNED_ROWS_IN_PROJECT = 4_000
 """Maximum number of rows that a page of one project scans."""
 
-A_FEW = 20
+MIN_FILTERED_ROWS = 20
 """Minimum number of rows per project that a filtered page scans."""
 
-A_PAGE = 101
+MIN_UNFILTERED_ROWS = 101
 """Minimum number of rows per project that an unfiltered page scans, enough to fill a page of 100."""
 
-UNFILTERED = 2
+UNFILTERED_FACTOR = 2
 """Factor by which more rows are scanned if they need no check, because they are cheaper."""
 
 
@@ -70,7 +70,7 @@ class Filter:
     - `indexed`: an index yields the matching rows in list order.
     - `few`: an index yields the matching rows in another order, but there are few of them.
     - `alone`: an index yields exactly the matching rows in list order, which makes the conditions on the project and
-      `Listing.lives` unnecessary.
+      `Listing.index_condition` unnecessary.
     - `common`: nearly all rows match, so the list of one project searches them without a bound.
     - `project`: the project of the object that the filter names; no other project is read.
     - `value`: converts the value in the query to the statement's parameter.
@@ -109,7 +109,7 @@ class Order:
         """Return the ORDER BY columns of a row source that already contains the key."""
         return self.sorted({name: rows.c[name] for name in names})
 
-    def behind(self, key: Mapping[str, sa.ColumnElement[Any]]) -> Condition:
+    def after_cursor(self, key: Mapping[str, sa.ColumnElement[Any]]) -> Condition:
         """Return the condition that a key comes after the parameters `after_NAME`.
 
         The first column is also compared on its own, because SQLite cannot use an index for a row value that contains
@@ -127,7 +127,7 @@ BY_ID = Order(lambda row: {"id": row.c.id})
 NEWEST_FIRST = Order(lambda row: {"id": row.c.id}, falling=True)
 
 
-class First(NamedTuple):
+class FirstRows(NamedTuple):
     """How many of a project's first rows are searched one by one for words.
 
     SQLite's index tells whether a row contains them. PostgreSQL parses the text of every row, which costs more than
@@ -163,42 +163,42 @@ class Listing(Generic[T]):
       unless the scope is one project.
     - `make`: creates the record of such a row.
     - `weight`: the number of characters of its texts, or None if they are too short to be added up per page.
-    - `lives`: the condition of the list's partial indexes.
-    - `seen`: the condition that the caller sees a row, depending on whether they are an insider of its project.
+    - `index_condition`: the condition of the list's partial indexes.
+    - `is_visible`: the condition that the caller sees a row, depending on whether they are an insider of its project.
     - `order`: the default order.
     """
 
     table: sa.Table
     whole: Callable[[sa.CTE, Scope], sa.Select[Any]]
-    make: Callable[[Row, Place, Source], T]
+    make: Callable[[Row, ProjectRef, Source], T]
     weight: Weight | None = None
     filters: Mapping[str, Filter] = field(default_factory=dict)
     words: Words | None = None
-    lives: Callable[[sa.FromClause], Condition] | None = None
-    seen: Callable[[sa.FromClause, Condition], Condition] | None = None
+    index_condition: Callable[[sa.FromClause], Condition] | None = None
+    is_visible: Callable[[sa.FromClause, Condition], Condition] | None = None
     reads: Sequence[str] = ()
-    """The columns that `seen` needs."""
+    """The columns that `is_visible` needs."""
     order: Order = BY_ID
 
-    def given(self, query: ListQuery, source: Source) -> dict[str, object]:
+    def to_filters(self, query: ListQuery, source: Source) -> dict[str, object]:
         values = {name: getattr(query, name, UNSET) for name in self.filters}
         return {name: self.filters[name].value(each, source) for name, each in values.items() if each is not UNSET}
 
 
-def made_by(row: sa.FromClause) -> Condition:
+def created_by(row: sa.FromClause) -> Condition:
     """Return the condition that the user named in the parameter `user` created the row."""
     named = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("user")).scalar_subquery()
     return row.c.user_id == named
 
 
-BY_USER = Filter(made_by, ("user_id",), value=lambda name, source: source.key_of(name))
+BY_USER = Filter(created_by, ("user_id",), value=lambda name, source: source.key_of(name))
 
 
 # --- the rows that a page scans ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Walk:
+class Scan:
     """The scan of one table within a project.
 
     - `narrow`: conditions that an index serves.
@@ -230,8 +230,8 @@ class Walk:
         return found
 
     def rows_in(self, row: sa.FromClause, repository_id: sa.ColumnElement[int], dialect: str) -> sa.Select[Any]:
-        here = row.c.repository_id + sa.literal_column("0") if self.few else row.c.repository_id
-        place = [] if self.alone else [here == repository_id]
+        repository = row.c.repository_id + sa.literal_column("0") if self.few else row.c.repository_id
+        place = [] if self.alone else [repository == repository_id]
         return (
             sa.select(*self.columns(row, dialect))
             .where(*place, *(each(row) for each in self.narrow))
@@ -256,7 +256,7 @@ def _insider(scope: Scope) -> sa.Label[int]:
     return sa.literal_column(str(scope.project), sa.Integer).label("insider")
 
 
-def looked_at(walk: Walk, visible: VisibleProjects, dialect: str) -> sa.Select[Any]:
+def select_scanned(walk: Scan, visible: VisibleProjects, dialect: str) -> sa.Select[Any]:
     """Select the scanned rows of every project, with the columns of `Walk.judged`."""
     place, share = visible.each, _share(walk, visible.number)
     row = walk.table.alias("stretch")
@@ -270,25 +270,25 @@ def looked_at(walk: Walk, visible: VisibleProjects, dialect: str) -> sa.Select[A
     return walk.judged(numbered, numbered.c.nth == share, dialect)
 
 
-def _share(walk: Walk, number: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+def _share(walk: Scan, number: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
     """Return the number of rows scanned per project, from the parameters `most` and `limit`."""
-    each = big("most").op("/", return_type=sa.BigInteger())(number + sa.literal_column("1"))  # rounded down
+    each = bigint_param("most").op("/", return_type=sa.BigInteger())(number + sa.literal_column("1"))  # rounded down
     if walk.fits:
-        return each + sa.literal_column(str(A_FEW if walk.filtered else A_PAGE))
-    enough = each * sa.literal_column(str(UNFILTERED)) + sa.literal_column(str(A_PAGE))
-    return sa.case((big("limit") < enough, big("limit")), else_=enough)
+        return each + sa.literal_column(str(MIN_FILTERED_ROWS if walk.filtered else MIN_UNFILTERED_ROWS))
+    enough = each * sa.literal_column(str(UNFILTERED_FACTOR)) + sa.literal_column(str(MIN_UNFILTERED_ROWS))
+    return sa.case((bigint_param("limit") < enough, bigint_param("limit")), else_=enough)
 
 
-def _looked_at_in_project(walk: Walk, scope: Scope, dialect: str) -> sa.Select[Any]:
-    most = big("most") if walk.rows is None else sa.literal_column(str(walk.rows), sa.BigInteger)
+def _looked_at_in_project(walk: Scan, scope: Scope, dialect: str) -> sa.Select[Any]:
+    most = bigint_param("most") if walk.rows is None else sa.literal_column(str(walk.rows), sa.BigInteger)
     row = walk.table.alias("stretch")
-    top = walk.rows_in(row, big("repository_id"), dialect).limit(most)
+    top = walk.rows_in(row, bigint_param("repository_id"), dialect).limit(most)
     seen = top.subquery("seen")
     order = walk.order.of(seen, walk.order.key(row))
     counted: list[sa.Label[Any]] = [sa.func.row_number().over(order_by=order).label("nth")]
     if walk.characters is not None:
         counted.append((sa.func.sum(seen.c.size).over(order_by=order) - seen.c.size).label("before"))
-    place = [big("repository_id").label("repository_id"), _insider(scope)]
+    place = [bigint_param("repository_id").label("repository_id"), _insider(scope)]
     numbered = sa.select(seen, *counted, *place).cte(f"numbered_{walk.table.name}")
     # The limit only makes the database evaluate each condition once.
     judged = walk.judged(numbered, numbered.c.nth == most, dialect).limit(most)
@@ -297,7 +297,7 @@ def _looked_at_in_project(walk: Walk, scope: Scope, dialect: str) -> sa.Select[A
     return judged
 
 
-def found_by_words(walk: Walk, scope: Scope, matching: Condition, dialect: str, *narrower: Condition) -> sa.Select[Any]:
+def found_by_words(walk: Scan, scope: Scope, matching: Condition, dialect: str, *narrower: Condition) -> sa.Select[Any]:
     """Select the rows that contain the words, using the full-text index, with the columns of `Walk.judged`.
 
     In one project, only the first of them are checked if there are other conditions. For `narrower`, see
@@ -311,13 +311,13 @@ def found_by_words(walk: Walk, scope: Scope, matching: Condition, dialect: str, 
         place = visible_projects(scope, *narrower).each
         has = has.add_columns(place.c.insider).join(place, place.c.repository_id == table.c.repository_id)
     else:
-        has = has.add_columns(_insider(scope)).where(table.c.repository_id == big("repository_id"))
+        has = has.add_columns(_insider(scope)).where(table.c.repository_id == bigint_param("repository_id"))
         if walk.fits:
             found = has.subquery("found_words")
             order = walk.order.of(found, walk.order.key(table))
             nth = sa.func.row_number().over(order_by=order).label("nth")
-            numbered = sa.select(found, nth).order_by(*order).limit(big("most")).cte("has_words")
-            return walk.judged(numbered, numbered.c.nth == big("most"), dialect)
+            numbered = sa.select(found, nth).order_by(*order).limit(bigint_param("most")).cte("has_words")
+            return walk.judged(numbered, numbered.c.nth == bigint_param("most"), dialect)
     return walk.judged(has.cte("has_words"), sa.false(), dialect)
 
 
@@ -325,8 +325,8 @@ def page_of(judged: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names
     """Select the first `limit` rows that match or are the `last` of their project."""
     some = judged.subquery("judged")
     fitting = sa.select(some).where(sa.or_(some.c.fits, some.c.last))
-    first = fitting.order_by(*order.of(some, names)).limit(big("limit"))
-    return sa.select(first.subquery("first")).limit(MOST).cte("page")
+    first = fitting.order_by(*order.of(some, names)).limit(bigint_param("limit"))
+    return sa.select(first.subquery("first")).limit(ROWS_LIMIT).cte("page")
 
 
 def size_of(page: sa.CTE, table: sa.Table, weight: Weight | None) -> sa.Select[Any]:
@@ -336,7 +336,7 @@ def size_of(page: sa.CTE, table: sa.Table, weight: Weight | None) -> sa.Select[A
     return sa.select(page, weighed).select_from(page.join(table, table.c.id == page.c.id))
 
 
-def sized(weighed: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names: Collection[str]) -> sa.CTE:
+def cut_to_size(weighed: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names: Collection[str]) -> sa.CTE:
     """Cut off the end of a page whose texts exceed the size of one response; a thousand invoices could take gigabytes.
 
     `weighed` may have no column `weight`. At least one row remains, and `page_found` is the number of rows before the
@@ -352,7 +352,7 @@ def sized(weighed: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names:
     over = order.of(some, names)
     before = sa.cast(sa.func.sum(some.c.weight).over(order_by=over), sa.BigInteger) - some.c.weight
     every = sa.select(some, before.label("before"), sa.func.count().over().label("page_found")).subquery("every")
-    return sa.select(every).where(every.c.before < ROOM).cte("sized")
+    return sa.select(every).where(every.c.before < PAGE_CHARS_LITERAL).cte("sized")
 
 
 def with_place(whole: sa.Select[Any], page: sa.CTE, scope: Scope) -> sa.Select[Any]:
@@ -370,7 +370,7 @@ def page_columns(page: sa.CTE, names: Collection[str]) -> list[sa.Label[Any]]:
 # --- the statement of a page ------------------------------------------------------------------------------------------
 
 
-class Chosen(NamedTuple):
+class StatementKey(NamedTuple):
     """The properties that determine a page's statement.
 
     `names` are the names of the filters, and `continues` is set for a page after a cursor. `large` means that the page
@@ -381,11 +381,11 @@ class Chosen(NamedTuple):
     names: frozenset[str]
     order: Order
     continues: bool
-    first: First | None = None
+    first: FirstRows | None = None
     large: bool = False
 
 
-def _walk(listing: Listing[Any], chosen: Chosen, dialect: str) -> Walk:
+def _walk(listing: Listing[Any], chosen: StatementKey, dialect: str) -> Scan:
     order, one = chosen.order, chosen.scope.project
     filters = {name: each for name, each in listing.filters.items() if name in chosen.names}
     few, alone = any(each.few for each in filters.values()), any(each.alone for each in filters.values())
@@ -397,17 +397,17 @@ def _walk(listing: Listing[Any], chosen: Chosen, dialect: str) -> Walk:
     narrow = [filters[name].fits for name in sorted(narrows)]
     others = sorted(filters.keys() - narrows)
     fits, reads = [filters[name].fits for name in others], {each for name in others for each in filters[name].reads}
-    if listing.lives is not None and not alone:
-        narrow.append(listing.lives)
-    if (seen := listing.seen) is not None:
+    if listing.index_condition is not None and not alone:
+        narrow.append(listing.index_condition)
+    if (seen := listing.is_visible) is not None:
         if one is not None:
             narrow.append(lambda row: seen(row, sa.true() if one else sa.false()))
         elif not chosen.scope.team_only:
             fits.append(lambda row: seen(row, row.c.insider == 1))
             reads |= set(listing.reads)
     if chosen.continues:
-        narrow.append(lambda row: order.behind(order.key(row)))
-    walk = Walk(listing.table, order, narrow, sorted(reads), fits, filtered=bool(others), few=few, alone=alone)
+        narrow.append(lambda row: order.after_cursor(order.key(row)))
+    walk = Scan(listing.table, order, narrow, sorted(reads), fits, filtered=bool(others), few=few, alone=alone)
     if chosen.first is None or (chosen.large and dialect == "postgresql"):
         return walk
     if dialect == "sqlite":
@@ -415,12 +415,12 @@ def _walk(listing: Listing[Any], chosen: Chosen, dialect: str) -> Walk:
     return replace(walk, words=listing.words, rows=chosen.first.postgresql_rows, characters=chosen.first.characters)
 
 
-def _weighed(listing: Listing[Any], chosen: Chosen, dialect: str) -> sa.Select[Any]:
+def _weighed(listing: Listing[Any], chosen: StatementKey, dialect: str) -> sa.Select[Any]:
     walk, scope = _walk(listing, chosen, dialect), chosen.scope
     names = walk.order.key(walk.table)
     matching = listing.words.matching if listing.words and "q" in chosen.names and walk.words is None else None
     if scope.project is not None and not walk.fits and walk.words is None and matching is None:
-        found = walk.rows_in(walk.table, big("repository_id"), dialect).limit(big("limit"))
+        found = walk.rows_in(walk.table, bigint_param("repository_id"), dialect).limit(bigint_param("limit"))
         constants = [sa.true().label("fits"), sa.false().label("last")]
         found = found.add_columns(walk.table.c.repository_id.label("repository_id"), _insider(scope), *constants)
         return found if listing.weight is None else found.add_columns(listing.weight.label("weight"))
@@ -431,15 +431,15 @@ def _weighed(listing: Listing[Any], chosen: Chosen, dialect: str) -> sa.Select[A
     elif scope.project is not None:
         judged = _looked_at_in_project(walk, scope, dialect)
     else:
-        judged = looked_at(walk, visible_projects(scope, *narrower), dialect)
+        judged = select_scanned(walk, visible_projects(scope, *narrower), dialect)
     return size_of(page_of(judged, walk.order, names), listing.table, listing.weight)
 
 
 @lru_cache(maxsize=2048)  # few of the combinations are used
-def _statement(listing: Listing[Any], chosen: Chosen) -> PerDialect:
+def _statement(listing: Listing[Any], chosen: StatementKey) -> PerDialect:
     def make(dialect: str) -> sa.Select[Any]:
         names = chosen.order.key(listing.table)
-        page = sized(_weighed(listing, chosen, dialect), chosen.order, names)
+        page = cut_to_size(_weighed(listing, chosen, dialect), chosen.order, names)
         whole = listing.whole(page, chosen.scope)
         if chosen.scope.project is None:
             whole = whole.add_columns(*place_columns)
@@ -457,15 +457,15 @@ async def read(
     order: Order | None = None,
     after: Key | None,
     limit: int,
-    first: First | None = None,
-) -> Found[T]:
+    first: FirstRows | None = None,
+) -> Rows[T]:
     """Read up to `limit` rows after the key `after` that match the filters, given by parameter name."""
     order = order or listing.order
     names = list(order.key(listing.table))
-    most = LOOKS_AT_MOST if source.scope.project is None else LOOKS_AT_MOST_IN_PROJECT
+    most = MAX_SCANNED_ROWS if source.scope.project is None else MAX_SCANNED_ROWS_IN_PROJECT
     params = {**source.params, **filters, "limit": limit, "most": most, **after_params(names, after)}
     large = first is not None and limit > first.postgresql_rows
-    chosen = Chosen(source.scope, frozenset(filters), order, after is not None, first, large)
+    chosen = StatementKey(source.scope, frozenset(filters), order, after is not None, first, large)
     rows = await reader.fetch_all(_statement(listing, chosen), params)
     return read_page(rows, names, source, listing.make, limit)
 
@@ -479,23 +479,23 @@ async def read_for(
 
 
 def read_page(
-    rows: Sequence[Row], names: Sequence[str], source: Source, make: Callable[[Row, Place, Source], T], limit: int
-) -> Found[T]:
-    found, labels = Found[T](), [f"page_{name}" for name in names]
+    rows: Sequence[Row], names: Sequence[str], source: Source, make: Callable[[Row, ProjectRef, Source], T], limit: int
+) -> Rows[T]:
+    found, labels = Rows[T](), [f"page_{name}" for name in names]
     for row in rows:
         key = tuple([row[label] for label in labels])
         if row["page_fits"]:
             found.add(make(row, source.place or read_place(row, source.actor), source), key)
         if row["page_last"]:  # rows of other projects may follow, but later rows of this one were not scanned
-            found.behind = key
+            found.next_key = key
             return found
-    found.cut = is_cut(rows)
-    found.behind = found.keys[-1] if found.cut or (rows and len(rows) == limit) else None
+    found.truncated = is_cut(rows)
+    found.next_key = found.keys[-1] if found.truncated or (rows and len(rows) == limit) else None
     return found
 
 
 def is_cut(rows: Sequence[Row]) -> bool:
-    """Tell whether `sized` dropped rows of the page."""
+    """Tell whether `cut_to_size` dropped rows of the page."""
     return bool(rows) and len(rows) < rows[0]["page_found"]
 
 
@@ -509,18 +509,18 @@ def cursor_of(query: ListQuery, order: Order = BY_ID) -> Key | None:
     return after
 
 
-async def whole_list(ask: Callable[[Key | None], Awaitable[Found[T]]], first: Found[T]) -> AsyncIterator[Found[T]]:
+async def iterate_pages(ask: Callable[[Key | None], Awaitable[Rows[T]]], first: Rows[T]) -> AsyncIterator[Rows[T]]:
     """Yield all pages of a list: `first`, then the following ones, which `ask` fetches."""
     yield first
-    while first.behind is not None:
-        first = await ask(first.behind)
+    while first.next_key is not None:
+        first = await ask(first.next_key)
         yield first
 
 
-async def every(reader: Reader, listing: Listing[T], source: Source, **filters: object) -> list[T]:
+async def read_all(reader: Reader, listing: Listing[T], source: Source, **filters: object) -> list[T]:
     """Read the whole list."""
 
-    def ask(after: Key | None) -> Awaitable[Found[T]]:
+    def ask(after: Key | None) -> Awaitable[Rows[T]]:
         return read(reader, listing, source, filters, after=after, limit=WHOLE_LIST_MAX)
 
-    return [each async for page in whole_list(ask, await ask(None)) for each in page]
+    return [each async for page in iterate_pages(ask, await ask(None)) for each in page]

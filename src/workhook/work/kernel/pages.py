@@ -1,8 +1,8 @@
 """Statements that read one page of a list at a cost independent of other users' data.
 
 A list across organizations starts from the caller's accounts (`caller_accounts`). The rows of each account form a range
-of an index, already in order. `first_of_each` reads the first rows of every account and `first_of` merges them, so at
-most accounts times page size rows are read.
+of an index, already in order. `select_first_per_group` reads the first rows of every account and `select_first` merges
+them, so at most accounts times page size rows are read.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import sqlalchemy as sa
 
 from workhook.identity.tables import accounts, memberships
 from workhook.storage.dialects import any_of, join_few
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 Columns = Sequence[sa.ColumnElement[Any]]
 
 PAGE_CHARS = 8 * 1024 * 1024
 """Maximum total length of the texts in one response, in characters."""
 
-ROOM = sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
-MOST: sa.ColumnElement[int] = sa.literal_column("1024")
+PAGE_CHARS_LITERAL = sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
+ROWS_LIMIT: sa.ColumnElement[int] = sa.literal_column("1024")
 """A second limit, above any page size. In a generic plan, PostgreSQL estimates an unknown limit as a tenth of the rows.
 """
-_CALLER = big("user_id")
+_CALLER = bigint_param("user_id")
 
 
 def length(*texts: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
@@ -70,7 +70,7 @@ def with_flag(place: sa.Subquery, name: str, *, both: sa.ColumnElement[bool] | N
     return (found if both is None else found.where(sa.or_(sa.not_(kind.c[name]), both))).subquery("each_place")
 
 
-def first_of_each(
+def select_first_per_group(
     dialect: str,
     table: sa.Table,
     key: str,
@@ -85,15 +85,20 @@ def first_of_each(
     """
     row = table.alias("stretch")
     top = sa.select(*(row.c[name] for name in {key: None, **dict.fromkeys(answered)}))
-    top = top.where(*conditions(row)).order_by(*order(row)).limit(big("limit")).correlate(each)
+    top = top.where(*conditions(row)).order_by(*order(row)).limit(bigint_param("limit")).correlate(each)
     joined, few = join_few(dialect, each, top, table, key)
     return sa.select(*(few.c[name] for name in answered)).select_from(joined)
 
 
-def first_of(
+def select_first(
     ways: Sequence[sa.Select[Any]], answered: Sequence[str], order: Callable[[sa.FromClause], Columns]
 ) -> sa.Select[Any]:
     """Select the first `limit` rows of the union of `ways`."""
     found = (sa.union(*ways) if len(ways) > 1 else ways[0]).subquery("found")
-    page = sa.select(*(found.c[name] for name in answered)).order_by(*order(found)).limit(big("limit")).subquery("page")
-    return sa.select(*(page.c[name] for name in answered)).order_by(*order(page)).limit(MOST)
+    page = (
+        sa.select(*(found.c[name] for name in answered))
+        .order_by(*order(found))
+        .limit(bigint_param("limit"))
+        .subquery("page")
+    )
+    return sa.select(*(page.c[name] for name in answered)).order_by(*order(page)).limit(ROWS_LIMIT)

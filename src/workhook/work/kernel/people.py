@@ -15,15 +15,15 @@ from msgspec import Meta
 
 from workhook.core.disclosure import PrivateText
 from workhook.core.mail_address import ADDRESS_MAX_CHARS, is_address
-from workhook.http.parameters import Checked, Prepared
-from workhook.identity.schemas import Account, stand_in_address
+from workhook.http.parameters import Rule, Transform
+from workhook.identity.schemas import Account, placeholder_address
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Row
 
-_place = projects.alias("place_of_record")
+_project_of_record = projects.alias("place_of_record")
 _belonging = memberships.alias("belonging")
 
-NOBODY_ELSE: sa.ColumnElement[Any] = sa.cast(sa.null(), sa.BigInteger)
+ADDRESS_HIDDEN: sa.ColumnElement[Any] = sa.cast(sa.null(), sa.BigInteger)
 """For `person_columns`: only the person sees the address."""
 
 
@@ -46,7 +46,7 @@ class PersonShape(msgspec.Struct, dict=True):
         return found
 
 
-def person_shape(account: Account, *, organization_id: int | None = None) -> PersonShape:
+def person_to_response(account: Account, *, organization_id: int | None = None) -> PersonShape:
     """Return the shape of a person. Set `organization_id` if they are a member of the record's organization."""
     return person_of_values(account.id, account.login, account.email, account.avatar, organization_id, account.name)
 
@@ -56,7 +56,7 @@ def person_columns(
 ) -> list[sa.Label[Any]]:
     """Return the columns that `person_of_row` reads.
 
-    `organization_id` is the organization whose owners see the address, such as `membership_of(…)`, or `NOBODY_ELSE`.
+    `organization_id` is the organization whose owners see the address, such as `membership_of(…)`, or `ADDRESS_HIDDEN`.
     `people` is the accounts table, or an alias that the SELECT joins.
     """
     return [
@@ -70,9 +70,9 @@ def membership_of(repository_id: sa.ColumnElement[int], people: sa.FromClause = 
     """Select the id of the organization that owns the project if the person is a member of it, or else null."""
     return (
         sa.select(_belonging.c.organization_id)
-        .join_from(_place, _belonging, _belonging.c.organization_id == _place.c.account_id)
-        .where(_place.c.repository_id == repository_id, _belonging.c.user_id == people.c.id)
-        .correlate_except(_place, _belonging)
+        .join_from(_project_of_record, _belonging, _belonging.c.organization_id == _project_of_record.c.account_id)
+        .where(_project_of_record.c.repository_id == repository_id, _belonging.c.user_id == people.c.id)
+        .correlate_except(_project_of_record, _belonging)
         .scalar_subquery()
     )
 
@@ -92,7 +92,7 @@ def person_of_values(
     organization_id: int | None,
     name: str | None = None,
 ) -> PersonShape:
-    public = stand_in_address(login)
+    public = placeholder_address(login)
     address = PrivateText.about(person_id, public=public, private=email or "", organization_id=organization_id)
     person = PersonShape(person_id, login, login, address, avatar)
     if name:
@@ -107,6 +107,6 @@ def _not_an_address(text: str) -> str | None:
 Email = Annotated[
     str,
     Meta(max_length=ADDRESS_MAX_CHARS, extra_json_schema={"format": "email"}),
-    Prepared(str.strip),
-    Checked(_not_an_address),
+    Transform(str.strip),
+    Rule(_not_an_address),
 ]

@@ -20,10 +20,10 @@ import structlog
 from msgspec import Meta
 from prometheus_client import Counter, Gauge
 
+from workhook.core.caching import put_bounded
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.config import Settings
 from workhook.core.errors import Conflict, Forbidden, Number, Problem, TooLarge, Unavailable, say
-from workhook.core.kept import put_newest
 from workhook.events.catalog import CATALOG
 from workhook.events.outbox import Draft
 from workhook.http.calls import Call, Services, current
@@ -34,8 +34,8 @@ from workhook.identity.audit import action_of
 from workhook.identity.authenticator import Caller, actor_of
 from workhook.identity.queries import find_member_role
 from workhook.storage import Database, Reader, Transaction
-from workhook.storage.metadata import big, is_in_project, metadata
-from workhook.work.kernel.access import find_owned
+from workhook.storage.metadata import bigint_param, is_in_project, metadata
+from workhook.work.kernel.access import get_owned_account
 
 MIB = 2**20
 AGAIN_S = 60.0
@@ -117,23 +117,26 @@ def _total(column: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
 
 @cache
 def _statement() -> sa.Select[Any]:
-    account_id = big("account_id")
+    account_id = bigint_param("account_id")
     projects = _table("projects", "repository_id", "account_id")
-    theirs = sa.select(projects.c.repository_id).where(projects.c.account_id == account_id)
+    repositories = sa.select(projects.c.repository_id).where(projects.c.account_id == account_id)
     numbers = []
     for name, way in counted().items():
         table = _table(name, way)
-        mine = table.c[way] == account_id if way == "account_id" else table.c[way].in_(theirs)
+        mine = table.c[way] == account_id if way == "account_id" else table.c[way].in_(repositories)
         numbers.append(sa.select(sa.func.count()).select_from(table).where(mine).scalar_subquery())
     # No index on events starts with the account.
     events = _table("events", "repository_id", "account_id", "size")
     sums = [sa.func.count().label("number"), _total(events.c.size).label("bytes")]
-    in_projects = sa.select(*sums).where(events.c.repository_id.in_(theirs)).subquery("in_projects")
+    in_projects = sa.select(*sums).where(events.c.repository_id.in_(repositories)).subquery("in_projects")
     in_none = sa.select(*sums).where(events.c.repository_id.is_(None), events.c.account_id == account_id)
     in_account = in_none.subquery("in_account")
     files = _table("files", "repository_id", "size")
     return sa.select(
-        sa.select(_total(files.c.size)).where(files.c.repository_id.in_(theirs)).scalar_subquery().label("file_bytes"),
+        sa.select(_total(files.c.size))
+        .where(files.c.repository_id.in_(repositories))
+        .scalar_subquery()
+        .label("file_bytes"),
         (in_projects.c.bytes + in_account.c.bytes).label("event_bytes"),
         (sum(numbers, in_projects.c.number + in_account.c.number)).label("rows"),
     ).select_from(in_projects.join(in_account, sa.true()))
@@ -211,7 +214,7 @@ class UsageMemory:
             usage = before.usage if before else None
         now_s = time.monotonic()
         known = _Known(usage, now_s + max(AGAIN_S, TIMES_AS_LONG * (now_s - begun_s)))
-        put_newest(self._known, account_id, known, ACCOUNTS_MAX)
+        put_bounded(self._known, account_id, known, ACCOUNTS_MAX)
         self._show()
         return known
 
@@ -244,7 +247,7 @@ def memory_of(services: Services) -> UsageMemory | None:
     return memory
 
 
-TELLING = frozenset({"event.publish", "event.dispatch", "hook.create", "hook.ping", "hook.test"})
+EVENT_ACTIONS = frozenset({"event.publish", "event.dispatch", "hook.create", "hook.ping", "hook.test"})
 """Actions that store an event at the caller's request. Operations and pages share the names of the audit log."""
 
 _SETTLING = frozenset({"payment.create", "credit_note.create"})
@@ -284,10 +287,10 @@ def watch(tx: Transaction, draft: Draft, size: int) -> None:
     made = _makes(call.operation, draft)
     growth = _growth_of(tx, call, memory, draft.account_id)
     growth.usage += StoredUsage(0, size, 2 if made else 1)  # the event, and the record it reports
-    growth.asked |= made or action_of(call.operation) in TELLING
+    growth.asked |= made or action_of(call.operation) in EVENT_ACTIONS
 
 
-def takes_file(
+def add_file(
     tx: Transaction, call: Call, memory: UsageMemory, account_id: int, more_bytes: int, *, beside: int
 ) -> None:
     """Add a file, since events do not include file sizes. `beside` is the size of the other files, counted under a
@@ -312,7 +315,7 @@ def _makes(operation: Operation, draft: Draft) -> bool:
 
 
 def _growth_of(tx: Transaction, call: Call, memory: UsageMemory, account_id: int) -> _Growth:
-    accounts = tx.local(_Growths)
+    accounts = tx.get_local(_Growths)
     if not accounts:
 
         async def check(tx: Transaction) -> None:
@@ -420,7 +423,7 @@ async def get_organization_usage(call: Call, login: str) -> UsageAnswer:
     usage is recalculated on every call. Deleted items count until they leave the trash after 30 days. Returns 503 if
     counting takes too long.
     """
-    account = await find_owned(call.database, actor_of(call), login, "see what it uses")
+    account = await get_owned_account(call.database, actor_of(call), login, "see what it uses")
     limits = Limits.of(call.services.settings)
     usage = await count(call.database, account.id)
     shape = UsageShape(usage.bytes, limits.bytes or None, usage.rows, limits.rows or None, to_millis_text(now_ms()))

@@ -11,7 +11,13 @@ from workhook.events.outbox import Draft
 from workhook.identity import audit
 from workhook.identity.audit import verb_of
 from workhook.identity.context import Write
-from workhook.identity.schemas import Account, Repository, account_shape, organization_shape, repository_shape
+from workhook.identity.schemas import (
+    Account,
+    Repository,
+    account_to_response,
+    organization_to_response,
+    repository_to_response,
+)
 
 Changes = Mapping[str, Mapping[str, object]]
 
@@ -19,8 +25,8 @@ Changes = Mapping[str, Mapping[str, object]]
 class RecordEvent(msgspec.Struct, frozen=True):
     """A change of a record.
 
-    `place` is the project or account that the record belongs to. Both are in their state after the change. `beside`
-    holds further records of the event, by name.
+    `place` is the project or account that the record belongs to. Both are in their state after the change.
+    `extra_records` holds further records of the event, by name.
     """
 
     place: Repository | Account
@@ -28,7 +34,7 @@ class RecordEvent(msgspec.Struct, frozen=True):
     action: str
     record: msgspec.Struct
     changes: Changes | None = None
-    beside: Mapping[str, msgspec.Struct] | None = None
+    extra_records: Mapping[str, msgspec.Struct] | None = None
 
 
 async def publish_event(
@@ -39,7 +45,7 @@ async def publish_event(
     record: msgspec.Struct,
     *,
     changes: Changes | None = None,
-    beside: Mapping[str, msgspec.Struct] | None = None,
+    extra_records: Mapping[str, msgspec.Struct] | None = None,
 ) -> None:
     """Add the event `{action, NOUN: record, …beside, changes?, repository?, organization?, sender}`.
 
@@ -47,7 +53,7 @@ async def publish_event(
     if `place` is an account. `organization` is absent for a user's own project. `sender` is null if Workhook itself
     made the change.
     """
-    outbox.add(write.tx, [_draft(write, RecordEvent(place, noun, action, record, changes, beside))])
+    outbox.add(write.tx, [_draft(write, RecordEvent(place, noun, action, record, changes, extra_records))])
 
 
 async def publish_events(write: Write, happened: Sequence[RecordEvent]) -> None:
@@ -85,14 +91,14 @@ def _draft(write: Write, event: RecordEvent) -> Draft:
     actor = write.caller
     repository = event.place if isinstance(event.place, Repository) else None
     account = event.place.owner if isinstance(event.place, Repository) else event.place
-    payload: dict[str, object] = {"action": event.action, event.noun: event.record, **(event.beside or {})}
+    payload: dict[str, object] = {"action": event.action, event.noun: event.record, **(event.extra_records or {})}
     if event.changes is not None:
         payload["changes"] = event.changes
     if repository is not None:
-        payload["repository"] = repository_shape(repository, write.base)
+        payload["repository"] = repository_to_response(repository, write.base)
     if account.kind == "organization":
-        payload["organization"] = organization_shape(account, write.base)
-    payload["sender"] = account_shape(actor.user, write.base) if actor else None
+        payload["organization"] = organization_to_response(account, write.base)
+    payload["sender"] = account_to_response(actor.user, write.base) if actor else None
     return Draft(
         account_id=account.id,
         repository_id=repository.id if repository is not None else None,
@@ -112,8 +118,8 @@ def differences(
     return {name: {"from": old, "to": new} for name, old, new in pairs if old != new and name not in ignore}
 
 
-def told_in(write: Write, repository: Repository) -> dict[str, object]:
-    """Return the parameters of an `identity.notifications.Telling` about a project."""
+def notification_params(write: Write, repository: Repository) -> dict[str, object]:
+    """Return the parameters of an `identity.notifications.NotificationStatements` about a project."""
     return {
         "account_id": repository.owner.id,
         "repository_id": repository.id,

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import UnsetType
 
 from workhook.core.clock import DAY_MS
-from workhook.core.errors import compose, part
-from workhook.core.money import HUNDREDTHS_MAX, TOTAL_MAX_MINOR, minor_of, read_hundredths, read_money
+from workhook.core.errors import compose, phrase
+from workhook.core.money import HUNDREDTHS_MAX, TOTAL_MAX_MINOR, parse_hundredths, parse_money, to_minor
 from workhook.core.records import resource_id
-from workhook.http.parameters import Read
+from workhook.http.parameters import Converter
 from workhook.http.wire_types import wire_number
 from workhook.work.kernel.durations import duration_ms
 
@@ -34,12 +34,12 @@ def _above_zero(read: Callable[[object], N]) -> Callable[[object], N]:
 MoneyAboveZero = Annotated[
     Decimal,
     wire_number("More than 0, with at most the decimals of the currency.", exclusiveMinimum=0, maximum=TOTAL_MAX_MINOR),
-    Read(_above_zero(read_money), (int, float)),
+    Converter(_above_zero(parse_money), (int, float)),
 ]
 CreditsAboveZero = Annotated[
     int,
     wire_number("More than 0, with at most two decimals.", exclusiveMinimum=0, maximum=HUNDREDTHS_MAX),
-    Read(_above_zero(read_hundredths), (int, float)),
+    Converter(_above_zero(parse_hundredths), (int, float)),
 ]
 """In hundredths of a credit."""
 
@@ -70,14 +70,14 @@ RATE_PATTERN = r"^\d+(\.\d{2,3})?$"
 
 
 def read_rate(raw: object) -> Decimal:
-    if (rate := read_money(raw)) > RATE_MAX:
+    if (rate := parse_money(raw)) > RATE_MAX:
         raise ValueError(compose("a number of at most {}", RATE_MAX))
     return rate
 
 
 def rate_minor_of(rate: Decimal, currency: str, field: str) -> int:
     """Convert a rate to minor units of the currency. Raises `Invalid`."""
-    return minor_of(rate, currency, field, most=RATE_MAX_MINOR)
+    return to_minor(rate, currency, field, maximum_minor=RATE_MAX_MINOR)
 
 
 @overload
@@ -98,7 +98,7 @@ Rate = Annotated[
     wire_number(
         "What an hour costs: an amount with at most the decimals of the currency.", minimum=0, maximum=RATE_MAX
     ),
-    Read(read_rate, (int, float)),
+    Converter(read_rate, (int, float)),
 ]
 
 
@@ -111,7 +111,7 @@ def read_duration_up_to(longest_ms: int) -> Callable[[object], int]:
         if found is None:
             raise ValueError(wanted)
         if found > longest_ms:
-            raise ValueError(compose("{}, and at most {} ({} days)", part(wanted), longest_ms, longest_ms // DAY_MS))
+            raise ValueError(compose("{}, and at most {} ({} days)", phrase(wanted), longest_ms, longest_ms // DAY_MS))
         return found
 
     return read

@@ -16,14 +16,14 @@ import sqlalchemy as sa
 from msgspec import Meta, UnsetType
 
 from workhook.core.money import DEFAULT_CURRENCY
-from workhook.http.parameters import Checked
+from workhook.http.parameters import Rule
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.lookup import reach_params, within_reach
 from workhook.storage import Row
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.kernel.access import Access, is_client, is_insider, role_in
 from workhook.work.kernel.pages import caller_accounts, with_flag
 from workhook.work.kernel.tables import clients
@@ -43,13 +43,13 @@ OrganizationLogin = Annotated[str, Meta(description="Only projects of this owner
 ProjectIds = Annotated[
     str,
     Meta(description="Only these projects (ids separated by commas)."),
-    Checked(_not_project_ids),
+    Rule(_not_project_ids),
 ]
 
 ME = "me"
 """A username that means the caller."""
 
-CALLER = big("user_id")
+CALLER = bigint_param("user_id")
 
 IN_ALL = frozenset[str]()
 
@@ -75,7 +75,7 @@ class Scope(msgspec.Struct, frozen=True):
     project: Literal[0, 1] | None = None
 
 
-class Place(NamedTuple):
+class ProjectRef(NamedTuple):
     """The project of a row. `repository` is set only if access was already checked."""
 
     id: str
@@ -93,7 +93,7 @@ class Source(msgspec.Struct, frozen=True):
     scope: Scope
     params: Mapping[str, object]
     actor: Actor
-    place: Place | None = None
+    place: ProjectRef | None = None
     zone: tzinfo = UTC
 
     def key_of(self, username: str) -> str:
@@ -101,23 +101,25 @@ class Source(msgspec.Struct, frozen=True):
         return key_of(self.actor.user.login if username == ME and self.place is None else username)
 
 
-def in_project(access: Access, zone: tzinfo = UTC) -> Source:
+def source_of_project(access: Access, zone: tzinfo = UTC) -> Source:
     """Return a source that covers one project."""
-    here = access.repository
-    params = {"repository_id": here.id, "user_id": access.user.id}
-    place = Place(here.project_id, here.title, here.currency, here)
+    repository = access.repository
+    params = {"repository_id": repository.id, "user_id": access.user.id}
+    place = ProjectRef(repository.project_id, repository.title, repository.currency, repository)
     return Source(Scope(project=0 if access.is_client else 1), params, access.actor, place, zone)
 
 
-def across(actor: Actor, query: Any, *, team_only: bool = False, archived: bool = True, zone: tzinfo = UTC) -> Source:
+def source_across_projects(
+    actor: Actor, query: Any, *, team_only: bool = False, archived: bool = True, zone: tzinfo = UTC
+) -> Source:
     """Return a source covering all projects selected by the fields `organization` and `project_id` of a query."""
-    given: dict[str, object] = {}
+    filters: dict[str, object] = {}
     if not isinstance(query.organization, UnsetType):
-        given["organization"] = key_of(query.organization)
+        filters["organization"] = key_of(query.organization)
     if not isinstance(query.project_id, UnsetType):
-        given["project_ids"] = sorted({each.strip() for each in query.project_id.split(",")})
-    scope = Scope(actor.grants is not None, frozenset(given), team_only, archived)
-    return Source(scope, {**given, "user_id": actor.user.id, **reach_params(actor)}, actor, zone=zone)
+        filters["project_ids"] = sorted({each.strip() for each in query.project_id.split(",")})
+    scope = Scope(actor.grants is not None, frozenset(filters), team_only, archived)
+    return Source(scope, {**filters, "user_id": actor.user.id, **reach_params(actor)}, actor, zone=zone)
 
 
 class VisibleProjects(NamedTuple):
@@ -193,9 +195,9 @@ place_columns: Sequence[sa.Label[Any]] = (
 """The columns that `read_place` needs, for a statement that selects projects."""
 
 
-def read_place(row: Row, actor: Actor) -> Place:
+def read_place(row: Row, actor: Actor) -> ProjectRef:
     """Read the project from the `place_columns` of a row, and let its owners see members' addresses."""
     account_id = row["place_account_id"]
     if row["place_role"] == "owner" or account_id == actor.user.id:
-        actor.request.views_as_owner(account_id)
-    return Place(row["place_id"], row["place_title"], row["place_currency"] or DEFAULT_CURRENCY)
+        actor.request.show_as_owner(account_id)
+    return ProjectRef(row["place_id"], row["place_title"], row["place_currency"] or DEFAULT_CURRENCY)

@@ -18,10 +18,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import HOUR_MS
 from workhook.core.errors import compose
-from workhook.core.money import DEFAULT_CURRENCY, read_decimal, read_hundredths, to_amount, to_hundredths
-from workhook.core.records import COMPUTED, HIDDEN, EventSchema, JsonForm, JsonName, Record, Wire
-from workhook.core.zones import NAME_MAX_CHARS, stored_zone, zone_fault
-from workhook.http.parameters import ON_ONE_LINE, Checked, Currency, Prepared, Read
+from workhook.core.money import DEFAULT_CURRENCY, parse_decimal, parse_hundredths, to_amount, to_hundredths
+from workhook.core.records import HIDDEN, NOT_STORED, EventSchema, JsonForm, JsonName, Record, Wire
+from workhook.core.zones import NAME_MAX_CHARS, zone_fault, zone_or_utc
+from workhook.http.parameters import ON_ONE_LINE, Converter, Currency, Rule, Transform
 from workhook.http.wire_types import wire_number
 from workhook.storage.metadata import in_project, metadata, of_account
 from workhook.storage.record_rows import table_columns
@@ -49,7 +49,7 @@ TAX_DECIMALS = 4
 def read_percent(raw: object) -> int:
     """Parse a percentage into millionths. Raises `ValueError` with the accepted format."""
     wanted = "a number from 0 to 100 with at most four decimals"
-    percent = read_decimal(raw, wanted)
+    percent = parse_decimal(raw, wanted)
     if not 0 <= percent <= 100 or percent != round(percent, TAX_DECIMALS):
         raise ValueError(wanted)
     return int(percent * 10_000)
@@ -58,7 +58,7 @@ def read_percent(raw: object) -> int:
 Percent = Annotated[
     int,
     wire_number("Percent, with at most four decimals.", minimum=0, maximum=100),
-    Read(read_percent, (int, float)),
+    Converter(read_percent, (int, float)),
 ]
 """In millionths."""
 
@@ -105,7 +105,7 @@ class Seller(Party, frozen=True):
 
     @property
     def zone(self) -> tzinfo:
-        return stored_zone(self.timezone)
+        return zone_or_utc(self.timezone)
 
 
 def party_of(text: str) -> Party:
@@ -168,8 +168,8 @@ NumberFormatText = Annotated[
         description="Contains `{number}` or `{number:05}`; with `{year}`, numbering restarts each year (in "
         "`timezone`).",
     ),
-    Prepared(str.strip),
-    Checked(format_fault),
+    Transform(str.strip),
+    Rule(format_fault),
 ]
 
 
@@ -184,8 +184,8 @@ def _not_a_country(text: str) -> str | None:
 Country = Annotated[
     str,
     Meta(description="Two letters of ISO 3166-1; an e-invoice needs it.", extra_json_schema={"pattern": "^[A-Z]{2}$"}),
-    Prepared(_upper),
-    Checked(_not_a_country),
+    Transform(_upper),
+    Rule(_not_a_country),
 ]
 """In upper case, both internally and in responses."""
 
@@ -269,21 +269,21 @@ def grouped(iban: str) -> str:
     return " ".join(iban[at : at + 4] for at in range(0, len(iban), 4))
 
 
-Iban = Annotated[str, Meta(description="The check digits are verified."), Prepared(without_spaces), Checked(iban_fault)]
+Iban = Annotated[str, Meta(description="The check digits are verified."), Transform(without_spaces), Rule(iban_fault)]
 """In upper case, without spaces."""
-Bic = Annotated[str, Meta(description="8 or 11 characters."), Prepared(without_spaces), Checked(bic_fault)]
+Bic = Annotated[str, Meta(description="8 or 11 characters."), Transform(without_spaces), Rule(bic_fault)]
 VatId = Annotated[
     str,
     Meta(description="With the country prefix, such as DE123456789."),
-    Prepared(plain_vat_id),
-    Checked(vat_id_fault),
+    Transform(plain_vat_id),
+    Rule(vat_id_fault),
 ]
 """In upper case, without separators."""
 TaxNumber = Annotated[
     str,
     Meta(max_length=TAX_NUMBER_MAX_CHARS, description="As the tax office writes it, such as 21/815/08150."),
-    Prepared(on_one_line),
-    Checked(tax_number_fault),
+    Transform(on_one_line),
+    Rule(tax_number_fault),
 ]
 
 PAYMENT_DAYS_MAX = 365
@@ -295,7 +295,7 @@ RoundMinutes = Literal[0, 1, 5, 6, 10, 15, 30]
 
 PartyName = Annotated[str, Meta(min_length=1, max_length=255), ON_ONE_LINE]
 PartyAddress = Annotated[
-    str, Meta(min_length=1, max_length=1000, description="Several lines, without the name."), Prepared(str.strip)
+    str, Meta(min_length=1, max_length=1000, description="Several lines, without the name."), Transform(str.strip)
 ]
 PaymentDays = Annotated[
     int,
@@ -305,15 +305,15 @@ PaymentDays = Annotated[
         description="Days from sending until an invoice without `due` is due.",
     ),
 ]
-PaymentTerms = Annotated[str, Meta(min_length=1, max_length=4000), Prepared(str.strip)]
+PaymentTerms = Annotated[str, Meta(min_length=1, max_length=4000), Transform(str.strip)]
 Zone = Annotated[
     str,
     Meta(
         max_length=NAME_MAX_CHARS,
         description="Time zone (IANA name) for the days of invoices and the year in their numbers.",
     ),
-    Prepared(str.strip),
-    Checked(zone_fault),
+    Transform(str.strip),
+    Rule(zone_fault),
 ]
 TaxCategory = Annotated[Category, Meta(description="All but `standard` have 0 percent.")]
 _Percent = Annotated[
@@ -330,7 +330,7 @@ BUDGET_MAX_HOURS = 1_000_000
 def _read_hours(raw: object) -> int:
     wanted = compose("a number of more than 0 and at most {}, with at most two decimals", BUDGET_MAX_HOURS)
     try:
-        hundredths = read_hundredths(raw)
+        hundredths = parse_hundredths(raw)
     except ValueError:
         raise ValueError(wanted) from None
     if not 0 < hundredths <= BUDGET_MAX_HOURS * 100:
@@ -341,7 +341,7 @@ def _read_hours(raw: object) -> int:
 BudgetHours = Annotated[
     int,
     wire_number("More than 0, with at most two decimals.", exclusiveMinimum=0, maximum=BUDGET_MAX_HOURS),
-    Read(_read_hours, (int, float)),
+    Converter(_read_hours, (int, float)),
 ]
 
 
@@ -463,7 +463,7 @@ class BudgetShape(msgspec.Struct, frozen=True):
     amount: Annotated[float, Meta(description="In the currency of the project's invoices.")] | None = None
 
 
-def budget_shape(time_ms: int | None, minor: int | None, currency: str) -> BudgetShape | None:
+def budget_to_response(time_ms: int | None, minor: int | None, currency: str) -> BudgetShape | None:
     if minor is not None:
         return BudgetShape(amount=to_amount(minor, currency))
     return None if time_ms is None else BudgetShape(hours=to_hundredths(time_ms // (HOUR_MS // 100)))
@@ -503,7 +503,7 @@ class ProjectBilling(Record, frozen=True):
     buyer_email: Annotated[str | None, HIDDEN] = None
     buyer_country: Annotated[str | None, HIDDEN] = None
     # The currency of its rates and its budget: its own, or else its account's.
-    money: Annotated[str, HIDDEN, COMPUTED] = DEFAULT_CURRENCY
+    money: Annotated[str, HIDDEN, NOT_STORED] = DEFAULT_CURRENCY
 
 
 # Accounts without a row use the defaults.

@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.records import COMPUTED, HIDDEN, EventSchema, Record, Timestamp, resource_id
-from workhook.identity.schemas import stand_in_address
+from workhook.core.records import HIDDEN, NOT_STORED, EventSchema, Record, Timestamp, resource_id
+from workhook.identity.schemas import placeholder_address
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
 
@@ -21,7 +21,7 @@ class Client(Record, frozen=True):
     """
 
     id: Annotated[str, resource_id("cli")]
-    username: Annotated[str, COMPUTED, EventSchema({"type": ["string", "null"]})]
+    username: Annotated[str, NOT_STORED, EventSchema({"type": ["string", "null"]})]
     email: Annotated[str, EventSchema({"format": "email"})]
     created_at: Timestamp
     updated_at: Timestamp
@@ -30,7 +30,7 @@ class Client(Record, frozen=True):
 
 def without_address(client: Client) -> Client:
     """Return the client as shown in events and to people with read access."""
-    return msgspec.structs.replace(client, email=stand_in_address(client.username))
+    return msgspec.structs.replace(client, email=placeholder_address(client.username))
 
 
 clients = sa.Table(

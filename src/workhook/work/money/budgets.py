@@ -14,10 +14,10 @@ from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.storage import Reader
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.durations import signed_hours
-from workhook.work.kernel.settings import BudgetShape, budget_shape, project_billing
+from workhook.work.kernel.settings import BudgetShape, budget_to_response, project_billing
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.time.timesheets import budgets
 from workhook.work.time.timesheets.budgets import HoursOrMoney, TimeAndMoney
@@ -46,8 +46,8 @@ async def get_project_budget(call: Call, project_id: str) -> BudgetAnswer:
     `budget_reached` is sent when 80 % and 100 % of the budget are used.
     """
     access = await find_access(call.database, actor_of(call), project_id)
-    access.hide_from_clients()
-    standing, currency = await find_standing(call.database, access.repository.id), access.repository.currency
+    access.require_not_client()
+    standing, currency = await find_budget_usage(call.database, access.repository.id), access.repository.currency
     budget, whole = standing.budget, standing.budget.whole
     used, billed = budget.used_by(standing.used), budget.used_by(standing.billed)
 
@@ -55,7 +55,7 @@ async def get_project_budget(call: Call, project_id: str) -> BudgetAnswer:
         return signed_hours(value) if budget.minor is None else to_amount(value, currency)
 
     return BudgetAnswer(
-        budget_shape(budget.time_ms, budget.minor, currency),
+        budget_to_response(budget.time_ms, budget.minor, currency),
         shown(used),
         shown(billed),
         None if whole is None else shown(whole - used),
@@ -63,30 +63,30 @@ async def get_project_budget(call: Call, project_id: str) -> BudgetAnswer:
     )
 
 
-class BudgetStanding(msgspec.Struct, frozen=True):
+class BudgetUsage(msgspec.Struct, frozen=True):
     budget: HoursOrMoney
     used: TimeAndMoney
     billed: TimeAndMoney
 
 
-async def find_standing(reader: Reader, repository_id: int) -> BudgetStanding:
+async def find_budget_usage(reader: Reader, repository_id: int) -> BudgetUsage:
     row = await reader.fetch_row(_standing, {"repository_id": repository_id})
     used, billed = (
         TimeAndMoney(int(row[f"{name}_ms"] or 0), int(row[f"{name}_minor"] or 0)) for name in ("used", "billed")
     )
-    return BudgetStanding(HoursOrMoney(row["budget_ms"], row["budget_minor"]), used, billed)
+    return BudgetUsage(HoursOrMoney(row["budget_ms"], row["budget_minor"]), used, billed)
 
 
 # An outer join makes SQLite read the invoices first instead of all timesheets.
 _claimed = (
-    sa.select(*budgets.TAKEN_OFF)
+    sa.select(*budgets.NEGATED)
     .join_from(
         invoices,
         timesheets,
         sa.and_(timesheets.c.invoice_id == invoices.c.id, timesheets.c.billable),
         isouter=True,
     )
-    .where(invoices.c.repository_id == big("repository_id"), invoices.c.status == sa.literal_column("'draft'"))
+    .where(invoices.c.repository_id == bigint_param("repository_id"), invoices.c.status == sa.literal_column("'draft'"))
 )
 # The time on invoices, without that on drafts.
 _billed = budgets.summed("billed", lambda table: table.c.invoiced, less=_claimed).subquery("billed_sums")
@@ -95,5 +95,5 @@ _used = budgets.used.subquery("used_sums")
 _standing = (
     sa.select(_used, _billed, project_billing.c.budget_ms, project_billing.c.budget_minor)
     .select_from(_used.join(_billed, sa.true()))
-    .outerjoin(project_billing, project_billing.c.repository_id == big("repository_id"))
+    .outerjoin(project_billing, project_billing.c.repository_id == bigint_param("repository_id"))
 )

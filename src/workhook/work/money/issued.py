@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from workhook.core.errors import Conflict, Message, compose, part, say
+from workhook.core.errors import Conflict, Message, compose, phrase, say
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.money.checkouts.schemas import service_checkouts
 from workhook.work.money.invoices.schemas import invoices, is_issued
 from workhook.work.time.timesheets.schemas import timesheets
@@ -29,7 +29,7 @@ def _numbers(condition: sa.ColumnElement[bool], *more: sa.ColumnElement[Any]) ->
     return sa.select(invoices.c.invoice_number, *more).where(condition, is_issued).limit(NAMED_MAX + 1)
 
 
-_of_project = _numbers(invoices.c.repository_id == big("repository_id")).order_by(invoices.c.id)
+_of_project = _numbers(invoices.c.repository_id == bigint_param("repository_id")).order_by(invoices.c.id)
 _of_service = (
     _numbers(service_checkouts.c.service_id == sa.bindparam("service_id"))
     .join_from(
@@ -49,31 +49,33 @@ _of_tasks = (
     .order_by(timesheets.c.task_id, invoices.c.id)
 )
 _of_logo = (
-    _numbers(invoices.c.repository_id == big("repository_id"))
+    _numbers(invoices.c.repository_id == bigint_param("repository_id"))
     .join_from(invoices, projects, projects.c.repository_id == invoices.c.repository_id)
     .where(projects.c.avatar.like("%/files/" + sa.bindparam("file_id", type_=sa.Text) + "/%"))
     .order_by(invoices.c.id)
 )
 
-_named = sa.select(invoices.c.invoice_number, invoices.c.status).where(invoices.c.id == sa.bindparam("invoice_id"))
+_invoice_by_id = sa.select(invoices.c.invoice_number, invoices.c.status).where(
+    invoices.c.id == sa.bindparam("invoice_id")
+)
 
 
-async def require_none_of_project(tx: Transaction, repository_id: int) -> None:
+async def require_project_unbilled(tx: Transaction, repository_id: int) -> None:
     """Raise `Conflict` if the locked project has issued invoices.
 
     Call this before deleting the project. Issuing an invoice waits for the same lock.
     """
     rows = await tx.fetch_all(_of_project, {"repository_id": repository_id})
-    _require_none(part("The project has issued invoices"), rows, "archive it instead (archive: true)")
+    _require_none(phrase("The project has issued invoices"), rows, "archive it instead (archive: true)")
 
 
-async def require_none_of_service(tx: Transaction, service_id: str) -> None:
+async def require_service_unbilled(tx: Transaction, service_id: str) -> None:
     """Raise `Conflict` if the service is on issued invoices. Call this before deleting it."""
     rows = await tx.fetch_all(_of_service, {"service_id": service_id})
-    _require_none(part("The service is on issued invoices"), rows, "deactivate it instead (active: false)")
+    _require_none(phrase("The service is on issued invoices"), rows, "deactivate it instead (active: false)")
 
 
-async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> None:
+async def require_tasks_unbilled(tx: Transaction, names: Mapping[str, str]) -> None:
     """Raise `Conflict` if any of the tasks is on issued invoices. Call this before deleting them.
 
     `names` maps task ids to their names in messages.
@@ -92,7 +94,7 @@ async def require_not_logo(tx: Transaction, repository_id: int, file_id: str, ve
     Call this before the file is deleted or made private.
     """
     rows = await tx.fetch_all(_of_logo, {"repository_id": repository_id, "file_id": file_id})
-    why = part("The file is the logo of issued invoices")
+    why = phrase("The file is the logo of issued invoices")
     _require_none(why, rows, "give the project another avatar first", verb)
 
 
@@ -100,13 +102,13 @@ def _require_none(why: Message, rows: Sequence[Row], remedy: str, verb: str = "d
     if rows:
         named = ", ".join(row["invoice_number"] for row in rows[:NAMED_MAX])
         more = " and more" if len(rows) > NAMED_MAX else ""
-        message = compose("{} ({}), so it cannot be {}; {}.", why, named + more, verb, part(remedy))
+        message = compose("{} ({}), so it cannot be {}; {}.", why, named + more, verb, phrase(remedy))
         raise Conflict(message, code="has_invoices")
 
 
 async def find_conflict(reader: Reader, invoice_id: str, verb: Literal["changed", "deleted"]) -> Conflict:
     """Return the error for changing a timesheet on this invoice. Its message explains how to free the timesheet."""
-    row = await reader.fetch_one(_named, {"invoice_id": invoice_id})
+    row = await reader.fetch_one(_invoice_by_id, {"invoice_id": invoice_id})
     name = (row and row["invoice_number"]) or invoice_id
     if row and row["status"] == "draft":
         message = say(

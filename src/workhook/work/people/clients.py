@@ -28,19 +28,19 @@ from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
-from workhook.work.kernel.access import Access, access_of, find_access, find_with_access, with_access
+from workhook.work.kernel.access import Access, find_access, find_with_access, to_access, with_access
 from workhook.work.kernel.lists import Listing, cursor_of, read_for
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.record_events import publish_audited
 from workhook.work.kernel.schemas import Done
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.kernel.tables import Client, clients, without_address
 from workhook.work.people.membership import invite, send_link
 
-_own = sa.select(clients.c.id).where(
-    clients.c.repository_id == big("repository_id"), clients.c.user_id == big("user_id")
+_own_client = sa.select(clients.c.id).where(
+    clients.c.repository_id == bigint_param("repository_id"), clients.c.user_id == bigint_param("user_id")
 )
 _insert = (
     upsert(clients)
@@ -49,7 +49,7 @@ _insert = (
 )
 
 
-async def put_in(write: Write, repository: Repository, account: Account, email: str) -> Client | None:
+async def add_client(write: Write, repository: Repository, account: Account, email: str) -> Client | None:
     """Make a user a client and publish the event, or return None if they already are one. Checks no rights."""
     client = Client(new_id("cli"), account.login, email, write.now, write.now, account.id)
     if not await write.tx.execute(_insert, {"repository_id": repository.id, **values_of(client)}):
@@ -59,7 +59,7 @@ async def put_in(write: Write, repository: Repository, account: Account, email: 
 
 
 async def is_client(reader: Reader, repository: Repository, user: Account) -> bool:
-    return await reader.fetch_one(_own, {"repository_id": repository.id, "user_id": user.id}) is not None
+    return await reader.fetch_one(_own_client, {"repository_id": repository.id, "user_id": user.id}) is not None
 
 
 _read = row_reader(Client)
@@ -70,7 +70,7 @@ _each = sa.select(*selected(Client, clients, "client_"), _person.c.login.label("
 _of_account = (
     _each.add_columns(clients.c.repository_id, projects.c.account_id)
     .join(projects, projects.c.repository_id == clients.c.repository_id)
-    .where(clients.c.user_id == big("user_id"))
+    .where(clients.c.user_id == bigint_param("user_id"))
     .order_by(clients.c.id)
     .with_for_update(of=clients)
 )
@@ -80,11 +80,16 @@ _delete = sa.delete(clients).where(clients.c.id == sa.bindparam("id"))
 async def end_clients_of(write: Write, user: Account) -> None:
     """Remove a user from all projects in which they are a client."""
     for row in await write.tx.fetch_all(_of_account, {"user_id": user.id}):
-        client, here = _read(row, row["client_username"]), await find_repository_by_id(write.tx, row["repository_id"])
+        client, repository = (
+            _read(row, row["client_username"]),
+            await find_repository_by_id(write.tx, row["repository_id"]),
+        )
         await write.tx.execute(_delete, {"id": client.id})
         await removal.rights_lost(write.tx, row["account_id"], row["repository_id"], user_id=user.id, base=write.base)
-        if here is not None:  # None: the project is in the trash, where no events are published
-            await publish_audited(write, here, "client", "removed", to_response(without_address(client)), client.id)
+        if repository is not None:  # None: the project is in the trash, where no events are published
+            await publish_audited(
+                write, repository, "client", "removed", to_response(without_address(client)), client.id
+            )
 
 
 routes = Routes(WORK_API, "Clients", read="work.read", write="work.write")
@@ -123,10 +128,10 @@ class ClientsAnswer(msgspec.Struct):
     success: bool = True
 
 
-_one = with_access(_each.where(clients.c.id == sa.bindparam("id")), clients.c.repository_id)
-_locked = _one.with_for_update(of=clients)
+_client_by_id = with_access(_each.where(clients.c.id == sa.bindparam("id")), clients.c.repository_id)
+_locked = _client_by_id.with_for_update(of=clients)
 _own_locked = with_access(
-    _each.where(clients.c.repository_id == big("repository_id"), clients.c.user_id == big("user_id")),
+    _each.where(clients.c.repository_id == bigint_param("repository_id"), clients.c.user_id == bigint_param("user_id")),
     clients.c.repository_id,
 ).with_for_update(of=clients)
 CLIENTS = Listing[Client](
@@ -136,7 +141,7 @@ CLIENTS = Listing[Client](
 )
 
 _with_address = _each.where(
-    clients.c.repository_id == big("repository_id"),
+    clients.c.repository_id == bigint_param("repository_id"),
     # Matches the address the team entered, not the account's, so that the response reveals nothing about accounts.
     sa.func.lower(clients.c.email) == sa.func.lower(sa.bindparam("email", type_=sa.Text)),
 ).limit(sa.literal(1, sa.BigInteger))
@@ -151,7 +156,7 @@ async def list_clients(call: Call, project_id: str, query: ListQuery) -> Listed[
     after = cursor_of(query)
     access = await find_access(call.database, actor_of(call), project_id)
     access.require_member("see other clients")
-    page, headers = await read_for(call, CLIENTS, in_project(access), query, after)
+    page, headers = await read_for(call, CLIENTS, source_of_project(access), query, after)
     return Listed(ClientsAnswer([to_response(_as_seen(access, each)) for each in page]), headers)
 
 
@@ -164,9 +169,9 @@ def _as_seen(access: Access, client: Client) -> Client:
 _names = (
     sa.select(clients.c.id, _person.c.name)
     .join_from(clients, _person, _person.c.id == clients.c.user_id)
-    .where(clients.c.repository_id == big("repository_id"))
+    .where(clients.c.repository_id == bigint_param("repository_id"))
     .order_by(clients.c.id)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
 
 
@@ -206,23 +211,23 @@ async def invite_client(write: Write, project_id: str, create: ClientCreate) -> 
     _require_person(write.actor, access, "invite clients")
     if access.repository.role != "admin":
         raise Forbidden("Only owners and admins of a project can invite clients.", code="missing_role")
-    here = access.repository
-    row = await write.tx.fetch_one(_with_address, {"repository_id": here.id, "email": create.email})
+    repository = access.repository
+    row = await write.tx.fetch_one(_with_address, {"repository_id": repository.id, "email": create.email})
     if row is not None:
         return InvitedAnswer(to_response(_client_of(row)), None)
-    made = await invite(write, here, CLIENT, email=create.email, field="email")
+    made = await invite(write, repository, CLIENT, email=create.email, field="email")
     await send_link(write, made)
     return InvitedAnswer(
         None, ClientInvitation(made.id, create.email, to_millis_text(made.created_at), to_millis_text(made.expires_at))
     )
 
 
-async def put_back(write: Write, project_id: str, login: str, email: str) -> Client:
+async def restore_client(write: Write, project_id: str, login: str, email: str) -> Client:
     """Undo a removal of a client by the caller. Raises `NotFound`, `Forbidden` and `Conflict`."""
     access = await find_access(write.tx, write.actor, project_id)
     _require_person(write.actor, access, "invite clients")
     account = await find_account(write.tx, login)
-    client = None if account is None else await put_in(write, access.repository, account, email)
+    client = None if account is None else await add_client(write, access.repository, account, email)
     if client is None:
         raise NotFound()
     return client
@@ -234,7 +239,7 @@ async def get_client(call: Call, client_id: str) -> ClientAnswer:
 
     Clients can only get themselves.
     """
-    access, client = await _find_client(call.database, _one, actor_of(call), client_id)
+    access, client = await _find_client(call.database, _client_by_id, actor_of(call), client_id)
     return ClientAnswer(to_response(_as_seen(access, client)))
 
 
@@ -247,7 +252,7 @@ async def remove_client(write: Write, client_id: str) -> Done:
     """
     access, client = await lock_client(write, client_id)
     write.require_match(ClientAnswer(to_response(_as_seen(access, client))))
-    await end_client(write, access, client)
+    await delete_client(write, access, client)
     return Done()
 
 
@@ -259,19 +264,19 @@ async def lock_client(write: Write, client_id: str) -> tuple[Access, Client]:
 async def lock_own(tx: Transaction, actor: Actor, repository_id: int) -> tuple[Access, Client] | None:
     """Lock the caller as a client. Return None if the caller is not a client."""
     row = await tx.fetch_one(_own_locked, {"repository_id": repository_id, "user_id": actor.user.id})
-    return (access_of(row, actor), _client_of(row)) if row else None
+    return (to_access(row, actor), _client_of(row)) if row else None
 
 
-async def end_client(write: Write, access: Access, client: Client) -> None:
+async def delete_client(write: Write, access: Access, client: Client) -> None:
     """Remove a locked client from the project, keeping the account. Raises `Forbidden` and `Conflict`."""
     if client.user_id != write.actor.user.id:  # everyone can leave
         _require_person(write.actor, access, "remove clients")
     await write.tx.execute(_delete, {"id": client.id})
-    here = access.repository
+    repository = access.repository
     await removal.rights_lost(
-        write.tx, here.owner.id, here.id, user_id=client.user_id, actor=write.actor, base=write.base
+        write.tx, repository.owner.id, repository.id, user_id=client.user_id, actor=write.actor, base=write.base
     )
-    await publish_audited(write, here, "client", "removed", to_response(without_address(client)), client.id)
+    await publish_audited(write, repository, "client", "removed", to_response(without_address(client)), client.id)
 
 
 def _require_person(actor: Actor, access: Access, doing: str) -> None:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, existing, say
+from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, require_found, say
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
@@ -24,19 +24,19 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.invitations import shares_organization
 from workhook.identity.queries import account_columns, key_of
-from workhook.identity.schemas import Account, account_of, stand_in_address
+from workhook.identity.schemas import Account, account_of, placeholder_address
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.lookup import check_reach
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of, upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.record_rows import assigned
 from workhook.work.kernel.access import Access, find_access, find_with_access, role_in, with_access
-from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row, person_shape
+from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row, person_to_response
 from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.tables import clients
-from workhook.work.people.clients import end_client, lock_own
-from workhook.work.people.membership import invite, note_added, remove_collaborator, withdraw_invitation
+from workhook.work.people.clients import delete_client, lock_own
+from workhook.work.people.membership import invite, record_added, remove_collaborator, withdraw_invitation
 
 routes = Routes(WORK_API, "Members", read="work.read", write="work.write")
 
@@ -81,17 +81,17 @@ _in_organization = (
     sa.select(memberships.c.user_id)
     .join(projects, projects.c.account_id == memberships.c.organization_id)
     .where(
-        projects.c.repository_id == big("repository_id"),
+        projects.c.repository_id == bigint_param("repository_id"),
         sa.or_(memberships.c.role == "owner", projects.c.private.is_(sa.false())),
     )
 )
-_owning = sa.select(projects.c.account_id).where(projects.c.repository_id == big("repository_id"))
-_added = sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id"))
+_owning = sa.select(projects.c.account_id).where(projects.c.repository_id == bigint_param("repository_id"))
+_added = sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == bigint_param("repository_id"))
 
 
 def _first_of(statement: sa.Select[Any], user_id: sa.ColumnElement[int]) -> sa.Select[Any]:
     """Select a page of each part through its own index, in order."""
-    some = statement.where(user_id > big("after")).order_by(user_id).limit(big("limit")).subquery()
+    some = statement.where(user_id > bigint_param("after")).order_by(user_id).limit(bigint_param("limit")).subquery()
     return sa.select(some.c[0].label("user_id"))
 
 
@@ -101,28 +101,30 @@ _candidates = sa.union(
     _first_of(_added, collaborators.c.user_id),
 ).subquery("candidates")
 _members = (
-    sa.select(*person_columns(membership_of(big("repository_id"))))
+    sa.select(*person_columns(membership_of(bigint_param("repository_id"))))
     .join_from(_candidates, accounts, accounts.c.id == _candidates.c.user_id)
     .where(accounts.c.kind == "user")
     .order_by(accounts.c.id)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
 
-_place = projects.alias("place")
+_this_project = projects.alias("place")
 _person = accounts.alias("person")
 _candidate = with_access(
     sa.select(
         *(_person.c[name].label(f"person_{name}") for name in Account.__struct_fields__),
-        role_in(collaborators, _place, _person.c.id).label("person_role"),
-        role_in(memberships, _place, _person.c.id).label("person_organization_role"),
-        role_in(clients, _place, _person.c.id, "user_id").is_not(None).label("person_is_client"),
+        role_in(collaborators, _this_project, _person.c.id).label("person_role"),
+        role_in(memberships, _this_project, _person.c.id).label("person_organization_role"),
+        role_in(clients, _this_project, _person.c.id, "user_id").is_not(None).label("person_is_client"),
         shares_organization(_person.c.id).label("person_shares"),
     )
     .select_from(
-        _place.outerjoin(_person, sa.and_(_person.c.login_key == sa.bindparam("login_key"), _person.c.kind == "user"))
+        _this_project.outerjoin(
+            _person, sa.and_(_person.c.login_key == sa.bindparam("login_key"), _person.c.kind == "user")
+        )
     )
-    .where(_place.c.id == sa.bindparam("project_id")),
-    _place.c.repository_id,
+    .where(_this_project.c.id == sa.bindparam("project_id")),
+    _this_project.c.repository_id,
 )
 _add = (
     upsert(collaborators).values(assigned(("repository_id", "user_id", "role", "created_at"))).on_conflict_do_nothing()
@@ -205,13 +207,13 @@ async def add_member(write: Write, project_id: str, create: MemberCreate) -> Mem
             await invite(write, repository, "write", invitee=account)
         except NotFound:  # the caller may not invite this stranger, so respond as if the login did not exist
             raise _invalid(say("username {}: there is no such user", username)) from None
-        return MemberAnswer(MemberShape(account.login, account.login, stand_in_address(account.login)), pending=True)
+        return MemberAnswer(MemberShape(account.login, account.login, placeholder_address(account.login)), pending=True)
     if not candidate.owns:
         params = {"repository_id": repository.id, "user_id": account.id, "role": "write", "created_at": now_ms()}
         if await write.tx.execute(_add, params):
-            await note_added(write, repository, account)
+            await record_added(write, repository, account)
     organization_id = repository.owner.id if candidate.organization_role is not None else None
-    person = person_shape(account, organization_id=organization_id)
+    person = person_to_response(account, organization_id=organization_id)
     return MemberAnswer(MemberShape(person.login, person.username, person.email, person.avatar, person.id))
 
 
@@ -240,7 +242,7 @@ async def remove_member(write: Write, project_id: str, username: str) -> Done:
             say("{} has access through {} and was not added to the project.", account.login, owner), code="not_added"
         )
     if own is not None:
-        await end_client(write, *own)
+        await delete_client(write, *own)
     return Done()
 
 
@@ -267,7 +269,7 @@ _organization_id = (
     .where(
         _organization.c.login_key == sa.bindparam("login_key"),
         _organization.c.kind == "organization",
-        _caller_in.c.user_id == big("user_id"),
+        _caller_in.c.user_id == bigint_param("user_id"),
     )
     .scalar_subquery()
 )
@@ -277,10 +279,10 @@ _people_page: sa.Select[Any] = (
     .where(
         memberships.c.organization_id == _organization_id,
         accounts.c.kind == "user",
-        memberships.c.user_id > big("after"),
+        memberships.c.user_id > bigint_param("after"),
     )
     .order_by(memberships.c.user_id)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
 _caller_role = (
     sa.select(_caller_in.c.organization_id, _caller_in.c.role)
@@ -291,14 +293,14 @@ _caller_role = (
             _organization.c.id == _caller_in.c.organization_id, _organization.c.login_key == sa.bindparam("login_key")
         ),
     )
-    .where(_caller_in.c.user_id == big("user_id"))
+    .where(_caller_in.c.user_id == bigint_param("user_id"))
 )
 
 
 @routes.get("/me", tag="Users")
 async def get_me(call: Call) -> UserAnswer:
     """Get the caller."""
-    return UserAnswer(person_shape(actor_of(call).user))
+    return UserAnswer(person_to_response(actor_of(call).user))
 
 
 @routes.get("/organizations/{login}/members", tag="Users")
@@ -309,10 +311,10 @@ async def list_organization_members(call: Call, login: str, query: lists.ListQue
     """
     after, actor = _after(query), actor_of(call)
     params = {"login_key": key_of(login), "user_id": actor.user.id, "after": after, "limit": query.limit + 1}
-    row = existing(await call.database.fetch_one(_caller_role, params))
+    row = require_found(await call.database.fetch_one(_caller_role, params))
     check_reach(actor, row["organization_id"])
     if row["role"] == "owner":
-        actor.request.views_as_owner(row["organization_id"])
+        actor.request.show_as_owner(row["organization_id"])
     return _page(call, await call.database.fetch_all(_people_page, params), query)
 
 
@@ -330,7 +332,7 @@ def _in_a_project(place: sa.Table) -> sa.ColumnElement[bool]:
     return (
         sa.select(projects.c.repository_id)
         .join_from(place, projects, projects.c.repository_id == place.c.repository_id)
-        .where(place.c.user_id == accounts.c.id, projects.c.account_id == big("account_id"))
+        .where(place.c.user_id == accounts.c.id, projects.c.account_id == bigint_param("account_id"))
         .correlate(accounts)
         .exists()
     )
@@ -338,17 +340,19 @@ def _in_a_project(place: sa.Table) -> sa.ColumnElement[bool]:
 
 _is_member = (
     sa.select(memberships.c.role)
-    .where(memberships.c.user_id == accounts.c.id, memberships.c.organization_id == big("account_id"))
+    .where(memberships.c.user_id == accounts.c.id, memberships.c.organization_id == bigint_param("account_id"))
     .correlate(accounts)
     .exists()
 )
 _belonging = sa.select(*account_columns()).where(
     any_of(accounts.c.id, "ids"),
-    sa.or_(accounts.c.id == big("account_id"), _is_member, _in_a_project(collaborators), _in_a_project(clients)),
+    sa.or_(
+        accounts.c.id == bigint_param("account_id"), _is_member, _in_a_project(collaborators), _in_a_project(clients)
+    ),
 )
 
 
-async def belonging_to(reader: Reader, account_id: int, ids: Collection[int]) -> Mapping[int, Account]:
+async def find_accounts_of(reader: Reader, account_id: int, ids: Collection[int]) -> Mapping[int, Account]:
     """Return the accounts among `ids` that belong to `account_id`, by id."""
     rows = await reader.fetch_all(_belonging, {"account_id": account_id, "ids": sorted(ids)}) if ids else []
     return {row["id"]: account_of(row) for row in rows}

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from workhook.identity import actions, invitations
 from workhook.identity.context import Write
-from workhook.identity.invitations import BY_EMAIL, Invitation, make_link
+from workhook.identity.invitations import BY_EMAIL, Invitation, create_link
 from workhook.identity.mail import recipients
 from workhook.identity.mail.links import queue_invitation_link
 from workhook.identity.queries import find_member_role
@@ -22,12 +22,12 @@ from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import collaborators
 from workhook.identity.tokens.one_time import SecretLink
 from workhook.storage import Reader
-from workhook.storage.metadata import big
-from workhook.work.kernel.people import person_shape
+from workhook.storage.metadata import bigint_param
+from workhook.work.kernel.people import person_to_response
 from workhook.work.kernel.record_events import publish_audited, record_audit
 
 _collaborator = sa.select(collaborators.c.role).where(
-    collaborators.c.repository_id == big("repository_id"), collaborators.c.user_id == big("user_id")
+    collaborators.c.repository_id == bigint_param("repository_id"), collaborators.c.user_id == bigint_param("user_id")
 )
 
 
@@ -42,7 +42,7 @@ async def set_member(write: Write, organization: Account, user: Account, role: s
     await actions.set_member(write.tx, organization, user, role, actor=write.caller, base=write.base)
     if was is None:
         invitations.withdraw_later(write.tx, organization, user)
-        await publish_audited(write, organization, "member", "added", person_shape(user), user.login)
+        await publish_audited(write, organization, "member", "added", person_to_response(user), user.login)
     elif write.caller is not None and was != role:
         await record_audit(write, organization, "member.update", user.login, detail={"role": role})
 
@@ -51,7 +51,7 @@ async def remove_member(write: Write, organization: Account, user: Account) -> b
     """Remove a member. Return False if the user is not one. Raises `Invalid` for the last owner."""
     removed = await actions.remove_member(write.tx, organization, user, actor=write.caller, base=write.base)
     if removed:
-        await publish_audited(write, organization, "member", "removed", person_shape(user), user.login)
+        await publish_audited(write, organization, "member", "removed", person_to_response(user), user.login)
     return removed
 
 
@@ -60,20 +60,20 @@ async def set_collaborator(write: Write, repository: Repository, user: Account, 
     was = await is_collaborator(write.tx, repository, user)
     await actions.set_collaborator(write.tx, repository, user, role, actor=write.caller, base=write.base)
     if not was:
-        await note_added(write, repository, user)
+        await record_added(write, repository, user)
 
 
-async def note_added(write: Write, repository: Repository, user: Account) -> None:
+async def record_added(write: Write, repository: Repository, user: Account) -> None:
     """Withdraw a new collaborator's invitations and publish the event."""
     invitations.withdraw_later(write.tx, repository, user)
-    await publish_audited(write, repository, "member", "added", person_shape(user), user.login)
+    await publish_audited(write, repository, "member", "added", person_to_response(user), user.login)
 
 
 async def remove_collaborator(write: Write, repository: Repository, user: Account) -> bool:
     """Remove a collaborator. Return False if the user is not one."""
     removed = await actions.remove_collaborator(write.tx, repository, user, actor=write.caller, base=write.base)
     if removed:
-        await publish_audited(write, repository, "member", "removed", person_shape(user), user.login)
+        await publish_audited(write, repository, "member", "removed", person_to_response(user), user.login)
     return removed
 
 
@@ -120,7 +120,7 @@ def is_mailed(invitation: Invitation) -> bool:
 async def add_link(write: Write, invitation: Invitation, language: str | None = None) -> SecretLink:
     """Create a link for an invitation of this transaction and e-mail it if possible, in the given language."""
     await record_invitation(write, invitation, "link", detail={"role": invitation.role})
-    link = await make_link(write.tx, invitation)
+    link = await create_link(write.tx, invitation)
     if recipients.sends_mail() and invitation.email is not None:
         about = {
             "invitation_id": invitation.id,

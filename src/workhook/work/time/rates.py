@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, SECOND_MS
-from workhook.core.errors import Fault, Invalid, existing, say, shown
+from workhook.core.errors import Fault, Invalid, require_found, say, shown
 from workhook.core.money import DEFAULT_CURRENCY, to_amount
 from workhook.http.calls import Call
 from workhook.http.endpoints import Routes
@@ -28,9 +28,9 @@ from workhook.identity.tables import accounts, memberships, projects
 from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows, upsert
-from workhook.storage.metadata import big, metadata, of_account
+from workhook.storage.metadata import bigint_param, metadata, of_account
 from workhook.work.board.tasks.assignees import on_team
-from workhook.work.kernel.access import find_owned
+from workhook.work.kernel.access import get_owned_account
 from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Rate, given_rate, rate_minor_of
 from workhook.work.kernel.settings import PersonRate, PersonRateShape, RoundMode, account_billing, project_billing
@@ -72,26 +72,28 @@ def rates_of_text(text: str, currency: str) -> tuple[PersonRateShape, ...]:
     return tuple(PersonRateShape(login, to_amount(minor, currency)) for _, login, minor in sorted(json.decode(text)))
 
 
-_here = project_rates.c.repository_id == big("repository_id")
+_of_project = project_rates.c.repository_id == bigint_param("repository_id")
 _has_rate = sa.exists().where(
     project_rates.c.repository_id == projects.c.repository_id, project_rates.c.user_id == accounts.c.id
 )
 # A former member keeps the rate until it is removed, so that a list that was read can be sent back.
 _on_team = (
     sa.select(accounts.c.id, accounts.c.login, accounts.c.login_key)
-    .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
+    .select_from(accounts.join(projects, projects.c.repository_id == bigint_param("repository_id")))
     .where(accounts.c.kind == "user", any_of(accounts.c.login_key, "keys"), sa.or_(on_team, _has_rate))
 )
 _team = (
     sa.select(accounts.c.login, accounts.c.name)
-    .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
+    .select_from(accounts.join(projects, projects.c.repository_id == bigint_param("repository_id")))
     .where(accounts.c.kind == "user", on_team)
     .order_by(accounts.c.login_key)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
-_clear = sa.delete(project_rates).where(_here)
+_clear = sa.delete(project_rates).where(_of_project)
 _insert = sa.insert(project_rates).values(
-    repository_id=big("repository_id"), user_id=big("user_id"), hourly_rate_minor=big("hourly_rate_minor")
+    repository_id=bigint_param("repository_id"),
+    user_id=bigint_param("user_id"),
+    hourly_rate_minor=bigint_param("hourly_rate_minor"),
 )
 
 
@@ -161,21 +163,23 @@ _members = (
         ),
     )
     .where(
-        memberships.c.organization_id == big("account_id"),
+        memberships.c.organization_id == bigint_param("account_id"),
         accounts.c.kind == "user",
     )
 )
 _member = _members.where(accounts.c.login_key == sa.bindparam("login_key"))
-_every_member = _members.order_by(accounts.c.login_key).limit(big("limit"))
+_every_member = _members.order_by(accounts.c.login_key).limit(bigint_param("limit"))
 _set_member = upsert(member_rates).values(
-    account_id=big("account_id"), user_id=big("user_id"), hourly_rate_minor=big("hourly_rate_minor")
+    account_id=bigint_param("account_id"),
+    user_id=bigint_param("user_id"),
+    hourly_rate_minor=bigint_param("hourly_rate_minor"),
 )
 _set_member = _set_member.on_conflict_do_update(
     index_elements=[member_rates.c.account_id, member_rates.c.user_id],
     set_={"hourly_rate_minor": _set_member.excluded.hourly_rate_minor},
 )
 _drop_member = sa.delete(member_rates).where(
-    member_rates.c.account_id == big("account_id"), member_rates.c.user_id == big("user_id")
+    member_rates.c.account_id == bigint_param("account_id"), member_rates.c.user_id == bigint_param("user_id")
 )
 
 
@@ -191,7 +195,7 @@ class MemberTerms(msgspec.Struct, frozen=True):
 
 
 async def get_member(reader: Reader, account: Account, username: str) -> MemberTerms:
-    row = existing(await reader.fetch_one(_member, {"account_id": account.id, "login_key": key_of(username)}))
+    row = require_found(await reader.fetch_one(_member, {"account_id": account.id, "login_key": key_of(username)}))
     return _member_of(row)
 
 
@@ -331,7 +335,7 @@ def _either(name: str) -> sa.ColumnElement[Any]:
 
 _rounding = _with_settings(
     sa.select(_either("round_minutes").label("minutes"), _either("round_mode").label("mode")).select_from(projects)
-).where(projects.c.repository_id == big("repository_id"))
+).where(projects.c.repository_id == bigint_param("repository_id"))
 
 
 async def find_rounding(reader: Reader, repository_id: int) -> Rounding:
@@ -395,7 +399,7 @@ async def get_organization_member(call: Call, login: str, username: str) -> Orga
 
     For owners of the organization.
     """
-    account = await find_owned(call.database, actor_of(call), login, _DOING)
+    account = await get_owned_account(call.database, actor_of(call), login, _DOING)
     return member_answer(await get_member(call.database, account, username))
 
 
@@ -408,6 +412,6 @@ async def edit_organization_member(
     For owners of the organization. The rate applies to time that finishes from now on, in projects that use the
     organization's currency and have no more specific rate.
     """
-    account = await find_owned(write.tx, write.actor, login, _DOING)
+    account = await get_owned_account(write.tx, write.actor, login, _DOING)
     check_whole_account(write.actor, account.id)
     return member_answer(await change_member_rate(write, account, username, edit))

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core import json
-from workhook.core.errors import Fault, Forbidden, Invalid, Message, NotFound, existing, say
+from workhook.core.errors import Fault, Forbidden, Invalid, Message, NotFound, require_found, say
 from workhook.core.ids import new_id, slug
 from workhook.core.records import to_response
 from workhook.http import lists
@@ -30,7 +30,7 @@ from workhook.identity.schemas import RESERVED_PROJECTS, Account, Actor, project
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.lookup import check_reach, check_whole_account
 from workhook.storage import Reader, Transaction
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import assigned
 from workhook.work.board.projects.listing import list_visible
 from workhook.work.board.projects.schemas import (
@@ -51,55 +51,64 @@ from workhook.work.kernel.settings import account_billing
 
 routes = Routes(WORK_API, "Projects", read="work.read", write="work.write")
 
-_one = PROJECTS.where(projects.c.id == sa.bindparam("project_id"))
+_project_by_id = PROJECTS.where(projects.c.id == sa.bindparam("project_id"))
 # A key share lock still allows other transactions to add records to the project.
-_locked = _one.with_for_update(of=projects, key_share=True)
-_lock_account = sa.select(accounts.c.id).where(accounts.c.id == big("account_id")).with_for_update(key_share=True)
+_locked = _project_by_id.with_for_update(of=projects, key_share=True)
+_lock_account = (
+    sa.select(accounts.c.id).where(accounts.c.id == bigint_param("account_id")).with_for_update(key_share=True)
+)
 # Lock the project before the account. A new name changes the key, so it waits for all transactions that add records to
 # the project, and those may be waiting for the account, for example to start its timer.
 _whole_project = (
-    sa.select(projects.c.account_id).where(projects.c.repository_id == big("repository_id")).with_for_update()
+    sa.select(projects.c.account_id).where(projects.c.repository_id == bigint_param("repository_id")).with_for_update()
 )
 _lock_account_of = (
     sa.select(accounts.c.id).where(accounts.c.id == _whole_project.scalar_subquery()).with_for_update(key_share=True)
 )
 _names = sa.select(projects.c.repository_id, projects.c.name_key).where(
-    projects.c.account_id == big("account_id"), projects.c.name_key.like(sa.bindparam("pattern", type_=sa.Text))
+    projects.c.account_id == bigint_param("account_id"),
+    projects.c.name_key.like(sa.bindparam("pattern", type_=sa.Text)),
 )
-_named = sa.select(projects.c.repository_id).where(
-    projects.c.account_id == big("account_id"), projects.c.name_key == sa.bindparam("name_key")
+_project_by_name = sa.select(projects.c.repository_id).where(
+    projects.c.account_id == bigint_param("account_id"), projects.c.name_key == sa.bindparam("name_key")
 )
 _CONTENT = ("name", "name_key", "title", "avatar", "private", "archive", "label_colors")
-_currency = sa.select(account_billing.c.currency).where(account_billing.c.account_id == big("account_id"))
+_currency = sa.select(account_billing.c.currency).where(account_billing.c.account_id == bigint_param("account_id"))
 _insert = (
     insert_into(projects, "id", "account_id", *_CONTENT, "created_at", "updated_at")
     .values(currency=_currency.scalar_subquery())
     .returning(projects.c.repository_id)
 )
-_update = sa.update(projects).where(projects.c.repository_id == big("id")).values(assigned((*_CONTENT, "updated_at")))
+_update = (
+    sa.update(projects)
+    .where(projects.c.repository_id == bigint_param("id"))
+    .values(assigned((*_CONTENT, "updated_at")))
+)
 # Deleted projects stay as hidden rows, because hooks refer to them until the last deliveries are sent. The name becomes
 # available again.
 _delete = (
     sa.update(projects)
-    .where(projects.c.repository_id == big("id"))
-    .values(deleted_at=big("now"), updated_at=big("now"), name_key=sa.bindparam("freed_key"))
+    .where(projects.c.repository_id == bigint_param("id"))
+    .values(deleted_at=bigint_param("now"), updated_at=bigint_param("now"), name_key=sa.bindparam("freed_key"))
 )
 
 
-async def find_project(reader: Reader, actor: Actor, project_id: str, statement: sa.Select[Any] = _one) -> Project:
+async def find_project(
+    reader: Reader, actor: Actor, project_id: str, statement: sa.Select[Any] = _project_by_id
+) -> Project:
     """Find a project.
 
     Raise `NotFound` if it does not exist or is outside the token's reach, and `Forbidden` if the token's permissions do
     not suffice.
     """
-    row = existing(await reader.fetch_one(statement, {"project_id": project_id, "user_id": actor.user.id}))
+    row = require_found(await reader.fetch_one(statement, {"project_id": project_id, "user_id": actor.user.id}))
     project = project_of(row, actor)
-    actor.request.touches(row["owner_id"], row["repository_id"], hidden=project is None)
+    actor.request.set_subject(row["owner_id"], row["repository_id"], hidden=project is None)
     if project is None:
         raise NotFound()
     owner_id, repository_id = project.repository.owner.id, project.repository_id
     check_reach(actor, owner_id, repository_id)
-    actor.request.rests_on(owner_id, repository_id, rank_in(row, project.repository, actor.user.id))
+    actor.request.require_right(owner_id, repository_id, rank_in(row, project.repository, actor.user.id))
     return project
 
 
@@ -192,7 +201,7 @@ async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> Proj
     if values["archive"]:
         require_not_archived(old)
     if "name" in changed:
-        await lock_name_of(write.tx, old.id)
+        await lock_names_for_rename(write.tx, old.id)
         await _require_free(write.tx, old.owner, values["name"], repository_id=old.id)
     updated_at = max(write.now, old.updated_at + 1)
     params = {**values, "name_key": key_of(values["name"]), "updated_at": updated_at, "id": old.id}
@@ -225,7 +234,7 @@ async def delete_project(write: Write, project_id: str) -> Done:
     freed = f"{key_of(project.name)}#{project.repository_id}"  # `#` cannot occur in a name
     await write.tx.execute(_delete, {"id": project.repository_id, "now": write.now, "freed_key": freed})
     await end_work(write, project.repository)
-    removal.repository_goes(write.tx, project.repository)
+    removal.delete_invitations_to(write.tx, project.repository)
     await publish(write, project, "deleted")  # the last event that its hooks receive
     return Done()
 
@@ -254,7 +263,7 @@ async def lock_names(tx: Transaction, account_id: int) -> None:
     await tx.fetch_one(_lock_account, {"account_id": account_id})
 
 
-async def lock_name_of(tx: Transaction, repository_id: int) -> None:
+async def lock_names_for_rename(tx: Transaction, repository_id: int) -> None:
     """Like `lock_names`, for renaming a project."""
     await tx.fetch_one(_lock_account_of, {"repository_id": repository_id})
 
@@ -282,7 +291,7 @@ async def _require_free(tx: Transaction, owner: Account, name: str, *, repositor
     """
     if reserved_because := project_fault(name):
         raise Invalid(faults=[Fault(field="name", code="reserved", message=reserved_because)])
-    row = await tx.fetch_one(_named, {"account_id": owner.id, "name_key": key_of(name)})
+    row = await tx.fetch_one(_project_by_name, {"account_id": owner.id, "name_key": key_of(name)})
     if row is not None and row["repository_id"] != repository_id:
         message = say("name {} is taken in {}", name, owner.login)
         raise Invalid(faults=[Fault(field="name", code="already_exists", message=message)])

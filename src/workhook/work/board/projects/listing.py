@@ -18,12 +18,12 @@ from workhook.identity.tables import collaborators, memberships, projects
 from workhook.identity.tokens.lookup import reach_params
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
 from workhook.work.board.projects.schemas import PROJECTS, Project, project_of
-from workhook.work.board.tasks.matching import PART_MIN, folded, words_of
+from workhook.work.board.tasks.matching import PART_MIN, fold_text, words_of
 from workhook.work.kernel.access import role_in
-from workhook.work.kernel.pages import Columns, caller_accounts, first_of, first_of_each, with_flag
+from workhook.work.kernel.pages import Columns, caller_accounts, select_first, select_first_per_group, with_flag
 from workhook.work.kernel.scopes import CALLER, CHOSEN, WHOLE
 from workhook.work.kernel.tables import clients
 
@@ -69,10 +69,14 @@ def _in_accounts(dialect: str, *, confined: bool, continues: bool, order: _Order
     each = with_flag(place, "private", both=_sees_all(place.c.role))
 
     def fits(row: sa.FromClause) -> Columns:
-        here = [row.c.account_id == each.c.account_id, row.c.private == each.c.private, row.c.deleted_at.is_(None)]
-        return [*here, *_further(row, continues)]
+        conditions = [
+            row.c.account_id == each.c.account_id,
+            row.c.private == each.c.private,
+            row.c.deleted_at.is_(None),
+        ]
+        return [*conditions, *_further(row, continues)]
 
-    return first_of_each(dialect, projects, "repository_id", each, fits, order, ["repository_id"])
+    return select_first_per_group(dialect, projects, "repository_id", each, fits, order, ["repository_id"])
 
 
 def _added_to(table: sa.Table, *, confined: bool, continues: bool, order: _Order) -> sa.Select[Any]:
@@ -85,7 +89,7 @@ def _added_to(table: sa.Table, *, confined: bool, continues: bool, order: _Order
     # A scalar subquery is evaluated per row by key; EXISTS may become a join with all projects.
     mine = [hand.c.user_id == CALLER, exists.correlate(hand).scalar_subquery().is_not(None)]
     found = sa.select(hand.c.repository_id).where(*mine, *_further(hand, continues))
-    few = found.order_by(*order(hand)).limit(big("limit")).subquery(f"few_{table.name}")
+    few = found.order_by(*order(hand)).limit(bigint_param("limit")).subquery(f"few_{table.name}")
     return sa.select(few.c.repository_id)
 
 
@@ -99,7 +103,7 @@ def each_chosen() -> sa.Subquery:
     return chosen.offset(sa.literal_column("0")).subquery("one")
 
 
-def _chosen(*, continues: bool) -> sa.Select[Any]:
+def _select_projects(*, continues: bool) -> sa.Select[Any]:
     one = each_chosen()
     role = role_in(memberships, one, CALLER)
     seen = sa.or_(
@@ -110,7 +114,7 @@ def _chosen(*, continues: bool) -> sa.Select[Any]:
         role_in(clients, one, CALLER, "user_id").is_not(None),
     )
     found = sa.select(one.c.repository_id).where(one.c.deleted_at.is_(None), seen, *_further(one, continues))
-    few = found.order_by(one.c.repository_id).limit(big("limit")).subquery("few_chosen")
+    few = found.order_by(one.c.repository_id).limit(bigint_param("limit")).subquery("few_chosen")
     return sa.select(few.c.repository_id)
 
 
@@ -129,9 +133,9 @@ def _visible(confined: bool, continues: bool = False, *, newest: bool = False) -
                 _added_to(each, confined=confined, continues=continues, order=order)
                 for each in (collaborators, clients)
             ),
-            *([_chosen(continues=continues)] if confined and not newest else []),
+            *([_select_projects(continues=continues)] if confined and not newest else []),
         ]
-        first = first_of(ways, ["repository_id"], order)
+        first = select_first(ways, ["repository_id"], order)
         return PROJECTS.where(projects.c.repository_id.in_(first)).order_by(*order(projects))
 
     return PerDialect.made_by(make)
@@ -148,32 +152,32 @@ async def list_visible(reader: Reader, actor: Actor, *, after: str | None, limit
     return [project for row in rows if (project := project_of(row, actor))]
 
 
-_these = PROJECTS.where(any_of(projects.c.id, "project_ids"))
+_projects_by_ids = PROJECTS.where(any_of(projects.c.id, "project_ids"))
 
 
 async def find_visible(reader: Reader, actor: Actor, project_ids: Collection[str]) -> dict[str, Project]:
     """Return those of the given projects that the caller can see, by id. Not for confined tokens."""
     if not project_ids:
         return {}
-    rows = await reader.fetch_all(_these, {"user_id": actor.user.id, "project_ids": sorted(project_ids)})
+    rows = await reader.fetch_all(_projects_by_ids, {"user_id": actor.user.id, "project_ids": sorted(project_ids)})
     return {project.id: project for row in rows if (project := project_of(row, actor))}
 
 
 NAMED_AMONG = 1000
 
 
-async def find_by_title(reader: Reader, actor: Actor, words: str) -> list[Project]:
+async def search_by_title(reader: Reader, actor: Actor, words: str) -> list[Project]:
     """Find the projects whose titles contain all of `words` (see `tasks.matching.words_of`).
 
     The last word may be the beginning of a word in the title, and words of at least `PART_MIN` characters may occur
     inside one. Searches the first thousand projects that the caller can see: too few for an index to pay off.
     """
-    *whole, beginning = folded(words).split() or [""]
+    *whole, beginning = fold_text(words).split() or [""]
     if not beginning:
         return []
     found = []
     for project in await list_visible(reader, actor, after=None, limit=NAMED_AMONG):
-        has = words_of(folded(project.title)).split()
+        has = words_of(fold_text(project.title)).split()
         fits = (part in has or _is_inside(part, has) for part in whole)
         if all(fits) and (any(each.startswith(beginning) for each in has) or _is_inside(beginning, has)):
             found.append(project)

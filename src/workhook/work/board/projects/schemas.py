@@ -13,12 +13,12 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core import json
 from workhook.core.errors import compose
 from workhook.core.records import HIDDEN, LINK, EventSchema, JsonForm, Record, Timestamp, Wire, resource_id
-from workhook.http.parameters import ON_ONE_LINE, Checked, Title, WebAddress
+from workhook.http.parameters import ON_ONE_LINE, Rule, Title, WebAddress
 from workhook.identity.queries import repositories, repository_of
 from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.kernel.access import is_client
 
 LabelColor = Literal["red", "orange", "yellow", "lime", "green", "teal", "sky", "blue", "purple", "pink"]
@@ -72,7 +72,7 @@ ProjectName = Annotated[
         description="The repository's name, unique under its owner without regard to case.",
         extra_json_schema={"pattern": f"^{_NAME.pattern}$"},
     ),
-    Checked(_not_a_name),
+    Rule(_not_a_name),
 ]
 
 
@@ -109,7 +109,7 @@ class ProjectsAnswer(msgspec.Struct):
 PROJECTS = repositories.add_columns(projects.c.avatar, projects.c.label_colors, is_client.label("is_client"))
 """Select the existing projects, with the columns that `project_of` reads."""
 
-_label_colors = sa.select(projects.c.label_colors).where(projects.c.repository_id == big("repository_id"))
+_label_colors = sa.select(projects.c.label_colors).where(projects.c.repository_id == bigint_param("repository_id"))
 
 
 async def find_label_colors(reader: Reader, repository_id: int) -> Mapping[str, LabelColor]:

@@ -26,7 +26,7 @@ from workhook.work.board.tasks.column_order import Step
 from workhook.work.board.tasks.imported_fields import source_of
 from workhook.work.board.tasks.inputs import PLAIN_FIELDS, TaskContent, TaskCreate, TaskEdit
 from workhook.work.board.tasks.queries import AccessedTask, LockedColumn, MovableTask, TaskChange
-from workhook.work.board.tasks.repeating import require_next
+from workhook.work.board.tasks.recurrence import require_next
 from workhook.work.board.tasks.schemas import NO_SUBTASKS, TERMS, Assignees, CommitShape, Task
 from workhook.work.board.tasks.writer import TaskWriter, change_orders, completed_at, touched, write_rows
 from workhook.work.kernel import questions
@@ -40,7 +40,7 @@ async def get_task(reader: Reader, actor: Actor, task_id: str, *, project_id: st
     """Return a task as the caller sees it. Raise `NotFound`, also if the task is not in the project `project_id`."""
     found = await queries.find_task(reader, actor, task_id)
     require_project(found.access, project_id)
-    return await assignees.one_as_seen(reader, found.access, found.task)
+    return await assignees.visible_task(reader, found.access, found.task)
 
 
 async def lock_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit) -> AccessedTask:
@@ -65,10 +65,10 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     zone = await find_zone(write.tx, access.repository.id) if create.repeat else UTC
     writer = TaskWriter(write)
     people = await _people(write.tx, access, create)
-    task = new_task(access, target, create.title, create, people, write.now, zone)
+    task = build_task(access, target, create.title, create, people, write.now, zone)
     change = writer.create(access, target, task, if_set(create.position))
     await writer.write()
-    return await assignees.one_as_seen(write.tx, access, change.after)
+    return await assignees.visible_task(write.tx, access, change.after)
 
 
 async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit: CommitShape | None = None) -> Task:
@@ -84,11 +84,11 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit
     writer = TaskWriter(write, {access.repository.id: zone})
     change = writer.change(found)
     change.commit = commit
-    change.after = edited(access, before, if_set(edit.title, before.title), edit, people, write.now, zone)
+    change.after = apply_edit(access, before, if_set(edit.title, before.title), edit, people, write.now, zone)
     if isinstance(found, MovableTask):
         writer.move(change, found.source, found.target, if_set(edit.position))
     await writer.write()
-    return await assignees.one_as_seen(write.tx, access, change.after)
+    return await assignees.visible_task(write.tx, access, change.after)
 
 
 async def delete_task(write: Write, found: MovableTask) -> None:
@@ -123,7 +123,7 @@ async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetTyp
     await publish_event(write, access.repository, "task", "created", to_response(task))
     if target.completes:
         await questions.tasks_completed(write, access, [task.id])
-    return await assignees.one_as_seen(write.tx, access, task)
+    return await assignees.visible_task(write.tx, access, task)
 
 
 # --- shared with bulk operations --------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def require_changeable(access: Access, task: Task) -> None:
     access.require_own(task.user_id, "change or delete")
 
 
-def new_task(
+def build_task(
     access: Access,
     target: LockedColumn,
     title: str,
@@ -151,7 +151,7 @@ def new_task(
     zone: tzinfo,
 ) -> Task:
     """Build a new task. `zone` is the time zone of its recurrence rule. Raise `Forbidden` or `Invalid`."""
-    task = _with_content(access, blank_task(access, target, new_id("tsk"), title, now), content, people)
+    task = _with_content(access, build_blank_task(access, target, new_id("tsk"), title, now), content, people)
     require_next(task, now, zone)
     return task
 
@@ -159,7 +159,7 @@ def new_task(
 _NULLABLE = [name for name, kind in get_type_hints(Task).items() if NoneType in get_args(kind)]
 
 
-def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, now: int) -> Task:
+def build_blank_task(access: Access, target: LockedColumn, task_id: str, title: str, now: int) -> Task:
     """Build a task that has only a title. Its number is 0 until it is written."""
     known: dict[str, Any] = {
         "id": task_id,
@@ -184,7 +184,7 @@ def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, n
     return Task(**{**dict.fromkeys(_NULLABLE), **known})
 
 
-def edited(
+def apply_edit(
     access: Access,
     before: Task,
     title: str,
@@ -227,21 +227,21 @@ def _with_content(access: Access, task: Task, content: TaskContent, people: Assi
 
 
 def _allowed_terms(
-    access: Access, task: Task, hourly_rate: Decimal | UnsetType | None, given: dict[str, object]
+    access: Access, task: Task, hourly_rate: Decimal | UnsetType | None, terms: dict[str, object]
 ) -> dict[str, object]:
-    """Return those of the `given` terms that the caller may change. Raise `Forbidden` or `Invalid`."""
+    """Return those of the `terms` terms that the caller may change. Raise `Forbidden` or `Invalid`."""
     if access.is_client:  # clients see null everywhere, so sending null back must not clear anything
-        if any(value is not None for value in given.values()):
+        if any(value is not None for value in terms.values()):
             access.require_member("set the hourly_rate, billable or estimate of a task")
         return {}
     if isinstance(hourly_rate, Decimal):
-        given["hourly_rate_minor"] = rate_minor_of(hourly_rate, access.repository.currency, "hourly_rate")
-    rate = given.get("hourly_rate_minor", task.hourly_rate_minor)
+        terms["hourly_rate_minor"] = rate_minor_of(hourly_rate, access.repository.currency, "hourly_rate")
+    rate = terms.get("hourly_rate_minor", task.hourly_rate_minor)
     if rate != task.hourly_rate_minor and access.repository.role != "admin":
         name = access.repository.full_name
         message = say("You need the role admin in the project {} to {}.", name, "set a task's hourly_rate")
         raise Forbidden(message, code="missing_role")
-    return given
+    return terms
 
 
 def _json_text(value: object, stored: str, empty: object) -> str:
@@ -262,4 +262,4 @@ async def _people(
     if isinstance(content.assignees, UnsetType):
         return UNSET
     usernames = content.assignees or []
-    return assignees.chosen(await assignees.find_people(tx, access, usernames, before), usernames, before)
+    return assignees.resolve_assignees(await assignees.find_people(tx, access, usernames, before), usernames, before)

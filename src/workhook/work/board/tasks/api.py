@@ -6,7 +6,7 @@ from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Retry, Routes
-from workhook.http.lists import Found, Key
+from workhook.http.lists import Key, Rows
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
@@ -24,7 +24,7 @@ from workhook.work.board.tasks.schemas import CursorInteger, TaskAnswer, TasksAn
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.lists import cursor_of
 from workhook.work.kernel.schemas import Done
-from workhook.work.kernel.scopes import Source, in_project
+from workhook.work.kernel.scopes import Source, source_of_project
 
 routes = Routes(WORK_API, "Tasks", read="work.read", write="work.write", retry=Retry(queries.Busy, 20))
 
@@ -36,14 +36,14 @@ async def list_column_tasks(call: Call, column_id: str, query: ColumnTasksQuery)
     With filters, a page can be short or empty without being the last one. Follow the `Link` header.
     """
     if listing.is_filtered(query):
-        place = cursor_of(query, listing.ORDERS[listing.BY_PLACE])
+        place = cursor_of(query, listing.ORDERS[listing.BY_POSITION])
         access = await column_tasks.find_column_access(call.database, actor_of(call), column_id)
         actions.require_project(access, query.project_id)
-        return await list_page(call, in_project(access), query, listing.BY_PLACE, place, column_id=column_id)
+        return await list_page(call, source_of_project(access), query, listing.BY_POSITION, place, column_id=column_id)
     after = lists.after(query, tuple[CursorInteger, CursorInteger])
     read = await column_tasks.read_column(call.database, actor_of(call), column_id, after=after, limit=query.limit + 1)
     actions.require_project(read.access, query.project_id)
-    rows, headers = lists.page(call, Found(read.rows, cut=read.cut), query, column_tasks.sort_key)
+    rows, headers = lists.page(call, Rows(read.rows, truncated=read.cut), query, column_tasks.sort_key)
     return Listed(TasksAnswer(await column_tasks.to_responses(call.database, read, rows)), headers)
 
 
@@ -71,7 +71,7 @@ async def list_project_tasks(call: Call, project_id: str, query: TasksQuery) -> 
     sort = listing.sort_of(query)
     after = cursor_of(query, listing.ORDERS[sort])
     access = await find_access(call.database, actor_of(call), project_id)
-    return await list_page(call, in_project(access), query, sort, after)
+    return await list_page(call, source_of_project(access), query, sort, after)
 
 
 @routes.post("/tasks/bulk", query=(), body_required=True, action="task.bulk")
@@ -97,7 +97,7 @@ async def edit_task(write: Write, task_id: str, edit: TaskEdit) -> TaskAnswer:
     """Update a task, or move it within its column or to another one."""
     found = await actions.lock_task(write.tx, write.actor, task_id, edit)
     if write.is_conditional:
-        write.require_match(TaskAnswer(to_response(await assignees.one_as_seen(write.tx, found.access, found.task))))
+        write.require_match(TaskAnswer(to_response(await assignees.visible_task(write.tx, found.access, found.task))))
     return TaskAnswer(to_response(await actions.edit_task(write, found, edit)))
 
 
@@ -110,7 +110,7 @@ async def delete_task(write: Write, task_id: str, query: OfProjectQuery) -> Done
     found = await queries.lock_to_move(write.tx, write.actor, task_id, None)
     actions.require_project(found.access, query.project_id)
     if write.is_conditional:
-        write.require_match(TaskAnswer(to_response(await assignees.one_as_seen(write.tx, found.access, found.task))))
+        write.require_match(TaskAnswer(to_response(await assignees.visible_task(write.tx, found.access, found.task))))
     await actions.delete_task(write, found)
     return Done()
 

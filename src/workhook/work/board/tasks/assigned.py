@@ -16,11 +16,11 @@ from workhook.identity.queries import repository_of
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
 from workhook.storage import Reader
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.schemas import LATER_THAN_ALL, Level, columns, task_assignees, tasks
 from workhook.work.kernel.access import is_client, is_insider, with_access
 
-LOOKS_AT_MOST = 4_000
+ASSIGNMENTS_MAX = 4_000
 """The maximum number of a person's assignments that are read, newest first, whether finished or not."""
 
 
@@ -36,12 +36,12 @@ class AssignedTask(msgspec.Struct, frozen=True):
     repository: Repository
 
 
-_person = big("user_id")
+_person = bigint_param("user_id")
 _newest = (
     sa.select(task_assignees.c.task_id)
     .where(task_assignees.c.user_id == _person)
     .order_by(task_assignees.c.task_id.desc())
-    .limit(big("looks_at"))
+    .limit(bigint_param("looks_at"))
     .subquery("newest")
 )
 _due = sa.func.coalesce(tasks.c.deadline, sa.literal_column(str(LATER_THAN_ALL)))
@@ -57,11 +57,11 @@ _of_newest = (
         tasks.c.repository_id,
     )
     .where(projects.c.archive.is_(sa.false()), sa.or_(is_insider(_person), is_client))
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
 _open = _of_newest.where(tasks.c.completed_at.is_(None)).order_by(_due, tasks.c.id)
 _finished = _of_newest.where(tasks.c.completed_at.is_not(None)).order_by(tasks.c.completed_at.desc(), tasks.c.id)
-_open_due = _open.where(tasks.c.deadline >= big("due_since"))
+_open_due = _open.where(tasks.c.deadline >= bigint_param("due_since"))
 
 
 async def list_assigned(reader: Reader, user: Account, limit: int) -> list[AssignedTask]:
@@ -82,7 +82,7 @@ async def list_assigned_due(reader: Reader, user: Account, since: int, limit: in
 async def _list(
     reader: Reader, statement: sa.Select[Any], user: Account, limit: int, **more: int
 ) -> list[AssignedTask]:
-    params = {"user_id": user.id, "limit": limit, "looks_at": LOOKS_AT_MOST, **more}
+    params = {"user_id": user.id, "limit": limit, "looks_at": ASSIGNMENTS_MAX, **more}
     return [
         AssignedTask(
             id=row["task_id"],

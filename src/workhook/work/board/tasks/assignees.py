@@ -13,18 +13,18 @@ import sqlalchemy as sa
 
 from workhook.core.errors import Fault, Invalid, say, shown
 from workhook.identity.context import Write
-from workhook.identity.notifications import telling
+from workhook.identity.notifications import notification_statements
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.imported_fields import own_fields_text
 from workhook.work.board.tasks.schemas import Assignees, Task, task_assignees, tasks
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row
-from workhook.work.kernel.record_events import told_in
+from workhook.work.kernel.record_events import notification_params
 from workhook.work.kernel.tables import clients
 
 
@@ -50,31 +50,33 @@ is_client_there = sa.exists().where(
     clients.c.repository_id == projects.c.repository_id, clients.c.user_id == accounts.c.id
 )
 _people = (
-    sa.select(*person_columns(membership_of(big("repository_id"))))
-    .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
+    sa.select(*person_columns(membership_of(bigint_param("repository_id"))))
+    .select_from(accounts.join(projects, projects.c.repository_id == bigint_param("repository_id")))
     .where(accounts.c.kind == "user")
     .order_by(accounts.c.id)
 )
-_this = (
-    sa.select(projects.c.account_id, projects.c.private).where(projects.c.repository_id == big("repository_id")).cte()
+_project = (
+    sa.select(projects.c.account_id, projects.c.private)
+    .where(projects.c.repository_id == bigint_param("repository_id"))
+    .cte()
 )
 _ids_of_team = (
-    sa.select(_this.c.account_id),
+    sa.select(_project.c.account_id),
     sa.select(memberships.c.user_id)
-    .join(_this, _this.c.account_id == memberships.c.organization_id)
-    .where(sa.or_(memberships.c.role == "owner", _this.c.private.is_(sa.false()))),
-    sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id")),
+    .join(_project, _project.c.account_id == memberships.c.organization_id)
+    .where(sa.or_(memberships.c.role == "owner", _project.c.private.is_(sa.false()))),
+    sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == bigint_param("repository_id")),
 )
-_ids_of_clients = sa.select(clients.c.user_id).where(clients.c.repository_id == big("repository_id"))
+_ids_of_clients = sa.select(clients.c.user_id).where(clients.c.repository_id == bigint_param("repository_id"))
 # Collect the ids first: checking every account of the server would take too long.
 team_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team)))
-team_and_caller = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, sa.select(big("caller_id")))))
+team_and_caller = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, sa.select(bigint_param("caller_id")))))
 people_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, _ids_of_clients)))
 """Select the people who can see the project of the parameter `repository_id`."""
-_named = any_of(accounts.c.login_key, "keys")
-_assignable = _people.where(_named, sa.or_(on_team, is_client_there))
+_by_login = any_of(accounts.c.login_key, "keys")
+_assignable = _people.where(_by_login, sa.or_(on_team, is_client_there))
 _seen_by_client = _people.where(
-    sa.or_(_named, any_of(accounts.c.id, "user_ids")), sa.or_(on_team, accounts.c.id == big("caller_id"))
+    sa.or_(_by_login, any_of(accounts.c.id, "user_ids")), sa.or_(on_team, accounts.c.id == bigint_param("caller_id"))
 )
 
 
@@ -98,7 +100,7 @@ async def find_people(
     return Assignable({key_of(each.login): each for each in people})
 
 
-def chosen(
+def resolve_assignees(
     people: Assignable, usernames: Sequence[str], before: Collection[PersonShape] = (), field: str = "assignees"
 ) -> Assignees:
     """Return the named people, oldest account first, plus those of `before` whom the caller cannot see.
@@ -117,17 +119,17 @@ def chosen(
     return tuple(found[user_id] for user_id in sorted(found))
 
 
-async def still_there(reader: Reader, access: Access, people: Assignees) -> Assignees:
+async def filter_assignable(reader: Reader, access: Access, people: Assignees) -> Assignees:
     if not people:
         return people
     rows = await reader.fetch_all(
         _assignable, {"repository_id": access.repository.id, "keys": sorted(key_of(each.login) for each in people)}
     )
-    there = {row["user_id"] for row in rows}
-    return tuple(each for each in people if each.id in there)
+    current = {row["user_id"] for row in rows}
+    return tuple(each for each in people if each.id in current)
 
 
-async def as_seen(reader: Reader, access: Access, tasks: Sequence[Task]) -> list[Task]:
+async def visible_tasks(reader: Reader, access: Access, tasks: Sequence[Task]) -> list[Task]:
     """Return the tasks of one project as the caller sees them.
 
     On a task, a client sees only the team and itself as assignees, and no rates.
@@ -153,8 +155,8 @@ def without_terms(task: Task) -> Task:
     return msgspec.structs.replace(task, hourly_rate_minor=None, billable=None, estimate_ms=None, fields=fields)
 
 
-async def one_as_seen(reader: Reader, access: Access, task: Task) -> Task:
-    return (await as_seen(reader, access, [task]))[0] if access.is_client else task
+async def visible_task(reader: Reader, access: Access, task: Task) -> Task:
+    return (await visible_tasks(reader, access, [task]))[0] if access.is_client else task
 
 
 async def _find_seen(
@@ -168,13 +170,13 @@ async def _find_seen(
     return [person_of_row(row) for row in rows]
 
 
-_assigned = telling(
+_assigned = notification_statements(
     "assignment",
     sa.select(accounts).where(any_of(accounts.c.id, "user_ids")),
     {"task_id": sa.bindparam("task_id", type_=sa.Text)},
 )
 _pair = task_assignees.c.task_id + ":" + sa.cast(task_assignees.c.user_id, sa.Text)
-_assigned_in_bulk = telling(
+_assigned_in_bulk = notification_statements(
     "assignment",
     sa.select(accounts)
     .select_from(
@@ -191,7 +193,7 @@ _assigned_in_bulk = telling(
 )
 
 
-async def tell_assigned(write: Write, changes: Sequence[tuple[Repository, Task | None, Task]]) -> None:
+async def notify_assigned(write: Write, changes: Sequence[tuple[Repository, Task | None, Task]]) -> None:
     """Notify people to whom another user has assigned tasks.
 
     The tasks may belong to several projects. They must have been written or queued together with their assignees.
@@ -203,7 +205,7 @@ async def tell_assigned(write: Write, changes: Sequence[tuple[Repository, Task |
             new.append((repository, after.id, ids))
     if len(new) == 1:
         [(repository, task_id, user_ids)] = new
-        _assigned.defer(write.tx, {**told_in(write, repository), "user_ids": user_ids, "task_id": task_id})
+        _assigned.defer(write.tx, {**notification_params(write, repository), "user_ids": user_ids, "task_id": task_id})
     elif new:
         await write.tx.flush()  # the notifications are created from the rows
         pairs = sorted(f"{task_id}:{each}" for _, task_id, user_ids in new for each in user_ids)

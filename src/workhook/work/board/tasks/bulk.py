@@ -75,15 +75,15 @@ def _field(number: int, name: str) -> str:
 
 def _parameter_faults(number: int, operation: TaskOperation) -> Iterator[Fault]:
     """Yield a fault for each parameter that is missing or that the operation's action does not accept."""
-    given = {name for name in _EVERYTHING if getattr(operation, name) is not UNSET}
+    names = {name for name in _EVERYTHING if getattr(operation, name) is not UNSET}
     for name in _REQUIRED[operation.action]:
-        if name not in given:
+        if name not in names:
             field = _field(number, name)
             yield Fault(field=field, code="missing", message=say("{} is required", field))
-    if operation.action == "move" and not given & {"column_id", "position"}:
+    if operation.action == "move" and not names & {"column_id", "position"}:
         field = _field(number, "column_id")
         yield Fault(field=field, code="missing", message=say("{} or {} is required", field, _field(number, "position")))
-    for name in sorted(given - _ALLOWED[operation.action]):
+    for name in sorted(names - _ALLOWED[operation.action]):
         field = _field(number, name)
         yield Fault(field=field, code="unknown", message=say("{}: {} does not take it", field, operation.action))
 
@@ -172,13 +172,13 @@ class _Run:
         access, target = self._column(number, operation)
         access.require_writable()
         people, zone = self._people(access, operation, ()), self.zones.get(access.repository.id, UTC)
-        task = actions.new_task(access, target, str(operation.title), operation, people, self.change.now, zone)
+        task = actions.build_task(access, target, str(operation.title), operation, people, self.change.now, zone)
         self._answer(number, self.writer.create(access, target, task, if_set(operation.position)))
 
     def _change(self, number: int, operation: TaskOperation) -> None:
         task_id = str(operation.id)
         found = self.found.get(task_id)
-        if found is None or (change := self.writer.change(found)).deleted_as is not None:
+        if found is None or (change := self.writer.change(found)).deleted_name is not None:
             raise _not_found(number, "id", "{}: there is no such task")
         access, source = found.access, self.columns[change.after.column.id][1]
         self._require_project(number, access, operation)
@@ -190,7 +190,7 @@ class _Run:
         people = self._people(access, operation, change.after.assignees)
         zone = self.zones.get(access.repository.id, UTC)
         title = if_set(operation.title, change.after.title)
-        change.after = actions.edited(access, change.after, title, operation, people, self.change.now, zone)
+        change.after = actions.apply_edit(access, change.after, title, operation, people, self.change.now, zone)
         if operation.moves:
             self.writer.move(change, source, self._target(number, operation, change), if_set(operation.position))
 
@@ -202,8 +202,8 @@ class _Run:
         column_id = change.after.column.id
         if if_set(operation.column_id, column_id) == column_id:
             return self.columns[column_id][1]
-        there, target = self._column(number, operation)
-        if there.repository.id != change.access.repository.id:
+        column, target = self._column(number, operation)
+        if column.repository.id != change.access.repository.id:
             raise queries.no_such_column(_field(number, "column_id"))
         return target
 
@@ -223,15 +223,15 @@ class _Run:
     def _people(self, access: Access, operation: TaskOperation, before: Assignees) -> Assignees | UnsetType:
         if isinstance(operation.assignees, UnsetType):
             return operation.assignees
-        return assignees.chosen(self.people[access.repository.id], operation.assignees or [], before)
+        return assignees.resolve_assignees(self.people[access.repository.id], operation.assignees or [], before)
 
     async def answers(self) -> list[Task | None]:
         """Return the tasks in the order of the operations, as the caller sees them; None for deleted ones."""
         by_project: dict[int, tuple[Access, list[Task]]] = {}
         for each in self.writer.changes.values():
-            if each.deleted_as is None:
+            if each.deleted_name is None:
                 by_project.setdefault(each.access.repository.id, (each.access, []))[1].append(each.after)
         seen: dict[str, Task] = {}
         for access, tasks in by_project.values():
-            seen |= {each.id: each for each in await assignees.as_seen(self.change.tx, access, tasks)}
+            seen |= {each.id: each for each in await assignees.visible_tasks(self.change.tx, access, tasks)}
         return [seen.get(each.after.id) for each in self.answered]

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.storage import Reader
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks import assignees
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.kernel.access import Access
@@ -16,16 +16,16 @@ from workhook.work.kernel.people import PersonShape, person_of_row
 
 PEOPLE_MAX = 500
 LABELS_MAX = 200
-LOOKS_AT = 2000  # number of most recently changed tasks to scan
+RECENT_TASKS_MAX = 2000  # number of most recently changed tasks to scan
 
 _people = assignees.people_of_project.limit(PEOPLE_MAX)
 _team_and_caller = assignees.team_and_caller.limit(PEOPLE_MAX)
 _team = assignees.team_of_project.limit(PEOPLE_MAX)
 _last = (
     sa.select(tasks.c.labels)
-    .where(tasks.c.repository_id == big("repository_id"), tasks.c.deleted_at.is_(None))
+    .where(tasks.c.repository_id == bigint_param("repository_id"), tasks.c.deleted_at.is_(None))
     .order_by(tasks.c.updated_at.desc(), tasks.c.id.desc())
-    .limit(LOOKS_AT)
+    .limit(RECENT_TASKS_MAX)
     .subquery("last")
 )
 _labels = sa.select(_last.c.labels, sa.func.count().label("tasks")).group_by(_last.c.labels)
@@ -51,18 +51,18 @@ async def list_team(reader: Reader, access: Access) -> list[PersonShape]:
 
 
 class Labels(list[str]):
-    """Labels in alphabetical order. `are_all` is true if the tasks have no others."""
+    """Labels in alphabetical order. `is_complete` is true if the tasks have no others."""
 
-    are_all = True
+    is_complete = True
 
 
 async def list_labels(reader: Reader, access: Access) -> Labels:
-    """Return the most frequent labels of the `LOOKS_AT` most recently changed tasks, at most `LABELS_MAX`."""
+    """Return the most frequent labels of the `RECENT_TASKS_MAX` most recently changed tasks, at most `LABELS_MAX`."""
     rows = await reader.fetch_all(_labels, {"repository_id": access.repository.id})
     number: Counter[str] = Counter()
     for row in rows:
         for label in json.decode(row["labels"]):
             number[label] += row["tasks"]
     found = Labels(sorted((label for label, _ in number.most_common(LABELS_MAX)), key=str.casefold))
-    found.are_all = len(number) <= LABELS_MAX and sum(row["tasks"] for row in rows) < LOOKS_AT
+    found.is_complete = len(number) <= LABELS_MAX and sum(row["tasks"] for row in rows) < RECENT_TASKS_MAX
     return found

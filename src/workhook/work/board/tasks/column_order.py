@@ -80,7 +80,7 @@ def spread(count: int) -> list[int]:
     return [number * STEP for number in range(count)]
 
 
-def place_at(sizes: Sequence[int], position: int | None) -> BucketPlace:
+def find_place(sizes: Sequence[int], position: int | None) -> BucketPlace:
     """Return the place for a position; None, or a position past the end, means the end.
 
     Between two buckets, the first is preferred unless only the second has space.
@@ -206,7 +206,7 @@ class ColumnOrder:
 
     def insert(self, task_id: str, position: int | None) -> None:
         """Insert a task at a position; None means the end."""
-        place = place_at([each.size for each in self.buckets], position)
+        place = find_place([each.size for each in self.buckets], position)
         if (split := split_if_full(self.buckets, place)) is not None:
             place = split.place
             if split.new.size:

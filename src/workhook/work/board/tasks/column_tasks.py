@@ -22,7 +22,7 @@ from workhook.core.records import Wire
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of, json_rows
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.record_rows import form_reader, shown_names
 from workhook.storage.statements import PerDialect, hot
 from workhook.work.board.tasks.assignees import seen_people
@@ -46,8 +46,8 @@ from workhook.work.board.tasks.schemas import (
     tasks,
     weight,
 )
-from workhook.work.kernel.access import Access, access_of, find_with_access, with_access
-from workhook.work.kernel.pages import MOST, PAGE_CHARS, ROOM
+from workhook.work.kernel.access import Access, find_with_access, to_access, with_access
+from workhook.work.kernel.pages import PAGE_CHARS, PAGE_CHARS_LITERAL, ROWS_LIMIT
 
 _page = (
     sa.select(tasks.c.id, task_buckets.c.rank.label("bucket_rank"), tasks.c.rank.label("rank"), weight.label("weight"))
@@ -56,36 +56,36 @@ _page = (
     .order_by(task_buckets.c.rank, tasks.c.rank, tasks.c.id)
 )
 _next_page = _page.where(
-    task_buckets.c.rank >= big("bucket_rank"),
-    sa.or_(task_buckets.c.rank > big("bucket_rank"), tasks.c.rank > big("rank")),
+    task_buckets.c.rank >= bigint_param("bucket_rank"),
+    sa.or_(task_buckets.c.rank > bigint_param("bucket_rank"), tasks.c.rank > bigint_param("rank")),
 )
 # The number of tasks before a page.
 _buckets_passed = sa.select(sa.cast(sa.func.coalesce(sa.func.sum(task_buckets.c.size), 0), sa.BigInteger)).where(
-    task_buckets.c.column_id == sa.bindparam("column_id"), task_buckets.c.rank < big("bucket_rank")
+    task_buckets.c.column_id == sa.bindparam("column_id"), task_buckets.c.rank < bigint_param("bucket_rank")
 )
 _tasks_passed = (
     sa.select(sa.func.count())
     .select_from(tasks.join(task_buckets, task_buckets.c.id == tasks.c.bucket_id))
     .where(
         task_buckets.c.column_id == sa.bindparam("column_id"),
-        task_buckets.c.rank == big("bucket_rank"),
-        tasks.c.rank <= big("rank"),
+        task_buckets.c.rank == bigint_param("bucket_rank"),
+        tasks.c.rank <= bigint_param("rank"),
     )
 )
 _children = tasks.alias("children")
 
 
 def _some(page: sa.Select[Any], dialect: str) -> sa.CTE:
-    if dialect == "sqlite":  # SQLite would fetch all `MOST` rows
-        return page.limit(big("limit")).cte("some")
-    most = page.limit(MOST).subquery("most")
-    return sa.select(most).order_by(most.c.bucket_rank, most.c.rank, most.c.id).limit(big("limit")).cte("some")
+    if dialect == "sqlite":  # SQLite would fetch all `ROWS_LIMIT` rows
+        return page.limit(bigint_param("limit")).cte("some")
+    most = page.limit(ROWS_LIMIT).subquery("most")
+    return sa.select(most).order_by(most.c.bucket_rank, most.c.rank, most.c.id).limit(bigint_param("limit")).cte("some")
 
 
 def _of_light_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
     """Select the tasks with their weights. Heavy tasks have only their sort key, id and weight; the rest is null."""
     some = _some(page, dialect)
-    light = sa.and_(tasks.c.id == some.c.id, some.c.weight <= big("light"))
+    light = sa.and_(tasks.c.id == some.c.id, some.c.weight <= bigint_param("light"))
     return _as_json(some, some.c.weight, some.outerjoin(tasks, light), sa.true(), dialect)
 
 
@@ -95,7 +95,7 @@ def _of_any_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
     order = (some.c.bucket_rank, some.c.rank, some.c.id)
     before = (sa.func.sum(some.c.weight).over(order_by=order) - some.c.weight).label("weight_before")
     sized = sa.select(some, before, sa.func.count().over().label("found")).cte("sized")
-    fits = sized.c.weight_before < ROOM
+    fits = sized.c.weight_before < PAGE_CHARS_LITERAL
     # SQLite executes an outer join from left to right; with an inner join it would scan all tasks.
     whole = sized.join(tasks, tasks.c.id == sized.c.id, isouter=dialect == "sqlite")
     return _as_json(sized, sized.c.found, whole, fits, dialect)
@@ -111,10 +111,10 @@ def _related(keys: sa.CTE, dialect: str) -> tuple[sa.ColumnElement[Any], ...]:
     page = sa.func.array(on_page, type_=sa.ARRAY(sa.Text))  # one index scan for all tasks instead of one per task
 
     def of_some(column: sa.ColumnElement[Any], found: sa.ColumnElement[Any], nothing: str) -> sa.ColumnElement[Any]:
-        those: sa.ColumnElement[bool] = sa.exists().where(column == tasks.c.id)
+        condition: sa.ColumnElement[bool] = sa.exists().where(column == tasks.c.id)
         if dialect == "postgresql":
-            those = tasks.c.id.in_(sa.select(column).where(column == sa.any_(page)))
-        return sa.case((those, found), else_=sa.literal_column(nothing))
+            condition = tasks.c.id.in_(sa.select(column).where(column == sa.any_(page)))
+        return sa.case((condition, found), else_=sa.literal_column(nothing))
 
     # As JSON values, SQLite would nest or quote these arrays depending on its query plan, so they are returned as text.
     return (
@@ -217,12 +217,12 @@ async def read_column(
     statements = _first if after is None else _next
     light = PAGE_CHARS // limit  # a full page of tasks this light fits into a response
     row = await reader.fetch_one(statements.light, {**params, "light": light})
-    access = access_of(row, actor)
+    access = to_access(row, actor)
     assert row is not None, "`access_of` says that it is not there"
     found, cut = await _with_heavy(reader, column_id, _decoder.decode(row["tasks"]), light), False
     if found is None:
         row = await reader.fetch_one(statements.any, params)
-        access = access_of(row, actor)
+        access = to_access(row, actor)
         assert row is not None, "`access_of` says that it is not there"
         found = _decoder.decode(row["tasks"])
         cut = bool(found) and len(found) < found[0][-1]

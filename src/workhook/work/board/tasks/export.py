@@ -8,13 +8,13 @@ from workhook.core import json
 from workhook.core.clock import SECOND_MS, to_millis_text
 from workhook.core.money import amount_text
 from workhook.core.zones import is_day
-from workhook.http.lists import WHOLE_LIST_MAX, Found, Key
+from workhook.http.lists import WHOLE_LIST_MAX, Key, Rows
 from workhook.storage import Reader
 from workhook.work.board.tasks import listing
 from workhook.work.board.tasks.schemas import Task
-from workhook.work.kernel.csv_tables import Cell, rows, write_rows
+from workhook.work.kernel.csv_tables import Cell, encode_rows, write_rows
 from workhook.work.kernel.durations import hours_text
-from workhook.work.kernel.lists import whole_list
+from workhook.work.kernel.lists import iterate_pages
 from workhook.work.kernel.scopes import Source
 
 
@@ -80,9 +80,9 @@ async def whole_table(
 ) -> AsyncIterator[bytes]:
     """Iterate over the CSV of all tasks that match `filters` (`listing.filters_of`), one page at a time."""
 
-    async def ask(after: Key | None) -> Found[Task]:
+    async def ask(after: Key | None) -> Rows[Task]:
         return await listing.list_tasks(reader, source, filters, sort=sort, after=after, limit=WHOLE_LIST_MAX)
 
-    yield rows([tuple(CELLS)])
-    async for page in whole_list(ask, await ask(None)):
+    yield encode_rows([tuple(CELLS)])
+    async for page in iterate_pages(ask, await ask(None)):
         yield await write_rows(map(cells_of, page))

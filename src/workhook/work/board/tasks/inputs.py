@@ -12,17 +12,17 @@ from workhook.core.clock import DAY_MS
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import (
     ON_ONE_LINE,
-    Checked,
+    Converter,
     DayOrMoment,
     LongText,
     OfLimitedSize,
-    Prepared,
-    Read,
+    Rule,
     Title,
+    Transform,
     WebAddress,
 )
 from workhook.http.wire_types import WIRE_TYPE
-from workhook.work.board.tasks import repeating
+from workhook.work.board.tasks import recurrence
 from workhook.work.board.tasks.schemas import CONTENT, TERMS, Level
 from workhook.work.kernel.day_bounds import Bound, TimeZone
 from workhook.work.kernel.schemas import RATE_MAX, read_duration_up_to, read_rate
@@ -33,7 +33,7 @@ Priority = Annotated[
         description="In any case.",
         extra_json_schema={"enum": ["Low", "Medium", "High", "low", "medium", "high"]},
     ),
-    Prepared(str.lower),
+    Transform(str.lower),
 ]
 Position = Annotated[
     int, Meta(ge=0, le=2**53 - 1, description="Zero-based position in the column; past the end means the end.")
@@ -62,11 +62,11 @@ Blockers = Annotated[
 RepeatRule = Annotated[
     str,
     Meta(
-        max_length=repeating.TEXT_MAX,
-        description=f"A recurrence rule of RFC 5545 for days, such as {repeating.EXAMPLES}.",
+        max_length=recurrence.TEXT_MAX,
+        description=f"A recurrence rule of RFC 5545 for days, such as {recurrence.EXAMPLES}.",
     ),
-    Prepared(repeating.canonical),
-    Checked(repeating.complaint),
+    Transform(recurrence.canonical),
+    Rule(recurrence.find_rule_error),
 ]
 OfProject = Annotated[str, Meta(description="The project's id; it must match the task.")]
 TaskRate = Annotated[
@@ -76,7 +76,7 @@ TaskRate = Annotated[
         description="Hourly rate of the task, with at most the decimals of the project's currency, as a number "
         "or text. Requires the role admin. Null: the project's rate.",
     ),
-    Read(read_rate, (int, float, str)),
+    Converter(read_rate, (int, float, str)),
 ]
 Billable = Annotated[bool, Meta(description="Whether time on the task is billable. Null: the project's default.")]
 ESTIMATE_MAX_MS = 3660 * DAY_MS
@@ -87,7 +87,7 @@ Estimate = Annotated[
         description="Estimate: milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1.5`, `1:30`, `:15`, "
         "`1:30:15` or `PT1H30M`, in whole seconds. Null: none.",
     ),
-    Read(read_duration_up_to(ESTIMATE_MAX_MS), (int, str)),
+    Converter(read_duration_up_to(ESTIMATE_MAX_MS), (int, str)),
 ]
 
 

@@ -9,14 +9,14 @@ import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 
 from workhook.core.clock import DAY_MS
-from workhook.http.lists import Found, Key, ListQuery
+from workhook.http.lists import Key, ListQuery, Rows
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import json_has
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.assignees import is_on_team, without_terms
 from workhook.work.board.tasks.inputs import TaskFilters, TasksQuery
-from workhook.work.board.tasks.matching import FOUND_NUMBER, are_found, matches, number_of, words_of
+from workhook.work.board.tasks.matching import FOUND_NUMBER, matches, matches_in_range, number_of, words_of
 from workhook.work.board.tasks.schemas import (
     EARLIER_THAN_ALL,
     LATER_THAN_ALL,
@@ -25,22 +25,22 @@ from workhook.work.board.tasks.schemas import (
     TaskColumnShape,
     TaskProjectShape,
     every_column,
+    open_blocker,
     people,
     people_assigned,
     task_assignees,
     task_at,
     task_buckets,
     tasks,
-    waits_for_open,
     weight,
     with_column,
 )
 from workhook.work.board.tasks.search_indexes import SEARCHED
 from workhook.work.kernel import lists
 from workhook.work.kernel.day_bounds import deadline_params, zone_named
-from workhook.work.kernel.lists import Condition, Filter, First, Listing, Order, Words
+from workhook.work.kernel.lists import Condition, Filter, FirstRows, Listing, Order, Words
 from workhook.work.kernel.pages import length
-from workhook.work.kernel.scopes import CALLER, Place, Scope, Source
+from workhook.work.kernel.scopes import CALLER, ProjectRef, Scope, Source
 
 # --- filters ----------------------------------------------------------------------------------------------------------
 
@@ -79,16 +79,16 @@ FILTERS: Mapping[str, Filter] = {
     "assignee": Filter(_is_assigned, value=lambda name, source: source.key_of(name)),
     "label": Filter(lambda row: json_has(row.c.labels, "label"), ["labels"]),
     "deadline_before_day": Filter(
-        lambda row: sa.or_(~_is_day(row), row.c.deadline < big("deadline_before_day")), ["deadline"]
+        lambda row: sa.or_(~_is_day(row), row.c.deadline < bigint_param("deadline_before_day")), ["deadline"]
     ),
     "deadline_before_moment": Filter(
-        lambda row: sa.or_(_is_day(row), row.c.deadline < big("deadline_before_moment")), ["deadline"]
+        lambda row: sa.or_(_is_day(row), row.c.deadline < bigint_param("deadline_before_moment")), ["deadline"]
     ),
     "deadline_after_day": Filter(
-        lambda row: sa.or_(~_is_day(row), row.c.deadline > big("deadline_after_day")), ["deadline"]
+        lambda row: sa.or_(~_is_day(row), row.c.deadline > bigint_param("deadline_after_day")), ["deadline"]
     ),
     "deadline_after_moment": Filter(
-        lambda row: sa.or_(_is_day(row), row.c.deadline > big("deadline_after_moment")), ["deadline"]
+        lambda row: sa.or_(_is_day(row), row.c.deadline > bigint_param("deadline_after_moment")), ["deadline"]
     ),
     "finished": Filter(
         lambda row: row.c.completed_at.is_not(None) == sa.bindparam("finished", type_=sa.Boolean()), ["completed_at"]
@@ -102,7 +102,7 @@ FILTERS: Mapping[str, Filter] = {
     ),
     "parent_id": Filter(lambda row: row.c.parent_id == sa.bindparam("parent_id"), few=True, project=_of_parent),
     "blocked": Filter(
-        lambda row: waits_for_open(row).is_not(None) == sa.bindparam("blocked", type_=sa.Boolean()),
+        lambda row: open_blocker(row).is_not(None) == sa.bindparam("blocked", type_=sa.Boolean()),
     ),
 }
 
@@ -114,7 +114,7 @@ def is_filtered(query: TaskFilters) -> bool:
 
 
 def filters_of(query: TaskFilters, source: Source) -> dict[str, object]:
-    found = TASKS.given(query, source)
+    found = TASKS.to_filters(query, source)
     found |= deadline_params(before=query.deadline_before, after=query.deadline_after, zone=zone_named(query.timezone))
     if not isinstance(query.q, UnsetType):
         found["q"] = words_of(query.q)
@@ -123,7 +123,7 @@ def filters_of(query: TaskFilters, source: Source) -> dict[str, object]:
 
 # --- full-text search -------------------------------------------------------------------------------------------------
 
-FIRSTS = First(sqlite_rows=1_000, postgresql_rows=200, characters=30_000)
+SEARCH_LIMITS = FirstRows(sqlite_rows=1_000, postgresql_rows=200, characters=30_000)
 
 
 def _word_columns(row: sa.FromClause, dialect: str) -> list[sa.ColumnElement[Any]]:
@@ -135,7 +135,7 @@ def _word_columns(row: sa.FromClause, dialect: str) -> list[sa.ColumnElement[Any
 WORDS = Words(
     matches(tasks),
     _word_columns,
-    lambda rows, dialect: are_found(rows, tasks) if dialect == "sqlite" else matches(tasks, rows),
+    lambda rows, dialect: matches_in_range(rows, tasks) if dialect == "sqlite" else matches(tasks, rows),
     lambda row: length(*(row.c[name] for name in SEARCHED["tasks"].words)),
 )
 
@@ -154,12 +154,12 @@ def _order(name: str, *, falling: bool) -> Order:
     return Order(key, tuple[str, str] if name == "title" else tuple[CursorInteger, str], falling)
 
 
-BY_PLACE = "place"
+BY_POSITION = "place"
 """The order within a column, which is given as a filter."""
 
 ORDERS: Mapping[str, Order] = {
     "id": lists.BY_ID,
-    BY_PLACE: Order(
+    BY_POSITION: Order(
         lambda row: {"bucket_rank": task_buckets.c.rank, "rank": row.c.rank, "id": row.c.id},
         tuple[CursorInteger, CursorInteger, str],
     ),
@@ -178,7 +178,7 @@ def sort_of(query: TasksQuery) -> str:
 # --- the list ---------------------------------------------------------------------------------------------------------
 
 
-def _whole(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
+def _select_full_rows(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
     found = with_column.join(page, page.c.id == tasks.c.id)
     if scope.project == 1:
         return sa.select(*every_column).select_from(found)
@@ -189,7 +189,7 @@ def _whole(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
     return sa.select(*columns).select_from(found.join(projects, projects.c.repository_id == page.c.repository_id))
 
 
-def _make(row: Row, place: Place, source: Source) -> Task:
+def _make(row: Row, place: ProjectRef, source: Source) -> Task:
     project = TaskProjectShape.of(place.id, place.title, place.currency)
     task = task_at(row, project, TaskColumnShape(row["column_id"], row["column_title"]), row["task_position"])
     return task if row["page_insider"] else without_terms(task)
@@ -197,26 +197,26 @@ def _make(row: Row, place: Place, source: Source) -> Task:
 
 TASKS = Listing(
     tasks,
-    _whole,
+    _select_full_rows,
     _make,
     weight,
     FILTERS,
     WORDS,
-    lives=lambda row: row.c.deleted_at.is_(None),
+    index_condition=lambda row: row.c.deleted_at.is_(None),
 )
 
 
 async def list_tasks(
     reader: Reader, source: Source, filters: Mapping[str, object], *, sort: str = "id", after: Key | None, limit: int
-) -> Found[Task]:
+) -> Rows[Task]:
     """List the tasks that match all filters of `filters_of`, after the key `after`, as the caller may see them."""
 
-    async def page(first: First | None) -> Found[Task]:
+    async def page(first: FirstRows | None) -> Rows[Task]:
         order = ORDERS[sort]
         return await lists.read(reader, TASKS, source, filters, order=order, after=after, limit=limit, first=first)
 
     if "q" in filters and source.place is not None:
-        found = await page(FIRSTS)
-        if found.cut or found.behind is None or len(found) == limit:
+        found = await page(SEARCH_LIMITS)
+        if found.truncated or found.next_key is None or len(found) == limit:
             return found
     return await page(None)

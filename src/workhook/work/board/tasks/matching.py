@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from workhook.work.board.tasks.search_indexes import MARK, SEARCHED, SPELLED, terms_of
+from workhook.work.board.tasks.search_indexes import MARK, REPLACEMENTS, SEARCHED, terms_of
 
 QUERY_MAX_CHARS = 255
 PART_MIN = 3
@@ -35,7 +35,7 @@ def words_of(text: str) -> str:
     An empty `q` finds nothing.
     """
     # NFC combines a letter and a following accent into one character, which is then not split.
-    composed = unicodedata.normalize("NFC", text).translate(SPELLED)
+    composed = unicodedata.normalize("NFC", text).translate(REPLACEMENTS)
     numbered = _NUMBER.sub(lambda found: f" {MARK}{int(found[1])} ", composed)
     runs = (
         "".join(run)
@@ -103,7 +103,7 @@ _BEGINNING = f"""CASE WHEN number BETWEEN 1 AND {PREFIXED_MAX} AND longest <= {T
   THEN '(' || list || ')' ELSE '"' || last_word || '"*' END"""
 
 
-def _wanted(table: str, parameter: str) -> str:
+def _sqlite_query(table: str, parameter: str) -> str:
     """Return the full-text query for `table` on SQLite."""
     searched = SEARCHED[table]
     texts = ""
@@ -127,7 +127,7 @@ def _wanted(table: str, parameter: str) -> str:
 @compiles(matches, "sqlite")
 def _matches_sqlite(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
     row_id, parameter = compiler.process(element.row_id, **kw), compiler.process(element.parameter, **kw)
-    index, wanted = f"search_{element.table_name}", _wanted(element.table_name, parameter)
+    index, wanted = f"search_{element.table_name}", _sqlite_query(element.table_name, parameter)
     found = f"SELECT rowid FROM {index} WHERE {index} MATCH {wanted}"  # noqa: S608  # names of ours
     if isinstance(element.row_id.type, sa.Text):
         # Full-text rows have numbers; this table maps them to ids.
@@ -140,7 +140,7 @@ def has_words(table: sa.Table) -> sa.TextClause:
 
     In descending order of `rowid`, the newest rows come first, and only as many as needed are read.
     """
-    condition = f"search_{table.name} MATCH {_wanted(table.name, ':q')}"
+    condition = f"search_{table.name} MATCH {_sqlite_query(table.name, ':q')}"
     return sa.text(condition).bindparams(sa.bindparam("q", type_=sa.Text()))
 
 
@@ -162,7 +162,7 @@ def number_of(row_id: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     return sa.select(numbers.c.number).where(numbers.c.id == row_id).scalar_subquery()
 
 
-def are_found(some: sa.CTE, table: sa.Table) -> sa.ColumnElement[bool]:
+def matches_in_range(some: sa.CTE, table: sa.Table) -> sa.ColumnElement[bool]:
     """Return the condition on SQLite that a row of `some`, which has already been read, contains the words of `q`.
 
     Its column `found_number` is the one of `number_of`. The matches between the oldest and the newest row are read
@@ -178,14 +178,14 @@ def are_found(some: sa.CTE, table: sa.Table) -> sa.ColumnElement[bool]:
     return some.c[FOUND_NUMBER].in_(found)
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """Return the text folded as in comparisons of words."""
-    return "".join(map(folded_letter, text))
+    return "".join(map(fold_letter, text))
 
 
-def folded_letter(character: str) -> str:
+def fold_letter(character: str) -> str:
     """Return a letter in lower case, without its accent if it is Latin; `ß` becomes `ss`."""
-    spelled = character.translate(SPELLED)
+    spelled = character.translate(REPLACEMENTS)
     if len(spelled) > 1:
         return spelled
     lower = spelled.lower()

@@ -24,7 +24,7 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import hot
 from workhook.work.board.tasks import assignees
 from workhook.work.board.tasks.column_order import Bucket, TaskPlace
@@ -44,7 +44,7 @@ from workhook.work.board.tasks.schemas import (
     weight,
     with_column,
 )
-from workhook.work.kernel.access import Access, access_of, with_access
+from workhook.work.kernel.access import Access, to_access, with_access
 
 
 class LockedColumn(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ class MovableTask(PlacedTask, frozen=True):
 class TaskChange(msgspec.Struct):
     """A task before and after a change; `before` is None for a new task.
 
-    `place` is its previous place, if it may move. `named` maps a field to its name in faults. `deleted_as` is how
+    `place` is its previous place, if it may move. `named` maps a field to its name in faults. `deleted_name` is how
     messages refer to a task that is moved to the trash. `commit` is the commit whose message closes the task.
     """
 
@@ -87,11 +87,11 @@ class TaskChange(msgspec.Struct):
     place: TaskPlace | None = None
     named: Callable[[str], str] = str
     is_moved: bool = False
-    deleted_as: str | None = None
+    deleted_name: str | None = None
     commit: CommitShape | None = None
 
     @property
-    def is_related_anew(self) -> bool:
+    def relations_changed(self) -> bool:
         """Whether its parent or its blockers may differ from before."""
         before, after = self.before, self.after
         return before is None or (before.parent_id, before.blocked_by) != (after.parent_id, after.blocked_by)
@@ -102,7 +102,7 @@ class TaskChange(msgspec.Struct):
         return self.after.parent_id not in (None, self.before and self.before.parent_id)
 
     @property
-    def waits_anew(self) -> bool:
+    def blockers_changed(self) -> bool:
         """Whether its blockers differ from before."""
         return self.after.blocked_by != (self.before.blocked_by if self.before else ())
 
@@ -123,18 +123,20 @@ def no_such_column(field: str) -> Invalid:
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
-_this = tasks.c.id == sa.bindparam("task_id")
+_by_task_id = tasks.c.id == sa.bindparam("task_id")
 _alive = tasks.c.deleted_at.is_(None)
-_one = hot(with_access(sa.select(*every_column).select_from(with_column).where(_this, _alive), tasks.c.repository_id))
+_task_by_id = hot(
+    with_access(sa.select(*every_column).select_from(with_column).where(_by_task_id, _alive), tasks.c.repository_id)
+)
 
 
 async def find_task(reader: Reader, actor: Actor, task_id: str) -> AccessedTask:
     """Find a task, or raise `NotFound`."""
-    return _accessed(await reader.fetch_one(_one, {"task_id": task_id, "user_id": actor.user.id}), actor)
+    return _accessed(await reader.fetch_one(_task_by_id, {"task_id": task_id, "user_id": actor.user.id}), actor)
 
 
 def _accessed(row: Row | None, actor: Actor) -> AccessedTask:
-    access = access_of(row, actor)
+    access = to_access(row, actor)
     assert row is not None, "`access_of` says that it is not there"
     column = TaskColumnShape(row["column_id"], row["column_title"])
     return AccessedTask(access, task_at(row, project_of(access), column, row["task_position"]))
@@ -146,7 +148,7 @@ NUMBER_DIGITS = 9
 # Matches the partial index `uq_tasks_number`.
 _numbered = (
     sa.select(tasks.c.number, tasks.c.id)
-    .where(tasks.c.repository_id == big("repository_id"), tasks.c.number > sa.literal_column("0"))
+    .where(tasks.c.repository_id == bigint_param("repository_id"), tasks.c.number > sa.literal_column("0"))
     .where(any_of(tasks.c.number, "numbers"), tasks.c.deleted_at.is_(None))
 )
 
@@ -160,8 +162,8 @@ async def find_numbered(reader: Reader, repository_id: int, numbers: Collection[
     return {row["number"]: row["id"] for row in rows}
 
 
-_named = sa.select(tasks.c.id, tasks.c.title, tasks.c.completed_at).where(
-    any_of(tasks.c.id, "ids"), tasks.c.repository_id == big("repository_id"), tasks.c.deleted_at.is_(None)
+_titles_of_tasks = sa.select(tasks.c.id, tasks.c.title, tasks.c.completed_at).where(
+    any_of(tasks.c.id, "ids"), tasks.c.repository_id == bigint_param("repository_id"), tasks.c.deleted_at.is_(None)
 )
 
 
@@ -175,16 +177,16 @@ async def find_related(reader: Reader, repository_id: int, ids: Collection[str])
     """Find the tasks among `ids` that are in the project and not in the trash, by id."""
     if not ids:
         return {}
-    rows = await reader.fetch_all(_named, {"ids": sorted(ids), "repository_id": repository_id})
+    rows = await reader.fetch_all(_titles_of_tasks, {"ids": sorted(ids), "repository_id": repository_id})
     return {row["id"]: RelatedTask(row["id"], row["title"], row["completed_at"] is not None) for row in rows}
 
 
-_any = sa.select(tasks.c.id).limit(1)
+_first_task = sa.select(tasks.c.id).limit(1)
 
 
 async def has_any_task(reader: Reader) -> bool:
     """Return whether the server has any task, including those in the trash."""
-    return await reader.fetch_one(_any) is not None
+    return await reader.fetch_one(_first_task) is not None
 
 
 # --- locking ----------------------------------------------------------------------------------------------------------
@@ -211,7 +213,7 @@ def _flags(table: sa.FromClause, prefix: str) -> list[sa.Label[Any]]:
 unchanged_task = (
     tasks.c.updated_at == sa.select(_seen_tasks.c.updated_at).where(_seen_tasks.c.id == tasks.c.id).scalar_subquery()
 )
-_locked = hot(_one.add_columns(unchanged_task.label("fresh")).with_for_update(of=tasks, key_share=True))
+_locked = hot(_task_by_id.add_columns(unchanged_task.label("fresh")).with_for_update(of=tasks, key_share=True))
 
 
 def _last_rank(column_id: sa.ColumnElement[str]) -> sa.ScalarSelect[int]:
@@ -236,7 +238,7 @@ _to_column = hot(
     ).with_for_update(of=columns, key_share=True)
 )
 
-_wanted = sa.func.coalesce(sa.bindparam("to_column", type_=sa.Text), tasks.c.column_id)
+_target_column = sa.func.coalesce(sa.bindparam("to_column", type_=sa.Text), tasks.c.column_id)
 
 
 def _is_column(column: sa.FromClause, column_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
@@ -256,27 +258,31 @@ _to_move = hot(
             *_flags(_first_lock, "first_"),
             *_flags(_second_lock, "second_"),
             _buckets(tasks.c.column_id).label("buckets"),
-            sa.case((_first_lock.c.id != _second_lock.c.id, _buckets(_wanted))).label("other_buckets"),
-            _last_rank(_wanted).label("last_rank"),
+            sa.case((_first_lock.c.id != _second_lock.c.id, _buckets(_target_column))).label("other_buckets"),
+            _last_rank(_target_column).label("last_rank"),
             sa.and_(unchanged_task, _unchanged(_first_lock), _unchanged(_second_lock)).label("fresh"),
         )
         .join_from(
             tasks,
             _first_lock,
-            _is_column(_first_lock, sa.case((_wanted < tasks.c.column_id, _wanted), else_=tasks.c.column_id)),
+            _is_column(
+                _first_lock, sa.case((_target_column < tasks.c.column_id, _target_column), else_=tasks.c.column_id)
+            ),
         )
         .join(
             _second_lock,
-            _is_column(_second_lock, sa.case((_wanted < tasks.c.column_id, tasks.c.column_id), else_=_wanted)),
+            _is_column(
+                _second_lock, sa.case((_target_column < tasks.c.column_id, tasks.c.column_id), else_=_target_column)
+            ),
         )
-        .where(_this, _alive),
+        .where(_by_task_id, _alive),
         tasks.c.repository_id,
     ).with_for_update(of=[_first_lock, _second_lock, tasks], key_share=True)
 )  # locked in this order
 
 _can_move = sa.select(columns.c.id).where(
-    _is_column(columns, _wanted),
-    _this,
+    _is_column(columns, _target_column),
+    _by_task_id,
     _alive,
     projects.c.repository_id == tasks.c.repository_id,
     projects.c.deleted_at.is_(None),
@@ -300,7 +306,7 @@ _to_restore = with_access(
         sa.and_(unchanged_task, _unchanged(columns)).label("fresh"),
     )
     .join_from(tasks, columns, columns.c.id == sa.func.coalesce(tasks.c.column_id, _first_column_id))
-    .where(_this, tasks.c.deleted_at.is_not(None)),
+    .where(_by_task_id, tasks.c.deleted_at.is_not(None)),
     tasks.c.repository_id,
 ).with_for_update(of=[columns, tasks], key_share=True)
 
@@ -357,7 +363,7 @@ async def lock_task(tx: Transaction, actor: Actor, task_id: str) -> AccessedTask
 async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Access, LockedColumn]:
     """Lock a column, and with it the order of its tasks. Raise `NotFound`."""
     row = await fresh_row(tx, _to_column, {"column_id": column_id, "user_id": actor.user.id})
-    access = access_of(row, actor)
+    access = to_access(row, actor)
     assert row is not None, "`access_of` says that it is not there"
     return access, locked_column(row)
 
@@ -374,7 +380,7 @@ async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: s
             raise Busy("It is being moved by too many requests at once.")
         await find_task(tx, actor, task_id)  # raises if the task does not exist
         raise no_such_column("column_id")
-    access = access_of(row, actor)
+    access = to_access(row, actor)
     is_first = row["column_id"] == row["first_id"]
     source = target = locked_column(row, "first_" if is_first else "second_")
     if row["first_id"] != row["second_id"]:
@@ -395,7 +401,7 @@ async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> tuple[
         if await tx.fetch_one(_to_restore, params) is not None:
             raise Busy("It is being moved by too many requests at once.")
         return None
-    access = access_of(row, actor)
+    access = to_access(row, actor)
     target = locked_column(row)
     position = sum(each.size for each in target.buckets)
     return access, task_at(row, project_of(access), target.column, position), target
@@ -441,7 +447,7 @@ async def lock_columns(
     found = {}
     for row in await fresh_rows(tx, _lock_columns, params):
         with suppress(NotFound):
-            found[row["first_id"]] = (access_of(row, actor), locked_column(row))
+            found[row["first_id"]] = (to_access(row, actor), locked_column(row))
     return found
 
 
@@ -468,7 +474,7 @@ async def lock_tasks(
     return found
 
 
-async def lock_of_project(
+async def lock_project_tasks(
     tx: Transaction, access: Access, task_ids: Sequence[str], also: Collection[str] = ()
 ) -> list[Task]:
     """Lock tasks of one project, their columns and those of `also`, as a bulk change of the tasks does.
@@ -481,4 +487,4 @@ async def lock_of_project(
     for each in task_ids:
         if each not in found or found[each].task.project.id != access.repository.project_id:
             raise NotFound()
-    return await assignees.as_seen(tx, access, [found[each].task for each in task_ids])
+    return await assignees.visible_tasks(tx, access, [found[each].task for each in task_ids])

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from workhook.core.errors import Fault, Invalid, say, shown
 from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
 from workhook.work.board.tasks.queries import TaskChange
 from workhook.work.board.tasks.schemas import Task, task_blockers, tasks
@@ -32,7 +32,7 @@ _lock = PerDialect(
     sqlite=sa.select(sa.literal_column("1").label("held")),
     postgresql=sa.select(
         sa.func.pg_advisory_xact_lock(
-            sa.literal_column(str(LOCK_CLASS)), sa.cast(big("repository_id").op("&")(_KEY_MASK), sa.Integer)
+            sa.literal_column(str(LOCK_CLASS)), sa.cast(bigint_param("repository_id").op("&")(_KEY_MASK), sa.Integer)
         ).label("held")
     ),
 )
@@ -42,7 +42,7 @@ _related = sa.select(
 ).where(sa.or_(any_of(tasks.c.id, "ids"), any_of(tasks.c.parent_id, "ids")))
 
 
-async def settle(tx: Transaction, changes: Sequence[TaskChange], deleted: Collection[str] = ()) -> None:
+async def check_relations(tx: Transaction, changes: Sequence[TaskChange], deleted: Collection[str] = ()) -> None:
     """Check the relation changes of one transaction, and update which blockers are open.
 
     Call this before the tasks, which must be locked, are written. `deleted` are the ids of the tasks that the
@@ -57,7 +57,7 @@ async def settle(tx: Transaction, changes: Sequence[TaskChange], deleted: Collec
     if faults:
         raise Invalid(faults=faults)
     for each in changes:
-        if each.waits_anew:
+        if each.blockers_changed:
             before = each.before.open_blockers if each.before else ()
             new, wanted = each.new_blockers, each.after.blocked_by
             found = tuple(one for one in wanted if (known.is_open(one) if one in new else one in before))
@@ -109,7 +109,7 @@ class _Relations(msgspec.Struct, frozen=True):
 def _parent_faults(change: TaskChange, known: _Relations) -> list[Fault]:
     task_id, parent_id, field = change.after.id, str(change.after.parent_id), change.named("parent_id")
     if not known.is_there(parent_id, change.access.repository.id):
-        return [_not_there(field)]
+        return [_missing_task(field)]
     if parent_id == task_id:
         return [Fault(field=field, message=say("{}: a task cannot be a subtask of itself", field))]
     if known.parents[parent_id] is not None:
@@ -130,17 +130,17 @@ def _blocker_faults(change: TaskChange, known: _Relations) -> list[Fault]:
     if change.after.id in change.new_blockers:
         return [Fault(field=field, message=say("{}: a task cannot be blocked by itself", field))]
     if not all(known.is_there(each, repository_id) for each in change.new_blockers):
-        return [_not_there(field)]
+        return [_missing_task(field)]
     return []
 
 
-def _not_there(field: str) -> Fault:
+def _missing_task(field: str) -> Fault:
     return Fault(field=field, code="not_found", message=say("{}: the task's project has no such task", field))
 
 
 async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list[Fault]:
     """Return the faults of tasks that would, transitively, block themselves."""
-    after = {each.after.id: each.after.blocked_by for each in changes if each.waits_anew}
+    after = {each.after.id: each.after.blocked_by for each in changes if each.blockers_changed}
     graph = await reachable(tx, {blocker for blockers in after.values() for blocker in blockers})
     if graph is None:
         sentence = "{}: more than {} tasks would wait for one another; make fewer of them wait"
@@ -170,7 +170,7 @@ _reached = _first.cte("reached", recursive=True)
 _reached = _reached.union(
     sa.select(_next.c.task_id, _next.c.blocker_id).join_from(_reached, _next, _next.c.task_id == _reached.c.blocker_id)
 )
-_reachable = sa.select(_reached.c.task_id, _reached.c.blocker_id).limit(big("limit"))
+_reachable = sa.select(_reached.c.task_id, _reached.c.blocker_id).limit(bigint_param("limit"))
 _titles = sa.select(tasks.c.id, tasks.c.title).where(any_of(tasks.c.id, "ids"))
 
 

@@ -22,9 +22,9 @@ from workhook.core import json
 from workhook.core.clock import DAY_MS
 from workhook.core.money import amount_text
 from workhook.core.records import (
-    COMPUTED,
     HIDDEN,
     LINK,
+    NOT_STORED,
     EventSchema,
     JsonForm,
     JsonName,
@@ -100,7 +100,7 @@ class Task(Record, frozen=True):
     cover_url: Annotated[str | None, LINK]
     priority: Level | None
     deadline: Timestamp | None
-    position: Annotated[int, COMPUTED]
+    position: Annotated[int, NOT_STORED]
     fields: Annotated[str, JsonForm(dict[str, str], json.decode)]
     sections: Annotated[str, JsonForm(dict[str, dict[str, str]], json.decode)]
     project: TaskProjectShape
@@ -132,7 +132,7 @@ class Task(Record, frozen=True):
     parent_id: Annotated[str | None, resource_id("tsk", optional=True)]
     subtasks: Annotated[SubtaskCounts, EventSchema(optional=True)]
     blocked_by: Annotated[tuple[str, ...], EventSchema(optional=True)]
-    blocked: Annotated[bool, COMPUTED, EventSchema(optional=True)]
+    blocked: Annotated[bool, NOT_STORED, EventSchema(optional=True)]
     repeat: Annotated[str | None, EventSchema(optional=True)]
     completed_at: Timestamp | None
     created_at: Timestamp
@@ -185,7 +185,7 @@ class Column(Record, frozen=True):
 
     id: Annotated[str, resource_id("col")]
     title: str
-    position: Annotated[int, COMPUTED]
+    position: Annotated[int, NOT_STORED]
     stage: Stage | None
     finished: bool
     start_timer: bool
@@ -261,13 +261,13 @@ for _name, _key in {
 }.items():
     partial_index(f"ix_tasks_{_name}", tasks.c.repository_id, _key, tasks.c.id, where=_is_live)
 
-is_untold = sa.and_(
+needs_reminder = sa.and_(
     tasks.c.completed_at.is_(None),
     tasks.c.deleted_at.is_(None),
     sa.func.coalesce(tasks.c.deadline_told, sa.literal_column("-1")) != tasks.c.deadline,
 )
 """The condition that an open task has a deadline without a reminder."""
-partial_index("ix_tasks_deadline_untold", tasks.c.deadline, where=is_untold)
+partial_index("ix_tasks_deadline_untold", tasks.c.deadline, where=needs_reminder)
 
 # The last assigned task number of each project.
 task_numbers = sa.Table(
@@ -368,7 +368,7 @@ blockers = (
 """The blockers of a task, as JSON for `blockers_of`."""
 
 
-def waits_for_open(some: sa.FromClause) -> sa.ColumnElement[str | None]:
+def open_blocker(some: sa.FromClause) -> sa.ColumnElement[str | None]:
     """Select an open blocker of the task in `some`, or null."""
     return (
         sa.select(_blocking.c.id)

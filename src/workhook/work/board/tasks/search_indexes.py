@@ -26,7 +26,7 @@ PARTS_OF_CHARS = 512
 MARK = "\N{MODIFIER LETTER PRIME}"
 """A letter that marks the number of a task in the index."""
 
-SPELLED = str.maketrans({
+REPLACEMENTS = str.maketrans({
     "ß": "ss", "ẞ": "ss", "æ": "ae", "Æ": "ae", "œ": "oe", "Œ": "oe", "ø": "o", "Ø": "o", "ł": "l", "Ł": "l",
     "đ": "d", "Đ": "d", "\u0131": "i",
 })  # fmt: skip
@@ -121,7 +121,7 @@ def _values(searched: Texts, row: str) -> str:
 
 
 def _spelled(text: str) -> str:
-    for letter, spelling in SPELLED.items():
+    for letter, spelling in REPLACEMENTS.items():
         text = f"replace({text}, '{chr(letter)}', '{spelling}')"
     return text
 
@@ -186,8 +186,8 @@ FROM (
 def _postgresql() -> Iterator[str]:
     yield _function("search_fold(value text)", "text", _FOLD)
     text = "{schema}search_fold(value)"
-    single = {chr(letter): spelling for letter, spelling in SPELLED.items() if len(spelling) == 1}
-    for letter, spelling in SPELLED.items():
+    single = {chr(letter): spelling for letter, spelling in REPLACEMENTS.items() if len(spelling) == 1}
+    for letter, spelling in REPLACEMENTS.items():
         if len(spelling) > 1:
             text = f"replace({text}, '{chr(letter)}', '{spelling}')"
     letters = f"SELECT lower(translate({text}, '{''.join(single)}', '{''.join(single.values())}'))"

@@ -21,14 +21,14 @@ from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of, upsert
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import assigned, stored_names, values_of
 from workhook.storage.statements import hot
 from workhook.work.board.tasks import relations
-from workhook.work.board.tasks.assignees import still_there, tell_assigned
+from workhook.work.board.tasks.assignees import filter_assignable, notify_assigned
 from workhook.work.board.tasks.column_order import ColumnOrder, Rank, Step, TaskPlace, buckets_to_read
 from workhook.work.board.tasks.queries import AccessedTask, LockedColumn, PlacedTask, TaskChange
-from workhook.work.board.tasks.repeating import lock_first_open, next_of, with_next
+from workhook.work.board.tasks.recurrence import lock_first_open, next_of, with_next
 from workhook.work.board.tasks.schemas import (
     CONTENT,
     Task,
@@ -51,10 +51,10 @@ class TaskWriter:
     notified.
     """
 
-    def __init__(self, write: Write, zones: Mapping[int, tzinfo] | None = None, *, tells: bool = True) -> None:
+    def __init__(self, write: Write, zones: Mapping[int, tzinfo] | None = None, *, notify: bool = True) -> None:
         self._write = write
         self._zones = zones or {}
-        self._tells = tells
+        self._tells = notify
         self.changes: dict[str, TaskChange] = {}
         self._columns: dict[str, LockedColumn] = {}
         self._steps: dict[str, list[Step]] = defaultdict(list)  # by column id
@@ -96,7 +96,7 @@ class TaskWriter:
 
     def delete(self, change: TaskChange, source: LockedColumn, name: str) -> None:
         """Move a task to the trash. `name` is how messages refer to it."""
-        change.deleted_as = name
+        change.deleted_name = name
         self._add_step(source, Step("remove", change.after.id))
 
     def _add_step(self, column: LockedColumn, step: Step) -> None:
@@ -105,19 +105,19 @@ class TaskWriter:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    async def write(self, *, settles: bool = True) -> None:
+    async def write(self, *, check_relations: bool = True) -> None:
         """Check the changes together, write them and publish their events.
 
-        Afterwards, `changes` has the tasks as stored. `settles` controls whether relations are checked; callers may
-        have checked them already. Raise `Conflict`, `Invalid` or `Busy`.
+        Afterwards, `changes` has the tasks as stored. `check_relations` controls whether relations are checked; callers
+        may have checked them already. Raise `Conflict`, `Invalid` or `Busy`.
         """
         tx, now = self._write.tx, self._write.now
-        gone = [each for each in self.changes.values() if each.deleted_as is not None]
-        kept = [each for each in self.changes.values() if each.deleted_as is None]
+        gone = [each for each in self.changes.values() if each.deleted_name is not None]
+        kept = [each for each in self.changes.values() if each.deleted_name is None]
         if gone:
-            await self._require_deletable({each.after.id: str(each.deleted_as) for each in gone})
-        if settles and any(each.is_related_anew for each in kept):
-            await relations.settle(tx, kept, {each.after.id for each in gone})
+            await self._require_deletable({each.after.id: str(each.deleted_name) for each in gone})
+        if check_relations and any(each.relations_changed for each in kept):
+            await relations.check_relations(tx, kept, {each.after.id for each in gone})
         for each in kept:
             if each.after.repeat is not None:
                 zone = self._zones.get(each.access.repository.id, UTC)
@@ -142,7 +142,7 @@ class TaskWriter:
         if self._entered:
             await self._run_timers()
         if self._tells:
-            await tell_assigned(self._write, [(each.access.repository, each.before, each.after) for each in written])
+            await notify_assigned(self._write, [(each.access.repository, each.before, each.after) for each in written])
 
     async def _require_deletable(self, names: Mapping[str, str]) -> None:
         await questions.require_tasks_unbilled(self._write.tx, names)
@@ -191,14 +191,14 @@ class TaskWriter:
         write = self._write
         column = await lock_first_open(write.tx, access)
         made = next_of(task, column, write.now, await find_zone(write.tx, access.repository.id))
-        made = msgspec.structs.replace(made, assignees=await still_there(write.tx, access, task.assignees))
+        made = msgspec.structs.replace(made, assignees=await filter_assignable(write.tx, access, task.assignees))
         following = TaskWriter(write)
         new = following.create(access, column, made, None)
         try:
-            await relations.settle(write.tx, [new])
+            await relations.check_relations(write.tx, [new])
         except Invalid:  # the parent is in the trash or has the maximum number of subtasks
             new.after = msgspec.structs.replace(made, parent_id=None)
-        await following.write(settles=False)
+        await following.write(check_relations=False)
 
     async def _run_timers(self) -> None:
         """Finish the timers of completed tasks, and start the mover's timer where a column says so.
@@ -209,7 +209,7 @@ class TaskWriter:
         started: TaskChange | None = None
         for task_id, target in self._entered.items():
             change = self.changes[task_id]
-            if change.deleted_as is not None or change.after.column.id != target.column.id:
+            if change.deleted_name is not None or change.after.column.id != target.column.id:
                 continue
             if target.completes:
                 finished[target.column.id].append(change)
@@ -235,7 +235,7 @@ def event_of(change: TaskChange) -> RecordEvent:
     repository, before, after = change.access.repository, change.before, change.after
     if before is None:
         return RecordEvent(repository, "task", "created", to_response(after))
-    if change.deleted_as is not None:
+    if change.deleted_name is not None:
         return RecordEvent(repository, "task", "deleted", to_response(before))
     old, new = to_response(before), to_response(after)
     changes = differences(old, new, ignore=("updated_at", "column"))
@@ -271,9 +271,9 @@ async def change_orders(
     ranks = {row["id"]: Rank(row["bucket_id"], row["rank"]) for row in rows}
     orders = {}
     for column_id, made in steps.items():
-        there = {task_id: each for task_id, each in ranks.items() if each.bucket_id in wanted[column_id]}
+        ordered = {task_id: each for task_id, each in ranks.items() if each.bucket_id in wanted[column_id]}
         column = columns[column_id]
-        order = orders[column_id] = ColumnOrder(column.buckets, there, places, column.last_rank)
+        order = orders[column_id] = ColumnOrder(column.buckets, ordered, places, column.last_rank)
         for step in made:
             order.apply(step)
     return orders
@@ -283,32 +283,47 @@ async def change_orders(
 # A project's numbers are dense, start at 1 and are never reused. A transaction that creates tasks holds the project's
 # counter until it ends. A rollback returns its numbers, so there are no gaps; deleting a task does not.
 
-_count = upsert(task_numbers).values(repository_id=big("repository_id"), last=big("step"))
+_count = upsert(task_numbers).values(repository_id=bigint_param("repository_id"), last=bigint_param("step"))
 _count = _count.on_conflict_do_update(
-    index_elements=[task_numbers.c.repository_id], set_={"last": task_numbers.c.last + big("step")}
+    index_elements=[task_numbers.c.repository_id], set_={"last": task_numbers.c.last + bigint_param("step")}
 )
 _take = hot(_count.returning(task_numbers.c.last))
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
-_this = tasks.c.id == sa.bindparam("task_id")
-_place = {"column_id": sa.bindparam("to_column"), "bucket_id": big("to_bucket"), "rank": big("to_rank")}
-_insert = sa.insert(tasks).values({"repository_id": big("repository_id"), **_place, **assigned(stored_names(Task))})
-_edit = hot(sa.update(tasks).where(_this).values(**assigned(CONTENT), updated_at=big("updated_at")))
-_move = hot(_edit.values(**_place, deleted_at=sa.null()))
-_set_rank = sa.update(tasks).where(_this).values(bucket_id=big("to_bucket"), rank=big("to_rank"))
+_by_task_id = tasks.c.id == sa.bindparam("task_id")
+_position_values = {
+    "column_id": sa.bindparam("to_column"),
+    "bucket_id": bigint_param("to_bucket"),
+    "rank": bigint_param("to_rank"),
+}
+_insert = sa.insert(tasks).values(
+    {"repository_id": bigint_param("repository_id"), **_position_values, **assigned(stored_names(Task))}
+)
+_edit = hot(sa.update(tasks).where(_by_task_id).values(**assigned(CONTENT), updated_at=bigint_param("updated_at")))
+_move = hot(_edit.values(**_position_values, deleted_at=sa.null()))
+_set_rank = (
+    sa.update(tasks).where(_by_task_id).values(bucket_id=bigint_param("to_bucket"), rank=bigint_param("to_rank"))
+)
 _trash = (
     sa.update(tasks)
-    .where(_this)
-    .values(bucket_id=sa.null(), rank=sa.null(), deleted_at=big("updated_at"), updated_at=big("updated_at"))
+    .where(_by_task_id)
+    .values(
+        bucket_id=sa.null(),
+        rank=sa.null(),
+        deleted_at=bigint_param("updated_at"),
+        updated_at=bigint_param("updated_at"),
+    )
 )
 _insert_bucket = insert_into(task_buckets, "id", "column_id", "rank", "size")
-_set_bucket_rank = sa.update(task_buckets).where(task_buckets.c.id == big("bucket_id")).values(rank=big("new_rank"))
-_drop_bucket = sa.delete(task_buckets).where(task_buckets.c.id == big("bucket_id"), task_buckets.c.size == 0)
+_set_bucket_rank = (
+    sa.update(task_buckets).where(task_buckets.c.id == bigint_param("bucket_id")).values(rank=bigint_param("new_rank"))
+)
+_drop_bucket = sa.delete(task_buckets).where(task_buckets.c.id == bigint_param("bucket_id"), task_buckets.c.size == 0)
 _insert_assignee = insert_into(task_assignees, "task_id", "user_id")
 _delete_assignee = sa.delete(task_assignees).where(
-    task_assignees.c.task_id == sa.bindparam("task_id"), task_assignees.c.user_id == big("user_id")
+    task_assignees.c.task_id == sa.bindparam("task_id"), task_assignees.c.user_id == bigint_param("user_id")
 )
 _insert_blocker = insert_into(task_blockers, "task_id", "blocker_id")
 _delete_blocker = sa.delete(task_blockers).where(
@@ -321,7 +336,7 @@ async def write_rows(tx: Transaction, changes: Sequence[TaskChange], orders: Map
 
     Where possible, the last statement is queued and sent with the next one (`Transaction.defer`).
     """
-    kept = [each for each in changes if each.deleted_as is None]
+    kept = [each for each in changes if each.deleted_name is None]
     gone_people, new_people = _differences(kept, "user_id", lambda task: [person.id for person in task.assignees])
     gone_blockers, new_blockers = _differences(kept, "blocker_id", lambda task: task.blocked_by)
     await tx.execute_many(_delete_assignee, gone_people)
@@ -349,7 +364,7 @@ async def _write_tasks(tx: Transaction, changes: Sequence[TaskChange], orders: M
     inserted, edited, moved, trashed = list[_Row](), list[_Row](), list[_Row](), list[_Row]()
     for each in changes:
         row = {"task_id": each.after.id, "repository_id": each.access.repository.id, **values_of(each.after)}
-        if each.deleted_as is not None:
+        if each.deleted_name is not None:
             trashed.append({"task_id": each.after.id, "updated_at": each.after.updated_at})
         elif (rank := ranks.pop(each.after.id, None)) is None:
             edited.append(row)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import Fault, Invalid
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
@@ -40,7 +40,7 @@ routes.get("/projects/{id}/activity")(queries.list_activity)
     media_type="text/event-stream",
     etag=False,
 )
-async def follow_project(call: Call, project_id: str, query: StreamQuery) -> Answer:
+async def follow_project(call: Call, project_id: str, query: StreamQuery) -> Response:
     """Stream the activity of a project.
 
     The response is a stream of server-sent events. `id` is the id of the event, `event` its name, and `data` is one
@@ -56,7 +56,7 @@ async def follow_project(call: Call, project_id: str, query: StreamQuery) -> Ans
     stream = await live.follow(call.services, access.repository.id, listener, after)
     # Both headers keep proxies from buffering the stream; the second is specific to nginx.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return Answer(stream, headers=headers, media_type="text/event-stream")
+    return Response(stream, headers=headers, media_type="text/event-stream")
 
 
 def _last_event(call: Call, otherwise: int | None) -> int | None:

@@ -37,12 +37,12 @@ RETRY_MS = 2000
 HEARTBEAT = b":\n\n"
 
 
-def opening(position: int) -> bytes:
+def opening_frame(position: int) -> bytes:
     """Return the first frame, which sets the client's reconnection delay and last event id."""
     return f"retry: {RETRY_MS}\nid: {position}\n\n".encode()
 
 
-def frame(row: Row) -> bytes:
+def event_frame(row: Row) -> bytes:
     """Return the frame of one event, with its payload on one line."""
     head = {
         "event": row["name"],
@@ -68,7 +68,7 @@ BUFFER_MAX_BYTES = 1024 * 1024
 PART_BYTES = 64 * 1024
 PER_LISTENER_MAX = 10  # streams of one user or installation, over all its tokens
 
-TROUBLE = Counter("workhook_streams_trouble_total", "Failed polls for streams, which are retried.", ["step"])
+FAILURES = Counter("workhook_streams_trouble_total", "Failed polls for streams, which are retried.", ["step"])
 
 log = structlog.get_logger(__name__)
 
@@ -199,7 +199,7 @@ class Stream(messages.Endless):
         """Return about as much data as the connection accepts at once."""
         if self._opening:
             self._opening = False
-            return opening(self.position)
+            return opening_frame(self.position)
         parts, size = [], 0
         while self._waiting and size < PART_BYTES:
             self.position, data = self._waiting.popleft()
@@ -220,10 +220,10 @@ class Stream(messages.Endless):
                 self._is_live = True
                 break
             repository_ids = [self.project.repository_id]
-            rows, complete = await order.between(self._hub.database, repository_ids, self.position, complete_until)
+            rows, complete = await order.list_between(self._hub.database, repository_ids, self.position, complete_until)
             self.position = complete_until if complete else rows[-1]["id"]
             if rows:
-                return b"".join(map(frame, rows))
+                return b"".join(map(event_frame, rows))
         return b""
 
 
@@ -251,11 +251,11 @@ class Hub:
     def _require_room(self, listener: Listener) -> None:
         """Raise `TooManyRequests` if the listener or the account that owns the project already has its share of the
         streams."""
-        there = [stream.listener for project in self._projects.values() for stream in project.streams]
+        listeners = [stream.listener for project in self._projects.values() for stream in project.streams]
         per_account_max = max(1, messages.endless_max() // 2)
-        if sum(each.counted_as == listener.counted_as for each in there) >= PER_LISTENER_MAX:
+        if sum(each.counted_as == listener.counted_as for each in listeners) >= PER_LISTENER_MAX:
             message = f"You have {PER_LISTENER_MAX} streams open, all your tokens together, which is the most."
-        elif sum(each.account_id == listener.account_id for each in there) >= per_account_max:
+        elif sum(each.account_id == listener.account_id for each in listeners) >= per_account_max:
             message = "The projects of this account have as many streams open as they may; try again later."
         else:
             return
@@ -303,7 +303,7 @@ class Hub:
             try:
                 wait_s = await self._poll()
             except Exception:
-                TROUBLE.labels("look").inc()
+                FAILURES.labels("look").inc()
                 log.exception("streams_look_failed", again_in_s=POLL_S)
                 await asyncio.sleep(POLL_S)
                 continue
@@ -337,14 +337,14 @@ class Hub:
         after = min((project.complete_until or 0 for project in projects.values()), default=0)
         upto = max((project.watermark.upto for project in projects.values() if project.watermark), default=0)
         while not complete:
-            rows, complete = await order.between(self.database, list(projects), after, upto)
+            rows, complete = await order.list_between(self.database, list(projects), after, upto)
             after = upto if complete else rows[-1]["id"]
             for row in rows:
                 project = projects[row["repository_id"]]
                 assert project.watermark is not None
                 assert project.complete_until is not None
                 if project.complete_until < row["id"] <= project.watermark.upto and project.streams:
-                    data = frame(row)
+                    data = event_frame(row)
                     for stream in project.streams:
                         stream.offer(row["id"], data)
             for project in projects.values():
@@ -359,7 +359,7 @@ class Hub:
                 try:
                     refused += await self._refused(project)
                 except Exception:
-                    TROUBLE.labels("check").inc()
+                    FAILURES.labels("check").inc()
                     log.exception("streams_check_failed", again_in_s=CHECK_S)
             if refused:
                 leaving = asyncio.create_task(self._end_later(refused), name="streams")  # not awaited here
@@ -369,8 +369,8 @@ class Hub:
     async def _refused(self, project: ProjectStreams) -> list[Stream]:
         """Return the streams to end, and cut those with an invalid token or session."""
         asked = {stream.listener.proof for stream in project.streams if not stream.leaving}
-        refused = asked - await queries.who_may_follow(self.database, project.repository_id, asked)
-        good = await queries.which_are_good(self.database, refused)
+        refused = asked - await queries.filter_followers(self.database, project.repository_id, asked)
+        good = await queries.filter_valid_proofs(self.database, refused)
         found = [stream for stream in project.streams if stream.listener.proof in refused and not stream.leaving]
         for stream in found:
             stream.leaving = True

@@ -25,11 +25,11 @@ from workhook.identity.tokens.issue import KINDS
 from workhook.identity.tokens.lookup import find_actors, may_reach
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
-from workhook.storage.index_ranges import Alike, TimeIndex, index_range
-from workhook.storage.metadata import big
+from workhook.storage.index_ranges import ColumnValue, TimeIndex, index_range
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
 from workhook.work.kernel.access import find_access, is_insider
-from workhook.work.kernel.pages import first_of_each
+from workhook.work.kernel.pages import select_first_per_group
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row
 from workhook.work.kernel.schemas import if_set
 
@@ -41,16 +41,16 @@ _actor_of = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam(
 
 
 def _page(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
-    page = order.page(_found(dialect, filters), newest_first=True)
+    page = order.page(_select_events(dialect, filters), newest_first=True)
     with_actor = page.join(accounts, accounts.c.id == events.c.actor_id, isouter=True)
-    return with_actor.add_columns(*person_columns(membership_of(big("repository_id"))))
+    return with_actor.add_columns(*person_columns(membership_of(bigint_param("repository_id"))))
 
 
-def _found(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
+def _select_events(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
     if "actor_id" in filters:
         return _of_actor(dialect, filters)
     row = events.alias("stretch")
-    alike: list[Alike] = [(row.c.repository_id, big("repository_id"))]
+    alike: list[ColumnValue] = [(row.c.repository_id, bigint_param("repository_id"))]
     if "event" in filters:
         alike += [(row.c.name, sa.bindparam("event", type_=sa.Text())), (row.c.listed, sa.true())]
     found = index_range(dialect, alike, row.c.id, newest_first=True, high="before").where(
@@ -65,15 +65,20 @@ def _of_actor(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
     names = _names(filters).subquery("each_name")
 
     def fits(row: sa.FromClause) -> list[sa.ColumnElement[bool]]:
-        by_actor = [row.c.repository_id == big("repository_id"), row.c.actor_id == big("actor_id")]
-        within = [row.c.id > big("low"), row.c.id < big("before"), row.c.listed, *_since(row, filters)]
+        by_actor = [row.c.repository_id == bigint_param("repository_id"), row.c.actor_id == bigint_param("actor_id")]
+        within = [
+            row.c.id > bigint_param("low"),
+            row.c.id < bigint_param("before"),
+            row.c.listed,
+            *_since(row, filters),
+        ]
         return [*by_actor, row.c.name == names.c.name, *within]
 
-    return first_of_each(dialect, events, "id", names, fits, lambda row: [row.c.id.desc()], ["id", "size"])
+    return select_first_per_group(dialect, events, "id", names, fits, lambda row: [row.c.id.desc()], ["id", "size"])
 
 
 def _since(row: sa.FromClause, filters: frozenset[str]) -> list[sa.ColumnElement[bool]]:
-    return [row.c.created_at >= big("since")] if "since" in filters else []
+    return [row.c.created_at >= bigint_param("since")] if "since" in filters else []
 
 
 def _names(filters: frozenset[str]) -> sa.Select[Any]:
@@ -84,7 +89,9 @@ def _names(filters: frozenset[str]) -> sa.Select[Any]:
     def next_name(alias: str, after: sa.ColumnElement[Any] | None) -> sa.ColumnElement[Any]:
         row = events.alias(alias)
         found = sa.select(sa.func.min(row.c.name)).where(
-            row.c.repository_id == big("repository_id"), row.c.actor_id == big("actor_id"), row.c.listed
+            row.c.repository_id == bigint_param("repository_id"),
+            row.c.actor_id == bigint_param("actor_id"),
+            row.c.listed,
         )
         return (found if after is None else found.where(row.c.name > after)).scalar_subquery()
 
@@ -117,12 +124,12 @@ async def find_activity(
             return []
         actor_id = found["id"]
     wanted = {"event": event, "actor_id": actor_id, "since": since}
-    given = {name: value for name, value in wanted.items() if value is not None}
-    params = {**given, "repository_id": repository_id, "before": before, "limit": limit, "bytes_max": PAGE_BYTES}
+    filters = {name: value for name, value in wanted.items() if value is not None}
+    params = {**filters, "repository_id": repository_id, "before": before, "limit": limit, "bytes_max": PAGE_BYTES}
     params["low"] = 0
     if since is not None:
         params["low"] = (await moments.bounds(reader, since=since)).low
-    return await reader.fetch_all(_pages(frozenset(given)), params)
+    return await reader.fetch_all(_pages(frozenset(filters)), params)
 
 
 class Proof(NamedTuple):
@@ -137,7 +144,9 @@ def _followers(table: sa.Table, ids: str) -> sa.Select[Any]:
     return (
         sa.select(table.c.id, projects.c.account_id)
         .select_from(
-            table.join(projects, projects.c.repository_id == big("repository_id")).join(accounts, accounts.c.id == user)
+            table.join(projects, projects.c.repository_id == bigint_param("repository_id")).join(
+                accounts, accounts.c.id == user
+            )
         )
         .where(
             any_of(table.c.id, ids),
@@ -151,13 +160,19 @@ def _followers(table: sa.Table, ids: str) -> sa.Select[Any]:
 _tokens_that_follow = (
     _followers(tokens, "token_ids")
     .add_columns(tokens.c.kind)
-    .where(tokens.c.revoked_at.is_(None), sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > big("now")))
+    .where(
+        tokens.c.revoked_at.is_(None), sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > bigint_param("now"))
+    )
 )
-_sessions_that_follow = _followers(sessions, "session_ids").where(sessions.c.expires_at > big("now"))
+_sessions_that_follow = _followers(sessions, "session_ids").where(sessions.c.expires_at > bigint_param("now"))
 _good_sessions = (
     sa.select(sessions.c.id)
     .join_from(sessions, accounts, accounts.c.id == sessions.c.user_id)
-    .where(any_of(sessions.c.id, "session_ids"), sessions.c.expires_at > big("now"), accounts.c.disabled_at.is_(None))
+    .where(
+        any_of(sessions.c.id, "session_ids"),
+        sessions.c.expires_at > bigint_param("now"),
+        accounts.c.disabled_at.is_(None),
+    )
 )
 
 
@@ -165,7 +180,7 @@ def _ids(proofs: Collection[Proof], kind: str) -> list[int]:
     return sorted(each.id for each in proofs if each.kind == kind)
 
 
-async def which_are_good(reader: Reader, proofs: Collection[Proof]) -> set[Proof]:
+async def filter_valid_proofs(reader: Reader, proofs: Collection[Proof]) -> set[Proof]:
     """Return the proofs that are still valid, whatever projects they give access to."""
     good: set[Proof] = set()
     if token_ids := _ids(proofs, "token"):
@@ -176,7 +191,7 @@ async def which_are_good(reader: Reader, proofs: Collection[Proof]) -> set[Proof
     return good
 
 
-async def who_may_follow(reader: Reader, repository_id: int, proofs: Collection[Proof]) -> set[Proof]:
+async def filter_followers(reader: Reader, repository_id: int, proofs: Collection[Proof]) -> set[Proof]:
     """Return the valid proofs whose users have access to the project as more than clients."""
     params = {"repository_id": repository_id, "now": now_ms()}
     found: set[Proof] = set()

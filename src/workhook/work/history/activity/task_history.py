@@ -17,16 +17,16 @@ from workhook.events import order
 from workhook.events.tables import events
 from workhook.identity.tables import accounts
 from workhook.storage import Reader, Row
-from workhook.storage.index_ranges import HIGHEST, Alike, index_range
-from workhook.storage.metadata import big
+from workhook.storage.index_ranges import HIGHEST, ColumnValue, index_range
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.discussion.names import Names, names_in_markdown, names_in_markup, prepare_names
 from workhook.work.history.activity.queries import PAGE_BYTES, moments
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
+from workhook.work.kernel.people import ADDRESS_HIDDEN, PersonShape, person_columns, person_of_row
 
-LOOKS_AT_MOST = 1_000
+SCAN_MAX = 1_000
 """The number of events that a page reads with their payloads."""
 
 _NAMES = ("task", "task_comment", "file_comment", "file_comment_reply")
@@ -37,16 +37,16 @@ def _looked_at(dialect: str) -> sa.Subquery:
     ranges = []
     for name in _NAMES:
         row = events.alias(f"about_{name}")
-        alike: list[Alike] = [
-            (row.c.repository_id, big("repository_id")),
+        alike: list[ColumnValue] = [
+            (row.c.repository_id, bigint_param("repository_id")),
             (row.c.name, sa.literal_column(f"'{name}'", sa.Text())),
             (row.c.listed, sa.true()),
         ]
-        found = index_range(dialect, alike, row.c.id, newest_first=True, high="before").limit(big("looks_at"))
+        found = index_range(dialect, alike, row.c.id, newest_first=True, high="before").limit(bigint_param("looks_at"))
         each = found.subquery(f"of_{name}")
         ranges.append(sa.select(each.c.id))
     either = sa.union_all(*ranges).subquery("either")
-    return sa.select(either.c.id).order_by(either.c.id.desc()).limit(big("looks_at")).subquery("looked_at")
+    return sa.select(either.c.id).order_by(either.c.id.desc()).limit(bigint_param("looks_at")).subquery("looked_at")
 
 
 def _reach(dialect: str) -> sa.Select[Any]:
@@ -69,7 +69,7 @@ def _about_task(dialect: str) -> sa.Select[Any]:
         .where(sa.or_(*(find(row.c.payload, each) > _ZERO for each in needles)))
     )
     page = order.page(found, newest_first=True).join(accounts, accounts.c.id == events.c.actor_id, isouter=True)
-    return page.add_columns(*person_columns(NOBODY_ELSE))
+    return page.add_columns(*person_columns(ADDRESS_HIDDEN))
 
 
 _REACH = PerDialect.made_by(_reach)
@@ -119,10 +119,10 @@ class TaskHistory(msgspec.Struct, frozen=True):
 
 
 async def read_task_history(
-    reader: Reader, access: Access, task: Task, *, before: int | None, limit: int, looks_at: int = LOOKS_AT_MOST
+    reader: Reader, access: Access, task: Task, *, before: int | None, limit: int, looks_at: int = SCAN_MAX
 ) -> TaskHistory:
     """Return a page of the events of the task and its comments. Raises `NotFound` for clients."""
-    access.hide_from_clients()
+    access.require_not_client()
     params: dict[str, object] = {
         "repository_id": access.repository.id,
         "before": HIGHEST if before is None else before,
@@ -157,15 +157,15 @@ class LastEdit(msgspec.Struct, frozen=True):
 
 def _edits(dialect: str) -> sa.Select[Any]:
     row = events.alias("of_kind")
-    alike: list[Alike] = [
-        (row.c.repository_id, big("repository_id")),
+    alike: list[ColumnValue] = [
+        (row.c.repository_id, bigint_param("repository_id")),
         (row.c.name, sa.bindparam("name", type_=sa.Text())),
         (row.c.listed, sa.true()),
     ]
     newest = index_range(dialect, alike, row.c.id, newest_first=True).subquery("newest")
     head = sa.func.substr(events.c.payload, sa.literal_column("1"), sa.literal_column(str(_HEAD_BYTES)))
     return (
-        sa.select(events.c.id, events.c.created_at, head.label("head"), *person_columns(NOBODY_ELSE))
+        sa.select(events.c.id, events.c.created_at, head.label("head"), *person_columns(ADDRESS_HIDDEN))
         .join_from(newest, events, events.c.id == newest.c.id)
         .outerjoin(accounts, accounts.c.id == events.c.actor_id)
         .where(events.c.action == sa.literal_column("'edited'", sa.Text()), sa.not_(events.c.published))

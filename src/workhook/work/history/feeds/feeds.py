@@ -22,7 +22,7 @@ from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Reader, Row
-from workhook.storage.metadata import BigId, Millis, big, insert_into, metadata, of_account
+from workhook.storage.metadata import BigId, Millis, bigint_param, insert_into, metadata, of_account
 from workhook.work.board.tasks.assigned import list_assigned_due
 from workhook.work.board.tasks.schemas import LATER_THAN_ALL, columns, tasks
 from workhook.work.kernel.access import Access
@@ -59,7 +59,7 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{43}")  # matches `secrets.token_urlsafe(_KEY_B
 
 _feed = calendar_feeds.c
 _columns = (_feed.id, _feed.repository_id, _feed.created_at)
-_of_user = sa.select(*_columns).where(_feed.user_id == big("user_id"))
+_of_user = sa.select(*_columns).where(_feed.user_id == bigint_param("user_id"))
 _insert = insert_into(calendar_feeds, "user_id", "repository_id", "digest", "created_at")
 _by_key = (
     sa.select(
@@ -73,10 +73,12 @@ _by_key = (
         accounts.c.disabled_at.is_(None),
     )
 )
-_mine = _of_user.where(_feed.repository_id == big("repository_id"))
+_of_user_in_project = _of_user.where(_feed.repository_id == bigint_param("repository_id"))
 _mine_assigned = _of_user.where(_feed.repository_id.is_(None))
-_end = sa.delete(calendar_feeds).where(_feed.user_id == big("user_id"), _feed.repository_id == big("repository_id"))
-_end_assigned = sa.delete(calendar_feeds).where(_feed.user_id == big("user_id"), _feed.repository_id.is_(None))
+_end = sa.delete(calendar_feeds).where(
+    _feed.user_id == bigint_param("user_id"), _feed.repository_id == bigint_param("repository_id")
+)
+_end_assigned = sa.delete(calendar_feeds).where(_feed.user_id == bigint_param("user_id"), _feed.repository_id.is_(None))
 
 
 class FoundFeed(msgspec.Struct, frozen=True):
@@ -89,12 +91,12 @@ class FoundFeed(msgspec.Struct, frozen=True):
 
 async def find_feeds(reader: Reader, user: Account, repository_id: int) -> tuple[Feed | None, Feed | None]:
     """Return the user's feed of the project and the feed of their assigned tasks, each None if there is none."""
-    of_project = await reader.fetch_one(_mine, {"user_id": user.id, "repository_id": repository_id})
+    of_project = await reader.fetch_one(_of_user_in_project, {"user_id": user.id, "repository_id": repository_id})
     assigned = await reader.fetch_one(_mine_assigned, {"user_id": user.id})
     return _feed_of(of_project), _feed_of(assigned)
 
 
-async def renew_feed(write: Write, repository_id: int | None) -> str:
+async def create_feed(write: Write, repository_id: int | None) -> str:
     """Replace the caller's feed of a project (or, for None, of their assigned tasks) and return its key.
 
     The key cannot be read later.
@@ -107,7 +109,7 @@ async def renew_feed(write: Write, repository_id: int | None) -> str:
     return key
 
 
-async def end_feed(write: Write, repository_id: int | None) -> bool:
+async def delete_feed(write: Write, repository_id: int | None) -> bool:
     """Delete the caller's feed. Return False if it does not exist."""
     if not await _end_feed(write, repository_id):
         return False
@@ -122,7 +124,7 @@ async def _end_feed(write: Write, repository_id: int | None) -> bool:
     return await write.tx.execute(_end, {**user, "repository_id": repository_id}) > 0
 
 
-async def require_feed(reader: Reader, key: str) -> FoundFeed:
+async def get_feed(reader: Reader, key: str) -> FoundFeed:
     """Return the feed with this key. Raises `NotFound`, and `TooManyRequests` if it is read too often."""
     row = await reader.fetch_one(_by_key, {"digest": digest_of(key)}) if _KEY.fullmatch(key) else None
     if row is None:
@@ -143,13 +145,13 @@ def _target(repository_id: int | None) -> str:
 
 
 TASKS_MAX = 1_000
-LOOKS_AT_MOST = 4_000
+SCAN_MAX = 4_000
 """The number of tasks with a due date that are scanned, finished or not."""
 BACK_MS = 31 * DAY_MS
 
 
 class DueTask(msgspec.Struct, frozen=True):
-    """A task in a calendar. `project` and `column` are titles, and `path` is the path of the task's page."""
+    """A task in a calendar. `project` and `column` are titles, and `page_path` is the path of the task's page."""
 
     id: str
     title: str
@@ -157,7 +159,7 @@ class DueTask(msgspec.Struct, frozen=True):
     updated_at: int
     project: str
     column: str
-    path: str
+    page_path: str
 
 
 # The expression of the index on due dates.
@@ -165,13 +167,13 @@ _due = sa.func.coalesce(tasks.c.deadline, sa.literal_column(str(LATER_THAN_ALL),
 _first = (
     sa.select(tasks.c.id, _due.label("due"))
     .where(
-        tasks.c.repository_id == big("repository_id"),
+        tasks.c.repository_id == bigint_param("repository_id"),
         tasks.c.deleted_at.is_(None),
-        _due >= big("since"),
+        _due >= bigint_param("since"),
         _due < sa.literal_column(str(LATER_THAN_ALL), sa.BigInteger),
     )
     .order_by(_due, tasks.c.id)
-    .limit(big("looks_at"))
+    .limit(bigint_param("looks_at"))
     .subquery("first_due")
 )
 _of_project = (
@@ -181,7 +183,7 @@ _of_project = (
     .select_from(_first.join(tasks, tasks.c.id == _first.c.id).join(columns, columns.c.id == tasks.c.column_id))
     .where(tasks.c.completed_at.is_(None))
     .order_by(_first.c.due, tasks.c.id)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
 
 
@@ -190,7 +192,7 @@ async def list_project_due(reader: Reader, access: Access, now: int) -> list[Due
         "repository_id": access.repository.id,
         "since": _since(now),
         "limit": TASKS_MAX,
-        "looks_at": LOOKS_AT_MOST,
+        "looks_at": SCAN_MAX,
     }
     return [
         DueTask(

@@ -22,7 +22,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", ";": "\\;", ",": "\\,", "\n": "\\n"})
 def calendar_bytes(name: str, tasks: Iterable[DueTask], *, base: str) -> bytes:
     """Return a calendar with one event per task. `base` is prepended to the paths of pages."""
     lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Workhook//Workhook//EN", "CALSCALE:GREGORIAN"]
-    lines += [f"NAME:{escaped(name)}", f"X-WR-CALNAME:{escaped(name)}"]
+    lines += [f"NAME:{escape_text(name)}", f"X-WR-CALNAME:{escape_text(name)}"]
     lines += [f"REFRESH-INTERVAL;VALUE=DURATION:{REFRESH}", f"X-PUBLISHED-TTL:{REFRESH}"]
     for task in tasks:
         lines += _event(task, base)
@@ -37,9 +37,9 @@ def _event(task: DueTask, base: str) -> Iterator[str]:
     yield f"DTSTAMP:{_moment(task.updated_at)}"
     yield f"LAST-MODIFIED:{_moment(task.updated_at)}"
     yield _start(task.deadline)
-    yield f"SUMMARY:{escaped(task.title)}"
-    yield f"DESCRIPTION:{escaped(f'{task.project} · {task.column}')}"
-    yield f"URL:{base}{task.path}"
+    yield f"SUMMARY:{escape_text(task.title)}"
+    yield f"DESCRIPTION:{escape_text(f'{task.project} · {task.column}')}"
+    yield f"URL:{base}{task.page_path}"
     yield "TRANSP:TRANSPARENT"  # due dates do not mark the person as busy
     yield "END:VEVENT"
 
@@ -59,7 +59,7 @@ def _at(at_ms: int) -> datetime:
     return datetime.fromtimestamp(at_ms / 1000, UTC)
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """Escape a TEXT value (3.3.11), and remove control characters."""
     return _CONTROLS.sub("", _LINE_BREAK.sub("\n", text)).translate(_ESCAPES)
 

@@ -16,9 +16,9 @@ from workhook.work.history.notifications.queries import ID_MAX
 from workhook.work.history.notifications.settings import (
     Choice,
     NotificationSettingsAnswer,
-    choose,
     find_settings,
     get_notification_settings,
+    save_settings,
     settings_answer,
 )
 from workhook.work.kernel.access import RANKS
@@ -88,17 +88,17 @@ async def edit_notification_settings(write: Write, edit: NotificationSettingsEdi
     user_id = write.actor.user.id
     before = await find_settings(write.tx, user_id)
     write.require_match(settings_answer(before))
-    given = {kind: getattr(edit, kind) for kind in before}
+    values = {kind: getattr(edit, kind) for kind in before}
     wanted = {
         kind: Choice(if_set(each.inbox, before[kind].inbox), if_set(each.email, before[kind].email))
-        for kind, each in given.items()
+        for kind, each in values.items()
         if not isinstance(each, UnsetType)
     }
     if wanted:
-        await choose(write.tx, user_id, wanted)
+        await save_settings(write.tx, user_id, wanted)
     return settings_answer({**before, **wanted})
 
 
 def _rests_on_oneself(write: Write) -> None:
     """Allow retries with the same `Idempotency-Key` even after the caller has lost a role."""
-    write.actor.request.rests_on(write.actor.user.id, None, RANKS["owner"])
+    write.actor.request.require_right(write.actor.user.id, None, RANKS["owner"])

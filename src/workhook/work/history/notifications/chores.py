@@ -13,14 +13,14 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, HOUR_MS
 from workhook.http.calls import Services
-from workhook.identity.notifications import telling
+from workhook.identity.notifications import notification_statements
 from workhook.identity.tables import accounts, notifications, projects
 from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.sweeping import in_batches, in_order
 from workhook.work.board.tasks.assignees import is_client_there, on_team
-from workhook.work.board.tasks.schemas import is_untold, task_assignees, tasks
+from workhook.work.board.tasks.schemas import needs_reminder, task_assignees, tasks
 
 KEPT_MS = 90 * DAY_MS
 KEPT_MAX = 1_000
@@ -30,25 +30,30 @@ _LOOKS_BACK_MS = 26 * HOUR_MS
 
 _c = notifications.c
 _aged = notifications.alias("aged")
-_old = sa.select(_aged.c.id).where(_aged.c.created_at < big("before")).order_by(_aged.c.created_at).limit(big("limit"))
+_old = (
+    sa.select(_aged.c.id)
+    .where(_aged.c.created_at < bigint_param("before"))
+    .order_by(_aged.c.created_at)
+    .limit(bigint_param("limit"))
+)
 _forget = sa.delete(notifications).where(_c.id.in_(_old.with_for_update(skip_locked=True)))
-_told = (
+_users_with_notifications = (
     sa.select(_c.user_id)
-    .where(_c.created_at >= big("since"), _c.user_id > big("after"))
+    .where(_c.created_at >= bigint_param("since"), _c.user_id > bigint_param("after"))
     .distinct()
     .order_by(_c.user_id)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
 _newer = notifications.alias("newer")
 _first_beyond = (
     sa.select(_newer.c.id)
-    .where(_newer.c.user_id == big("user_id"))
+    .where(_newer.c.user_id == bigint_param("user_id"))
     .order_by(_newer.c.id.desc())
     .limit(sa.literal_column("1"))
-    .offset(big("kept"))
+    .offset(bigint_param("kept"))
     .scalar_subquery()
 )
-_shorten = sa.delete(notifications).where(_c.user_id == big("user_id"), _c.id <= _first_beyond)
+_shorten = sa.delete(notifications).where(_c.user_id == bigint_param("user_id"), _c.id <= _first_beyond)
 
 
 async def prune(services: Services, now: int) -> int:
@@ -69,7 +74,7 @@ async def _shorten_inboxes(services: Services, since: int) -> int:
 
     async def following(last: Row | None, limit: int) -> Sequence[Row]:
         params = {"since": since, "after": last["user_id"] if last else 0, "limit": limit}
-        return await database.fetch_all(_told, params)
+        return await database.fetch_all(_users_with_notifications, params)
 
     async def shorten(_: Row | None, rows: Sequence[Row]) -> int:
         async def each(tx: Transaction) -> int:
@@ -88,17 +93,17 @@ _DAY = sa.literal_column(str(DAY_MS), sa.BigInteger)
 _due = (
     sa.select(tasks.c.id)
     .where(
-        is_untold,
-        tasks.c.deadline > big("day_ago"),
-        tasks.c.deadline <= big("until"),
-        sa.or_(tasks.c.deadline > big("now"), tasks.c.deadline % _DAY == sa.literal_column("0")),
+        needs_reminder,
+        tasks.c.deadline > bigint_param("day_ago"),
+        tasks.c.deadline <= bigint_param("until"),
+        sa.or_(tasks.c.deadline > bigint_param("now"), tasks.c.deadline % _DAY == sa.literal_column("0")),
     )
     .order_by(tasks.c.deadline)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
     .with_for_update(skip_locked=True)
 )
 
-_these = any_of(tasks.c.id, "ids")
+_by_task_ids = any_of(tasks.c.id, "ids")
 
 _assigned = (
     sa.select(accounts)
@@ -108,14 +113,14 @@ _assigned = (
         .join(projects, projects.c.repository_id == tasks.c.repository_id)
     )
     .where(
-        _these,
+        _by_task_ids,
         projects.c.deleted_at.is_(None),
         projects.c.archive.is_(sa.false()),
         sa.or_(on_team, is_client_there),
     )
 )
 
-_tell = telling(
+_tell = notification_statements(
     "deadline",
     _assigned,
     {
@@ -126,10 +131,10 @@ _tell = telling(
     },
 )
 
-_note = sa.update(tasks).where(_these).values(deadline_told=tasks.c.deadline)
+_note = sa.update(tasks).where(_by_task_ids).values(deadline_told=tasks.c.deadline)
 
 
-async def tell_of_deadlines(services: Services, now: int) -> int:
+async def notify_of_due_dates(services: Services, now: int) -> int:
     """Notify assignees of due dates within a day after `now`, except in archived projects. Return the number of tasks
     read."""
 

@@ -34,14 +34,14 @@ from workhook.identity.invitations import (
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import NotificationKind, accounts, invitations, mail_messages, notifications, projects
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.discussion.mentions import beginning, is_hidden, quoted
 from workhook.work.discussion.names import plain_words, prepare_words
 from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import is_client, is_insider
-from workhook.work.kernel.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
+from workhook.work.kernel.people import ADDRESS_HIDDEN, PersonShape, person_columns, person_of_row
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.money.payments.schemas import payments
 
@@ -78,13 +78,13 @@ class Notification(msgspec.Struct, frozen=True):
     currency: str | None = None
 
 
-_person = big("user_id")
+_person = bigint_param("user_id")
 _actors = accounts.alias("actors")
 _owners = accounts.alias("owners")
 
 
-def with_what_is_told(rows: sa.FromClause, table: sa.Table) -> sa.Join:
-    """Join `rows`, which include `table`, with the tables that `is_seen` reads."""
+def join_subjects(rows: sa.FromClause, table: sa.Table) -> sa.Join:
+    """Join `rows`, which include `table`, with the tables that `visible_condition` reads."""
     c = table.c
     file_comment_id = sa.func.coalesce(c.file_comment_id, file_comment_replies.c.file_comment_id)
     task_id = sa.func.coalesce(c.task_id, task_comments.c.task_id)
@@ -100,7 +100,7 @@ def with_what_is_told(rows: sa.FromClause, table: sa.Table) -> sa.Join:
     )
 
 
-def is_seen(table: sa.Table) -> sa.ColumnElement[bool]:
+def visible_condition(table: sa.Table) -> sa.ColumnElement[bool]:
     """Return the condition under which the person may see the notification.
 
     Parameters: `user_id`, `now`, and those of `invitations.invited`.
@@ -124,14 +124,14 @@ _PLAIN = (
 )  # fmt: skip
 
 
-def what_is_told(rows: sa.FromClause, table: sa.Table, *further: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Select rows for `notification_of`. Takes the parameters of `is_seen`."""
+def notification_rows(rows: sa.FromClause, table: sa.Table, *further: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Select rows for `to_notification`. Takes the parameters of `visible_condition`."""
     c = table.c
     return (
         sa.select(
             *(c[name] for name in _PLAIN),
             *further,
-            *person_columns(NOBODY_ELSE, _actors, "actor_"),
+            *person_columns(ADDRESS_HIDDEN, _actors, "actor_"),
             _owners.c.login.label("owner_login"),
             *(projects.c[name].label(f"project_{name}") for name in ("id", "name", "title")),
             tasks.c.id.label("task_id"),
@@ -146,16 +146,16 @@ def what_is_told(rows: sa.FromClause, table: sa.Table, *further: sa.ColumnElemen
             beginning(file_comment_replies.c.plain_body).label("reply_text"),
         )
         .select_from(
-            with_what_is_told(rows, table)
+            join_subjects(rows, table)
             .outerjoin(_actors, _actors.c.id == c.actor_id)
             .outerjoin(invoices, invoices.c.id == c.invoice_id)
             .outerjoin(payments, payments.c.id == c.payment_id)
         )
-        .where(is_seen(table))
+        .where(visible_condition(table))
     )
 
 
-def notification_of(row: Row, read_at: int | None) -> Notification:
+def to_notification(row: Row, read_at: int | None) -> Notification:
     kind: NotificationKind = row["kind"]
     return Notification(
         id=row["id"],
@@ -173,24 +173,24 @@ def notification_of(row: Row, read_at: int | None) -> Notification:
 
 def _about(kind: NotificationKind, row: Row) -> Mapping[str, Any]:
     if kind == "invoice":
-        what = {"subject": "invoice", "subject_id": row["invoice_id"], "title": row["invoice_number"]}
-        return {**what, "action": row["detail"]}
+        about = {"subject": "invoice", "subject_id": row["invoice_id"], "title": row["invoice_number"]}
+        return {**about, "action": row["detail"]}
     if kind == "payment":
         money = {"amount_minor": row["payment_amount_minor"], "currency": row["payment_currency"]}
-        what = {"subject": "invoice", "subject_id": row["invoice_id"], "title": row["invoice_number"]}
-        return {**what, **money, "action": row["payment_kind"]}
+        about = {"subject": "invoice", "subject_id": row["invoice_id"], "title": row["invoice_number"]}
+        return {**about, **money, "action": row["payment_kind"]}
     if kind == "invitation":
         place = row["owner_login"] if row["project_id"] is None else f"{row['owner_login']}/{row['project_name']}"
-        what = {"subject": "invitation", "subject_id": str(row["invitation_id"]), "title": place}
-        return {**what, "action": row["invitation_role"]}
+        about = {"subject": "invitation", "subject_id": str(row["invitation_id"]), "title": place}
+        return {**about, "action": row["invitation_role"]}
     if kind == "hook_disabled":
         number = str(row["hook_id"])
         return {"subject": "webhook", "subject_id": number, "title": number, "words": row["detail"]}
     subject = "task" if row["task_id"] is not None else "file"
-    what = {"subject": subject, "subject_id": row[f"{subject}_id"], "title": row[f"{subject}_title"]}
+    about = {"subject": subject, "subject_id": row[f"{subject}_id"], "title": row[f"{subject}_title"]}
     if kind == "mention":
-        return {**what, **_comment(row)}
-    return {**what, "deadline": int(row["detail"])} if kind == "deadline" else what
+        return {**about, **_comment(row)}
+    return {**about, "deadline": int(row["detail"])} if kind == "deadline" else about
 
 
 def _comment(row: Row) -> Mapping[str, str]:
@@ -220,45 +220,55 @@ def path_of(each: Notification) -> str:
     return path if each.comment is None else f"{path}#{each.comment}"
 
 
-LOOKS_AT_MOST = 1_000
+SCAN_MAX = 1_000
 COUNTED_MAX, COUNTS_AMONG = 100, 200
 """The highest count of unread notifications, and the number of newest ones among which they are counted."""
 
 _c = notifications.c
 _picked = notifications.alias("picked")
-_own = _c.user_id == _person
+_of_person = _c.user_id == _person
 _is_unread = _c.read_at.is_(None)
 
 
 def _newest(*further: sa.ColumnElement[bool]) -> sa.Join:
     """Select the person's newest notifications by an index, before any joins."""
     some = sa.select(_picked.c.id).where(_picked.c.user_id == _person, *further)
-    newest = some.order_by(_picked.c.id.desc()).limit(big("looks_at")).subquery("newest")
+    newest = some.order_by(_picked.c.id.desc()).limit(bigint_param("looks_at")).subquery("newest")
     return newest.join(notifications, _c.id == newest.c.id)
 
 
 def _newest_seen(*further: sa.ColumnElement[bool]) -> sa.Join:
-    return with_what_is_told(_newest(*further), notifications)
+    return join_subjects(_newest(*further), notifications)
 
 
 def _listing(*further: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    newest = _newest(_picked.c.id < big("before"), *further)
-    return what_is_told(newest, notifications, _c.read_at).order_by(_c.id.desc()).limit(big("limit"))
+    newest = _newest(_picked.c.id < bigint_param("before"), *further)
+    return notification_rows(newest, notifications, _c.read_at).order_by(_c.id.desc()).limit(bigint_param("limit"))
 
 
 _picked_unread = _picked.c.read_at.is_(None)
 _listed, _unread = _listing(), _listing(_picked_unread)
 _read = _listing(_picked.c.read_at.is_not(None))
-_seen_unread = sa.select(_c.id).select_from(_newest_seen(_picked_unread)).where(is_seen(notifications))
+_seen_unread = sa.select(_c.id).select_from(_newest_seen(_picked_unread)).where(visible_condition(notifications))
 _count = sa.select(sa.func.count().label("number")).select_from(
     _seen_unread.limit(sa.literal_column(str(COUNTED_MAX))).subquery("unread")
 )
-_one = sa.select(_c.id).select_from(_newest_seen(_picked.c.id == big("id"))).where(is_seen(notifications))
+_visible_notification = (
+    sa.select(_c.id)
+    .select_from(_newest_seen(_picked.c.id == bigint_param("id")))
+    .where(visible_condition(notifications))
+)
 _read_one = (
-    sa.update(notifications).where(_own, _c.id == big("id"), _is_unread).values(read_at=big("now")).returning(_c.id)
+    sa.update(notifications)
+    .where(_of_person, _c.id == bigint_param("id"), _is_unread)
+    .values(read_at=bigint_param("now"))
+    .returning(_c.id)
 )
 _read_all = (
-    sa.update(notifications).where(_own, _c.id <= big("upto"), _is_unread).values(read_at=big("now")).returning(_c.id)
+    sa.update(notifications)
+    .where(_of_person, _c.id <= bigint_param("upto"), _is_unread)
+    .values(read_at=bigint_param("now"))
+    .returning(_c.id)
 )
 
 
@@ -267,23 +277,23 @@ async def find_notifications(
 ) -> list[Notification]:
     """Return notifications with ids below `before`, newest first."""
     statement = _listed if unread is None else _unread if unread else _read
-    params = {**params_of(actor.user), "before": before, "limit": limit, "looks_at": LOOKS_AT_MOST}
+    params = {**visibility_params(actor.user), "before": before, "limit": limit, "looks_at": SCAN_MAX}
     rows = await reader.fetch_all(statement, params)
     await prepare_words(row["comment_text"] for row in rows)
-    return [notification_of(row, row["read_at"]) for row in rows]
+    return [to_notification(row, row["read_at"]) for row in rows]
 
 
 async def count_unread(reader: Reader, actor: Actor) -> int:
     """Return the number of unread notifications, at most `COUNTED_MAX`."""
-    row = await reader.fetch_row(_count, {**params_of(actor.user), "looks_at": COUNTS_AMONG})
+    row = await reader.fetch_row(_count, {**visibility_params(actor.user), "looks_at": COUNTS_AMONG})
     number: int = row["number"]
     return number
 
 
 async def mark_read(tx: Transaction, actor: Actor, notification_id: int, now: int) -> bool:
     """Mark a notification as read. Return False if the person has no such notification."""
-    params = {**params_of(actor.user), "id": notification_id, "looks_at": 1}
-    if await tx.fetch_one(_one, params) is None:
+    params = {**visibility_params(actor.user), "id": notification_id, "looks_at": 1}
+    if await tx.fetch_one(_visible_notification, params) is None:
         return False
     await tx.fetch_all(_read_one, {"user_id": actor.user.id, "id": notification_id, "now": now})
     return True
@@ -294,25 +304,25 @@ async def mark_all_read(tx: Transaction, actor: Actor, now: int, upto: int) -> i
     return len(await tx.fetch_all(_read_all, {"user_id": actor.user.id, "upto": upto, "now": now}))
 
 
-def params_of(user: Account) -> dict[str, object]:
-    """Return the parameters of `is_seen`."""
+def visibility_params(user: Account) -> dict[str, object]:
+    """Return the parameters of `visible_condition`."""
     return {"user_id": user.id, "now": now_ms(), **invited(user)}
 
 
 # --- the content of a message, with its recipient's access at the time it is composed ---------------------------------
 
-_told = what_is_told(mail_messages, mail_messages).where(mail_messages.c.id == big("id"))
-_this = invitations.c.id == big("id")
-_to_organization, _to_repository = to_organizations.where(_this), to_repositories.where(_this)
+_mail_notification = notification_rows(mail_messages, mail_messages).where(mail_messages.c.id == bigint_param("id"))
+_by_invitation_id = invitations.c.id == bigint_param("id")
+_to_organization, _to_repository = to_organizations.where(_by_invitation_id), to_repositories.where(_by_invitation_id)
 
 
-async def find_told(reader: Reader, user: Account, message_id: int) -> Notification | None:
+async def find_mail_notification(reader: Reader, user: Account, message_id: int) -> Notification | None:
     """Return the notification of a mail message, or None if the user may no longer see it."""
-    row = await reader.fetch_one(_told, {**params_of(user), "id": message_id})
+    row = await reader.fetch_one(_mail_notification, {**visibility_params(user), "id": message_id})
     if row is None:
         return None
     await prepare_words([row["comment_text"]])
-    return notification_of(row, read_at=None)
+    return to_notification(row, read_at=None)
 
 
 async def find_invitation(reader: Reader, invitation_id: int) -> Invitation | None:

@@ -14,7 +14,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.tables import NOTIFICATION_KINDS, NotificationKind, notification_settings
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.record_rows import assigned
 
 
@@ -26,8 +26,8 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 _c = notification_settings.c
-_chosen = sa.select(_c.kind, _c.inbox, sa.func.coalesce(_c.email, _c.inbox).label("email")).where(
-    _c.user_id == big("user_id")
+_saved_settings = sa.select(_c.kind, _c.inbox, sa.func.coalesce(_c.email, _c.inbox).label("email")).where(
+    _c.user_id == bigint_param("user_id")
 )
 _choose = (
     upsert(notification_settings)
@@ -37,12 +37,12 @@ _choose = (
 
 
 async def find_settings(reader: Reader, user_id: int) -> dict[NotificationKind, Choice]:
-    rows = await reader.fetch_all(_chosen, {"user_id": user_id})
+    rows = await reader.fetch_all(_saved_settings, {"user_id": user_id})
     chosen = {row["kind"]: Choice(bool(row["inbox"]), bool(row["email"])) for row in rows}
     return {kind: chosen.get(kind, Choice()) for kind in NOTIFICATION_KINDS}
 
 
-async def choose(tx: Transaction, user_id: int, wanted: Mapping[NotificationKind, Choice]) -> None:
+async def save_settings(tx: Transaction, user_id: int, wanted: Mapping[NotificationKind, Choice]) -> None:
     """Save the settings of the kinds in `wanted`. Other kinds keep theirs."""
     rows = [
         {"user_id": user_id, "kind": each, "inbox": wanted[each].inbox, "email": wanted[each].email}

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.clock import to_millis_text
 from workhook.http.lists import PER_PAGE_DEFAULT, ListQuery
 from workhook.storage import Row
-from workhook.work.board.tasks.matching import QUERY_MAX_CHARS, folded, folded_letter
+from workhook.work.board.tasks.matching import QUERY_MAX_CHARS, fold_letter, fold_text
 from workhook.work.money.invoices.schemas import name_of
 
 Kind = Literal["task", "task_comment", "file", "file_comment", "file_comment_reply", "invoice", "credit_note"]
@@ -136,7 +136,7 @@ def excerpt(text: str | None, words: str) -> str | None:
 
 def _start(line: str, words: str) -> int:
     text = fold(line)
-    places = [at for word in words.split() if (at := text.letters.find(folded(word))) >= 0]
+    places = [at for word in words.split() if (at := text.letters.find(fold_text(word))) >= 0]
     first = text.places[min(places)] if places else 0
     return first - _BEFORE if first > _BEFORE else 0
 
@@ -150,6 +150,6 @@ class Folded(NamedTuple):
 
 
 def fold(text: str) -> Folded:
-    found = [folded_letter(character) for character in text]
+    found = [fold_letter(character) for character in text]
     places = [at for at, letters in enumerate(found) for _ in letters]
     return Folded("".join(found), [*places, len(text)])

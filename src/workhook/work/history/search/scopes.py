@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from workhook.identity.tables import collaborators, memberships, projects
 from workhook.identity.tokens.lookup import within_reach
 from workhook.storage.dialects import json_member
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.matching import matches
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
@@ -26,7 +26,7 @@ from workhook.work.kernel.tables import clients
 from workhook.work.money.credit_notes.schemas import credit_notes
 from workhook.work.money.invoices.schemas import invoices, is_issued
 
-_caller = big("user_id")
+_caller = bigint_param("user_id")
 _owners = sa.select(_caller).union_all(sa.select(memberships.c.organization_id).where(memberships.c.user_id == _caller))
 _given = (
     sa.select(collaborators.c.repository_id)
@@ -34,7 +34,7 @@ _given = (
     .union_all(sa.select(clients.c.repository_id).where(clients.c.user_id == _caller))
 )
 _insider = is_insider(_caller)
-seen = (
+visible_projects_cte = (
     sa.select(
         projects.c.repository_id, projects.c.id.label("project_id"), sa.case((_insider, 1), else_=0).label("insider")
     )
@@ -86,15 +86,15 @@ class SearchScope:
     def updated_at(self) -> sa.ColumnElement[int]:
         return self.table.c.issued if self.table is credit_notes else self.table.c.updated_at
 
-    def sees(self) -> sa.ColumnElement[bool]:
+    def visible_condition(self) -> sa.ColumnElement[bool]:
         """Return the condition under which the caller sees a row joined with its project. Meant for few rows."""
         project = sa.and_(
             projects.c.deleted_at.is_(None), within_reach(projects.c.account_id, projects.c.repository_id)
         )
         return sa.and_(project, self._lives, sa.or_(_insider, sa.and_(is_client, self._open)))
 
-    def is_among_seen(self) -> sa.ColumnElement[bool]:
-        """Return the condition under which the caller sees a row joined with `seen`. Meant for very many rows."""
+    def visible_in_cte(self) -> sa.ColumnElement[bool]:
+        """Return the condition for rows the caller sees, joined with `visible_projects_cte`. For very many rows."""
         lives = self._lives
         if "deleted_at" in self.owner.c:
             # An expression that matches no partial index. Otherwise PostgreSQL would read all of such an index in
@@ -102,7 +102,7 @@ class SearchScope:
             lives = sa.func.coalesce(
                 self.owner.c.deleted_at, sa.literal_column("0", sa.BigInteger)
             ) == sa.literal_column("0")
-        return sa.and_(lives, sa.or_(seen.c.insider == 1, self._open))
+        return sa.and_(lives, sa.or_(visible_projects_cte.c.insider == 1, self._open))
 
     @property
     def _lives(self) -> sa.ColumnElement[bool]:

@@ -30,17 +30,17 @@ from workhook.storage.dialects import any_of
 from workhook.storage.statements import PerDialect
 from workhook.work.board.tasks.matching import (
     FOUND_NUMBER,
-    are_found,
     has_words,
     index_of,
     matches,
+    matches_in_range,
     number_of,
     numbers,
     words_of,
 )
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.history.search.schemas import KINDS, Kind, SearchAnswer, SearchQuery, search_result
-from workhook.work.history.search.scopes import SCOPES, SearchScope, seen
+from workhook.work.history.search.scopes import SCOPES, SearchScope, visible_projects_cte
 from workhook.work.kernel.access import find_access
 
 routes = Routes(WORK_API, "Search", read="work.read", write="work.write")
@@ -114,7 +114,7 @@ def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str)
                 projects, projects.c.repository_id == scope.table.c.repository_id
             )
         )
-        .where(scope.sees())
+        .where(scope.visible_condition())
         .order_by(rows.c.at.desc())
     )
     return found.where(projects.c.id == _in_project()) if in_project else found
@@ -161,7 +161,9 @@ def _newest_of_project(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
         .limit(_bound(limits.rows_of_project))
         .cte(f"newest_{scope.table.name}")
     )
-    return sa.select(newest.c.id, newest.c.id.label("at")).where(are_found(newest, scope.table)).subquery("newest")
+    return (
+        sa.select(newest.c.id, newest.c.id.label("at")).where(matches_in_range(newest, scope.table)).subquery("newest")
+    )
 
 
 def _newest_matches(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
@@ -188,11 +190,13 @@ def _indexed(kind: Kind, limits: SearchLimits, *, in_project: bool) -> sa.Select
     order = row_id.concat("") if isinstance(row_id.type, sa.Text) else row_id + sa.literal_column("0")
     found = (
         _candidates(kind, limits)
-        .select_from(scope.joined.join(seen, seen.c.repository_id == scope.table.c.repository_id))
-        .where(scope.is_among_seen(), scope.matching)
+        .select_from(
+            scope.joined.join(visible_projects_cte, visible_projects_cte.c.repository_id == scope.table.c.repository_id)
+        )
+        .where(scope.visible_in_cte(), scope.matching)
         .order_by(order.desc())
     )
-    return found.where(seen.c.project_id == _in_project()) if in_project else found
+    return found.where(visible_projects_cte.c.project_id == _in_project()) if in_project else found
 
 
 def _rank(kind: Kind) -> sa.ColumnElement[int]:
@@ -236,7 +240,7 @@ def _page_rows(kind: Kind) -> sa.Select[Any]:
             projects.c.title.label("project_title"),
         )
         .select_from(scope.joined.join(projects, projects.c.repository_id == scope.table.c.repository_id))
-        .where(any_of(scope.table.c.id, _ids(kind)), scope.sees())
+        .where(any_of(scope.table.c.id, _ids(kind)), scope.visible_condition())
     )
 
 

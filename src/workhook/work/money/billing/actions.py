@@ -15,14 +15,14 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid, compose, say
-from workhook.core.money import DEFAULT_CURRENCY, digits_of, minor_of, rescaled, to_amount
+from workhook.core.money import DEFAULT_CURRENCY, convert_minor, digits_of, to_amount, to_minor
 from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.record_events import differences, record_audit
@@ -40,7 +40,7 @@ from workhook.work.kernel.settings import (
     ProjectBilling,
     ProjectBillingAnswer,
     ProjectBillingEdit,
-    budget_shape,
+    budget_to_response,
     project_billing,
 )
 from workhook.work.money.invoices import settings
@@ -102,11 +102,11 @@ _OF_PROJECT = (
 )
 _OF_ACCOUNT = (_Stored("the rate of a member", member_rates.c.hourly_rate_minor, member_rates.c.account_id),)
 
-_factor, _divisor = big("factor"), big("divisor")
+_factor, _divisor = bigint_param("factor"), bigint_param("divisor")
 _of_account = (
     sa.select(projects.c.repository_id)
     .outerjoin(project_billing, project_billing.c.repository_id == projects.c.repository_id)
-    .where(projects.c.account_id == big("account_id"), project_billing.c.currency.is_(None))
+    .where(projects.c.account_id == bigint_param("account_id"), project_billing.c.currency.is_(None))
     .order_by(projects.c.repository_id)
     .with_for_update(of=projects)
 )
@@ -192,10 +192,10 @@ async def change_account_billing(write: Write, account: Account, edit: AccountBi
     """Change the settings and return the new ones. Raise `Invalid` or `PreconditionFailed`."""
     before = await settings.lock_account_billing(write.tx, account.id)
     write.require_match(account_answer(before))
-    given = _given(edit)
-    currency = str(given.get("currency", before.currency) or DEFAULT_CURRENCY)
-    given |= _own_rate(before.hourly_rate_minor, before.currency or DEFAULT_CURRENCY, edit, currency)
-    after = msgspec.structs.replace(before, **given)
+    values = _given(edit)
+    currency = str(values.get("currency", before.currency) or DEFAULT_CURRENCY)
+    values |= _own_rate(before.hourly_rate_minor, before.currency or DEFAULT_CURRENCY, edit, currency)
+    after = msgspec.structs.replace(before, **values)
     _check_rate(after)
     if after.currency != before.currency:
         await change_account_currency(write.tx, account.id, before.currency, after.currency)
@@ -212,7 +212,7 @@ async def edit_project_billing(write: Write, project_id: str, edit: ProjectBilli
     Requires the admin role. The new settings apply to drafts; sent invoices are unchanged.
     """
     access = await find_access(write.tx, write.actor, project_id)
-    access.hide_from_clients()
+    access.require_not_client()
     repository = access.repository
     if repository.role != "admin":
         doing = "change its billing settings"
@@ -222,9 +222,9 @@ async def edit_project_billing(write: Write, project_id: str, edit: ProjectBilli
     before = await settings.lock_project_billing(write.tx, repository.id)
     write.require_match(ProjectBillingAnswer(to_response(before)))
     changed = await _in_currency(write.tx, repository, before, edit)
-    given = {**_given(edit), **_buyer(before.buyer, edit.buyer)}
-    given |= _own_rate(changed.hourly_rate_minor, changed.money, edit, changed.money)
-    after = msgspec.structs.replace(changed, **given)
+    values = {**_given(edit), **_buyer(before.buyer, edit.buyer)}
+    values |= _own_rate(changed.hourly_rate_minor, changed.money, edit, changed.money)
+    after = msgspec.structs.replace(changed, **values)
     _check_rate(after)
     after = await _with_budget(write.tx, repository.id, after, edit.budget)
     if not isinstance(edit.rates, UnsetType):
@@ -264,7 +264,7 @@ def _own_rate(minor: int | None, before: str, edit: InvoiceDefaultsEdit, after: 
     """Return the rate of the settings in the currency `after`. Raise `Invalid`."""
     rate = given_rate(edit.hourly_rate, after, "hourly_rate")
     if isinstance(rate, UnsetType):
-        rate = None if minor is None else rescaled(minor, before, after)
+        rate = None if minor is None else convert_minor(minor, before, after)
         if (rate is None and minor is not None) or (rate or 0) > RATE_MAX_MINOR:
             raise does_not_fit("hourly_rate", before, after)
     return {"hourly_rate_minor": rate}
@@ -298,8 +298,8 @@ def _buyer(before: Party, edit: BuyerEdit | UnsetType | None) -> dict[str, objec
     """Return the updated buyer, and the columns that store it."""
     if isinstance(edit, UnsetType):
         return {}
-    given = {} if edit is None else msgspec.structs.asdict(edit)
-    spoken = {name: value for name, value in given.items() if not isinstance(value, UnsetType)}
+    values = {} if edit is None else msgspec.structs.asdict(edit)
+    spoken = {name: value for name, value in values.items() if not isinstance(value, UnsetType)}
     after = Party() if edit is None else msgspec.structs.replace(before, **spoken)
     return {"buyer": after, **{f"buyer_{name}": value for name, value in msgspec.structs.asdict(after).items()}}
 
@@ -314,17 +314,17 @@ async def _with_budget(
     if edit is not None and (time_ms is None) == (amount is None):
         message = "budget: it is of hours or of an amount; say one of both, or null for none"
         raise Invalid(faults=[Fault(field="budget", message=message)])
-    minor = None if amount is None else minor_of(amount, billing.money, "budget.amount")
+    minor = None if amount is None else to_minor(amount, billing.money, "budget.amount")
     if (time_ms, minor) == (billing.budget_ms, billing.budget_minor):
         return billing
     percent = HoursOrMoney(time_ms, minor).percent(await find_used(tx, repository_id))
-    told: list[BudgetMark] = [0, *(each for each in MARKS if percent is not None and each <= percent)]
+    marks: list[BudgetMark] = [0, *(each for each in MARKS if percent is not None and each <= percent)]
     return msgspec.structs.replace(
         billing,
-        budget=budget_shape(time_ms, minor, billing.money),
+        budget=budget_to_response(time_ms, minor, billing.money),
         budget_ms=time_ms,
         budget_minor=minor,
-        budget_mark=told[-1],
+        budget_mark=marks[-1],
     )
 
 

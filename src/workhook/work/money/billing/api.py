@@ -13,7 +13,7 @@ from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.tokens.lookup import check_whole_account
-from workhook.work.kernel.access import find_access, find_owned
+from workhook.work.kernel.access import find_access, get_owned_account
 from workhook.work.kernel.settings import AccountBillingAnswer, AccountBillingEdit, ProjectBillingAnswer
 from workhook.work.money.billing import actions
 from workhook.work.money.invoices import settings
@@ -30,7 +30,7 @@ async def get_organization_billing(call: Call, login: str) -> AccountBillingAnsw
     For owners of the organization. With your own login, the settings of your account, which apply to the projects you
     own.
     """
-    account = await find_owned(call.database, actor_of(call), login, _DOING)
+    account = await get_owned_account(call.database, actor_of(call), login, _DOING)
     return actions.account_answer(await settings.find_account_billing(call.database, account.id))
 
 
@@ -41,7 +41,7 @@ async def edit_organization_billing(write: Write, login: str, edit: AccountBilli
     For owners of the organization. With your own login, the settings of your account. The new settings apply to drafts;
     sent invoices are unchanged. Settings of a project, and values given when creating an invoice, take precedence.
     """
-    account = await find_owned(write.tx, write.actor, login, _DOING)
+    account = await get_owned_account(write.tx, write.actor, login, _DOING)
     check_whole_account(write.actor, account.id)
     return actions.account_answer(await actions.change_account_billing(write, account, edit))
 
@@ -53,7 +53,7 @@ async def get_project_billing(call: Call, project_id: str) -> ProjectBillingAnsw
     A null value means that the setting of its organization applies.
     """
     access = await find_access(call.database, actor_of(call), project_id)
-    access.hide_from_clients()
+    access.require_not_client()
     return ProjectBillingAnswer(to_response(await settings.find_project_billing(call.database, access.repository.id)))
 
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from workhook.core.errors import Fault, Invalid, say
 from workhook.core.ids import new_id
 from workhook.http import parameters
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
@@ -27,7 +27,7 @@ from workhook.storage import Transaction
 from workhook.storage.blobs import Incoming
 from workhook.storage.metadata import insert_into
 from workhook.work.files.upload import FILE_FIELD, FORM, Admit, admit_all, parameters_of, read_form
-from workhook.work.kernel.access import find_owned
+from workhook.work.kernel.access import get_owned_account
 from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.settings import AccountBilling, AccountBillingAnswer, billing_logos
@@ -127,14 +127,14 @@ async def receive_logo(call: Call, *, admit: Admit = admit_all) -> NewLogo:
     body_required=True,
     action="organization_billing.edit",
 )
-async def put_organization_logo(call: Call, login: str) -> Answer:
+async def put_organization_logo(call: Call, login: str) -> Response:
     """Set the logo on an organization's invoices.
 
     For owners of the organization. With your own login, the logo of your account. Send a form with one file, a PNG or
     JPEG of at most 1 MiB. Sent invoices keep their logo.
     """
     actor = actor_of(call)
-    account = await find_owned(call.database, actor, login, _DOING)
+    account = await get_owned_account(call.database, actor, login, _DOING)
     check_whole_account(actor, account.id)
     logo = await receive_logo(call)
 
@@ -142,7 +142,7 @@ async def put_organization_logo(call: Call, login: str) -> Answer:
         return await logo.put(Write.for_call(call, tx), account)
 
     async with logo:
-        return Answer(account_answer(await call.database.in_transaction(change)))
+        return Response(account_answer(await call.database.in_transaction(change)))
 
 
 @routes.delete("/organizations/{login}/billing/logo", action="organization_billing.edit")
@@ -151,7 +151,7 @@ async def delete_organization_logo(write: Write, login: str) -> Done:
 
     For owners of the organization. Without a logo, invoices show the image of their project, or initials.
     """
-    account = await find_owned(write.tx, write.actor, login, _DOING)
+    account = await get_owned_account(write.tx, write.actor, login, _DOING)
     check_whole_account(write.actor, account.id)
     await remove_logo(write, account)
     return Done()

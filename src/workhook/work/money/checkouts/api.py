@@ -14,7 +14,7 @@ from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.lists import cursor_of, read_for
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import (
     ServiceCheckoutAnswer,
@@ -30,7 +30,7 @@ routes = Routes(WORK_API, "Service Checkouts", read="work.read", write="work.wri
 async def list_service_checkouts(call: Call, project_id: str, query: ListQuery) -> Listed[ServiceCheckoutsAnswer]:
     """List the service checkouts of a project."""
     after = cursor_of(query)
-    source = in_project(await find_access(call.database, actor_of(call), project_id))
+    source = source_of_project(await find_access(call.database, actor_of(call), project_id))
     checkouts, headers = await read_for(call, billing.CHECKOUTS, source, query, after)
     now = now_ms()
     return Listed(ServiceCheckoutsAnswer([checkout_to_response(each, now) for each in checkouts]), headers)

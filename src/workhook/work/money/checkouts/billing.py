@@ -27,9 +27,9 @@ from workhook.identity.removal import Loss
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
-from workhook.storage.sweeping import concerns_all
+from workhook.storage.sweeping import is_database_failure
 from workhook.work.kernel.access import Access, find_with_access, with_access
 from workhook.work.kernel.lists import Listing
 from workhook.work.kernel.pages import length
@@ -49,8 +49,8 @@ from workhook.work.money.checkouts.schemas import (
     service_checkouts,
 )
 from workhook.work.money.credits import ledger
-from workhook.work.money.invoices.actions import issue, lock_project, tell_of_invoice
-from workhook.work.money.invoices.paper import Paper
+from workhook.work.money.invoices.actions import issue, lock_project, notify_invoice
+from workhook.work.money.invoices.paper import DocumentLocale
 from workhook.work.money.invoices.rules import Days, Item
 from workhook.work.money.services.schemas import ServicePrice, prices_of_text, service_prices, services
 
@@ -95,7 +95,7 @@ with_project = with_access(_alive, service_checkouts.c.repository_id)
 by_id = with_project.where(service_checkouts.c.id == sa.bindparam("id"))
 locked = by_id.with_for_update(of=service_checkouts)
 # The row lock is required to start a period, and to end the checkout.
-_locked_if_due = by_id.where(service_checkouts.c.due_at <= big("now")).with_for_update(
+_locked_if_due = by_id.where(service_checkouts.c.due_at <= bigint_param("now")).with_for_update(
     of=service_checkouts, skip_locked=True
 )
 _weight_of_prices = (
@@ -106,33 +106,33 @@ CHECKOUTS = Listing[Checkout](
     lambda page, _: with_project.join(page, page.c.id == service_checkouts.c.id),
     lambda row, _, __: checkout_of(row),
     length(service_checkouts.c.unsubscribe_reason, service_checkouts.c.unsubscribed_feedback) + _weight_of_prices,
-    lives=lambda row: row.c.deleted_at.is_(None),
+    index_condition=lambda row: row.c.deleted_at.is_(None),
 )
 _by_due = (service_checkouts.c.due_at, service_checkouts.c.id)
 _due = (
     sa.select(service_checkouts.c.id, service_checkouts.c.due_at)
     .join_from(service_checkouts, projects, projects.c.repository_id == service_checkouts.c.repository_id)
     .where(
-        service_checkouts.c.due_at <= big("now"),
+        service_checkouts.c.due_at <= bigint_param("now"),
         projects.c.deleted_at.is_(None),
         projects.c.archive.is_(sa.false()),
         service_checkouts.c.deleted_at.is_(None),
-        sa.tuple_(*_by_due) > sa.tuple_(big("after_due_at"), sa.bindparam("after_id", type_=sa.Text)),
+        sa.tuple_(*_by_due) > sa.tuple_(bigint_param("after_due_at"), sa.bindparam("after_id", type_=sa.Text)),
     )
     .order_by(*_by_due)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
 # A project, and the service if it belongs to the project's account.
-_there = projects.alias("there")
+_project = projects.alias("there")
 offered = with_access(
     sa.select(*_service_columns, services.c.prices)
-    .select_from(_there)
+    .select_from(_project)
     .outerjoin(
         services,
-        sa.and_(services.c.id == sa.bindparam("service_id"), services.c.account_id == _there.c.account_id),
+        sa.and_(services.c.id == sa.bindparam("service_id"), services.c.account_id == _project.c.account_id),
     )
-    .where(_there.c.id == sa.bindparam("project_id")),
-    _there.c.repository_id,
+    .where(_project.c.id == sa.bindparam("project_id")),
+    _project.c.repository_id,
 )
 _insert = insert_into(service_checkouts, *_FIXED, *_CHANGING)
 _update = (
@@ -170,7 +170,7 @@ def _values(checkout: Checkout) -> dict[str, object]:
     return {**values_of(checkout), **values_of(checkout.state), "due_at": checkout.state.due_at}
 
 
-async def catch_up(write: Write, checkout: Checkout) -> Checkout:
+async def start_due_periods(write: Write, checkout: Checkout) -> Checkout:
     """Start every period that is due, before a locked checkout is changed."""
     while checkout.state.is_due(write.now):
         checkout = await begin_next(write, checkout)
@@ -190,7 +190,7 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
     started_at = checkout.state.period_end or state.completed_at or write.now
     description, days = checkout.service.title, _days(checkout, started_at, state.period_end)
     if days is not None:
-        description = f"{description}, {Paper(checkout.language).days(days)}"
+        description = f"{description}, {DocumentLocale(checkout.language).days(days)}"
     begun = changed(checkout, state, write.now)
     price, invoice_id, credit_id = checkout.price, None, None
     credits_minor = (price.credits_minor or 0) * checkout.qty if price else 0
@@ -208,7 +208,7 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
     period = {"service_checkout_id": checkout.id, "number": state.periods, "started_at": started_at}
     await write.tx.execute(_insert_period, {**period, "invoice_id": invoice_id, "credit_id": credit_id})
     if invoice_id is not None:  # last, because it is sent with the commit
-        tell_of_invoice(write, checkout.repository, invoice_id, "sent")
+        notify_invoice(write, checkout.repository, invoice_id, "sent")
     return begun
 
 
@@ -255,7 +255,7 @@ async def _begin_all(services: Services, checkout_id: str, now: int) -> int:
         while await services.database.in_transaction(begin_one):
             begun += 1
     except Exception as error:
-        if concerns_all(error):
+        if is_database_failure(error):
             raise
         TROUBLE.inc()
         log.exception("period_failed", service_checkout_id=checkout_id)
@@ -267,7 +267,7 @@ def _locked(*where: sa.ColumnElement[bool]) -> sa.Select[Any]:
 
 
 _of_project = _locked(projects.c.id == sa.bindparam("project_id", type_=sa.Text))
-_of_owner = _locked(projects.c.account_id == big("account_id"))
+_of_owner = _locked(projects.c.account_id == bigint_param("account_id"))
 
 
 async def lock_checkouts(tx: Transaction, project_id: str) -> list[Checkout]:
@@ -279,7 +279,7 @@ async def lock_checkouts(tx: Transaction, project_id: str) -> list[Checkout]:
     return [checkout_of(row) for row in rows]
 
 
-async def stop(write: Write, checkouts: Sequence[Checkout]) -> None:
+async def pause_renewals(write: Write, checkouts: Sequence[Checkout]) -> None:
     """Pause the locked checkouts that would start another period, and publish a `paused` event for each."""
     for each in checkouts:
         await _change(write, each, rules.stop(each.state, write.now), "paused")
@@ -290,7 +290,7 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
     if loss.app_id is not None or loss.account_id is not None:
         return
     rows = await tx.fetch_all(_of_owner, {"account_id": loss.user_id, "user_id": 0})
-    await stop(Write(tx, loss.actor, loss.base), [checkout_of(row) for row in rows])
+    await pause_renewals(Write(tx, loss.actor, loss.base), [checkout_of(row) for row in rows])
 
 
 async def create_service_checkout(
@@ -348,7 +348,7 @@ async def pause_service_checkout(write: Write, service_checkout_id: str) -> Done
 
     While it is paused, its period does not advance, and no invoices or task credits are created.
     """
-    checkout = await catch_up(write, await _lock(write, service_checkout_id))
+    checkout = await start_due_periods(write, await _lock(write, service_checkout_id))
     state = rules.pause(checkout.state, checkout.terms, write.now)
     return await _change(write, checkout, state, "paused")
 
@@ -367,7 +367,7 @@ async def cancel_service_checkout(write: Write, service_checkout_id: str, why: S
 
     It ends immediately or, if the service says so, at the end of its period.
     """
-    checkout = await catch_up(write, await _lock(write, service_checkout_id))
+    checkout = await start_due_periods(write, await _lock(write, service_checkout_id))
     state = rules.cancel(checkout.state, checkout.terms, write.now)
     # The event is published now even if the checkout ends with its period; `cancel_date` states when.
     explained = replace(checkout, unsubscribe_reason=why.reason, unsubscribed_feedback=why.feedback)
@@ -381,7 +381,7 @@ async def delete_service_checkout(write: Write, service_checkout_id: str) -> Don
     """
     checkout = await _lock(write, service_checkout_id)
     write.require_match(ServiceCheckoutAnswer(checkout_to_response(checkout, write.now)))
-    checkout = await catch_up(write, checkout)
+    checkout = await start_due_periods(write, checkout)
     over = checkout.state.status(write.now) == "canceled"
     deleted = changed(checkout, checkout.state if over else rules.end(checkout.state, write.now), write.now)
     await update_checkout(write.tx, deleted, deleted_at=write.now)

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
-from workhook.core.records import COMPUTED, CURRENCY, EventSchema, Record, Wire, resource_id, to_response
-from workhook.core.zones import stored_zone
+from workhook.core.records import CURRENCY, NOT_STORED, EventSchema, Record, Wire, resource_id, to_response
+from workhook.core.zones import zone_or_utc
 from workhook.http.parameters import LongText
 from workhook.http.wire_types import Time
 from workhook.identity.schemas import Repository
@@ -122,8 +122,8 @@ class Checkout(Record, frozen=True):
     created_at: int
     updated_at: int
     # The seller's time zone and language; None means UTC.
-    timezone: Annotated[str | None, COMPUTED] = None
-    language: Annotated[Language, COMPUTED] = DEFAULT_LANGUAGE
+    timezone: Annotated[str | None, NOT_STORED] = None
+    language: Annotated[Language, NOT_STORED] = DEFAULT_LANGUAGE
 
     @property
     def terms(self) -> Terms:
@@ -135,7 +135,7 @@ class Checkout(Record, frozen=True):
     @property
     def zone(self) -> tzinfo:
         """The time zone of its periods and of the days on its invoices."""
-        return stored_zone(self.timezone)
+        return zone_or_utc(self.timezone)
 
 
 service_checkouts = sa.Table(

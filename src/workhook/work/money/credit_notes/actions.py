@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.storage import Row
@@ -12,7 +12,7 @@ from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.pages import length
-from workhook.work.kernel.people import person_shape
+from workhook.work.kernel.people import person_to_response
 from workhook.work.money.credit_notes.amounts import amounts_of, find_rates
 from workhook.work.money.credit_notes.schemas import CreditNote, CreditNoteCreate, credit_note_numbers, credit_notes
 from workhook.work.money.invoices import queries, rules
@@ -20,9 +20,9 @@ from workhook.work.money.invoices.actions import change_invoice, require_issued,
 from workhook.work.money.invoices.documents import document_of, parties_now, pdf_answer, xml_answer
 from workhook.work.money.invoices.einvoice import einvoice_of
 from workhook.work.money.invoices.printing import file_name
-from workhook.work.money.invoices.rules import Books, rows_text
+from workhook.work.money.invoices.rules import Balance, rows_text
 from workhook.work.money.invoices.schemas import Booked, Invoice, booked_of, booked_text, invoices
-from workhook.work.money.payments.booking import require_room, settled
+from workhook.work.money.payments.recording import require_capacity, settled
 from workhook.work.money.payments.schemas import BookedOn, OfInvoices
 
 rows = OfInvoices(
@@ -35,7 +35,7 @@ rows = OfInvoices(
 )
 _insert = insert_into(credit_notes, *(each.name for each in credit_notes.c))
 # Counting locks the counter until the transaction ends; a rollback returns the number.
-_count = queries.counted(credit_note_numbers, queries.ONE)
+_count = queries.increment_counter(credit_note_numbers, queries.ONE)
 
 
 async def credit(
@@ -46,7 +46,7 @@ async def credit(
     books = invoice.books
     items, sums = amounts_of(invoice, await find_rates(write.tx, invoice), wanted)
     total = sums.total
-    require_room(invoice, is_rest=total == books.not_credited)
+    require_capacity(invoice, is_rest=total == books.not_credited)
     assert invoice.invoice_number is not None, "it is issued"
     counted = await write.tx.fetch_one(_count, {"account_id": access.repository.owner.id})
     assert counted is not None, "the statement inserts or updates"
@@ -64,13 +64,13 @@ async def credit(
         buyer=invoice.buyer,
         seller=invoice.seller_shown,
         language=invoice.language,
-        user=person_shape(write.actor.user),
+        user=person_to_response(write.actor.user),
         position=len(booked_of(invoice.credit_notes)) + 1,
     )
     owners = {"repository_id": access.repository.id, "account_id": access.repository.owner.id}
     who = {"invoice_id": invoice.id, "user_id": write.actor.user.id}
     write.tx.defer(_insert, [{**values_of(note), **owners, **who}])
-    after = Books(books.total, books.paid, books.credited + total)
+    after = Balance(books.total, books.paid, books.credited + total)
     values = {
         "credited_minor": after.credited,
         "credit_notes": booked_text([*booked_of(invoice.credit_notes), Booked(note.id, total, write.now)]),
@@ -82,7 +82,7 @@ async def credit(
     return await change_invoice(write, access, invoice, "credited", values, beside=beside), note
 
 
-async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Answer:
+async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Response:
     """Get a credit note as a PDF.
 
     The logo and fonts are those of the invoice's PDF, and the e-invoice is embedded in the same way.
@@ -92,7 +92,7 @@ async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Answer:
     return await pdf_answer(call, access.repository, document)
 
 
-async def get_credit_note_xml(call: Call, credit_note_id: str) -> Answer:
+async def get_credit_note_xml(call: Call, credit_note_id: str) -> Response:
     """Get a credit note as an e-invoice according to EN 16931, in the UN/CEFACT CII syntax.
 
     It requires the same data as the e-invoice of its invoice.

@@ -15,20 +15,20 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core.errors import Conflict, Fault, Invalid, say
-from workhook.core.money import TOTAL_MAX_MINOR, amount_of, half_up, minor_of, to_amount
+from workhook.core.money import TOTAL_MAX_MINOR, amount_of, half_up, to_amount, to_minor
 from workhook.storage import Reader
 from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.settings import Category, percent_to_response
 from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNoteCreate, credit_notes
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.drafts import items_of_inputs
-from workhook.work.money.invoices.rules import Item, Sums, TaxRate, TaxRow, rows_of, shared
+from workhook.work.money.invoices.rules import Item, Sums, TaxRate, TaxRow, rows_of, split_proportionally
 from workhook.work.money.invoices.schemas import Invoice
 
 Key = tuple[int, Category]
 
 
-class RateBooks(msgspec.Struct, frozen=True):
+class RateBalance(msgspec.Struct, frozen=True):
     """The amount billed at one tax rate, and how much of its base and tax has been credited."""
 
     billed: TaxRow
@@ -48,7 +48,7 @@ class RateBooks(msgspec.Struct, frozen=True):
     def part_with_tax(self, gross: int) -> TaxRow:
         """Split a gross amount, at most the one left, into its base and its tax."""
         left = self.left
-        [so_far, _] = shared(self.base + self.tax + gross, [self.billed.base, self.billed.tax])
+        [so_far, _] = split_proportionally(self.base + self.tax + gross, [self.billed.base, self.billed.tax])
         base = min(max(so_far - self.base, gross - left.tax, 0), left.base, gross)
         return self._row(base, gross - base)
 
@@ -68,7 +68,7 @@ class RateBooks(msgspec.Struct, frozen=True):
 class Rates(msgspec.Struct, frozen=True):
     """All tax rates of an invoice, in the order of the invoice. `default` is the invoice's own rate."""
 
-    rows: tuple[RateBooks, ...]
+    rows: tuple[RateBalance, ...]
     default: TaxRate = TaxRate()
 
     @property
@@ -76,7 +76,7 @@ class Rates(msgspec.Struct, frozen=True):
         """The gross amount that can still be credited at all rates together."""
         return sum(each.left.gross for each in self.rows)
 
-    def find(self, rate: TaxRate) -> list[RateBooks]:
+    def find(self, rate: TaxRate) -> list[RateBalance]:
         """Return the matching rates: exactly one unless the request is ambiguous or matches none.
 
         An empty rate means the invoice's own rate.
@@ -87,12 +87,12 @@ class Rates(msgspec.Struct, frozen=True):
             if rate.millionths in (None, each.billed.millionths) and rate.category in (None, each.billed.category)
         ]
         if len(found) > 1 and rate == TaxRate() and self.default != TaxRate():
-            found = [each for each in self.rows if each.key == self.default.otherwise(TaxRate())]
+            found = [each for each in self.rows if each.key == self.default.or_default(TaxRate())]
         return found
 
     def parts_of(self, total: int) -> tuple[TaxRow, ...]:
         """Split a gross amount over all rates, in proportion to the amounts left."""
-        shares = shared(total, [each.left.gross for each in self.rows])
+        shares = split_proportionally(total, [each.left.gross for each in self.rows])
         parts = (each.part_with_tax(gross) for each, gross in zip(self.rows, shares, strict=True))
         return tuple(each for each in parts if each.gross)
 
@@ -107,7 +107,7 @@ def rates_of(billed: Sequence[TaxRow], default: TaxRate, credited: Iterable[TaxR
     for row in credited:
         base, tax = sums.get((row.millionths, row.category), (0, 0))
         sums[row.millionths, row.category] = base + row.base, tax + row.tax
-    rows = (RateBooks(row, *sums.get((row.millionths, row.category), (0, 0))) for row in billed)
+    rows = (RateBalance(row, *sums.get((row.millionths, row.category), (0, 0))) for row in billed)
     return Rates(tuple(rows), default)
 
 
@@ -130,7 +130,7 @@ def amounts_of(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tupl
         return _of_lines(invoice, rates, wanted)
     rate = TaxRate(if_set(wanted.tax), None if isinstance(wanted.tax_category, UnsetType) else wanted.tax_category)
     asked = if_set(wanted.total)
-    total = None if asked is None else minor_of(asked, invoice.currency, "total", most=TOTAL_MAX_MINOR)
+    total = None if asked is None else to_minor(asked, invoice.currency, "total", maximum_minor=TOTAL_MAX_MINOR)
     if rate == TaxRate():
         return [], Sums(rates.parts_of(_checked(invoice, total, rates.left, say("The invoice is fully credited."))))
     one = _find(rates, rate, "")
@@ -159,16 +159,16 @@ def lines_of(invoice: Invoice, rates: Rates, credited: Iterable[Item]) -> list[C
     """
     taken: dict[tuple[str, Key], int] = {}
     for each in credited:
-        known = each.description, each.rate.otherwise(invoice.rate)
+        known = each.description, each.rate.or_default(invoice.rate)
         taken[known] = taken.get(known, 0) + each.amount_minor
     items = invoice.every_item
     groups: dict[Key, list[int]] = {}
     for number, each in enumerate(items):
-        groups.setdefault(each.rate.otherwise(invoice.rate), []).append(number)
+        groups.setdefault(each.rate.or_default(invoice.rate), []).append(number)
     found: dict[int, CreditableLine] = {}
     for one in rates.rows:
         numbers = groups.get(one.key, [])
-        bases = shared(one.billed.base, [items[number].amount_minor for number in numbers])
+        bases = split_proportionally(one.billed.base, [items[number].amount_minor for number in numbers])
         for number, base in zip(numbers, bases, strict=True):
             known = items[number].description, one.key
             gone = min(base, taken.get(known, 0))
@@ -197,12 +197,12 @@ def _checked(invoice: Invoice, total: int | None, left: int, nothing: str, words
 
 
 def _of_lines(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple[list[Item], Sums]:
-    given = if_set(wanted.invoice_items) or []
+    inputs = if_set(wanted.invoice_items) or []
     extra = [name for name in ("total", "tax", "tax_category") if if_set(getattr(wanted, name)) is not None]
     if extra:
         sentence = "{}: the lines state the amounts and rates that are credited; leave out one of both"
         raise Invalid(faults=[Fault(field=each, message=say(sentence, each)) for each in extra])
-    items = items_of_inputs(given, invoice.currency)
+    items = items_of_inputs(inputs, invoice.currency)
     if faults := [f for n, each in enumerate(items) for f in rules.item_faults(each, f"invoice_items[{n}].")]:
         raise Invalid(faults=faults)
     found = _rates_of_lines(rates, items)
@@ -218,15 +218,15 @@ def _of_lines(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple
     # Store the rate on a line unless the line and the invoice already determine it.
     kept = [
         item
-        if item.rate.otherwise(invoice.rate) == one.key
+        if item.rate.or_default(invoice.rate) == one.key
         else msgspec.structs.replace(item, tax_millionths=one.billed.millionths, tax_category=one.billed.category)
         for item, one in zip(items, found, strict=True)
     ]
     return kept, Sums(rates.parts_before_tax(bases))
 
 
-def _rates_of_lines(rates: Rates, items: Iterable[Item]) -> list[RateBooks]:
-    found: list[RateBooks] = []
+def _rates_of_lines(rates: Rates, items: Iterable[Item]) -> list[RateBalance]:
+    found: list[RateBalance] = []
     faults: list[Fault] = []
     for number, each in enumerate(items):
         try:
@@ -238,7 +238,7 @@ def _rates_of_lines(rates: Rates, items: Iterable[Item]) -> list[RateBooks]:
     return found
 
 
-def _find(rates: Rates, rate: TaxRate, path: str) -> RateBooks:
+def _find(rates: Rates, rate: TaxRate, path: str) -> RateBalance:
     """Find the single matching rate, or raise `Invalid`. `path` is the prefix of field names in faults."""
     found = rates.find(rate)
     if len(found) == 1:

@@ -14,7 +14,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.kernel.access import find_with_access
 from workhook.work.kernel.lists import cursor_of, read_for
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.money.credit_notes import actions
 from workhook.work.money.credit_notes.schemas import CreditNoteAnswer, CreditNoteCreate, CreditNotesAnswer
 from workhook.work.money.invoices.actions import find_invoice, lock_invoice
@@ -29,7 +29,9 @@ async def list_credit_notes(call: Call, invoice_id: str, query: ListQuery) -> Li
     """List the credit notes of an invoice, newest last."""
     after = cursor_of(query, actions.rows.listing.order)
     access, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
-    notes, headers = await read_for(call, actions.rows.listing, in_project(access), query, after, invoice_id=invoice.id)
+    notes, headers = await read_for(
+        call, actions.rows.listing, source_of_project(access), query, after, invoice_id=invoice.id
+    )
     return Listed(CreditNotesAnswer([to_response(each) for each in notes]), headers)
 
 

@@ -10,9 +10,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.money import Minor
 from workhook.core.records import (
-    COMPUTED,
     CURRENCY,
     HIDDEN,
+    NOT_STORED,
     EventSchema,
     JsonName,
     Record,
@@ -20,7 +20,7 @@ from workhook.core.records import (
     Wire,
     resource_id,
 )
-from workhook.http.parameters import Prepared
+from workhook.http.parameters import Transform
 from workhook.storage.metadata import in_project, metadata, of_account
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import PersonShape
@@ -54,7 +54,7 @@ class CreditNoteCreate(msgspec.Struct):
     """
 
     reason: Annotated[
-        str, Meta(min_length=1, max_length=4000, description="Printed on the credit note."), Prepared(str.strip)
+        str, Meta(min_length=1, max_length=4000, description="Printed on the credit note."), Transform(str.strip)
     ]
     total: Annotated[MoneyAboveZero, Meta(description="With tax.")] | UnsetType | None = UNSET
     tax: (
@@ -79,7 +79,7 @@ class CreditNote(Record, frozen=True):
 
     id: Annotated[str, resource_id("crn")]
     credit_note_number: str
-    invoice: Annotated[BookedOn, COMPUTED]
+    invoice: Annotated[BookedOn, NOT_STORED]
     amount_minor: Annotated[
         Minor, JsonName("amount"), Meta(description="Before tax."), EventSchema({"description": "before tax"})
     ]
@@ -89,10 +89,10 @@ class CreditNote(Record, frozen=True):
     reason: str
     issued: Timestamp
     items: Annotated[ItemsText, JsonName("invoice_items"), Meta(description="Empty if a total was credited.")]
-    buyer: Annotated[BuyerText | None, COMPUTED, Meta(description="As on the invoice.")]
-    seller: Annotated[SellerText, COMPUTED, Meta(description="As on the invoice.")]
-    language: Annotated[Language, COMPUTED, Meta(description="Currency of the invoice.")]
-    user: Annotated[PersonShape | None, COMPUTED]
+    buyer: Annotated[BuyerText | None, NOT_STORED, Meta(description="As on the invoice.")]
+    seller: Annotated[SellerText, NOT_STORED, Meta(description="As on the invoice.")]
+    language: Annotated[Language, NOT_STORED, Meta(description="Currency of the invoice.")]
+    user: Annotated[PersonShape | None, NOT_STORED]
     position: Annotated[int, HIDDEN]
 
     @property

@@ -12,7 +12,7 @@ from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.lists import cursor_of, read_for
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.money.credits import ledger
 from workhook.work.money.credits.schemas import TaskCreditBalance, TaskCreditsAnswer
 
@@ -24,8 +24,8 @@ async def list_task_credits(call: Call, project_id: str, query: ListQuery) -> Li
     """List the entries of a project's credit ledger."""
     after = cursor_of(query)
     access = await find_access(call.database, actor_of(call), project_id)
-    access.hide_from_clients()
-    entries, headers = await read_for(call, ledger.ENTRIES, in_project(access), query, after)
+    access.require_not_client()
+    entries, headers = await read_for(call, ledger.ENTRIES, source_of_project(access), query, after)
     return Listed(TaskCreditsAnswer([to_response(each) for each in entries]), headers)
 
 
@@ -36,7 +36,7 @@ routes.post("/projects/{id}/task_credits")(ledger.create_task_credit)
 async def get_task_credit_balance(call: Call, project_id: str) -> TaskCreditBalance:
     """Get the credit balance of a project."""
     access = await find_access(call.database, actor_of(call), project_id)
-    access.hide_from_clients()
+    access.require_not_client()
     found = await ledger.find_balance(call.database, access.repository.id, now_ms())
     next_ms = found.expires_next
     return TaskCreditBalance(

@@ -23,14 +23,14 @@ from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import row_reader, selected, values_of
 from workhook.storage.sweeping import for_each_isolated
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.kernel.access import Access, find_with_access, with_access
 from workhook.work.kernel.lists import Listing
 from workhook.work.kernel.pages import length
-from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_shape
+from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_to_response
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import Done, if_set
 from workhook.work.money.credits import rules
@@ -58,11 +58,11 @@ class Position(msgspec.Struct, frozen=True):
     lots: tuple[Lot, ...] = ()
 
 
-_in_project = task_credits.c.repository_id == big("repository_id")
+_in_project = task_credits.c.repository_id == bigint_param("repository_id")
 # A literal, because neither database uses a partial index for a parameter.
 _something_left = task_credits.c.remaining_minor > sa.literal_column("0")
 _open = sa.and_(_in_project, _something_left)
-_due = task_credits.c.expires_at <= big("now")
+_due = task_credits.c.expires_at <= bigint_param("now")
 _read = row_reader(TaskCredit)
 _people = accounts.alias("people")
 _entries = sa.select(
@@ -76,23 +76,25 @@ _entries = sa.select(
 
 _lock = (
     sa.select(projects.c.repository_id)
-    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at.is_(None))
+    .where(projects.c.repository_id == bigint_param("repository_id"), projects.c.deleted_at.is_(None))
     .with_for_update(key_share=True)
 )
-_named = projects.alias("named")
+_this_project = projects.alias("named")
 _task_title = (
     sa.select(tasks.c.title)
     .where(
         tasks.c.id == sa.bindparam("task_id", type_=sa.Text),
-        tasks.c.repository_id == _named.c.repository_id,
+        tasks.c.repository_id == _this_project.c.repository_id,
         tasks.c.deleted_at.is_(None),
     )
     .scalar_subquery()
 )
 # With `task_title`, which is null if the project has no such task.
 project_locked = with_access(
-    sa.select(_task_title.label("task_title")).select_from(_named).where(_named.c.id == sa.bindparam("project_id")),
-    _named.c.repository_id,
+    sa.select(_task_title.label("task_title"))
+    .select_from(_this_project)
+    .where(_this_project.c.id == sa.bindparam("project_id")),
+    _this_project.c.repository_id,
 ).with_for_update(of=projects, key_share=True)
 entry_locked = with_access(
     _entries.where(task_credits.c.id == sa.bindparam("id")), task_credits.c.repository_id
@@ -111,7 +113,7 @@ _lot = [task_credits.c[name] for name in Lot.__struct_fields__]
 
 
 def _oldest(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    first = sa.select(*_lot).where(*conditions).order_by(task_credits.c.id).limit(big("limit"))
+    first = sa.select(*_lot).where(*conditions).order_by(task_credits.c.id).limit(bigint_param("limit"))
     return sa.select(first.subquery())
 
 
@@ -122,9 +124,9 @@ def _position(*branches: sa.Select[Any]) -> sa.Select[Any]:
     ).join_from(_last, lots, sa.true(), isouter=True)
 
 
-_not_due = sa.or_(task_credits.c.expires_at.is_(None), task_credits.c.expires_at > big("now"))
+_not_due = sa.or_(task_credits.c.expires_at.is_(None), task_credits.c.expires_at > bigint_param("now"))
 _next = _position(_oldest(_open, _due), _oldest(_open, _not_due))
-_these = _position(
+_lots_by_ids = _position(
     sa.select(*_lot, task_credits.c.reversed, task_credits.c.updated_at).where(
         _in_project, any_of(task_credits.c.id, "lot_ids")
     )
@@ -154,10 +156,10 @@ ENTRIES = Listing[TaskCredit](
 _overdue_ledgers = (
     sa.select(task_credits.c.repository_id)
     .join_from(task_credits, projects, projects.c.repository_id == task_credits.c.repository_id)
-    .where(_something_left, _due, projects.c.deleted_at.is_(None), task_credits.c.repository_id > big("after"))
+    .where(_something_left, _due, projects.c.deleted_at.is_(None), task_credits.c.repository_id > bigint_param("after"))
     .distinct()
     .order_by(task_credits.c.repository_id)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
 
 # --- writes -----------------------------------------------------------------------------------------------------
@@ -167,10 +169,10 @@ _change = (
     sa.update(task_credits)
     .where(task_credits.c.id == sa.bindparam("entry_id"))
     .values(
-        remaining_minor=big("remaining_minor"),
+        remaining_minor=bigint_param("remaining_minor"),
         reversed=sa.or_(task_credits.c.reversed, sa.bindparam("is_reversed", type_=sa.Boolean)),
         updated_at=sa.case(
-            (sa.bindparam("is_reversed", type_=sa.Boolean), big("changed_at")), else_=task_credits.c.updated_at
+            (sa.bindparam("is_reversed", type_=sa.Boolean), bigint_param("changed_at")), else_=task_credits.c.updated_at
         ),
     )
 )
@@ -283,7 +285,7 @@ class LedgerWriter(msgspec.Struct, frozen=True):
             balance_after_minor=step.balance_after_minor,
             task=details.task,
             notes=details.notes,
-            user=person_shape(details.caller.user) if details.caller else None,
+            user=person_to_response(details.caller.user) if details.caller else None,
             reversed=False,
             reverses_id=details.reverses_id,
             expires_at=step.expires_at,
@@ -397,7 +399,7 @@ async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
     uses = tuple(Use(*each) for each in json.decode(entry.uses))
     # The row may have been read before waiting for the lock, so read the changeable fields again.
     lot_ids = sorted({entry.id, *(each.grant_id for each in uses)})
-    rows = await write.tx.fetch_all(_these, {"repository_id": access.repository.id, "lot_ids": lot_ids})
+    rows = await write.tx.fetch_all(_lots_by_ids, {"repository_id": access.repository.id, "lot_ids": lot_ids})
     position, fresh = _position_of(rows), next(row for row in rows if row["id"] == entry.id)
     entry = msgspec.structs.replace(entry, reversed=bool(fresh["reversed"]), updated_at=fresh["updated_at"])
     write.require_match(TaskCreditAnswer(to_response(entry)))
@@ -421,5 +423,5 @@ async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
 
 def _require_writable(access: Access) -> None:
     """Raise `NotFound` or `Forbidden`, or `Conflict` if the project is archived."""
-    access.hide_from_clients()
+    access.require_not_client()
     access.require_writable()

@@ -12,20 +12,20 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound, compose, part, say
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound, compose, phrase, say
 from workhook.core.zones import day_in, is_known
 from workhook.identity.context import Write
-from workhook.identity.notifications import telling
+from workhook.identity.notifications import notification_statements
 from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.kernel.access import Access, find_with_access
-from workhook.work.kernel.record_events import Changes, differences, publish_event, told_in
+from workhook.work.kernel.record_events import Changes, differences, notification_params, publish_event
 from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices import drafts, queries, rules
-from workhook.work.money.invoices.drafts import Offer
+from workhook.work.money.invoices.drafts import OfferedTime
 from workhook.work.money.invoices.rules import ISSUED, Discount, Item, TaxRate, rows_text
 from workhook.work.money.invoices.schemas import (
     Invoice,
@@ -47,32 +47,32 @@ from workhook.work.money.invoices.settings import (
 _concerned = sa.select(accounts).where(
     accounts.c.id.in_(
         sa.union_all(
-            sa.select(big("account_id")),
+            sa.select(bigint_param("account_id")),
             sa.select(memberships.c.user_id).where(
-                memberships.c.organization_id == big("account_id"), memberships.c.role == "owner"
+                memberships.c.organization_id == bigint_param("account_id"), memberships.c.role == "owner"
             ),
-            sa.select(clients.c.user_id).where(clients.c.repository_id == big("repository_id")),
+            sa.select(clients.c.user_id).where(clients.c.repository_id == bigint_param("repository_id")),
         )
     )
 )
 _invoice_id = sa.bindparam("invoice_id", type_=sa.Text)
-_of_invoice = telling("invoice", _concerned, {"invoice_id": _invoice_id})
-_of_payment = telling(
+_of_invoice = notification_statements("invoice", _concerned, {"invoice_id": _invoice_id})
+_of_payment = notification_statements(
     "payment", _concerned, {"invoice_id": _invoice_id, "payment_id": sa.bindparam("payment_id", type_=sa.Text)}
 )
 TOLD_ACTIONS = frozenset({"sent", "voided", "credited"})
 """The actions of an invoice that people are notified of, besides payments."""
 
 
-def tell_of_invoice(write: Write, repository: Repository, invoice_id: str, action: str) -> None:
+def notify_invoice(write: Write, repository: Repository, invoice_id: str, action: str) -> None:
     """Notify people that an invoice was `sent`, `voided` or `credited`."""
-    _of_invoice.defer(write.tx, {**told_in(write, repository), "invoice_id": invoice_id, "detail": action})
+    _of_invoice.defer(write.tx, {**notification_params(write, repository), "invoice_id": invoice_id, "detail": action})
 
 
-def tell_of_payment(write: Write, repository: Repository, invoice_id: str, payment_id: str) -> None:
+def notify_payment(write: Write, repository: Repository, invoice_id: str, payment_id: str) -> None:
     """Notify people that a payment or refund was recorded."""
     params = {"invoice_id": invoice_id, "payment_id": payment_id}
-    _of_payment.defer(write.tx, {**told_in(write, repository), **params})
+    _of_payment.defer(write.tx, {**notification_params(write, repository), **params})
 
 
 _DOING = "change invoices"
@@ -87,7 +87,7 @@ async def find_invoice(reader: Reader, actor: Actor, invoice_id: str) -> tuple[A
 def visible(row: Row, access: Access) -> Invoice:
     """Read the invoice from a row. Raise `NotFound` if it is a draft and the caller is a client."""
     invoice = queries.invoice_of(row)
-    access.require_sight(invoice.status == "draft")
+    access.require_visible(invoice.status == "draft")
     return invoice
 
 
@@ -103,7 +103,7 @@ async def lock_invoice(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
 def require_issued(invoice: Invoice) -> None:
     """Raise `Conflict` if the invoice is a draft or void. Call this before recording money on it."""
     if invoice.status not in ISSUED:
-        remedy = part("send it first" if invoice.status == "draft" else "it owes nothing any more")
+        remedy = phrase("send it first" if invoice.status == "draft" else "it owes nothing any more")
         message = compose("The invoice is {}; {}.", invoice.status, remedy)
         raise Conflict(message, code=f"invoice_{invoice.status}")
 
@@ -122,22 +122,22 @@ async def change_invoice(
 
     An invoice that is sent without a number gets the next one. `beside` are further records of the event, by name.
     """
-    after = replace(before, **values, updated_at=max(write.now, before.updated_at + 1)).at_its_end()
+    after = replace(before, **values, updated_at=max(write.now, before.updated_at + 1)).with_overdue_at()
     if action == "sent" and before.invoice_number is None:
         after = await queries.update_and_number(write.tx, after, access.repository.owner.id)
     else:
         await queries.update_invoice(write.tx, after)
     record = invoice_to_response(after, write.now)
     changes = {**differences(invoice_to_response(before, write.now), record), **(more_changes or {})}
-    await publish_event(write, access.repository, "invoice", action, record, changes=changes, beside=beside)
+    await publish_event(write, access.repository, "invoice", action, record, changes=changes, extra_records=beside)
     if action in TOLD_ACTIONS:
-        tell_of_invoice(write, access.repository, after.id, action)
+        notify_invoice(write, access.repository, after.id, action)
     return after
 
 
 _lock_project = (
     sa.select(projects.c.repository_id)
-    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at.is_(None))
+    .where(projects.c.repository_id == bigint_param("repository_id"), projects.c.deleted_at.is_(None))
     .with_for_update(read=True)
 )
 
@@ -152,7 +152,9 @@ async def lock_project(tx: Transaction, repository_id: int) -> None:
 _AFTER_SENDING = frozenset({"payment_terms", "payment_method", "due", "credit_type"})
 
 
-async def draft_invoice(write: Write, project_id: str, wanted: InvoiceCreate, offer: Offer | None = None) -> Invoice:
+async def draft_invoice(
+    write: Write, project_id: str, wanted: InvoiceCreate, offer: OfferedTime | None = None
+) -> Invoice:
     """Create a draft.
 
     The tax is that of the settings unless the caller gives a rate or a category. Raise `NotFound`, `Forbidden`,
@@ -183,7 +185,9 @@ async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> In
     return await change_draft(write, invoice_id, wanted)
 
 
-async def change_draft(write: Write, invoice_id: str, wanted: InvoiceEdit, offer: Offer | None = None) -> InvoiceAnswer:
+async def change_draft(
+    write: Write, invoice_id: str, wanted: InvoiceEdit, offer: OfferedTime | None = None
+) -> InvoiceAnswer:
     """Update an invoice like `edit_invoice`. `offer` is time to add, as far as it is free and fits."""
     access, invoice = await lock_invoice(write, invoice_id)
     write.require_match(answer_of(invoice, write.now))
@@ -236,7 +240,7 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
         message = say("The invoice is {}, not a draft.", invoice.status)
         raise Conflict(message, code=f"invoice_{invoice.status}")
     if not rules.items_of(invoice.items) and not rules.items_of(invoice.recurring_items):
-        message = part("invoice_items: the invoice has no lines; add some before sending it")
+        message = phrase("invoice_items: the invoice has no lines; add some before sending it")
         raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
     await lock_project(write.tx, access.repository.id)
     settings = await find_settings_to_issue(write.tx, access.repository.id)
@@ -321,7 +325,7 @@ async def issue(
         recurring_items=rules.items_text(items),
         service_checkout_id=service_checkout_id,
         **issued_values(settings, sums.total, None, write.now),
-    ).at_its_end()
+    ).with_overdue_at()
     await queries.insert_invoice(write.tx, repository, invoice)
     record = invoice_to_response(invoice, write.now)
     await publish_event(write, repository, "invoice", "created", record)

@@ -13,7 +13,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.lists import cursor_of, read_for
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.money.invoices import actions, documents, queries
 from workhook.work.money.invoices.einvoice import XML
 from workhook.work.money.invoices.schemas import (
@@ -34,7 +34,7 @@ async def list_invoices(call: Call, project_id: str, query: InvoiceList) -> List
     Clients do not see drafts.
     """
     after, now = cursor_of(query), now_ms()
-    source = in_project(await find_access(call.database, actor_of(call), project_id))
+    source = source_of_project(await find_access(call.database, actor_of(call), project_id))
     filters = queries.filters_of(query, source, now)
     invoices, headers = await read_for(call, queries.INVOICES, source, query, after, **filters)
     return Listed(InvoicesAnswer([invoice_to_response(each, now) for each in invoices]), headers)

@@ -11,7 +11,7 @@ from decimal import Decimal
 from xml.etree import ElementTree as ET
 
 from workhook.work.money.invoices.einvoice import EInvoice, ELine, EParty, ETax, Service
-from workhook.work.money.invoices.paper import Paper
+from workhook.work.money.invoices.paper import DocumentLocale
 
 GUIDELINE = "urn:cen.eu:en16931:2017"
 SEPA_TRANSFER, TRANSFER = "58", "30"
@@ -34,7 +34,7 @@ _BY_EIGHT = "102"
 """The code (UNTDID 2379) of dates written like 20261127."""
 
 
-def written(document: EInvoice) -> bytes:
+def to_xml(document: EInvoice) -> bytes:
     """Return the document as UTF-8."""
     for prefix, name in _NAMES.items():
         ET.register_namespace(prefix, name)
@@ -136,7 +136,7 @@ def _add_line(parent: ET.Element, number: int, line: ELine, document: EInvoice) 
         rounding = _add(settlement, "ram:SpecifiedTradeAllowanceCharge")
         _add(_add(rounding, "ram:ChargeIndicator"), "udt:Indicator", "true" if line.rounding > 0 else "false")
         _add_amount(rounding, "ram:ActualAmount", abs(line.rounding))
-        _add(rounding, "ram:Reason", Paper(document.language).say("Rounding per time entry"))
+        _add(rounding, "ram:Reason", DocumentLocale(document.language).translate("Rounding per time entry"))
     summation = _add(settlement, "ram:SpecifiedTradeSettlementLineMonetarySummation")
     _add_amount(summation, "ram:LineTotalAmount", line.net)
 
@@ -195,7 +195,7 @@ def _add_tax(parent: ET.Element, tax: ETax, document: EInvoice) -> None:
     _add(element, "ram:TypeCode", VAT)
     if tax.code in ("E", "AE"):
         reason = "Exempt from tax" if tax.code == "E" else "Reverse charge"
-        _add(element, "ram:ExemptionReason", Paper(document.language).say(reason))
+        _add(element, "ram:ExemptionReason", DocumentLocale(document.language).translate(reason))
     _add_amount(element, "ram:BasisAmount", tax.base)
     _add(element, "ram:CategoryCode", tax.code)
     if tax.code == "AE":

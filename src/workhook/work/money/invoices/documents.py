@@ -27,7 +27,7 @@ from workhook.core.errors import Invalid, Unavailable, say
 from workhook.core.fair_queue import FairQueue, QueueFull
 from workhook.core.limited_process import Limits
 from workhook.core.limited_process import ProcessFailed as RenderFailed
-from workhook.http.calls import Answer, Call, Services
+from workhook.http.calls import Call, Response, Services
 from workhook.http.messages import disposition
 from workhook.identity.authenticator import actor_of
 from workhook.identity.schemas import Repository
@@ -342,7 +342,7 @@ async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
     for with_logo, with_xml in tries:
         try:
             rendered = await run(job.document, with_logo, xml=with_xml)
-            return _made(job, rendered, with_xml), kept_s
+            return _build_pdf(job, rendered, with_xml), kept_s
         except RenderFailed as failed:
             reason, kept_s = failed.reason, KEPT_WITHOUT_LOGO_S
             log.warning("invoice_pdf_failed", invoice_id=job.document.id, reason=str(failed), stderr=failed.stderr)
@@ -376,10 +376,10 @@ async def _xml_of(job: PdfJob) -> bytes | None:
 def xml_of(document: EInvoice) -> bytes:
     from workhook.work.money.invoices import cii  # imports an XML library that most servers never use
 
-    return cii.written(document)
+    return cii.to_xml(document)
 
 
-def _made(job: PdfJob, rendered: Rendered, xml: bytes | None) -> Pdf:
+def _build_pdf(job: PdfJob, rendered: Rendered, xml: bytes | None) -> Pdf:
     """Report what was left out, and add the metadata of the attached `xml`."""
     report = rendered.report
     missing = " ".join(report.missing) or None
@@ -390,8 +390,8 @@ def _made(job: PdfJob, rendered: Rendered, xml: bytes | None) -> Pdf:
     if report.xml_error is not None:
         XML_LEFT_OUT.labels("characters" if missing else "failure").inc()
     if missing or report.logo_error or report.xml_error or rendered.stderr:
-        said = {"logo_error": report.logo_error, "xml_error": report.xml_error}
-        errors = {name: None if each is None else ascii(each) for name, each in said.items()}
+        reported = {"logo_error": report.logo_error, "xml_error": report.xml_error}
+        errors = {name: None if each is None else ascii(each) for name, each in reported.items()}
         log.warning("invoice_pdf_complaint", missing=missing, stderr=rendered.stderr, **errors)
     content = rendered.content
     if xml is not None and report.xml_error is None:
@@ -413,7 +413,11 @@ def parties_now(row: Row) -> tuple[Party, Party]:
 def document_of(invoice: Invoice, repository: Repository, row: Row, credit: Credit | None = None) -> Document:
     """Return the printable invoice, or one of its credit notes. `row` is one of `queries.by_id`."""
     document_id = credit.id if credit else invoice.id
-    page = printing.printed_credit(invoice, repository, credit) if credit else printing.printed(invoice, repository)
+    page = (
+        printing.print_credit_note(invoice, repository, credit)
+        if credit
+        else printing.print_invoice(invoice, repository)
+    )
     einvoice: EInvoice | None = None
     if credit or invoice.status in ISSUED:
         einvoice = attachment(lambda: einvoice_of(invoice, repository, parties_now(row), credit), document_id)
@@ -435,20 +439,20 @@ def attachment(make: Callable[[], EInvoice], document_id: str) -> EInvoice | Non
         return None
 
 
-def xml_answer(document: EInvoice, file_name: str) -> Answer:
-    return Answer(xml_of(document), headers=disposition(file_name), media_type=XML)
+def xml_answer(document: EInvoice, file_name: str) -> Response:
+    return Response(xml_of(document), headers=disposition(file_name), media_type=XML)
 
 
-async def pdf_answer(call: Call, repository: Repository, document: Document) -> Answer:
+async def pdf_answer(call: Call, repository: Repository, document: Document) -> Response:
     """Answer with the PDF of a document. Raise `Unavailable`."""
-    made = await make_pdf(call.services, repository, document, (call.base, call.base_for_others))
+    made = await create_pdf(call.services, repository, document, (call.base, call.public_base))
     headers = disposition(document.file_name, "inline")
     if made.missing is not None:
         headers["X-Missing-Characters"] = made.missing
-    return Answer(made.content, headers=headers, media_type=PDF)
+    return Response(made.content, headers=headers, media_type=PDF)
 
 
-async def make_pdf(services: Services, repository: Repository, document: Document, bases: tuple[str, ...]) -> Pdf:
+async def create_pdf(services: Services, repository: Repository, document: Document, bases: tuple[str, ...]) -> Pdf:
     """Print a document. `bases` are the base URLs of this server's files. Raise `Unavailable`."""
     file: LogoFile | None = None
     if document.logo_id is not None:
@@ -460,7 +464,7 @@ async def make_pdf(services: Services, repository: Repository, document: Documen
     return await printer.make(job, partial(read_logo, services.blobs))
 
 
-async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
+async def get_invoice_pdf(call: Call, invoice_id: str) -> Response:
     """Get an invoice as a PDF.
 
     A draft is marked as such. The logo is the one in the billing settings; without one, it is the project's `avatar` if
@@ -478,7 +482,7 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
     return await pdf_answer(call, access.repository, document)
 
 
-async def get_invoice_xml(call: Call, invoice_id: str) -> Answer:
+async def get_invoice_xml(call: Call, invoice_id: str) -> Response:
     """Get an invoice as an e-invoice according to EN 16931, in the UN/CEFACT CII syntax.
 
     Available for sent invoices. It requires the country and name of the buyer, and the country of the seller with a VAT

@@ -11,22 +11,22 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 
-from workhook.core.errors import Fault, Invalid, compose, part, say, shown
+from workhook.core.errors import Fault, Invalid, compose, phrase, say, shown
 from workhook.core.money import (
     AMOUNT_MAX_MINOR,
     DEFAULT_CURRENCY,
     amount_fault,
     amount_of,
+    convert_minor,
     decimals,
     digits_of,
-    minor_of,
-    minor_or_none,
-    rescaled,
+    to_minor,
+    to_minor_or_none,
 )
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import accounts
 from workhook.storage import Reader, Transaction
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.tables import clients
@@ -45,7 +45,7 @@ from workhook.work.money.invoices.time_lines import InvoicedTime
 from workhook.work.money.services.schemas import service_prices, services
 from workhook.work.time.rates import Rounding, find_rounding
 
-LOOKS_AT_MOST = 50
+TIMESHEETS_SCANNED_MAX = 50
 """The number of a project's newest invoices, and of an account's newest services, searched for a default."""
 
 
@@ -61,9 +61,9 @@ class Presets(msgspec.Struct, frozen=True):
     settings: InvoiceSettings
 
 
-_account = big("account_id")
-_of_project = invoices.c.repository_id == big("repository_id")
-_last_here = sa.select(invoices.c.currency).where(_of_project).order_by(invoices.c.id.desc()).limit(1)
+_account = bigint_param("account_id")
+_of_project = invoices.c.repository_id == bigint_param("repository_id")
+_last_in_project = sa.select(invoices.c.currency).where(_of_project).order_by(invoices.c.id.desc()).limit(1)
 _last_of_account = (
     sa.select(invoices.c.currency)
     .where(invoices.c.account_id == _account, invoices.c.invoice_number.is_not(None))
@@ -74,7 +74,7 @@ _newest_services = (
     sa.select(services.c.id)
     .where(services.c.account_id == _account)
     .order_by(services.c.id.desc())
-    .limit(LOOKS_AT_MOST)
+    .limit(TIMESHEETS_SCANNED_MAX)
     .subquery("newest_services")
 )
 _last_price = (
@@ -84,7 +84,9 @@ _last_price = (
     .limit(1)
 )
 _for_invoice = sa.select(
-    sa.func.coalesce(*(each.scalar_subquery() for each in (_last_here, _last_of_account, _last_price))).label("last")
+    sa.func.coalesce(*(each.scalar_subquery() for each in (_last_in_project, _last_of_account, _last_price))).label(
+        "last"
+    )
 )
 _for_price = sa.select(
     sa.func.coalesce(*(each.scalar_subquery() for each in (_last_price, _last_of_account))).label("last")
@@ -93,7 +95,7 @@ _newest = (
     sa.select(invoices.c.id, *(invoices.c[name] for name in TEXTS))
     .where(_of_project)
     .order_by(invoices.c.id.desc())
-    .limit(LOOKS_AT_MOST)
+    .limit(TIMESHEETS_SCANNED_MAX)
     .subquery("newest")
 )
 _last_addressed = (  # invoices of subscriptions do not name a buyer
@@ -102,7 +104,7 @@ _last_addressed = (  # invoices of subscriptions do not name a buyer
 _first_clients = (
     sa.select(accounts.c.name, clients.c.email)
     .join_from(clients, accounts, accounts.c.id == clients.c.user_id)
-    .where(clients.c.repository_id == big("repository_id"))
+    .where(clients.c.repository_id == bigint_param("repository_id"))
     .order_by(clients.c.id)
     .limit(2)
 )
@@ -114,12 +116,12 @@ async def find_presets(reader: Reader, access: Access) -> Presets:
     Raise `Forbidden` for clients, who must not see other clients.
     """
     access.require_member("make invoices")
-    here = {"repository_id": access.repository.id}
+    params = {"repository_id": access.repository.id}
     settings, code, last, found = await asyncio.gather(
         find_settings(reader, access.repository.id),
         find_last_currency(reader, access.repository),
-        reader.fetch_one(_last_addressed, here),
-        reader.fetch_all(_first_clients, here),
+        reader.fetch_one(_last_addressed, params),
+        reader.fetch_all(_first_clients, params),
     )
     texts: dict[str, str] = {}
     if last is not None:
@@ -147,8 +149,8 @@ async def find_last_currency(reader: Reader, repository: Repository) -> str:
 
     It applies if the settings contain no currency.
     """
-    here = {"repository_id": repository.id, "account_id": repository.owner.id}
-    row = await reader.fetch_one(_for_invoice, here)
+    params = {"repository_id": repository.id, "account_id": repository.owner.id}
+    row = await reader.fetch_one(_for_invoice, params)
     return (row and row["last"]) or DEFAULT_CURRENCY
 
 
@@ -189,7 +191,7 @@ class InvoiceChange(msgspec.Struct, frozen=True):
         return [each for each in self.claimed_before if each in set(self.timesheet_ids)]
 
 
-class Offer(msgspec.Struct):
+class OfferedTime(msgspec.Struct):
     """Timesheets (`ids`) to add to a draft in this order, as far as they are free and fit.
 
     `plan_change` fills in the rest: `times` are the free ones, up to the maximum of an invoice, and `taken` is how many
@@ -212,7 +214,7 @@ class _Time(msgspec.Struct, frozen=True):
 
 
 async def plan_change(
-    tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, offer: Offer | None = None
+    tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, offer: OfferedTime | None = None
 ) -> InvoiceChange:
     """Plan the change of an invoice, without writing anything.
 
@@ -255,7 +257,7 @@ def _as_many_as_fit(planned: Callable[[int], InvoiceChange], count: int) -> tupl
 
 
 async def _lock_time(
-    tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, offer: Offer | None
+    tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, offer: OfferedTime | None
 ) -> _Time | None:
     """Lock the requested and offered timesheets and those of the invoice. Return None if none of them change."""
     is_unsaid, offered = isinstance(wanted.timesheet_ids, UnsetType), offer.ids if offer else ()
@@ -263,12 +265,12 @@ async def _lock_time(
     is_regrouped = if_set(wanted.group_by, invoice.group_by) != invoice.group_by
     if is_unsaid and not offered and not is_regrouped and not is_reworded:
         return None
-    given = [] if isinstance(wanted.timesheet_ids, UnsetType) else list(dict.fromkeys(wanted.timesheet_ids))
-    locked = await queries.lock_times(tx, repository.id, [*given, *offered], invoice.id)
+    requested = [] if isinstance(wanted.timesheet_ids, UnsetType) else list(dict.fromkeys(wanted.timesheet_ids))
+    locked = await queries.lock_times(tx, repository.id, [*requested, *offered], invoice.id)
     currency = if_set(wanted.currency, invoice.currency)
     times = {each.id: time_lines.in_currency(each, repository.currency, currency) for each in locked}
     before = sorted(each.id for each in times.values() if each.invoice_id == invoice.id)
-    asked = before if is_unsaid else given
+    asked = before if is_unsaid else requested
     if offer:
         free = [times[each] for each in offered if time_lines.complaint(times.get(each), None) is None]
         offer.times = free[: max(TIMESHEETS_MAX - len(asked), 0)]
@@ -328,30 +330,30 @@ def _with_time(
     return items
 
 
-def money_faults(given: Sequence[InvoiceItemInput], currency: str) -> list[Fault]:
+def money_faults(inputs: Sequence[InvoiceItemInput], currency: str) -> list[Fault]:
     """Return the faults of the lines' amounts in the currency."""
     return [
         fault
-        for index, each in enumerate(given)
+        for index, each in enumerate(inputs)
         for name in ("unit_price", "discount_amount")
         if isinstance(amount := getattr(each, name), Decimal)
         and (fault := amount_fault(amount, currency, f"invoice_items[{index}].{name}"))
     ]
 
 
-def items_of_inputs(given: Sequence[InvoiceItemInput], currency: str) -> list[Item]:
+def items_of_inputs(inputs: Sequence[InvoiceItemInput], currency: str) -> list[Item]:
     """Return the manually entered lines. Raise `Invalid`."""
-    if faults := money_faults(given, currency):
+    if faults := money_faults(inputs, currency):
         raise Invalid(faults=faults)
     items = []
-    for each in given:
+    for each in inputs:
         discount = if_set(each.discount_amount)
         item = Item(
             each.description,
             each.qty,
-            minor_of(each.unit_price, currency, "unit_price"),
+            to_minor(each.unit_price, currency, "unit_price"),
             discount_millionths=if_set(each.discount),
-            discount_minor=None if discount is None else minor_of(discount, currency, "discount_amount"),
+            discount_minor=None if discount is None else to_minor(discount, currency, "discount_amount"),
             tax_millionths=if_set(each.tax),
             tax_category=None if isinstance(each.tax_category, UnsetType) else each.tax_category,
         )
@@ -400,13 +402,13 @@ def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values:
         if fault is not None:
             return [fault]
     if off is not None:
-        values["discount_minor"] = rescaled(off, before, currency)
+        values["discount_minor"] = convert_minor(off, before, currency)
     changed = (rules.in_currency(each, before, currency) for each in items)
     values["items"] = rules.items_text(each for each in changed if each is not None)
     return []
 
 
-_TIME_FIRST = part("take the time with that rate off first, with timesheet_ids")
+_TIME_FIRST = phrase("take the time with that rate off first, with timesheet_ids")
 """The remedy for lines of time, which cannot be edited directly."""
 
 
@@ -417,7 +419,7 @@ def _discount(wanted: InvoiceCreate, currency: str, faults: list[Fault]) -> dict
     amount = if_set(wanted.discount_amount)
     if amount is not None and (fault := amount_fault(amount, currency, "discount_amount")):
         faults.append(fault)
-    minor = None if amount is None else minor_or_none(amount, currency)
+    minor = None if amount is None else to_minor_or_none(amount, currency)
     return {"discount_millionths": if_set(wanted.discount), "discount_minor": minor}
 
 
@@ -475,7 +477,7 @@ def _length_faults(invoice: Invoice, values: Mapping[str, object], items: Sequen
 async def _number_faults(tx: Transaction, repository: Repository, invoice: Invoice, number: object) -> list[Fault]:
     if not isinstance(number, str) or number == invoice.invoice_number:
         return []
-    await queries.hold_numbers(tx, repository.owner.id)
+    await queries.lock_numbers(tx, repository.owner.id)
     if not await queries.is_taken(tx, repository.owner.id, number):
         return []
     message = say("invoice_number: {} is the number of another invoice", number)
@@ -488,7 +490,7 @@ def _time_faults(asked: Sequence[str], times: Mapping[str, InvoicedTime], invoic
         time = times.get(each)
         if wrong := time_lines.complaint(time, invoice_id):
             field = f"timesheet_ids[{index}]"
-            message = compose("{} ({}): {}", field, shown(each), part(wrong))
+            message = compose("{} ({}): {}", field, shown(each), phrase(wrong))
             if time and time.invoice_id not in (None, invoice_id):
                 message = compose("{} ({})", message, time.invoice_id)
             faults.append(Fault(field=field, message=message))
@@ -501,7 +503,7 @@ def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime], currency: 
     for each in added:
         if not each.billable or (each.rate_minor is not None and not each.rate_lost):
             continue
-        wrong = part("it has no hourly rate: set billable_rate, which can be 0")
+        wrong = phrase("it has no hourly rate: set billable_rate, which can be 0")
         if each.rate_lost:
             sentence = "an amount in {} has {}, and its rate has more; give it another billable_rate"
             wrong = compose(sentence, currency, decimals(currency))
@@ -511,7 +513,7 @@ def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime], currency: 
     return faults
 
 
-class TimeOnInvoice(msgspec.Struct, frozen=True):
+class InvoiceTimeSums(msgspec.Struct, frozen=True):
     """The sums of the time on an invoice.
 
     `worked_ms` is the time spent. `duration_ms` and `amount_minor` are the sums of the lines, before tax and the
@@ -525,7 +527,9 @@ class TimeOnInvoice(msgspec.Struct, frozen=True):
     rounding: Rounding | None
 
 
-async def foresee(reader: Reader, access: Access, timesheet_ids: Sequence[str], rounding: Rounding) -> TimeOnInvoice:
+async def preview_time(
+    reader: Reader, access: Access, timesheet_ids: Sequence[str], rounding: Rounding
+) -> InvoiceTimeSums:
     """Return the sums of a new invoice with one line for each of these finished timesheets of the project."""
     currency, found = await asyncio.gather(
         find_currency(reader, access), queries.find_times(reader, access.repository.id, timesheet_ids)
@@ -534,7 +538,7 @@ async def foresee(reader: Reader, access: Access, timesheet_ids: Sequence[str], 
     return _of(times, time_lines.lines_of(times, None, rounding), currency, rounding)
 
 
-async def find_rounded(reader: Reader, repository_id: int, invoice: Invoice) -> TimeOnInvoice | None:
+async def find_rounded(reader: Reader, repository_id: int, invoice: Invoice) -> InvoiceTimeSums | None:
     """Return the sums of a draft's time, or None if it has no time or none of it is rounded."""
     lines = [each for each in rules.items_of(invoice.items) if each.kind == "time"]
     if not lines:
@@ -552,8 +556,8 @@ async def find_rounded(reader: Reader, repository_id: int, invoice: Invoice) -> 
 
 def _of(
     times: Sequence[InvoicedTime], lines: Sequence[Item], currency: str, rounding: Rounding | None
-) -> TimeOnInvoice:
-    return TimeOnInvoice(
+) -> InvoiceTimeSums:
+    return InvoiceTimeSums(
         sum(each.duration_ms for each in times),
         sum(each.duration_ms or 0 for each in lines),
         sum(each.amount_minor for each in lines),

@@ -13,13 +13,13 @@ from typing import Literal
 
 import msgspec
 
-from workhook.core.errors import Fault, Invalid, compose, part, say
+from workhook.core.errors import Fault, Invalid, compose, phrase, say
 from workhook.core.money import amount_of
 from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
 from workhook.work.kernel.settings import Category, Language, Party, Seller, percent_of
 from workhook.work.money.invoices import printing
-from workhook.work.money.invoices.paper import Paper
+from workhook.work.money.invoices.paper import DocumentLocale
 from workhook.work.money.invoices.rules import Credit, Days, Item, TaxRate, TaxRow
 from workhook.work.money.invoices.schemas import Invoice
 
@@ -109,12 +109,12 @@ def einvoice_of(
     `settings` are the current seller and buyer, whose countries are used if the invoice was sent without. Raise
     `Invalid`, naming what is missing.
     """
-    paper, currency, books = Paper(invoice.language), invoice.currency, invoice.books
+    paper, currency, books = DocumentLocale(invoice.language), invoice.currency, invoice.books
     issued = invoice.days.issued or day_in(invoice.created_at, invoice.zone)
     items, rows, due, terms = invoice.every_item, invoice.tax_rows, invoice.days.due, invoice.payment_terms
     if credit is not None:
         # A credit note over a total has one line per rate.
-        words = f"{paper.say('Credit note for invoice')} {invoice.invoice_number}"
+        words = f"{paper.translate('Credit note for invoice')} {invoice.invoice_number}"
         whole = tuple(
             Item(words, Decimal(1), each.base, tax_millionths=each.millionths, tax_category=each.category)
             for each in credit.taxes
@@ -124,7 +124,7 @@ def einvoice_of(
     if faults := [*_party_faults(who, pays, repository), *_decimal_faults(items, rows, currency)]:
         raise Invalid(faults=faults)
     if due is None and not terms:
-        terms = paper.say("Credit note" if credit else "Due on receipt")
+        terms = paper.translate("Credit note" if credit else "Due on receipt")
     return EInvoice(
         kind="381" if credit else "380",
         number=credit.number if credit else invoice.invoice_number or "",
@@ -189,7 +189,7 @@ def _party(written: Sequence[str], party: Party, now: Party) -> EParty:
 def _party_faults(seller: EParty, buyer: EParty, repository: Repository) -> list[Fault]:
     """Return the faults of missing fields. Only admins of the project are told where to enter them."""
     account, project = f"/organizations/{repository.owner.login}/billing", f"/projects/{repository.project_id}/billing"
-    sent = part("; an issued invoice cannot change: credit it and issue another")
+    sent = phrase("; an issued invoice cannot change: credit it and issue another")
     remedies = {
         "seller.country": compose("write country in {}", account),
         "seller.vat_id": compose("write vat_id or tax_number in {}{}", account, sent),
@@ -197,13 +197,13 @@ def _party_faults(seller: EParty, buyer: EParty, repository: Repository) -> list
         "buyer.name": compose("write bill_to of the invoice, or buyer.name in {} before it is sent", project),
     }
     if repository.role != "admin":
-        remedies = dict.fromkeys(remedies, part("the studio must complete its billing settings"))
-    what = {"seller.vat_id": "it or a tax number"}
+        remedies = dict.fromkeys(remedies, phrase("the studio must complete its billing settings"))
+    missing = {"seller.vat_id": "it or a tax number"}
     return [
         Fault(
             field=field,
             code="missing",
-            message=compose(f"{field}: an e-invoice needs {what.get(field, 'it')}; {{}}", remedies[field]),
+            message=compose(f"{field}: an e-invoice needs {missing.get(field, 'it')}; {{}}", remedies[field]),
         )
         for field, value in _needed(seller, buyer)
         if not value
@@ -220,7 +220,7 @@ def _decimal_faults(items: Sequence[Item], rows: Sequence[TaxRow], currency: str
 
 
 def _line(item: Item, rate: TaxRate, currency: str) -> ELine:
-    code, percent = _kind(*item.rate.otherwise(rate))
+    code, percent = _kind(*item.rate.or_default(rate))
     return ELine(
         item.description,
         item.qty,
@@ -249,7 +249,7 @@ def _taxes(items: Sequence[Item], rows: Sequence[TaxRow], rate: TaxRate, currenc
     """Return the tax at each rate. The allowance of a rate is the sum of its lines minus its base."""
     nets: dict[tuple[Code, Decimal], int] = {}
     for item in items:
-        kind = _kind(*item.rate.otherwise(rate))
+        kind = _kind(*item.rate.or_default(rate))
         nets[kind] = nets.get(kind, 0) + item.amount_minor
     bases, taxes = dict.fromkeys(nets, 0), dict.fromkeys(nets, 0)
     for row in rows:

@@ -45,11 +45,11 @@ def with_metadata(pdf: bytes) -> bytes:
     table_at = int(end[2])
     places, kinds = _table(pdf, table_at, end.start())
     root = _number(_ROOT, end[1], "root")
-    catalogue_at = _place(places, root)
+    catalogue_at = _offset_of(places, root)
     catalogue = pdf[catalogue_at : pdf.find(b"\nendobj", catalogue_at)]
     if not catalogue.startswith(b"%d 0 obj\n<<" % root):
         raise UnknownForm("catalogue")
-    stream_at = _place(places, _number(_METADATA, catalogue, "metadata"))
+    stream_at = _offset_of(places, _number(_METADATA, catalogue, "metadata"))
     head = _STREAM.match(pdf, stream_at)
     if head is None:
         raise UnknownForm("stream of metadata")
@@ -74,15 +74,15 @@ def with_metadata(pdf: bytes) -> bytes:
     )
 
 
-def _number(pattern: re.Pattern[bytes], data: bytes, what: str) -> int:
+def _number(pattern: re.Pattern[bytes], data: bytes, name: str) -> int:
     """Return the number in the only match."""
     found = pattern.findall(data)
     if len(found) != 1:
-        raise UnknownForm(what)
+        raise UnknownForm(name)
     return int(found[0])
 
 
-def _place(places: list[int], number: int) -> int:
+def _offset_of(places: list[int], number: int) -> int:
     if not 0 < number < len(places):
         raise UnknownForm("reference")
     return places[number]

@@ -19,13 +19,13 @@ from workhook.identity.mail.recipients import Undelivered, can_be_mailed, explai
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import ATTEMPTS_MAX, accounts, mail_messages, memberships
 from workhook.storage import Reader, Row
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.settings import Language
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices import queries
 from workhook.work.money.invoices.actions import visible
-from workhook.work.money.invoices.documents import document_of, make_pdf
+from workhook.work.money.invoices.documents import create_pdf, document_of
 from workhook.work.money.invoices.rules import ISSUED, OPEN
 from workhook.work.money.invoices.schemas import Invoice
 
@@ -66,7 +66,7 @@ async def find_mailed_invoice(services: Services, user: Account, invoice_id: str
 async def print_for(services: Services, mailed: MailedInvoice, base: str) -> InvoiceFile:
     """Print the invoice as a PDF. `base` is the base URL of this server. Raise `Unavailable`."""
     document = document_of(mailed.invoice, mailed.access.repository, mailed.row)
-    made = await make_pdf(services, mailed.access.repository, document, (base,))
+    made = await create_pdf(services, mailed.access.repository, document, (base,))
     return InvoiceFile(document.file_name, made.content)
 
 
@@ -131,7 +131,7 @@ _messages = (
     .order_by(_m.id)
     .limit(_ROWS_MAX)
 )
-_of_project = clients.c.repository_id == big("repository_id")
+_of_project = clients.c.repository_id == bigint_param("repository_id")
 _clients = sa.select(
     sa.exists().where(_of_project).label("has_some"),
     sa.exists()

@@ -61,12 +61,12 @@ _GERMAN = {
 }
 
 
-class Paper(msgspec.Struct, frozen=True):
+class DocumentLocale(msgspec.Struct, frozen=True):
     """The words and formats of a document's language."""
 
     language: Language
 
-    def say(self, words: str) -> str:
+    def translate(self, words: str) -> str:
         return _GERMAN[words] if self.language == "de" else words
 
     def number(self, minor: int, currency: str) -> str:

@@ -12,9 +12,9 @@ import msgspec
 
 from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
-from workhook.work.kernel.durations import display
+from workhook.work.kernel.durations import format_duration
 from workhook.work.kernel.settings import Language, Party, Seller, grouped, percent_of
-from workhook.work.money.invoices.paper import REVERSE_CHARGE, Paper
+from workhook.work.money.invoices.paper import REVERSE_CHARGE, DocumentLocale
 from workhook.work.money.invoices.rules import ISSUED, OPEN, Credit, Item, TaxRate, TaxRow
 from workhook.work.money.invoices.schemas import Invoice
 
@@ -71,14 +71,14 @@ class Printed(msgspec.Struct):
     logo: str | None = None
 
 
-def printed(invoice: Invoice, repository: Repository) -> Printed:
-    paper = Paper(invoice.language)
+def print_invoice(invoice: Invoice, repository: Repository) -> Printed:
+    paper = DocumentLocale(invoice.language)
     currency, amount = invoice.currency, invoice.amount_minor
     every = invoice.every_item
     nets = sum(each.amount_minor for each in every)
-    sums = [(paper.say("Subtotal"), paper.money(nets, currency))]
+    sums = [(paper.translate("Subtotal"), paper.money(nets, currency))]
     if nets != amount:
-        words, percent = paper.say("Discount"), invoice.discount_millionths
+        words, percent = paper.translate("Discount"), invoice.discount_millionths
         words = words if percent is None else f"{words} {paper.percent(percent_of(percent))}"
         sums.append((words, paper.money(amount - nets, currency)))
     if invoice.tax_millionths is not None or any(each.millionths or _is_reversed(each) for each in invoice.tax_rows):
@@ -87,10 +87,10 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
         paper,
         invoice,
         repository,
-        title=paper.say("Invoice"),
+        title=paper.translate("Invoice"),
         number=invoice.invoice_number,
         mark=_MARKS.get(invoice.status),
-        facts=[*_facts(paper, invoice), (paper.say("Project"), printable(repository.title))],
+        facts=[*_facts(paper, invoice), (paper.translate("Project"), printable(repository.title))],
         items=[line_of(paper, each, currency, _shown_rate(invoice, invoice.tax_rows)) for each in every],
         sums=sums,
         total=paper.money(invoice.total_minor, currency),
@@ -100,39 +100,39 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
     )
 
 
-def printed_credit(invoice: Invoice, repository: Repository, credit: Credit) -> Printed:
+def print_credit_note(invoice: Invoice, repository: Repository, credit: Credit) -> Printed:
     """Return the page of a credit note, with the parties and language of its invoice.
 
     A credit note over a total, without `items`, has a single line with the amount before tax.
     """
-    paper, currency = Paper(invoice.language), invoice.currency
+    paper, currency = DocumentLocale(invoice.language), invoice.currency
     items, taxes = credit.items, credit.taxes
     amount = sum(each.base for each in taxes)
-    whole = Item(f"{paper.say('Credit note for invoice')} {invoice.invoice_number}", Decimal(1), amount)
+    whole = Item(f"{paper.translate('Credit note for invoice')} {invoice.invoice_number}", Decimal(1), amount)
     rate = _shown_rate(invoice, taxes)
     return _page_of(
         paper,
         invoice,
         repository,
-        title=paper.say("Credit note"),
+        title=paper.translate("Credit note"),
         number=credit.number,
         mark=None,
         facts=[
-            (paper.say("Issued"), paper.day(day_in(credit.issued, invoice.zone))),
-            (paper.say("Invoice"), printable(invoice.invoice_number or "")),
-            (paper.say("Project"), printable(repository.title)),
+            (paper.translate("Issued"), paper.day(day_in(credit.issued, invoice.zone))),
+            (paper.translate("Invoice"), printable(invoice.invoice_number or "")),
+            (paper.translate("Project"), printable(repository.title)),
         ],
         items=[line_of(paper, each, currency, rate if items else None) for each in items or (whole,)],
-        sums=[(paper.say("Subtotal"), paper.money(amount, currency)), *tax_lines(paper, taxes, currency, amount)],
+        sums=[(paper.translate("Subtotal"), paper.money(amount, currency)), *tax_lines(paper, taxes, currency, amount)],
         total=paper.money(sum(each.gross for each in taxes), currency),
         balance=[],
-        notes=[(paper.say("Reason"), printable(credit.reason)), *_tax_notes(paper, taxes)],
+        notes=[(paper.translate("Reason"), printable(credit.reason)), *_tax_notes(paper, taxes)],
         code=None,
     )
 
 
 def _page_of(
-    paper: Paper,
+    paper: DocumentLocale,
     invoice: Invoice,
     repository: Repository,
     *,
@@ -146,30 +146,30 @@ def _page_of(
     shown_number = printable(number) if number else None
     return Printed(
         language=paper.language,
-        labels={key: paper.say(words) for key, words in _LABELS.items()},
-        name=f"{title} {shown_number}" if shown_number else paper.say("Draft invoice"),
+        labels={key: paper.translate(words) for key, words in _LABELS.items()},
+        name=f"{title} {shown_number}" if shown_number else paper.translate("Draft invoice"),
         title=title,
         number=shown_number,
         seller=printable(name),
         initials=initials_of(name),
-        mark=paper.say(mark) if mark else None,
+        mark=paper.translate(mark) if mark else None,
         bill_from=printable(_with_facts(paper, seller_text(invoice, repository), invoice.who_bills)),
         bill_to=printable(_with_facts(paper, buyer_text(invoice), invoice.who_pays)),
         **rest,
     )
 
 
-def _with_facts(paper: Paper, text: str, party: Party) -> str:
+def _with_facts(paper: DocumentLocale, text: str, party: Party) -> str:
     """Return the name and address, followed by the country, tax numbers and e-mail address."""
-    vat_id = f"{paper.say('VAT ID')} {party.vat_id}" if party.vat_id else None
+    vat_id = f"{paper.translate('VAT ID')} {party.vat_id}" if party.vat_id else None
     number = party.tax_number if isinstance(party, Seller) else None
-    tax_number = f"{paper.say('Tax number')} {number}" if number else None
+    tax_number = f"{paper.translate('Tax number')} {number}" if number else None
     return "\n".join(each for each in (text, party.country, vat_id, tax_number, party.email) if each)
 
 
-def _notes(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
+def _notes(paper: DocumentLocale, invoice: Invoice) -> list[tuple[str, str]]:
     notes = [
-        (paper.say(label), printable(value))
+        (paper.translate(label), printable(value))
         for label, name in (("Payment", "payment_method"), ("Payment terms", "payment_terms"))
         if (value := getattr(invoice, name))
     ]
@@ -177,12 +177,12 @@ def _notes(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
     seller = invoice.who_bills
     if seller.iban:
         bank = [f"IBAN {grouped(seller.iban)}", f"BIC {seller.bic}" if seller.bic else None]
-        notes.append((paper.say("Bank details"), "\n".join(each for each in bank if each)))
+        notes.append((paper.translate("Bank details"), "\n".join(each for each in bank if each)))
     return notes
 
 
-def _tax_notes(paper: Paper, rows: Sequence[TaxRow]) -> list[tuple[str, str]]:
-    return [(paper.say("Tax"), paper.say(REVERSE_CHARGE))] if any(map(_is_reversed, rows)) else []
+def _tax_notes(paper: DocumentLocale, rows: Sequence[TaxRow]) -> list[tuple[str, str]]:
+    return [(paper.translate("Tax"), paper.translate(REVERSE_CHARGE))] if any(map(_is_reversed, rows)) else []
 
 
 def _is_reversed(row: TaxRow) -> bool:
@@ -233,34 +233,38 @@ def initials_of(name: str) -> str:
     return "".join([each for each in letters if each][:2]).upper()
 
 
-def tax_lines(paper: Paper, rows: Sequence[TaxRow], currency: str, subtotal: int) -> list[tuple[str, str]]:
+def tax_lines(paper: DocumentLocale, rows: Sequence[TaxRow], currency: str, subtotal: int) -> list[tuple[str, str]]:
     """Return a line for each tax rate, with its base unless that equals the subtotal above."""
     lines = []
     for each in rows:
-        words = f"{paper.say('Tax')} {paper.percent(percent_of(each.millionths))}"
-        of = f" {paper.say('of')} {paper.money(each.base, currency)}" if len(rows) > 1 or each.base != subtotal else ""
+        words = f"{paper.translate('Tax')} {paper.percent(percent_of(each.millionths))}"
+        of = (
+            f" {paper.translate('of')} {paper.money(each.base, currency)}"
+            if len(rows) > 1 or each.base != subtotal
+            else ""
+        )
         lines.append((words + of, paper.money(each.tax, currency)))
     return lines
 
 
-def _facts(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
+def _facts(paper: DocumentLocale, invoice: Invoice) -> list[tuple[str, str]]:
     days = zip(("Issued", "Due date", "Paid"), invoice.days, strict=True)
-    facts = [(paper.say(name), paper.day(day)) for name, day in days if day is not None]
+    facts = [(paper.translate(name), paper.day(day)) for name, day in days if day is not None]
     if (service := invoice.service_days) is not None:
         words = "Service date" if service[0] == service[1] else "Service period"
-        facts.append((paper.say(words), paper.days(service)))
+        facts.append((paper.translate(words), paper.days(service)))
     if status := _STATUSES.get(invoice.status):
-        facts.append((paper.say("Status"), paper.say(status)))
+        facts.append((paper.translate("Status"), paper.translate(status)))
     return facts
 
 
-def _balance(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
+def _balance(paper: DocumentLocale, invoice: Invoice) -> list[tuple[str, str]]:
     """Return the lines below the total, once something has been paid or credited."""
     if invoice.status not in ISSUED or not ((books := invoice.books).paid or books.credited):
         return []
     rows = [("Paid", books.paid), ("Credited", books.credited), ("To be refunded", books.to_refund)]
-    shown = [(paper.say(name), paper.money(minor, invoice.currency)) for name, minor in rows if minor]
-    return [*shown, (paper.say("Amount due"), paper.money(books.due, invoice.currency))]
+    shown = [(paper.translate(name), paper.money(minor, invoice.currency)) for name, minor in rows if minor]
+    return [*shown, (paper.translate("Amount due"), paper.money(books.due, invoice.currency))]
 
 
 def _shown_rate(invoice: Invoice, rows: Sequence[TaxRow]) -> TaxRate | None:
@@ -268,19 +272,19 @@ def _shown_rate(invoice: Invoice, rows: Sequence[TaxRow]) -> TaxRate | None:
     return invoice.rate if len(rows) > 1 else None
 
 
-def _rate_words(paper: Paper, item: Item, rate: TaxRate) -> str:
-    millionths, category = item.rate.otherwise(rate)
+def _rate_words(paper: DocumentLocale, item: Item, rate: TaxRate) -> str:
+    millionths, category = item.rate.or_default(rate)
     if category in _CATEGORIES:
-        return paper.say(_CATEGORIES[category])
-    return f"{paper.say('Tax')} {paper.percent(percent_of(millionths))}"
+        return paper.translate(_CATEGORIES[category])
+    return f"{paper.translate('Tax')} {paper.percent(percent_of(millionths))}"
 
 
-def line_of(paper: Paper, item: Item, currency: str, rate: TaxRate | None = None) -> PrintedItem:
+def line_of(paper: DocumentLocale, item: Item, currency: str, rate: TaxRate | None = None) -> PrintedItem:
     """Return a printed line. `rate` is the invoice's rate if each line shows its rate."""
     parts = (("Rounding per time entry", item.rounding_minor), ("Discount", item.gross_minor - item.amount_minor))
-    more = "".join(f"\n{paper.say(words)}: {paper.number(minor, currency)}" for words, minor in parts if minor)
+    more = "".join(f"\n{paper.translate(words)}: {paper.number(minor, currency)}" for words, minor in parts if minor)
     more += "" if rate is None else f"\n{_rate_words(paper, item, rate)}"
-    qty = paper.quantity(item.qty) if item.duration_ms is None else display(item.duration_ms)
+    qty = paper.quantity(item.qty) if item.duration_ms is None else format_duration(item.duration_ms)
     prices = (paper.number(item.unit_price_minor, currency), paper.number(item.amount_minor, currency))
     return PrintedItem(printable(item.description) + more, qty, *prices)
 
@@ -303,7 +307,9 @@ def _without_picture(found: re.Match[str]) -> str:
 def file_name(invoice: Invoice, ending: str = "pdf", *, credit: Credit | None = None) -> str:
     """Return an ASCII file name in the language of the invoice, such as `Rechnungskorrektur-CN-00001.pdf`."""
     number = credit.number if credit else invoice.invoice_number
-    kind = Paper(invoice.language).say("Credit note" if credit else "Invoice" if number else "Draft invoice")
+    kind = DocumentLocale(invoice.language).translate(
+        "Credit note" if credit else "Invoice" if number else "Draft invoice"
+    )
     plain = unicodedata.normalize("NFKD", f"{kind} {number or ''}").encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.") + f".{ending}"
 

@@ -23,7 +23,7 @@ from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
-from workhook.storage.metadata import big, insert_into, metadata, of_account
+from workhook.storage.metadata import bigint_param, insert_into, metadata, of_account
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.board.tasks.matching import matches, words_of
 from workhook.work.board.tasks.schemas import tasks
@@ -33,7 +33,7 @@ from workhook.work.kernel.lists import BY_USER, Condition, Filter, Listing, Word
 from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
 from workhook.work.kernel.schemas import RecordPlace
-from workhook.work.kernel.scopes import Place, Scope, Source
+from workhook.work.kernel.scopes import ProjectRef, Scope, Source
 from workhook.work.kernel.settings import DEFAULT_FORMAT, NumberFormat, account_billing, party_text, seller_of
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import (
@@ -66,9 +66,9 @@ invoice_year_numbers = sa.Table(
 )
 
 
-def counted(numbers: sa.Table, step: sa.ColumnElement[int], **others: Any) -> Any:
+def increment_counter(numbers: sa.Table, step: sa.ColumnElement[int], **others: Any) -> Any:
     """Return a statement that locks the account's row and adds `step`. `others` are further key columns."""
-    counter = upsert(numbers).values(account_id=big("account_id"), last=step, **others)
+    counter = upsert(numbers).values(account_id=bigint_param("account_id"), last=step, **others)
     return counter.on_conflict_do_update(
         index_elements=[*numbers.primary_key.columns], set_={"last": numbers.c.last + step}
     ).returning(numbers.c.last)
@@ -77,14 +77,14 @@ def counted(numbers: sa.Table, step: sa.ColumnElement[int], **others: Any) -> An
 ONE: sa.ColumnElement[int] = sa.literal(1, sa.BigInteger)
 _format = (
     sa.select(account_billing.c.number_format)
-    .where(account_billing.c.account_id == big("account_id"))
+    .where(account_billing.c.account_id == bigint_param("account_id"))
     .scalar_subquery()
 )
 # Numbers with a year have their own counter; this one is then only locked.
 _one_without_year = sa.case((_format.like("%{year}%"), sa.literal(0, sa.BigInteger)), else_=ONE)
-_count = counted(invoice_numbers, _one_without_year).returning(_format.label("number_format"))
-_count_in_year = counted(invoice_year_numbers, ONE, year=big("year"))
-_hold = counted(invoice_numbers, sa.literal(0, sa.BigInteger))
+_count = increment_counter(invoice_numbers, _one_without_year).returning(_format.label("number_format"))
+_count_in_year = increment_counter(invoice_year_numbers, ONE, year=bigint_param("year"))
+_hold = increment_counter(invoice_numbers, sa.literal(0, sa.BigInteger))
 
 
 async def count_one(tx: Transaction, account_id: int, year: int) -> str:
@@ -98,7 +98,7 @@ async def count_one(tx: Transaction, account_id: int, year: int) -> str:
     return number_format.number_text(number, year)
 
 
-async def hold_numbers(tx: Transaction, account_id: int) -> None:
+async def lock_numbers(tx: Transaction, account_id: int) -> None:
     """Prevent other transactions from choosing or getting an invoice number in the account."""
     await tx.fetch_one(_hold, {"account_id": account_id})
 
@@ -126,23 +126,23 @@ weight = length(*(invoices.c[name] for name in ("items", "recurring_items", "buy
 
 # --- reads ------------------------------------------------------------------------------------------------------
 
-_one = with_access(invoices_with_people.where(invoices.c.id == sa.bindparam("id")), invoices.c.repository_id)
-by_id = _one.add_columns(projects.c.avatar.label("project_avatar"))
-locked = _one.with_for_update(of=invoices)
-_named = projects.alias("named")
+_invoice_by_id = with_access(invoices_with_people.where(invoices.c.id == sa.bindparam("id")), invoices.c.repository_id)
+by_id = _invoice_by_id.add_columns(projects.c.avatar.label("project_avatar"))
+locked = _invoice_by_id.with_for_update(of=invoices)
+_this_project = projects.alias("named")
 # A project with the settings for its next invoice.
 project = with_access(
     with_settings(
-        sa.select(_named.c.id).where(_named.c.id == sa.bindparam("project_id")),
-        _named.c.account_id,
-        _named.c.repository_id,
+        sa.select(_this_project.c.id).where(_this_project.c.id == sa.bindparam("project_id")),
+        _this_project.c.account_id,
+        _this_project.c.repository_id,
     ),
-    _named.c.repository_id,
+    _this_project.c.repository_id,
 )
 
 _logo = sa.select(files.c.content_type, files.c.size, files.c.blob).where(
     files.c.id == sa.bindparam("file_id"),
-    files.c.repository_id == big("repository_id"),
+    files.c.repository_id == bigint_param("repository_id"),
     files.c.deleted_at.is_(None),
     files.c.private.is_(sa.false()),
 )
@@ -163,7 +163,7 @@ _times = (
     .join(projects, projects.c.repository_id == timesheets.c.repository_id)
     .join(account_billing, account_billing.c.account_id == projects.c.account_id, isouter=True)
     .where(
-        timesheets.c.repository_id == big("repository_id"),
+        timesheets.c.repository_id == bigint_param("repository_id"),
         sa.or_(any_of(timesheets.c.id, "timesheet_ids"), timesheets.c.invoice_id == sa.bindparam("invoice_id")),
     )
     .order_by(timesheets.c.id)
@@ -171,7 +171,7 @@ _times = (
 _locked_times = _times.with_for_update(of=timesheets)
 _claim = (
     sa.update(timesheets)
-    .where(timesheets.c.repository_id == big("repository_id"), any_of(timesheets.c.id, "timesheet_ids"))
+    .where(timesheets.c.repository_id == bigint_param("repository_id"), any_of(timesheets.c.id, "timesheet_ids"))
     .values(invoice_id=sa.bindparam("invoice_id"))
 )
 # Locked first, because an UPDATE alone locks rows in any order.
@@ -191,17 +191,17 @@ _update = (
     .where(invoices.c.id == sa.bindparam("invoice_id"))
     .values({name: sa.bindparam(name, type_=invoices.c[name].type) for name in _CHANGING})
 )
-_others = invoices.alias("others")
+_other_invoices = invoices.alias("others")
 _update_numbered = _update.where(
     ~sa.exists().where(
-        _others.c.account_id == big("account_id"),
-        _others.c.invoice_number == sa.bindparam("invoice_number", type_=sa.Text),
+        _other_invoices.c.account_id == bigint_param("account_id"),
+        _other_invoices.c.invoice_number == sa.bindparam("invoice_number", type_=sa.Text),
     )
 )
 _delete = sa.delete(invoices).where(invoices.c.id == sa.bindparam("id"))
 _insert = insert_into(invoices, *(each.name for each in invoices.c))
 _numbered = sa.select(invoices.c.id).where(
-    invoices.c.account_id == big("account_id"), invoices.c.invoice_number == sa.bindparam("invoice_number")
+    invoices.c.account_id == bigint_param("account_id"), invoices.c.invoice_number == sa.bindparam("invoice_number")
 )
 
 
@@ -331,28 +331,28 @@ _amount_due = (
     invoices.c.total_minor - sa.func.coalesce(invoices.c.credited_minor, 0) - sa.func.coalesce(invoices.c.paid_minor, 0)
 )
 _SHOWN = ("id", "invoice_number", "status", "currency", "due", "overdue_at")
-_person = big("user_id")
-_mine = clients.alias("mine")
+_person = bigint_param("user_id")
+_own_clients = clients.alias("mine")
 _open = (
     with_access(
         sa.select(
             *(invoices.c[name].label(f"invoice_{name}") for name in (*_SHOWN, "seller")),
             _amount_due.label("amount_due_minor"),
         )
-        .select_from(_mine.join(invoices, invoices.c.repository_id == _mine.c.repository_id))
-        .where(_mine.c.user_id == _person, is_open),
+        .select_from(_own_clients.join(invoices, invoices.c.repository_id == _own_clients.c.repository_id))
+        .where(_own_clients.c.user_id == _person, is_open),
         invoices.c.repository_id,
     )
     .where(sa.not_(is_insider(_person)))
     .order_by(invoices.c.due.is_(None), invoices.c.due, invoices.c.id)
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
 
 _newest_open = (
     sa.select(invoices.c.currency, _amount_due.label("amount_due_minor"))
-    .where(invoices.c.repository_id == big("repository_id"), is_open)
+    .where(invoices.c.repository_id == bigint_param("repository_id"), is_open)
     .order_by(invoices.c.id.desc())
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
     .subquery("newest_open")
 )
 _sums = (
@@ -401,11 +401,11 @@ def _late(row: Any) -> Condition:
     return sa.and_(is_open, is_late(row))
 
 
-def _whole(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
+def _select_full_rows(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
     return with_place(invoices_with_people.join(page, page.c.id == invoices.c.id), page, scope)
 
 
-def _make(row: Row, place: Place, _: Source) -> Invoice:
+def _make(row: Row, place: ProjectRef, _: Source) -> Invoice:
     invoice = invoice_of(row)
     if place.repository is not None:
         return invoice
@@ -414,7 +414,7 @@ def _make(row: Row, place: Place, _: Source) -> Invoice:
 
 INVOICES = Listing(
     invoices,
-    _whole,
+    _select_full_rows,
     _make,
     weight,
     {
@@ -424,13 +424,13 @@ INVOICES = Listing(
         "not_late": Filter(lambda row: sa.not_(_late(row)), ["status", "overdue_at"], common=True),
     },
     Words(matches(invoices)),
-    seen=lambda row, insider: sa.or_(insider, row.c.status != "draft"),
+    is_visible=lambda row, insider: sa.or_(insider, row.c.status != "draft"),
     reads=["status"],
 )
 
 
 def filters_of(query: InvoiceList, source: Source, now: int) -> dict[str, object]:
-    found = {**INVOICES.given(query, source), "now": now}
+    found = {**INVOICES.to_filters(query, source), "now": now}
     if not isinstance(query.overdue, UnsetType):
         found["late" if query.overdue else "not_late"] = query.overdue
     if (words := getattr(query, "q", UNSET)) is not UNSET:

@@ -63,8 +63,8 @@ def render(job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes]:
             return {"missing": [], "logo_error": logo_error, "xml_error": None}, made
     made = _compile(folder, job, logo)
     missing = _not_shown(xml_error or "") or _missing(folder, job)
-    said = xml_error[:SAID_MAX_CHARS] if xml_error else None
-    return {"missing": missing, "logo_error": logo_error, "xml_error": said}, made
+    diagnostic = xml_error[:SAID_MAX_CHARS] if xml_error else None
+    return {"missing": missing, "logo_error": logo_error, "xml_error": diagnostic}, made
 
 
 def _try_logo(job: dict[str, Any], folder: Path) -> tuple[str | None, str | None]:
@@ -119,14 +119,14 @@ def _missing(folder: Path, job: dict[str, Any]) -> list[str]:
     return []
 
 
-def texts_not_shown(said: str) -> list[str]:
+def texts_not_shown(diagnostic: str) -> list[str]:
     """Return the texts that Typst's message reports as having no font."""
-    return [_ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), each) for each in _NOT_SHOWN.findall(said)]
+    return [_ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), each) for each in _NOT_SHOWN.findall(diagnostic)]
 
 
-def _not_shown(said: str) -> list[str]:
+def _not_shown(diagnostic: str) -> list[str]:
     """Return the first characters of the first reported text."""
-    return [f"U+{ord(each):04X}" for text in texts_not_shown(said)[:1] for each in text[:MISSING_MAX]]
+    return [f"U+{ord(each):04X}" for text in texts_not_shown(diagnostic)[:1] for each in text[:MISSING_MAX]]
 
 
 def without_font(characters: str, folder: Path) -> list[str]:
@@ -138,8 +138,8 @@ def without_font(characters: str, folder: Path) -> list[str]:
     try:
         typst.compile(folder / "main.typ", root=folder, format="pdf", pdf_standards="a-2b")
     except typst.TypstError as error:
-        said = texts_not_shown(error.diagnostic)
-        return [each for each in characters if each in said]
+        diagnostic = texts_not_shown(error.diagnostic)
+        return [each for each in characters if each in diagnostic]
     return []
 
 

@@ -21,8 +21,8 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from workhook.core import json
-from workhook.core.errors import Fault, Message, compose, part
-from workhook.core.money import half_up, read_decimal, rescaled
+from workhook.core.errors import Fault, Message, compose, phrase
+from workhook.core.money import convert_minor, half_up, parse_decimal
 from workhook.work.kernel.durations import amount_minor as worth_of
 from workhook.work.kernel.settings import CATEGORIES, Category
 
@@ -61,7 +61,7 @@ class TaxRate(msgspec.Struct, frozen=True):
     millionths: int | None = None
     category: Category | None = None
 
-    def otherwise(self, default: TaxRate) -> tuple[int, Category]:
+    def or_default(self, default: TaxRate) -> tuple[int, Category]:
         """Return the effective rate of a line. `default` is the invoice's rate, which applies if the line has none."""
         mine = self if self.millionths is not None or self.category is not None else default
         millionths = mine.millionths or 0
@@ -135,8 +135,8 @@ class Item(msgspec.Struct, frozen=True):
 
 def in_currency(item: Item, before: str, after: str) -> Item | None:
     """Return the line with equal amounts in another currency, or None if that currency has too few decimals."""
-    price = rescaled(item.unit_price_minor, before, after)
-    off = None if item.discount_minor is None else rescaled(item.discount_minor, before, after)
+    price = convert_minor(item.unit_price_minor, before, after)
+    off = None if item.discount_minor is None else convert_minor(item.discount_minor, before, after)
     if price is None or (off is None and item.discount_minor is not None):
         return None
     return msgspec.structs.replace(item, unit_price_minor=price, discount_minor=off)
@@ -197,11 +197,14 @@ def sums_of(lines: Iterable[tuple[int, TaxRate]], rate: TaxRate, discount: Disco
     """
     nets: dict[tuple[int, Category], int] = {}
     for net, own in lines:
-        group = own.otherwise(rate)
+        group = own.or_default(rate)
         nets[group] = nets.get(group, 0) + net
     off = discount.of(sum(nets.values()))
     groups = sorted(nets, key=lambda group: (-group[0], CATEGORIES.index(group[1])))
-    bases = [nets[group] - share for group, share in zip(groups, shared(off, [nets[g] for g in groups]), strict=True)]
+    bases = [
+        nets[group] - share
+        for group, share in zip(groups, split_proportionally(off, [nets[g] for g in groups]), strict=True)
+    ]
     rows = (
         TaxRow(millionths, category, base, half_up(base * millionths, MILLION))
         for (millionths, category), base in zip(groups, bases, strict=True)
@@ -209,7 +212,7 @@ def sums_of(lines: Iterable[tuple[int, TaxRate]], rate: TaxRate, discount: Disco
     return Sums(tuple(rows))
 
 
-def shared(amount: int, weights: Sequence[int]) -> list[int]:
+def split_proportionally(amount: int, weights: Sequence[int]) -> list[int]:
     """Split an amount in proportion to the weights, by largest remainder; ties go to the first.
 
     No share exceeds its weight if the amount is at most the sum of the weights.
@@ -245,7 +248,7 @@ def discount_fault(millionths: int | None, minor: int | None, of: Mapping[str, i
     `of` maps the name of the undiscounted amount in messages to that amount.
     """
     if millionths is not None and minor is not None:
-        return part("a discount is either a percentage or an amount; omit one of them")
+        return phrase("a discount is either a percentage or an amount; omit one of them")
     [(words, most)] = of.items()
     return compose("it is more than {}", words) if minor is not None and minor > most else None
 
@@ -270,7 +273,7 @@ _NUMBER = compose("a number, or text of 1 to {} characters", NUMBER_MAX_CHARS)
 
 def read_qty(raw: object) -> Decimal:
     """Read a quantity. Raise `ValueError` stating what the parameter must be."""
-    qty = read_decimal(raw, _QTY)
+    qty = parse_decimal(raw, _QTY)
     if not 0 < qty <= QTY_MAX or qty != round(qty, QTY_DECIMALS):
         raise ValueError(_QTY)
     return qty.normalize()
@@ -311,7 +314,7 @@ OPEN: tuple[Status, ...] = ("sent", "partially_paid")
 """Invoices with an amount due."""
 
 
-class Books(msgspec.Struct, frozen=True):
+class Balance(msgspec.Struct, frozen=True):
     """The sums of one invoice. `paid` is payments minus refunds."""
 
     total: int

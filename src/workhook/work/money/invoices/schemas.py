@@ -16,10 +16,10 @@ from workhook.core.clock import to_millis_text
 from workhook.core.ids import new_id
 from workhook.core.money import Minor, to_amount
 from workhook.core.records import (
-    COMPUTED,
     CURRENCY,
     HIDDEN,
     MOMENT,
+    NOT_STORED,
     EventSchema,
     JsonForm,
     JsonName,
@@ -29,14 +29,14 @@ from workhook.core.records import (
     resource_id,
     to_response,
 )
-from workhook.core.zones import day_in, end_of, written_day
+from workhook.core.zones import calendar_day, day_in, end_of
 from workhook.http.lists import ListQuery
-from workhook.http.parameters import Checked, Currency, DayOrMoment, LongText, Money, Prepared, Read
+from workhook.http.parameters import Converter, Currency, DayOrMoment, LongText, Money, Rule, Transform
 from workhook.http.wire_types import WIRE_TYPE, wire_number
 from workhook.identity.schemas import Account
-from workhook.storage.metadata import big, in_project, metadata, partial_index
+from workhook.storage.metadata import bigint_param, in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
-from workhook.work.kernel.people import PersonShape, person_shape
+from workhook.work.kernel.people import PersonShape, person_to_response
 from workhook.work.kernel.schemas import RecordPlace
 from workhook.work.kernel.settings import (
     BuyerText,
@@ -56,7 +56,7 @@ from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.rules import (
     ISSUED,
     OPEN,
-    Books,
+    Balance,
     Days,
     Discount,
     Item,
@@ -185,7 +185,7 @@ TIMESHEETS_MAX = 1000
 Qty = Annotated[
     Decimal,
     wire_number("More than 0, with at most six decimals.", exclusiveMinimum=0, maximum=rules.QTY_MAX),
-    Read(rules.read_qty, (int, float)),
+    Converter(rules.read_qty, (int, float)),
 ]
 InvoiceNumber = Annotated[
     str,
@@ -194,7 +194,7 @@ InvoiceNumber = Annotated[
         description="1 to 64 characters, or a number; unique in the organization. Default: the organization's next "
         "number, given when the invoice is sent.",
     ),
-    Read(rules.read_number, (str, int, float)),
+    Converter(rules.read_number, (str, int, float)),
 ]
 
 SERVICE_YEARS = range(1970, 9999)
@@ -210,7 +210,7 @@ class InvoiceItemInput(msgspec.Struct):
         "service_to": "only lines of time and subscriptions have days; set service_to of the invoice",
     }
 
-    description: Annotated[str, Meta(min_length=1, max_length=4000), Prepared(str.strip)]
+    description: Annotated[str, Meta(min_length=1, max_length=4000), Transform(str.strip)]
     qty: Qty
     unit_price: Money
     discount: Annotated[Percent, Meta(description="Percent.")] | UnsetType | None = UNSET
@@ -227,7 +227,7 @@ def _day_fault(text: str) -> str | None:
     return None if day.year in SERVICE_YEARS and text == day.isoformat() else "a date such as 2026-11-20"
 
 
-ServiceDay = Annotated[str, Meta(extra_json_schema={"format": "date"}), Prepared(str.strip), Checked(_day_fault)]
+ServiceDay = Annotated[str, Meta(extra_json_schema={"format": "date"}), Transform(str.strip), Rule(_day_fault)]
 
 _Items = Annotated[list[InvoiceItemInput], Meta(max_length=ITEMS_MAX)]
 _TimesheetIds = Annotated[
@@ -311,14 +311,14 @@ class InvoiceDays(NamedTuple):
 
 def due_day(at_ms: int | None, zone: tzinfo) -> date | None:
     """Return the day of a due or paid date. A date that was given as a day is that day in every time zone."""
-    return None if at_ms is None else written_day(at_ms, zone)
+    return None if at_ms is None else calendar_day(at_ms, zone)
 
 
 class Invoice(Record, frozen=True):
     """An invoice. `total` is `amount` plus tax."""
 
     id: Annotated[str, resource_id("inv")]
-    name: Annotated[str, COMPUTED, EventSchema({"type": ["string", "null"]})]
+    name: Annotated[str, NOT_STORED, EventSchema({"type": ["string", "null"]})]
     invoice_number: Annotated[
         str | None,
         Meta(description="Null until one is given, or the invoice is sent."),
@@ -349,22 +349,22 @@ class Invoice(Record, frozen=True):
     total_minor: Annotated[Minor, JsonName("total")]
     amount_paid_minor: Annotated[
         Minor,
-        COMPUTED,
+        NOT_STORED,
         JsonName("amount_paid"),
         Meta(description="Payments less refunds."),
         EventSchema({"description": "payments less refunds"}),
     ]
-    amount_credited_minor: Annotated[Minor, COMPUTED, JsonName("amount_credited")]
+    amount_credited_minor: Annotated[Minor, NOT_STORED, JsonName("amount_credited")]
     amount_due_minor: Annotated[
         Minor,
-        COMPUTED,
+        NOT_STORED,
         JsonName("amount_due"),
         Meta(description="Amount still to be paid; for a draft, its total."),
         EventSchema({"description": "what is still to be paid; of a draft its total"}),
     ]
     to_refund_minor: Annotated[
         Minor,
-        COMPUTED,
+        NOT_STORED,
         JsonName("to_refund"),
         Meta(description="Amount paid beyond what is owed."),
         EventSchema({"description": "what was paid above the rest that is not credited"}),
@@ -373,7 +373,7 @@ class Invoice(Record, frozen=True):
     issued: Timestamp | None
     due: Timestamp | None
     paid_at: Timestamp | None
-    overdue: Annotated[bool, COMPUTED]
+    overdue: Annotated[bool, NOT_STORED]
     payment_method: str | None
     payment_terms: str | None
     credit_type: Annotated[str | None, Meta(description="`true` or `false`.")]
@@ -386,18 +386,18 @@ class Invoice(Record, frozen=True):
         Meta(description="What each line of time groups, per rate; null: one line per timesheet."),
         EventSchema({"description": "what has one line of time, at each rate; null: each timesheet"}),
     ]
-    payments_shown: Annotated[BookedText, COMPUTED, JsonName("payments")]
-    credit_notes_shown: Annotated[BookedText, COMPUTED, JsonName("credit_notes")]
+    payments_shown: Annotated[BookedText, NOT_STORED, JsonName("payments")]
+    credit_notes_shown: Annotated[BookedText, NOT_STORED, JsonName("credit_notes")]
     buyer_shown: Annotated[
         BuyerText | None,
-        COMPUTED,
+        NOT_STORED,
         JsonName("buyer"),
         Meta(description="Buyer. For a draft, the current settings; fixed when the invoice is sent."),
         EventSchema({"description": "who pays; of a draft as the settings say now, fixed when it is sent"}),
     ]
     seller_shown: Annotated[
         SellerText,
-        COMPUTED,
+        NOT_STORED,
         JsonName("seller"),
         Meta(description="Seller. For a draft, the current settings; fixed when the invoice is sent."),
         EventSchema({"description": "who bills; of a draft as the settings say now, fixed when it is sent"}),
@@ -405,14 +405,14 @@ class Invoice(Record, frozen=True):
     language: Language
     service_from_shown: Annotated[
         str | None,
-        COMPUTED,
+        NOT_STORED,
         JsonName("service_from"),
         Meta(description="First day of the service: of the invoice, or else of its lines of time and subscriptions."),
         EventSchema({"format": "date"}),
     ]
     service_to_shown: Annotated[
         str | None,
-        COMPUTED,
+        NOT_STORED,
         JsonName("service_to"),
         Meta(description="Last day of the service."),
         EventSchema({"format": "date"}),
@@ -468,7 +468,7 @@ class Invoice(Record, frozen=True):
     def every_item(self) -> tuple[Item, ...]:
         return (*rules.items_of(self.items), *rules.items_of(self.recurring_items))
 
-    def at_its_end(self) -> Invoice:
+    def with_overdue_at(self) -> Invoice:
         """Return the invoice with `overdue_at` set; it is None for a draft and without `due`."""
         end = None if self.seller is None or self.due is None else end_of(self.due, self.zone)
         return msgspec.structs.replace(self, overdue_at=end)
@@ -487,9 +487,9 @@ class Invoice(Record, frozen=True):
         return rows_of(self.taxes)
 
     @property
-    def books(self) -> Books:
+    def books(self) -> Balance:
         """The sums of an issued invoice that is not void."""
-        return Books(self.total_minor, self.paid_minor or 0, self.credited_minor or 0)
+        return Balance(self.total_minor, self.paid_minor or 0, self.credited_minor or 0)
 
 
 class PlacedInvoice(Invoice, frozen=True):
@@ -523,7 +523,7 @@ invoices = sa.Table(
 
 def is_late(row: sa.FromClause) -> sa.ColumnElement[bool]:
     """Return the condition that an open invoice is overdue at the parameter `now`."""
-    return sa.and_(row.c.overdue_at.is_not(None), row.c.overdue_at <= big("now"))
+    return sa.and_(row.c.overdue_at.is_not(None), row.c.overdue_at <= bigint_param("now"))
 
 
 class _Payable(Protocol):
@@ -616,7 +616,7 @@ def new_invoice(settings: InvoiceSettings, currency: str, rate: TaxRate, user: A
         language=settings.language,
         items=rules.items_text(()),
         recurring_items=rules.items_text(()),
-        user=person_shape(user) if user else None,
+        user=person_to_response(user) if user else None,
         created_at=now,
         updated_at=now,
     )

@@ -17,7 +17,7 @@ from workhook.core.zones import day_in, midnight_of
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.work.kernel.settings import (
     DEFAULT_LANGUAGE,
@@ -28,11 +28,11 @@ from workhook.work.kernel.settings import (
     Seller,
     account_billing,
     billing_logos,
-    budget_shape,
+    budget_to_response,
     party_text,
     project_billing,
 )
-from workhook.work.money.invoices.rules import Books, TaxRate
+from workhook.work.money.invoices.rules import Balance, TaxRate
 from workhook.work.time import rates
 
 _read_account, _read_project = row_reader(AccountBilling), row_reader(ProjectBilling)
@@ -40,23 +40,27 @@ _of_account = selected(AccountBilling, account_billing)
 _of_project = selected(ProjectBilling, project_billing)
 _ACCOUNT, _PROJECT = account_billing.c.account_id, project_billing.c.repository_id
 
-_account = sa.select(*_of_account).where(big("account_id") == _ACCOUNT)
+_account = sa.select(*_of_account).where(bigint_param("account_id") == _ACCOUNT)
 _money = sa.select(projects.c.currency).where(projects.c.repository_id == _PROJECT).scalar_subquery().label("money")
-_project = sa.select(*_of_project, rates.rates_of_project, _money).where(big("repository_id") == _PROJECT)
+_project = sa.select(*_of_project, rates.rates_of_project, _money).where(bigint_param("repository_id") == _PROJECT)
 # These insert the row or lock the existing one.
 _lock_account = (
     upsert(account_billing)
-    .values(account_id=big("account_id"))
+    .values(account_id=bigint_param("account_id"))
     .on_conflict_do_update(index_elements=[_ACCOUNT], set_={"account_id": _ACCOUNT})
     .returning(*_of_account)
 )
 _lock_project = (
     upsert(project_billing)
-    .values(repository_id=big("repository_id"))
+    .values(repository_id=bigint_param("repository_id"))
     .on_conflict_do_update(index_elements=[_PROJECT], set_={"repository_id": _PROJECT})
 )
-_update_account = sa.update(account_billing).where(big("id") == _ACCOUNT).values(assigned(stored_names(AccountBilling)))
-_update_project = sa.update(project_billing).where(big("id") == _PROJECT).values(assigned(stored_names(ProjectBilling)))
+_update_account = (
+    sa.update(account_billing).where(bigint_param("id") == _ACCOUNT).values(assigned(stored_names(AccountBilling)))
+)
+_update_project = (
+    sa.update(project_billing).where(bigint_param("id") == _PROJECT).values(assigned(stored_names(ProjectBilling)))
+)
 
 
 async def find_account_billing(reader: Reader, account_id: int) -> AccountBilling:
@@ -95,7 +99,7 @@ def _project_of(row: Row) -> ProjectBilling:
     return replace(
         billing,
         buyer=Party(*(getattr(billing, name) for name in _BUYER)),
-        budget=budget_shape(billing.budget_ms, billing.budget_minor, money),
+        budget=budget_to_response(billing.budget_ms, billing.budget_minor, money),
     )
 
 
@@ -166,7 +170,7 @@ def with_settings(
 
 _keep_logo = sa.update(billing_logos).where(billing_logos.c.id == sa.bindparam("logo_id")).values(is_issued=sa.true())
 _for_invoice = with_settings(
-    sa.select(projects.c.id).where(projects.c.repository_id == big("repository_id")),
+    sa.select(projects.c.id).where(projects.c.repository_id == bigint_param("repository_id")),
     projects.c.account_id,
     projects.c.repository_id,
 )
@@ -227,7 +231,7 @@ def issued_values(settings: InvoiceSettings, total: int, due: int | None, now: i
     buyer = party_text(settings.buyer) if settings.buyer else None
     seller = party_text(settings.seller)
     parties = {"buyer": buyer, "buyer_shown": buyer, "seller": seller, "seller_shown": seller}
-    status, paid_at = Books(total).status, None if total else now
+    status, paid_at = Balance(total).status, None if total else now
     return {"status": status, "issued": now, "paid_at": paid_at, "due": due, **parties}
 
 
@@ -242,7 +246,7 @@ def buyer_of_row(row: Row) -> Party | None:
 
 
 _find_logo = sa.select(billing_logos.c.content_type, billing_logos.c.size, billing_logos.c.blob).where(
-    billing_logos.c.id == sa.bindparam("logo_id"), billing_logos.c.account_id == big("account_id")
+    billing_logos.c.id == sa.bindparam("logo_id"), billing_logos.c.account_id == bigint_param("account_id")
 )
 
 

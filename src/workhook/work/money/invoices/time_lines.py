@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 import msgspec
 
 from workhook.core.clock import HOUR_MS
-from workhook.core.money import rescaled
-from workhook.core.records import COMPUTED, Record, Stored
-from workhook.core.zones import day_in, stored_zone
+from workhook.core.money import convert_minor
+from workhook.core.records import NOT_STORED, Record, Stored
+from workhook.core.zones import day_in, zone_or_utc
 from workhook.work.kernel.settings import DEFAULT_LANGUAGE, Language
-from workhook.work.money.invoices.paper import Paper
+from workhook.work.money.invoices.paper import DocumentLocale
 from workhook.work.money.invoices.rules import QTY_DECIMALS, Days, Item
 from workhook.work.time.rates import Rounding
 
@@ -27,8 +27,8 @@ class InvoicedTime(Record, frozen=True):
     """A timesheet on an invoice. `title` is that of its task, and `person` is the name of its user."""
 
     id: str
-    title: Annotated[str, COMPUTED]
-    person: Annotated[str, COMPUTED]
+    title: Annotated[str, NOT_STORED]
+    person: Annotated[str, NOT_STORED]
     task_id: str | None
     user_id: int | None
     start_time: int
@@ -39,22 +39,22 @@ class InvoicedTime(Record, frozen=True):
     invoice_id: str | None
     notes: str | None = None
     # The invoice's currency has too few decimals for the rate.
-    rate_lost: Annotated[bool, COMPUTED] = False
+    rate_lost: Annotated[bool, NOT_STORED] = False
 
     # The seller's time zone; None means UTC.
-    timezone: Annotated[str | None, COMPUTED] = None
+    timezone: Annotated[str | None, NOT_STORED] = None
 
     @property
     def day(self) -> str:
         """The day on which it started, as an ISO date."""
-        return day_in(self.start_time, stored_zone(self.timezone)).isoformat()
+        return day_in(self.start_time, zone_or_utc(self.timezone)).isoformat()
 
 
 def in_currency(time: InvoicedTime, before: str, after: str) -> InvoicedTime:
     """Return the time with an equal rate in another currency. An invoice's currency can differ from its project's."""
     if time.rate_minor is None:
         return time
-    rate = rescaled(time.rate_minor, before, after)
+    rate = convert_minor(time.rate_minor, before, after)
     return msgspec.structs.replace(time, rate_minor=rate or 0, rate_lost=rate is None)
 
 
@@ -86,7 +86,7 @@ def lines_of(
     for (_, rate), group in groups.items():
         times_ms = tuple(rounding.of(each.duration_ms) for each in group)
         hours = (Decimal(sum(times_ms)) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
-        ids, words = tuple(each.id for each in group), _words_of(group, group_by, Paper(language))
+        ids, words = tuple(each.id for each in group), _words_of(group, group_by, DocumentLocale(language))
         lines.append(Item(words, hours.normalize(), rate, ids, times_ms, days=_days_of(group)))
     return lines
 
@@ -98,7 +98,7 @@ def in_language(
     known, reworded = {each.id: each for each in times}, list[Item]()
     for item in items:
         found = [known[each] for each in item.timesheet_ids if each in known]
-        words = _words_of(found, group_by, Paper(language)) if found else item.description
+        words = _words_of(found, group_by, DocumentLocale(language)) if found else item.description
         reworded.append(msgspec.structs.replace(item, description=words))
     return reworded
 
@@ -141,7 +141,7 @@ def _days_of(times: Sequence[InvoicedTime]) -> Days:
     return min(each.day for each in times), max(each.day for each in times)
 
 
-def _words_of(times: Sequence[InvoicedTime], group_by: GroupBy | None, paper: Paper) -> str:
+def _words_of(times: Sequence[InvoicedTime], group_by: GroupBy | None, paper: DocumentLocale) -> str:
     """Return the description: the task or person with the days, then the notes; a day lists its tasks instead."""
     first, span = times[0], paper.days(_days_of(times))
     if group_by == "day":

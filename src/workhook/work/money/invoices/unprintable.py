@@ -87,12 +87,12 @@ class FontKnowledge:
                 self._has[each] = now + good_s
 
 
-_known: WeakKeyDictionary[asyncio.AbstractEventLoop, FontKnowledge] = WeakKeyDictionary()
+_font_knowledge: WeakKeyDictionary[asyncio.AbstractEventLoop, FontKnowledge] = WeakKeyDictionary()
 
 
 async def missing_in(text: str) -> str:
     """Return the distinct characters of the text that no font of this machine has."""
-    return await _known.setdefault(asyncio.get_running_loop(), FontKnowledge()).missing_in(text)
+    return await _font_knowledge.setdefault(asyncio.get_running_loop(), FontKnowledge()).missing_in(text)
 
 
 _EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH")
@@ -104,7 +104,7 @@ def package_for(missing: str) -> str:
     return "fonts-noto-cjk" if is_east_asian else "fonts-noto-core"
 
 
-def in_sight(missing: str, most: int = 12) -> str:
+def format_missing(missing: str, limit: int = 12) -> str:
     """Return the first of the characters for a page; one without a Unicode name is shown as its code point."""
-    shown = (each if unicodedata.name(each, "") else f"U+{ord(each):04X}" for each in missing[:most])
-    return " ".join(shown) + (" …" if len(missing) > most else "")
+    shown = (each if unicodedata.name(each, "") else f"U+{ord(each):04X}" for each in missing[:limit])
+    return " ".join(shown) + (" …" if len(missing) > limit else "")

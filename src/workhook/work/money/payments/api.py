@@ -13,10 +13,10 @@ from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.kernel.lists import cursor_of, read_for
-from workhook.work.kernel.scopes import in_project
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.money.invoices.actions import find_invoice, lock_invoice
 from workhook.work.money.invoices.schemas import InvoiceAnswer, invoice_to_response
-from workhook.work.money.payments import booking
+from workhook.work.money.payments import recording
 from workhook.work.money.payments.schemas import (
     PaymentAnswer,
     PaymentCreate,
@@ -31,10 +31,10 @@ routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 @routes.get("/invoices/{invoice_id}/payments")
 async def list_payments(call: Call, invoice_id: str, query: ListQuery) -> Listed[PaymentsAnswer]:
     """List the payments and refunds of an invoice, newest last."""
-    after = cursor_of(query, booking.rows.listing.order)
+    after = cursor_of(query, recording.rows.listing.order)
     access, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
     payments, headers = await read_for(
-        call, booking.rows.listing, in_project(access), query, after, invoice_id=invoice.id
+        call, recording.rows.listing, source_of_project(access), query, after, invoice_id=invoice.id
     )
     return Listed(PaymentsAnswer([to_response(each) for each in payments]), headers)
 
@@ -47,14 +47,14 @@ async def create_payment(write: Write, invoice_id: str, wanted: PaymentCreate) -
     Paying more than is due fails with 422 `more_than_due`.
     """
     access, invoice = await lock_invoice(write, invoice_id)
-    _, payment = await booking.pay(write, access, invoice, wanted)
+    _, payment = await recording.pay(write, access, invoice, wanted)
     return PaymentAnswer(to_response(payment))
 
 
 @routes.get("/payments/{payment_id}")
 async def get_payment(call: Call, payment_id: str) -> PaymentAnswer:
     """Get a payment or a refund."""
-    return PaymentAnswer(to_response(await booking.find_payment(call.database, actor_of(call), payment_id)))
+    return PaymentAnswer(to_response(await recording.find_payment(call.database, actor_of(call), payment_id)))
 
 
 @routes.post("/payments/{payment_id}/refund")
@@ -64,10 +64,10 @@ async def refund_payment(write: Write, payment_id: str, wanted: RefundCreate) ->
     Without `amount`, everything that is left of the payment is refunded. The invoice becomes due again, unless it had
     an amount `to_refund`.
     """
-    payment = await booking.find_payment(write.tx, write.actor, payment_id)
+    payment = await recording.find_payment(write.tx, write.actor, payment_id)
     access, invoice = await lock_invoice(write, payment.invoice.id)
-    _, given = await booking.refund(write, access, invoice, payment, wanted)
-    return PaymentAnswer(to_response(given))
+    _, refund = await recording.refund(write, access, invoice, payment, wanted)
+    return PaymentAnswer(to_response(refund))
 
 
 @routes.post("/invoices/{invoice_id}/pay")
@@ -78,5 +78,5 @@ async def pay_invoice(write: Write, invoice_id: str, wanted: PaymentDetails) -> 
     """
     access, invoice = await lock_invoice(write, invoice_id)
     if invoice.status != "paid":
-        invoice, _ = await booking.pay(write, access, invoice, wanted)
+        invoice, _ = await recording.pay(write, access, invoice, wanted)
     return InvoiceAnswer(invoice_to_response(invoice, write.now))

@@ -10,9 +10,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.money import Minor
 from workhook.core.records import (
-    COMPUTED,
     CURRENCY,
     HIDDEN,
+    NOT_STORED,
     EventSchema,
     JsonName,
     Record,
@@ -86,10 +86,10 @@ class Payment(Record, frozen=True):
         Meta(description="Payment that this refund belongs to."),
         EventSchema({"description": "of a refund: the id of the payment that it gives back of"}),
     ]
-    invoice: Annotated[BookedOn, COMPUTED]
+    invoice: Annotated[BookedOn, NOT_STORED]
     user: Annotated[
         PersonShape | None,
-        COMPUTED,
+        NOT_STORED,
         Meta(description="User who recorded it; null if unknown."),
         EventSchema({"description": "who booked it; null if nobody knows"}),
     ]

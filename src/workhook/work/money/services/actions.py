@@ -11,28 +11,28 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core import json
-from workhook.core.errors import NotFound, existing
+from workhook.core.errors import NotFound, require_found
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.http import lists
-from workhook.http.lists import Found
+from workhook.http.lists import Rows
 from workhook.identity.context import Write
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships
 from workhook.identity.tokens.lookup import check_reach, check_whole_account, reach_params
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.statements import PerDialect
 from workhook.work.kernel.access import Owner, choose_owner
-from workhook.work.kernel.lists import BY_ID, is_cut, sized
+from workhook.work.kernel.lists import BY_ID, cut_to_size, is_cut
 from workhook.work.kernel.pages import (
     Columns,
     caller_accounts,
-    first_of,
-    first_of_each,
     length,
+    select_first,
+    select_first_per_group,
     with_flag,
 )
 from workhook.work.kernel.record_events import differences, publish_event
@@ -55,7 +55,7 @@ _CONTENT = stored_names(Service, without=("id", "created_at", "updated_at"))  # 
 _WRITTEN = (*_CONTENT, "prices", "updated_at")
 _role = (
     sa.select(memberships.c.role)
-    .where(memberships.c.organization_id == services.c.account_id, memberships.c.user_id == big("user_id"))
+    .where(memberships.c.organization_id == services.c.account_id, memberships.c.user_id == bigint_param("user_id"))
     .scalar_subquery()
     .label("role")
 )
@@ -70,34 +70,34 @@ _existing = (
     .join_from(services, accounts, accounts.c.id == services.c.account_id)
     .where(services.c.deleted_at.is_(None))
 )
-_one = _existing.where(services.c.id == sa.bindparam("id"))
-_locked = _one.with_for_update(of=services)
+_service_by_id = _existing.where(services.c.id == sa.bindparam("id"))
+_locked = _service_by_id.with_for_update(of=services)
 _behind_the_others = sa.select(sa.func.coalesce(sa.func.max(services.c.position) + 1, 0)).where(
-    services.c.account_id == big("account_id"), services.c.deleted_at.is_(None)
+    services.c.account_id == bigint_param("account_id"), services.c.deleted_at.is_(None)
 )
 _insert = (
     sa.insert(services)
     .values(assigned(("id", "account_id", *_WRITTEN, "created_at")))
-    .values(position=sa.func.coalesce(big("position"), _behind_the_others.scalar_subquery()))
+    .values(position=sa.func.coalesce(bigint_param("position"), _behind_the_others.scalar_subquery()))
     .returning(services.c.position)
 )
 _update = sa.update(services).where(services.c.id == sa.bindparam("id")).values(assigned(_WRITTEN))
 # The row is kept, hidden from all users, because its checkouts refer to it.
-_delete = sa.update(services).where(services.c.id == sa.bindparam("id")).values(deleted_at=big("now"))
+_delete = sa.update(services).where(services.c.id == sa.bindparam("id")).values(deleted_at=bigint_param("now"))
 _insert_prices = insert_into(service_prices, "service_id", *stored_names(ServicePrice))
 _read = row_reader(Service)
 
 
-async def find_services(reader: Reader, actor: Actor, query: ServiceQuery) -> Found[Service]:
+async def find_services(reader: Reader, actor: Actor, query: ServiceQuery) -> Rows[Service]:
     """Return the services by id, one more than fits on the page. Raise `Invalid` for an invalid cursor."""
     key = lists.after(query, tuple[str])
     params: dict[str, object] = {"user_id": actor.user.id, "limit": query.limit + 1, **reach_params(actor)}
-    given = {"after": key[0]} if key else {}
+    filters = {"after": key[0]} if key else {}
     if not isinstance(query.organization, UnsetType):
-        given["login_key"] = key_of(query.organization)
-    statement = _listed(actor.grants is not None, frozenset(given), if_set(query.active))
-    rows = await reader.fetch_all(statement, {**params, **given})
-    return Found([_service_of(row, actor.user.id) for row in rows], cut=is_cut(rows))
+        filters["login_key"] = key_of(query.organization)
+    statement = _listed(actor.grants is not None, frozenset(filters), if_set(query.active))
+    rows = await reader.fetch_all(statement, {**params, **filters})
+    return Rows([_service_of(row, actor.user.id) for row in rows], truncated=is_cut(rows))
 
 
 async def create_service(write: Write, create: ServiceCreate) -> ServiceAnswer:
@@ -161,7 +161,7 @@ async def delete_service(write: Write, service_id: str) -> Done:
     instead.
     """
     service = await lock_service(write, service_id)
-    await issued.require_none_of_service(write.tx, service.id)
+    await issued.require_service_unbilled(write.tx, service.id)
     write.tx.defer(_delete, [{"id": service.id, "now": write.now}])
     await publish_event(write, service.owner, "service", "deleted", to_response(service))
     return Done()
@@ -169,7 +169,7 @@ async def delete_service(write: Write, service_id: str) -> Done:
 
 async def find_service(reader: Reader, actor: Actor, service_id: str) -> Service:
     """Find a service, or raise `NotFound`."""
-    service = await _find(reader, _one, service_id, actor)
+    service = await _find(reader, _service_by_id, service_id, actor)
     check_reach(actor, service.owner.id)
     return service
 
@@ -188,40 +188,42 @@ async def lock_service(write: Write, service_id: str) -> Service:
 
 async def _find(reader: Reader, statement: sa.Select[Any], service_id: str, actor: Actor) -> Service:
     """Find a service. Raise `NotFound`, also if the caller does not belong to its account."""
-    row = existing(await reader.fetch_one(statement, {"id": service_id, "user_id": actor.user.id}))
+    row = require_found(await reader.fetch_one(statement, {"id": service_id, "user_id": actor.user.id}))
     hidden = row["role"] is None and row["account_id"] != actor.user.id
-    actor.request.touches(row["account_id"], hidden=hidden)
+    actor.request.set_subject(row["account_id"], hidden=hidden)
     if hidden:
         raise NotFound()
     return _service_of(row, actor.user.id)
 
 
 @cache
-def _listed(confined: bool, given: frozenset[str], active: bool | None) -> PerDialect:
-    """Build the statement that lists services. `given` names the set filters: `after`, `login_key`.
+def _listed(confined: bool, filters: frozenset[str], active: bool | None) -> PerDialect:
+    """Build the statement that lists services. `filters` names the set filters: `after`, `login_key`.
 
     In the index, each account has one range of active and one of inactive services.
     """
     place = caller_accounts(within="reach_accounts" if confined else None)
     each = with_flag(place, "active")
-    if "login_key" in given:
+    if "login_key" in filters:
         named = accounts.alias("named")
         account = sa.select(named.c.id).where(named.c.login_key == sa.bindparam("login_key")).scalar_subquery()
         each = sa.select(each).where(each.c.account_id == account).subquery("of_one")
 
     def fits(row: sa.FromClause) -> Columns:
-        here = [row.c.account_id == each.c.account_id, row.c.active == each.c.active, row.c.deleted_at.is_(None)]
+        conditions = [row.c.account_id == each.c.account_id, row.c.active == each.c.active, row.c.deleted_at.is_(None)]
         if active is not None:
-            here.append(each.c.active if active else sa.not_(each.c.active))
-        return [*here, row.c.id > sa.bindparam("after")] if "after" in given else here
+            conditions.append(each.c.active if active else sa.not_(each.c.active))
+        return [*conditions, row.c.id > sa.bindparam("after")] if "after" in filters else conditions
 
     def by_id(found: sa.FromClause) -> Columns:
         return [found.c.id]
 
     def make(dialect: str) -> sa.Select[Any]:
-        first = first_of([first_of_each(dialect, services, "id", each, fits, by_id, ["id"])], ["id"], by_id)
+        first = select_first(
+            [select_first_per_group(dialect, services, "id", each, fits, by_id, ["id"])], ["id"], by_id
+        )
         weight = length(services.c.description, services.c.prices).label("weight")
-        page = sized(sa.select(services.c.id, weight).where(services.c.id.in_(first)), BY_ID, ["id"])
+        page = cut_to_size(sa.select(services.c.id, weight).where(services.c.id.in_(first)), BY_ID, ["id"])
         return _existing.join(page, page.c.id == services.c.id).add_columns(page.c.page_found).order_by(services.c.id)
 
     return PerDialect.made_by(make)

@@ -12,11 +12,11 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.ids import new_id
-from workhook.core.money import Hundredths, Minor, amount_of, minor_of
+from workhook.core.money import Hundredths, Minor, amount_of, to_minor
 from workhook.core.records import (
-    COMPUTED,
     CURRENCY,
     HIDDEN,
+    NOT_STORED,
     EventSchema,
     JsonName,
     Record,
@@ -116,7 +116,7 @@ class Service(Record, frozen=True):
 
     id: Annotated[str, resource_id("svc")]
     title: str
-    organization: Annotated[str, COMPUTED, EventSchema({"description": "the organization's login"}, optional=True)]
+    organization: Annotated[str, NOT_STORED, EventSchema({"description": "the organization's login"}, optional=True)]
     description: str | None
     active: bool
     addon: bool
@@ -130,11 +130,11 @@ class Service(Record, frozen=True):
     preview_image: Url | None
     service_prices: tuple[ServicePrice, ...]  # the prices on offer, in order
     default_price: ServicePrice | None
-    checkout_link: Annotated[Url | None, COMPUTED, Meta(description="Null: there is no page to check out at.")]
+    checkout_link: Annotated[Url | None, NOT_STORED, Meta(description="Null: there is no page to check out at.")]
     created_at: Timestamp
     updated_at: Timestamp
     owner: Annotated[Account, HIDDEN]
-    role: Annotated[str, COMPUTED, HIDDEN]  # the caller's role in the owner's account
+    role: Annotated[str, NOT_STORED, HIDDEN]  # the caller's role in the owner's account
 
 
 class ServiceAnswer(msgspec.Struct):
@@ -180,7 +180,7 @@ def replaced_prices(old: Sequence[ServicePrice], wanted: Sequence[ServicePricePa
         if free[each]
         else ServicePrice(
             new_id("prc"),
-            minor_of(each.amount, each.currency, f"service_prices[{index}].amount"),
+            to_minor(each.amount, each.currency, f"service_prices[{index}].amount"),
             each.currency,
             each.interval,
             each.credits,

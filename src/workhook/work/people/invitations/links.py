@@ -18,7 +18,7 @@ from workhook.identity.signin import passwords
 from workhook.identity.tokens.one_time import SecretLink
 from workhook.storage import Reader, Transaction
 from workhook.work.kernel.people import Email
-from workhook.work.people.clients import is_client, put_in
+from workhook.work.people.clients import add_client, is_client
 from workhook.work.people.membership import (
     add_link,
     is_collaborator,
@@ -103,7 +103,7 @@ async def accept(write: Write, secret: str) -> Invitation:
         await set_member(write, taken.account, user, taken.role)
     elif taken.role == CLIENT:
         assert taken.email is not None, "a client is invited by an address"
-        await put_in(write, taken.repository, user, taken.email)
+        await add_client(write, taken.repository, user, taken.email)
     else:
         await set_collaborator(write, taken.repository, user, taken.role)
     return taken
@@ -128,7 +128,7 @@ async def check_new(reader: Reader, wanted: NewAccount, password: str, again: st
     return faults + [Fault("password", message=each) for each in passwords.faults_of(password, draft)]
 
 
-async def make_account(tx: Transaction, wanted: NewAccount, hashed: str) -> Account:
+async def create_account_from_link(tx: Transaction, wanted: NewAccount, hashed: str) -> Account:
     """Create an account without an e-mail address.
 
     Neither the address of the invitation nor the one that was entered is verified. The entered one is stored only with

@@ -8,7 +8,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, existing
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, require_found
 from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Paged, Routes
 from workhook.http.operations import WEBHOOK_API
@@ -20,14 +20,14 @@ from workhook.identity.invitations import PENDING_MAX, Invitation, shares_organi
 from workhook.identity.profile_schemas import (
     Membership,
     OrganizationInvitation,
-    membership_shape,
+    membership_to_response,
     organization_invitation,
-    pending_membership_shape,
+    pending_membership_to_response,
 )
 from workhook.identity.queries import account_columns, key_of
 from workhook.identity.schemas import Account, Organization, account_of
 from workhook.identity.tables import accounts
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.storage.pages import Page
 from workhook.work.kernel.people import Email
 from workhook.work.people import membership
@@ -71,7 +71,7 @@ _person = sa.select(
     shares_organization(accounts.c.id).label("is_known"),
 ).where(accounts.c.kind == "user")
 _by_login = _person.where(accounts.c.login_key == sa.bindparam("login_key"))
-_by_id = _person.where(accounts.c.id == big("id"))
+_by_id = _person.where(accounts.c.id == bigint_param("id"))
 _by_address = sa.select(accounts.c.login_key).where(
     accounts.c.kind == "user",
     sa.func.lower(accounts.c.email) == sa.func.lower(sa.bindparam("email", type_=sa.Text)),
@@ -91,7 +91,9 @@ class KnownUser(msgspec.Struct, frozen=True):
 
 async def find_user(write: Write, login: str) -> KnownUser:
     """Return the user with this login. Raises `NotFound`."""
-    row = existing(await write.tx.fetch_one(_by_login, {"user_id": write.actor.user.id, "login_key": key_of(login)}))
+    row = require_found(
+        await write.tx.fetch_one(_by_login, {"user_id": write.actor.user.id, "login_key": key_of(login)})
+    )
     return KnownUser(account_of(row), bool(row["is_owned"]), bool(row["is_known"]))
 
 
@@ -172,9 +174,9 @@ async def organization_memberships_set(write: Write, username: str, body: Member
     member = await members.find_member(write.tx, organization.id, person.login)
     if member is None and not found.is_owned:
         made = await membership.invite(write, organization, role, invitee=person, is_known=found.is_known)
-        return pending_membership_shape(made, person, base)
+        return pending_membership_to_response(made, person, base)
     await set_member(write, organization, person, role)
-    return membership_shape(organization, person, role, base)
+    return membership_to_response(organization, person, role, base)
 
 
 @routes.delete(
@@ -237,8 +239,8 @@ async def decline(write: Write, login: str) -> None:
 async def user_memberships_accept(write: Write, org: str, body: AcceptBody) -> Membership:
     """Accept an invitation to an organization."""
     await join(write, org)
-    member = existing(await members.find_own(write.tx, write.actor, org))
-    return membership_shape(member.account, write.actor.user, member.role, write.call.base)
+    member = require_found(await members.find_own(write.tx, write.actor, org))
+    return membership_to_response(member.account, write.actor.user, member.role, write.call.base)
 
 
 async def join(write: Write, login: str) -> None:

@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from workhook.core.errors import Forbidden, NotFound, existing
-from workhook.http.calls import Answer, Call
+from workhook.core.errors import Forbidden, NotFound, require_found
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Paged, Routes
 from workhook.http.operations import WEBHOOK_API
 from workhook.identity import invitations
@@ -18,7 +18,7 @@ from workhook.identity.profile_schemas import RepositoryInvitation, repository_i
 from workhook.identity.queries import find_member_role, key_of
 from workhook.identity.schemas import Repository
 from workhook.storage.pages import Page
-from workhook.work.people.clients import put_in
+from workhook.work.people.clients import add_client
 from workhook.work.people.invitations.links import is_in
 from workhook.work.people.invitations.organization import INVITED, end_invitation, find_user
 from workhook.work.people.membership import (
@@ -57,20 +57,20 @@ class RepositoryInvitationBody(msgspec.Struct):
     f"caller, or in the repository already. 201: anybody else is invited. {INVITED}.",
     action="member.add",
 )
-async def repository_collaborators_set(write: Write, username: str, body: CollaboratorBody) -> Answer:
+async def repository_collaborators_set(write: Write, username: str, body: CollaboratorBody) -> Response:
     """Add a collaborator to a repository, or invite them."""
     role, repository = ROLES[body.permission], named_repository(write.call)
     user = await find_user(write, username)
     person = user.account
     place = await find_member_role(write.tx, repository.owner.id, person.id)
     if person.id == repository.owner.id or place == "owner":
-        return Answer(status=204)
+        return Response(status=204)
     if user.is_known or place is not None or await is_collaborator(write.tx, repository, person):
         await set_collaborator(write, repository, person, role)
-        return Answer(status=204)
+        return Response(status=204)
     made = await invite(write, repository, role, invitee=person)
     shape = repository_invitation(made, write.call.base)
-    return Answer(shape, 201, {"Location": f"{shape.repository.url}/invitations"})
+    return Response(shape, 201, {"Location": f"{shape.repository.url}/invitations"})
 
 
 @routes.delete("/repos/{owner}/{repo}/collaborators/{username}", access="repository.leave", action="member.remove")
@@ -131,14 +131,14 @@ async def user_repository_invitations_list(call: Call, page: Page) -> Paged[list
     return Paged([repository_invitation(each, call.base) for each in found], total)
 
 
-async def _own(write: Write, number: int) -> Invitation:
-    return existing(await invitations.find_to_repository(write.tx, write.actor.user, number))
+async def _get_own_invitation(write: Write, number: int) -> Invitation:
+    return require_found(await invitations.find_to_repository(write.tx, write.actor.user, number))
 
 
 @routes.patch("/user/repository_invitations/{invitation_id}", access="user.invitations", action="member.add")
 async def user_repository_invitations_accept(write: Write, invitation_id: int) -> None:
     """Accept an invitation to a repository."""
-    await join(write, await _own(write, invitation_id))
+    await join(write, await _get_own_invitation(write, invitation_id))
 
 
 async def join(write: Write, invitation: Invitation) -> None:
@@ -146,12 +146,12 @@ async def join(write: Write, invitation: Invitation) -> None:
 
     Raises `NotFound` if the invitation no longer exists.
     """
-    taken = existing(await invitations.take(write.tx, invitation))
+    taken = require_found(await invitations.take(write.tx, invitation))
     assert taken.repository is not None, "it is to a repository"
     if taken.role == CLIENT:
         assert taken.email is not None, "a client is invited by an address"
         if not await is_in(write.tx, taken, write.actor.user):
-            await put_in(write, taken.repository, write.actor.user, taken.email)
+            await add_client(write, taken.repository, write.actor.user, taken.email)
     elif not await is_collaborator(write.tx, taken.repository, write.actor.user):
         await set_collaborator(write, taken.repository, write.actor.user, taken.role)
 
@@ -159,4 +159,4 @@ async def join(write: Write, invitation: Invitation) -> None:
 @routes.delete("/user/repository_invitations/{invitation_id}", access="user.invitations", action="invitation.delete")
 async def user_repository_invitations_decline(write: Write, invitation_id: int) -> None:
     """Decline an invitation to a repository."""
-    await _delete(write, await _own(write, invitation_id))
+    await _delete(write, await _get_own_invitation(write, invitation_id))

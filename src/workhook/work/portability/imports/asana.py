@@ -11,8 +11,8 @@ from typing import Annotated
 
 import msgspec
 
-from workhook.core.errors import part, say
-from workhook.work.portability.imports.json_file import Key, Made, Node, NotUsable, name_of, parse_json
+from workhook.core.errors import phrase, say
+from workhook.work.portability.imports.json_file import Derived, InvalidFile, Key, Node, name_of, parse_json
 from workhook.work.portability.imports.mapping import PlanMaker
 from workhook.work.portability.imports.plan import Choices, ImportPlan, Person, PlannedColumn, PlannedTask
 from workhook.work.portability.imports.texts import (
@@ -23,7 +23,7 @@ from workhook.work.portability.imports.texts import (
     described,
     first_of,
     is_cut,
-    moment_of,
+    parse_moment,
     priority_in,
     title_of,
 )
@@ -52,14 +52,14 @@ class TaskMembership(msgspec.Struct, frozen=True):
 class AsanaField(msgspec.Struct, frozen=True):
     """A custom field of a task, with its value as displayed by Asana."""
 
-    value: Annotated[str, Made(_value_of)]
+    value: Annotated[str, Derived(_value_of)]
     name: str
 
 
 class AsanaTask(msgspec.Struct, frozen=True):
     """A task. `parent_id` is the id of the enclosing task or of the parent it names."""
 
-    likes: Annotated[int, Made(_likes)]
+    likes: Annotated[int, Derived(_likes)]
     id: Annotated[str, _ID]
     parent_id: Annotated[str, Key("parent.gid", "parent.id", by=Node.scalar)]
     due: Annotated[str, Key("due_at", "due_on")]
@@ -87,16 +87,16 @@ def is_export(found: object) -> bool:
 
 
 def read_project(data: bytes) -> list[AsanaTask]:
-    """Return the tasks of a file, each before its subtasks. Raises `NotUsable`."""
+    """Return the tasks of a file, each before its subtasks. Raises `InvalidFile`."""
     found = parse_json(data)
     if not isinstance(found, dict):
-        raise NotUsable([f"it is no export of Asana: it holds {name_of(found)}, not an object"])
+        raise InvalidFile([f"it is no export of Asana: it holds {name_of(found)}, not an object"])
     if "data" not in found:
-        raise NotUsable(["it is no export of Asana: it has no list of tasks called data"])
+        raise InvalidFile(["it is no export of Asana: it has no list of tasks called data"])
     top = Node(found, "")
     tasks = list(_tasks(top))
     if top.faults:
-        raise NotUsable(top.faults)
+        raise InvalidFile(top.faults)
     return _without_repeats(tasks)
 
 
@@ -146,7 +146,7 @@ def plan_of_project(tasks: list[AsanaTask], stem: str, choices: Choices) -> Impo
     mapper = _TaskMapper(project_id, tasks, made)
     planned = [mapper.task(each) for each in tasks]
     if is_cut(name):
-        made.warnings.append(part("the project's name is cut to 255 characters"))
+        made.warnings.append(phrase("the project's name is cut to 255 characters"))
     return made.plan(name, planned, "section")
 
 
@@ -175,8 +175,8 @@ class _TaskMapper:
             fields=self._fields(task, fields, task.due if deadline is None else "", PropertyBudget(warn)),
             members=[person] if person.id or person.full_name else [],
             finished=finished,
-            finished_at=moment_of(task.completed_at or task.modified_at) if finished else None,
-            created_at=moment_of(task.created_at),
+            finished_at=parse_moment(task.completed_at or task.modified_at) if finished else None,
+            created_at=parse_moment(task.created_at),
             priority=priority,
             parent_key=self._key(task.parent_id) if task.parent_id else None,
             blocked_by=[self._key(each.id) for each in task.dependencies if each.id],

@@ -22,7 +22,7 @@ from workhook.core.text import one_line
 from workhook.http import parameters
 from workhook.work.board.tasks.inputs import ESTIMATE_MAX_MS, TaskCreate
 from workhook.work.kernel.durations import AmbiguousNumber, typed_duration_ms
-from workhook.work.portability.imports.json_file import FAULTS_MAX, NotUsable
+from workhook.work.portability.imports.json_file import FAULTS_MAX, InvalidFile
 from workhook.work.portability.imports.mapping import PlanMaker
 from workhook.work.portability.imports.plan import (
     NAMES_SHOWN,
@@ -41,7 +41,7 @@ from workhook.work.portability.imports.texts import (
     ThingWarnings,
     described,
     first_of,
-    moment_of,
+    parse_moment,
     title_of,
 )
 from workhook.work.portability.imports.words import (
@@ -70,13 +70,13 @@ _LOCAL_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?")
 
 
 def read_rows(data: bytes, title: str, choices: Choices) -> ImportPlan:
-    """Plan a project from a table. Raises `NotUsable`.
+    """Plan a project from a table. Raises `InvalidFile`.
 
     `title` identifies the project for later imports. An empty name in `choices.mapping` means that the table has no
     such column.
     """
     table = read_table(data)
-    chosen = _chosen(table, choices.mapping)
+    chosen = _choose_columns(table, choices.mapping)
     not_done = [*choices.not_done, *_not_done(table, chosen, choices.done)]
     return _RowMapper(table, title_of(title), chosen, msgspec.structs.replace(choices, not_done=not_done)).plan()
 
@@ -89,16 +89,16 @@ def _not_done(table: Table, chosen: Mapping[str, str], done: Collection[str]) ->
     return [each for each in dict.fromkeys(named) if each not in done]
 
 
-def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
-    """Return the names of the table's columns by meaning. Raises `NotUsable`."""
+def _choose_columns(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of the table's columns by meaning. Raises `InvalidFile`."""
     by_key: dict[str, str] = {}
     for name in table.names:
         by_key.setdefault(header_key(name), name)
-    there = name_some(table.names)
+    available = name_some(table.names)
     faults, chosen = [], {}
     for meaning, name in mapping.items():
         if name and header_key(name) not in by_key:
-            faults.append(f"line 1: there is no field {shown(name)!r}; it has {there}")
+            faults.append(f"line 1: there is no field {shown(name)!r}; it has {available}")
         elif name:
             chosen[meaning] = by_key[header_key(name)]
     taken = set(chosen.values())
@@ -108,9 +108,9 @@ def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
             chosen[meaning] = found
             taken.add(found)
     if "title" not in chosen and not faults:
-        faults.append(say("line 1: there is no field named Title or Name; the fields are {}", there))
+        faults.append(say("line 1: there is no field named Title or Name; the fields are {}", available))
     if faults:
-        raise NotUsable(faults)
+        raise InvalidFile(faults)
     return chosen
 
 
@@ -125,17 +125,17 @@ class _RowMapper:
         self._by_name = self._keys_by_name()
 
     def plan(self) -> ImportPlan:
-        """Return the plan. Raises `NotUsable`."""
+        """Return the plan. Raises `InvalidFile`."""
         tasks = [self._task(row, key) for row, key in zip(self._table.rows, self._keys, strict=True)]
         if self._faults:
-            raise NotUsable(self._faults[:FAULTS_MAX])
+            raise InvalidFile(self._faults[:FAULTS_MAX])
         return self._made.plan(self._title, tasks, "column", remarks=self._table.remarks, fields=self._became())
 
     def _became(self) -> list[PlannedField]:
         meanings = {name: meaning for meaning, name in self._chosen.items()}
-        said = {name for row in self._table.rows for name, cell in row.cells.items() if cell}
+        filled = {name for row in self._table.rows for name, cell in row.cells.items() if cell}
         return [
-            PlannedField(name, meanings.get(name, "field") if name in said else "nothing", list(self._kept[name]))
+            PlannedField(name, meanings.get(name, "field") if name in filled else "nothing", list(self._kept[name]))
             for name in self._table.names
             if not (self._table.is_own and name in READ_HERE)
         ]
@@ -168,9 +168,9 @@ class _RowMapper:
         found.pop("", None)
         return found
 
-    def _fault(self, row: TableRow, meaning: str, what: Message) -> None:
+    def _fault(self, row: TableRow, meaning: str, message: Message) -> None:
         if len(self._faults) < FAULTS_MAX:
-            self._faults.append(compose("line {}, field {}: {}", row.line, shown(self._chosen[meaning]), what))
+            self._faults.append(compose("line {}, field {}: {}", row.line, shown(self._chosen[meaning]), message))
 
     def _task(self, row: TableRow, key: str) -> PlannedTask:
         text = partial(self._text, row)
@@ -310,4 +310,4 @@ def day_or_moment(text: str) -> int | None:
         text += f"T{int(hour):02}:{minute}{seconds or ':00'}Z" if hour else ""
     elif found := _LOCAL_TIME.fullmatch(text):
         text = f"{found[1]}T{found[2]}{found[3] or ':00'}Z"
-    return moment_of(text)
+    return parse_moment(text)

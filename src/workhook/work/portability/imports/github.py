@@ -15,24 +15,24 @@ import msgspec
 
 from workhook.core.errors import say, shown
 from workhook.work.board.projects.schemas import LABEL_COLORS_MAX, LabelColor
-from workhook.work.portability.imports.json_file import Key, Made, Node, NotUsable, name_of, parse_json
+from workhook.work.portability.imports.json_file import Derived, InvalidFile, Key, Node, name_of, parse_json
 from workhook.work.portability.imports.mapping import PlanMaker, nearest_color
 from workhook.work.portability.imports.plan import Choices, ImportPlan, Person, PlannedComment, PlannedTask
 from workhook.work.portability.imports.texts import (
     KEY_MAX_CHARS,
     LABELS_MAX,
     PEOPLE_MAX,
-    Distinct,
     PropertyBudget,
     ThingWarnings,
+    UniqueNames,
     described,
     first_of,
-    moment_of,
+    parse_moment,
     priority_in,
     title_of,
-    within,
+    truncate_bytes,
 )
-from workhook.work.portability.imports.words import means
+from workhook.work.portability.imports.words import has_meaning
 
 SOURCE = "github"
 OPEN, CLOSED, NO_STATUS = "Open", "Closed", "No status"
@@ -52,24 +52,24 @@ class IssueComment(msgspec.Struct, frozen=True):
     id: str
     body: str
     created_at: Annotated[str, Key("createdAt")]
-    author: Annotated[Person, Made(_author)]
-    reactions: Annotated[int, Made(_reactions)]
+    author: Annotated[Person, Derived(_author)]
+    reactions: Annotated[int, Derived(_reactions)]
 
 
 class Issue(msgspec.Struct, frozen=True):
     """An issue. `colors` maps the names of its labels to their colors."""
 
-    number: Annotated[str, Key("number", by=_there(Node.scalar))]
-    title: Annotated[str, Key("title", by=_there(Node.text))]
+    number: Annotated[str, Key("number", by=_required(Node.scalar))]
+    title: Annotated[str, Key("title", by=_required(Node.text))]
     state: str
     milestone: Annotated[str, Key("milestone.title")]
-    author: Annotated[Person, Made(_author)]
-    assignees: Annotated[list[Person], Made(_assignees)]
+    author: Annotated[Person, Derived(_author)]
+    assignees: Annotated[list[Person], Derived(_assignees)]
     colors: Annotated[
-        dict[str, str], Made(lambda issue: {each.text("name"): each.text("color") for each in issue.nodes("labels")})
+        dict[str, str], Derived(lambda issue: {each.text("name"): each.text("color") for each in issue.nodes("labels")})
     ]
     comments: list[IssueComment]
-    reactions: Annotated[int, Made(_reactions)]
+    reactions: Annotated[int, Derived(_reactions)]
     body: str
     url: str
     state_reason: Annotated[str, Key("stateReason")]
@@ -94,12 +94,12 @@ class ProjectItem(msgspec.Struct, frozen=True):
     title: Annotated[str, Key("content.title", "title")]
     body: Annotated[str, Key("content.body")]
     url: Annotated[str, Key("content.url")]
-    repository: Annotated[str, Made(_repository)]
+    repository: Annotated[str, Derived(_repository)]
     status: str
     milestone: Annotated[str, Key("milestone.title")]
     assignees: list[str]
     labels: list[str]
-    fields: Annotated[dict[str, str], Made(_fields_in)]
+    fields: Annotated[dict[str, str], Derived(_fields_in)]
 
 
 class GitHubFile(NamedTuple):
@@ -114,7 +114,7 @@ def is_export(found: object) -> bool:
 
 
 def read_file(data: bytes) -> GitHubFile:
-    """Parse a file. Raises `NotUsable`."""
+    """Parse a file. Raises `InvalidFile`."""
     found = parse_json(data)
     if isinstance(found, list):
         top = Node({"": found}, "")
@@ -123,13 +123,13 @@ def read_file(data: bytes) -> GitHubFile:
         top = Node(found, "")
         read = GitHubFile([], [each.read(ProjectItem) for each in top.nodes("items")])
     else:
-        raise NotUsable([f"it is neither a list of issues nor the items of a project: it holds {name_of(found)}"])
+        raise InvalidFile([f"it is neither a list of issues nor the items of a project: it holds {name_of(found)}"])
     if top.faults:
-        raise NotUsable(top.faults)
+        raise InvalidFile(top.faults)
     return read
 
 
-def _there(read: Callable[[Node, str], str]) -> Callable[[Node, str], str]:
+def _required(read: Callable[[Node, str], str]) -> Callable[[Node, str], str]:
     def needed(node: Node, key: str) -> str:
         if node.values.get(key) is None:
             node.note(key, "there", None)
@@ -195,13 +195,13 @@ def plan_of_files(files: Sequence[GitHubFile], title: str, choices: Choices) -> 
 
 
 def _by_address(files: Sequence[GitHubFile]) -> dict[str, Issue]:
-    """Return issues by address, the last one of each. Raises `NotUsable` if different issues share a number without a
+    """Return issues by address, the last one of each. Raises `InvalidFile` if different issues share a number without a
     URL."""
     found: dict[str, Issue] = {}
     for each in (issue for file in files for issue in file.issues):
         address = _address(each)
         if not each.url and address in found and found[address].title != each.title:
-            raise NotUsable([f"two issues have the number {shown(each.number)}; let gh print the field url, too"])
+            raise InvalidFile([f"two issues have the number {shown(each.number)}; let gh print the field url, too"])
         found[address] = each
     return found
 
@@ -234,7 +234,7 @@ class _IssueMapper:
         labels = list(dict.fromkeys(title_of(each) for each in labels if each.strip()))
         priority, others = priority_in(list(item.fields.items()) if item else [])
         custom = dict(others)
-        due = next((each for each in custom if means("due", each) and moment_of(custom[each]) is not None), "")
+        due = next((each for each in custom if has_meaning("due", each) and parse_moment(custom[each]) is not None), "")
         self._note_lost(issue, name)
         key = self._made.key_of(f"task:{self._title}/{_address(thing) if thing else ''}")
         return PlannedTask(
@@ -242,13 +242,13 @@ class _IssueMapper:
             column_key=column.key,
             title=title_of(name),
             description=described("title", name, (issue.body if issue else "") or (item.body if item else ""), warn),
-            deadline=moment_of(custom.pop(due)) if due else None,
+            deadline=parse_moment(custom.pop(due)) if due else None,
             labels=first_of(labels, LABELS_MAX, say("labels"), warn),
             fields=_fields(issue, item, custom, PropertyBudget(warn)),
             members=first_of(_people(issue, item), PEOPLE_MAX, say("assignees"), warn),
             finished=finished,
-            finished_at=moment_of(issue.closed_at) if issue and finished else None,
-            created_at=moment_of(issue.created_at) if issue else None,
+            finished_at=parse_moment(issue.closed_at) if issue and finished else None,
+            created_at=parse_moment(issue.created_at) if issue else None,
             comments=list(self._comments(issue, key, warn)) if issue else [],
             priority=priority,
         )
@@ -261,17 +261,17 @@ class _IssueMapper:
         return CLOSED if is_closed else OPEN
 
     def _comments(self, issue: Issue, key: str, warn: ThingWarnings) -> Iterator[PlannedComment]:
-        key_of = Distinct(KEY_MAX_CHARS)
+        key_of = UniqueNames(KEY_MAX_CHARS)
         cut = 0
         for each in issue.comments:
             text = each.body.strip()
             if not text:
                 continue
-            kept = within(text)
+            kept = truncate_bytes(text)
             cut += kept != text
             known = each.id or f"{each.author.username}/{each.created_at}"
             comment_key = key_of(f"task_comment:{key.removeprefix('task:')}/{known}")
-            yield PlannedComment(comment_key, kept, each.author, moment_of(each.created_at))
+            yield PlannedComment(comment_key, kept, each.author, parse_moment(each.created_at))
         if cut:
             warn(say("{} of its comments cut to {} KiB", cut, 64))
 

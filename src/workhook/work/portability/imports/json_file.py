@@ -32,7 +32,7 @@ _TOO_DEEP = "it is nested too deeply"  # `web.frame.refusals` translates it
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class NotUsable(Exception):
+class InvalidFile(Exception):
     """An invalid file, with at most `FAULTS_MAX` faults in words."""
 
     def __init__(self, faults: list[str]) -> None:
@@ -41,7 +41,7 @@ class NotUsable(Exception):
 
 
 def parse_json(data: bytes) -> object:
-    """Parse JSON in UTF-8, UTF-16 or UTF-32, with or without a byte order mark. Raises `NotUsable`.
+    """Parse JSON in UTF-8, UTF-16 or UTF-32, with or without a byte order mark. Raises `InvalidFile`.
 
     Lone surrogates are accepted, because some programs leave them where they truncate text.
     """
@@ -49,7 +49,7 @@ def parse_json(data: bytes) -> object:
     if "\0" in data[:4].decode("latin-1"):
         data = _as_utf_8(data)
     if has_more_values(data, VALUES_MAX):
-        raise NotUsable([say("the file has more than {} values; split it into several files", Number(VALUES_MAX))])
+        raise InvalidFile([say("the file has more than {} values; split it into several files", Number(VALUES_MAX))])
     with suppress(Malformed):  # the slower parser below accepts more input and reports positions
         found = decode_untrusted(data)
         return found
@@ -57,17 +57,17 @@ def parse_json(data: bytes) -> object:
         found = json.loads(data, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         wrong = f"line {error.lineno}, column {error.colno}: {error.msg}"
-        raise NotUsable([say("the file is not valid JSON: {}", wrong)]) from None
+        raise InvalidFile([say("the file is not valid JSON: {}", wrong)]) from None
     except RecursionError:
-        raise NotUsable([_TOO_DEEP]) from None
+        raise InvalidFile([_TOO_DEEP]) from None
     except UnicodeDecodeError:
-        raise NotUsable(["it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"]) from None
+        raise InvalidFile(["it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"]) from None
     except _NoNumberError as error:
-        raise NotUsable([say("the file is not valid JSON: {}", error)]) from None
+        raise InvalidFile([say("the file is not valid JSON: {}", error)]) from None
     except ValueError:  # raised for more digits than Python converts
-        raise NotUsable([say("a number has more than {} digits", Number(sys.get_int_max_str_digits()))]) from None
+        raise InvalidFile([say("a number has more than {} digits", Number(sys.get_int_max_str_digits()))]) from None
     if is_too_deep(found):
-        raise NotUsable([_TOO_DEEP])
+        raise InvalidFile([_TOO_DEEP])
     return found
 
 
@@ -75,7 +75,7 @@ def _as_utf_8(data: bytes) -> bytes:
     try:
         return data.decode(json.detect_encoding(data), "surrogatepass").encode("utf-8", "surrogatepass")
     except UnicodeError:
-        raise NotUsable(["it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"]) from None
+        raise InvalidFile(["it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"]) from None
 
 
 class _NoNumberError(ValueError):
@@ -105,7 +105,7 @@ class Key:
         self.by = by
 
 
-class Made:
+class Derived:
     """An annotation with a function that derives the field from the object."""
 
     def __init__(self, read: Callable[[Node], Any]) -> None:
@@ -216,7 +216,7 @@ def _readers(kind: type[msgspec.Struct]) -> list[tuple[str, Callable[[Node], Any
 def _reader(name: str, hint: Any) -> Callable[[Node], Any]:
     plain, marks = (hint.__origin__, hint.__metadata__) if get_origin(hint) is Annotated else (hint, ())
     mark = marks[0] if marks else Key(name)
-    if isinstance(mark, Made):
+    if isinstance(mark, Derived):
         return mark.read
     read = mark.by or _BY_TYPE.get(plain) or _reader_of_structs(plain)
     if [len(each) for each in mark.paths] == [1]:  # a fast path for nearly all keys, since boards have very many cards

@@ -23,13 +23,13 @@ from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.sweeping import for_each_isolated
 from workhook.work.board.tasks import queries
 from workhook.work.board.tasks.assignees import on_team
 from workhook.work.board.tasks.schemas import Task, tasks
 from workhook.work.board.tasks.writer import TaskWriter
-from workhook.work.kernel.people import person_shape
+from workhook.work.kernel.people import person_to_response
 from workhook.work.kernel.tables import unmatched_assignees as unmatched
 from workhook.work.portability.imports.people import People, by_address, without_name
 from workhook.work.portability.imports.plan import Person
@@ -39,19 +39,19 @@ BATCH = 100
 NAME_MAX_CHARS = 255
 """Longer names are not stored, because no account has them and they exceed the size of PostgreSQL's index entries."""
 
-_here = sa.and_(projects.c.deleted_at.is_(None), projects.c.archive.is_(sa.false()))
+_is_active_project = sa.and_(projects.c.deleted_at.is_(None), projects.c.archive.is_(sa.false()))
 _in_projects = unmatched.join(projects, projects.c.repository_id == unmatched.c.repository_id)
-_organizations = sa.select(projects.c.account_id).select_from(_in_projects).where(_here).distinct()
-_of_organization = projects.c.account_id == big("account_id")
+_organizations = sa.select(projects.c.account_id).select_from(_in_projects).where(_is_active_project).distinct()
+_of_organization = projects.c.account_id == bigint_param("account_id")
 _strangers = (
     sa.select(unmatched.c.source, unmatched.c.username, unmatched.c.full_name)
     .select_from(_in_projects)
-    .where(_of_organization, _here)
+    .where(_of_organization, _is_active_project)
     .distinct()
 )
 _ids = sa.union(
-    sa.select(big("account_id")),
-    sa.select(memberships.c.user_id).where(memberships.c.organization_id == big("account_id")),
+    sa.select(bigint_param("account_id")),
+    sa.select(memberships.c.user_id).where(memberships.c.organization_id == bigint_param("account_id")),
     sa.select(collaborators.c.user_id)
     .join(projects, projects.c.repository_id == collaborators.c.repository_id)
     .where(_of_organization),
@@ -61,21 +61,25 @@ _people = (
     .where(accounts.c.id.in_(_ids), accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
     .order_by(accounts.c.id)
 )
-_this = (
+_of_stranger = (
     unmatched.c.username == sa.bindparam("username"),
     unmatched.c.full_name == sa.bindparam("full_name"),
 )
 _tasks_of = (
     sa.select(unmatched.c.task_id)
     .select_from(
-        _in_projects.join(tasks, tasks.c.id == unmatched.c.task_id).join(accounts, accounts.c.id == big("user_id"))
+        _in_projects.join(tasks, tasks.c.id == unmatched.c.task_id).join(
+            accounts, accounts.c.id == bigint_param("user_id")
+        )
     )
-    .where(_of_organization, _here, tasks.c.deleted_at.is_(None), on_team)
-    .where(unmatched.c.source == sa.bindparam("source"), *_this)
+    .where(_of_organization, _is_active_project, tasks.c.deleted_at.is_(None), on_team)
+    .where(unmatched.c.source == sa.bindparam("source"), *_of_stranger)
     .order_by(unmatched.c.task_id)
     .limit(BATCH)
 )
-_take = sa.delete(unmatched).where(any_of(unmatched.c.task_id, "task_ids"), *_this).returning(unmatched.c.task_id)
+_take = (
+    sa.delete(unmatched).where(any_of(unmatched.c.task_id, "task_ids"), *_of_stranger).returning(unmatched.c.task_id)
+)
 insert_unmatched = insert_into(unmatched, "task_id", "repository_id", "source", "username", "full_name")
 
 
@@ -130,13 +134,13 @@ async def _assign_some(tx: Transaction, *, base: str, now: int, account_id: int,
     task_ids = [row["task_id"] for row in await tx.fetch_all(_tasks_of, params)]
     column_ids = await queries.columns_of(tx, task_ids)
     seen = await queries.lock_columns(tx, Actor(match.user, 0, "import", frozenset()), column_ids)
-    there = await queries.lock_tasks(tx, task_ids, column_ids, seen)
-    if not there:
+    locked = await queries.lock_tasks(tx, task_ids, column_ids, seen)
+    if not locked:
         return 0
-    taken = [row["task_id"] for row in await tx.fetch_all(_take, {**person, "task_ids": sorted(there)})]
-    writer = TaskWriter(Write(tx, None, base, moment=now), tells=False)
+    taken = [row["task_id"] for row in await tx.fetch_all(_take, {**person, "task_ids": sorted(locked)})]
+    writer = TaskWriter(Write(tx, None, base, moment=now), notify=False)
     for task_id in sorted(taken):
-        change = writer.change(there[task_id])
+        change = writer.change(locked[task_id])
         change.after = _assigned(change.after, match)
     await writer.write()
     return len(taken)
@@ -146,7 +150,7 @@ def _assigned(task: Task, match: _Match) -> Task:
     """Return the task with the assignee, or unchanged if its field no longer contains the name or it has too many
     assignees."""
     fields = without_name(json.decode(task.fields), match.person, match.source)
-    people = {each.id: each for each in task.assignees} | {match.user.id: person_shape(match.user)}
+    people = {each.id: each for each in task.assignees} | {match.user.id: person_to_response(match.user)}
     if fields is None or len(people) > PEOPLE_MAX:
         return task
     assignees = tuple(people[user_id] for user_id in sorted(people))

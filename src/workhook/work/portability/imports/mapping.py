@@ -16,7 +16,7 @@ from workhook.work.board.tasks.inputs import BLOCKERS_MAX
 from workhook.work.board.tasks.relations import SUBTASKS_MAX
 from workhook.work.board.tasks.schemas import COLUMNS_MAX
 from workhook.work.portability.imports.plan import Choices, ImportPlan, Losses, PlannedColumn, PlannedField, PlannedTask
-from workhook.work.portability.imports.texts import KEY_MAX_CHARS, Distinct, title_of, unknown_names
+from workhook.work.portability.imports.texts import KEY_MAX_CHARS, UniqueNames, title_of, unknown_names
 from workhook.work.portability.imports.words import StageNames
 
 MORE = "More columns"
@@ -34,7 +34,7 @@ class PlanMaker:
     ) -> None:
         self.project_key = f"project:{project_id}"
         self.losses, self.warnings = Losses(), list[Message]()
-        self.key_of = Distinct(KEY_MAX_CHARS)
+        self.key_of = UniqueNames(KEY_MAX_CHARS)
         self._source, self._choices, self._nameless = source, choices, nameless
         self._stages = StageNames({*finished, *choices.done}, choices.not_done)
         self._columns: dict[str, PlannedColumn] = {}
@@ -65,7 +65,7 @@ class PlanMaker:
         label_colors: Mapping[str, LabelColor] = {},
     ) -> ImportPlan:
         """Return the plan. `kind` is the source's word for a column. `remarks` are warnings listed first."""
-        tasks = without_circles(in_families(tasks, self.losses), self.losses)
+        tasks = remove_cycles(order_subtasks(tasks, self.losses), self.losses)
         columns = list(self._columns.values())
         warnings = [*remarks, *unknown_names(self._choices.done, (each.title for each in columns), kind)]
         warnings += self.warnings
@@ -104,7 +104,7 @@ def nearest_color(text: str) -> LabelColor | None:
     return min(COLORS, key=lambda color: abs((hue * 360 - _DEGREES[color] + 180) % 360 - 180))
 
 
-def in_families(tasks: Sequence[PlannedTask], losses: Losses) -> list[PlannedTask]:
+def order_subtasks(tasks: Sequence[PlannedTask], losses: Losses) -> list[PlannedTask]:
     """Order the tasks so that subtasks follow their parent.
 
     A nested subtask moves to its topmost ancestor. A parent that is unknown or part of a cycle is dropped.
@@ -139,7 +139,7 @@ def _top(task: PlannedTask, by_key: dict[str, PlannedTask]) -> str | None:
     return found
 
 
-def without_circles(tasks: Sequence[PlannedTask], losses: Losses) -> list[PlannedTask]:
+def remove_cycles(tasks: Sequence[PlannedTask], losses: Losses) -> list[PlannedTask]:
     """Limit the dependencies of each task to `BLOCKERS_MAX` tasks of the plan, and remove cycles."""
     titles = {each.key: each.title for each in tasks}
     graph: dict[str, list[str]] = {}

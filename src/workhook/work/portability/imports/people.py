@@ -15,14 +15,14 @@ from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts, memberships
 from workhook.storage import Reader, Row
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.portability.imports.plan import Person, PlannedComment, PlannedTask, name_some
-from workhook.work.portability.imports.texts import title_of, within
+from workhook.work.portability.imports.texts import title_of, truncate_bytes
 
 _members = (
     sa.select(*(accounts.c[name] for name in Account.__struct_fields__))
     .join_from(accounts, memberships, memberships.c.user_id == accounts.c.id)
-    .where(memberships.c.organization_id == big("organization_id"), accounts.c.kind == "user")
+    .where(memberships.c.organization_id == bigint_param("organization_id"), accounts.c.kind == "user")
     .order_by(accounts.c.id)
 )
 
@@ -100,7 +100,7 @@ class Assigned(NamedTuple):
     strangers: list[Person]
 
 
-def assigned(task: PlannedTask, people: People, seeing: Collection[int], source: str) -> Assigned:
+def match_assignees(task: PlannedTask, people: People, seeing: Collection[int], source: str) -> Assigned:
     """Match the members of a task. `seeing` contains the ids of users who can see the project."""
     known = [people.find(each, source) for each in task.members]
     found = [each if each is not None and each.id in seeing else None for each in known]
@@ -114,9 +114,9 @@ def field_of(source: str) -> str:
     return f"{source}_members"
 
 
-def fields_with(task: PlannedTask, strangers: Sequence[Person], source: str) -> dict[str, str]:
+def add_strangers_field(task: PlannedTask, strangers: Sequence[Person], source: str) -> dict[str, str]:
     names = ", ".join(each.display_name for each in strangers)
-    return {**task.fields, field_of(source): within(names)} if strangers else task.fields
+    return {**task.fields, field_of(source): truncate_bytes(names)} if strangers else task.fields
 
 
 def without_name(fields: Mapping[str, str], stranger: Person, source: str) -> dict[str, str] | None:
@@ -137,7 +137,7 @@ def author_of(comment: PlannedComment, people: People, importer: Account, source
     return (author, None) if author is not None else (importer, title_of(comment.author.display_name))
 
 
-class Stranger(msgspec.Struct, frozen=True):
+class UnmatchedPerson(msgspec.Struct, frozen=True):
     """A person without an account. `known_as` is the name for `--member`. `assigned` is false for people who only wrote
     comments."""
 
@@ -148,19 +148,19 @@ class Stranger(msgspec.Struct, frozen=True):
 
 def strangers_of(
     tasks: Sequence[PlannedTask], comments: Sequence[PlannedComment], people: People, source: str
-) -> list[Stranger]:
+) -> list[UnmatchedPerson]:
     """Return each person without an account once."""
-    found: dict[str, Stranger] = {}
+    found: dict[str, UnmatchedPerson] = {}
     members = [member for task in tasks for member in task.members]
     authors = [each.author for each in (*comments, *(each for task in tasks for each in task.comments))]
     for some, assigned in ((members, True), (authors, False)):
         for each in some:
             if each.display_name not in found and people.find(each, source) is None:
-                found[each.display_name] = Stranger(each.display_name, each.known_as, assigned)
+                found[each.display_name] = UnmatchedPerson(each.display_name, each.known_as, assigned)
     return list(found.values())
 
 
-def unknown_people(strangers: Sequence[Stranger], hint: str) -> list[str]:
+def unknown_people(strangers: Sequence[UnmatchedPerson], hint: str) -> list[str]:
     """Return a warning that lists the strangers. `hint` tells how to match them."""
     names = [each.name for each in strangers]
     remark = say("nobody here is {}", name_some(names))

@@ -200,7 +200,7 @@ class Losses:
         return list(self._found.values())
 
 
-def in_words(lost: Lost) -> str:
+def describe_loss(lost: Lost) -> str:
     """Describe a loss, as in `colours of labels: 2 (Bug: red, Late: blue)`."""
     names = ", ".join(lost.names)
     more = ", …" if names and len(lost.names) < lost.count and len(lost.names) == NAMES_SHOWN else ""

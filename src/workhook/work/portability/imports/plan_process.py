@@ -11,10 +11,10 @@ import msgspec
 import structlog
 
 from workhook.core import limited_process
-from workhook.core.errors import Unavailable, unpacked
+from workhook.core.errors import Unavailable, deserialize_message
 from workhook.core.fair_queue import FairQueue, QueueFull
 from workhook.core.limited_process import Limits, ProcessFailed
-from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.json_file import InvalidFile
 from workhook.work.portability.imports.plan import Choices, ImportPlan, PlannedTask
 from workhook.work.portability.imports.plan_script import TOO_LARGE, PlanHead
 from workhook.work.portability.imports.sources import SourceFile
@@ -32,7 +32,7 @@ _queues: WeakKeyDictionary[asyncio.AbstractEventLoop, FairQueue] = WeakKeyDictio
 
 
 async def plan_in_process(account_id: int, file: SourceFile, choices: Choices) -> ImportPlan:
-    """Plan any file. Organizations take turns. Raises `NotUsable`, and `Unavailable` if too many files are waiting."""
+    """Plan any file. Organizations take turns. Raise `InvalidFile`, or `Unavailable` if too many files are waiting."""
     queue = _queues.setdefault(asyncio.get_running_loop(), FairQueue(AT_ONCE, WAITING_MAX, WAITING_MAX_EACH))
     job = {"name": file.name, "choices": choices}
     try:
@@ -43,16 +43,16 @@ async def plan_in_process(account_id: int, file: SourceFile, choices: Choices) -
         raise Unavailable(message, code="import_unavailable", retry_after_s=RETRY_AFTER_S) from None
     except ProcessFailed as problem:
         log.warning("import_failed", reason=problem.reason, ended_with=problem.ended_with, stderr=problem.stderr)
-        raise NotUsable([TOO_LARGE]) from None
+        raise InvalidFile([TOO_LARGE]) from None
     return await _decoded(made.output)
 
 
 async def _decoded(output: bytes) -> ImportPlan:
     """Decode the tasks in batches, so that the event loop can serve requests in between."""
     lines = output.split(b"\n")
-    head = msgspec.json.decode(lines[0], type=PlanHead, dec_hook=unpacked)
+    head = msgspec.json.decode(lines[0], type=PlanHead, dec_hook=deserialize_message)
     if head.plan is None:
-        raise NotUsable(list(head.faults))
+        raise InvalidFile(list(head.faults))
     decoder, tasks = msgspec.json.Decoder(PlannedTask), list[PlannedTask]()
     for start in range(1, len(lines), DECODED_AT_ONCE):
         tasks += map(decoder.decode, lines[start : start + DECODED_AT_ONCE])

@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from workhook.core.errors import Message, packed, part
-from workhook.work.portability.imports.json_file import NotUsable
+from workhook.core.errors import Message, phrase, serialize_message
+from workhook.work.portability.imports.json_file import InvalidFile
 from workhook.work.portability.imports.plan import Choices, ImportPlan
 from workhook.work.portability.imports.sources import SourceFile, plan_of_any
 
 TOO_LARGE = "it takes too long to read; part the file into several"
 
-_encode = msgspec.json.Encoder(enc_hook=packed).encode
+_encode = msgspec.json.Encoder(enc_hook=serialize_message).encode
 
 
 class PlanHead(msgspec.Struct, frozen=True):
@@ -29,14 +29,14 @@ class PlanHead(msgspec.Struct, frozen=True):
 
 
 def head_of(plan: ImportPlan | None, faults: list[str]) -> PlanHead:
-    return PlanHead(None if plan is None else msgspec.structs.replace(plan, tasks=[]), list(map(part, faults)))
+    return PlanHead(None if plan is None else msgspec.structs.replace(plan, tasks=[]), list(map(phrase, faults)))
 
 
 def answer(job: dict[str, Any], folder: Path) -> bytes:
     file = SourceFile(job["name"], (folder / "content").read_bytes())
     try:
         plan = plan_of_any(file, msgspec.convert(job["choices"], Choices))
-    except NotUsable as problem:
+    except InvalidFile as problem:
         return _encode(head_of(None, problem.faults))
     except (MemoryError, RecursionError):
         return _encode(head_of(None, [TOO_LARGE]))

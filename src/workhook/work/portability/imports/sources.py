@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Literal, NamedTuple, TypeVar
 
 from workhook.work.portability.imports import asana, csv_tasks, github, trello
-from workhook.work.portability.imports.json_file import NotUsable, parse_json
+from workhook.work.portability.imports.json_file import InvalidFile, parse_json
 from workhook.work.portability.imports.plan import Choices, ImportPlan
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # Excel before 2007
@@ -19,7 +19,7 @@ _EXCEL, _NUMBERS = b"xl/workbook", b"Index/Document.iwa"  # names of ZIP entries
 
 
 def refuse_other(data: bytes) -> None:
-    """Raise `NotUsable` for unsupported formats recognized by their magic numbers."""
+    """Raise `InvalidFile` for unsupported formats recognized by their magic numbers."""
     if data.startswith(b"%PDF-"):
         fault = "it is a PDF, and no table: export CSV or JSON from the program that made it"
     elif data.startswith(_OLE) or (data.startswith(_ZIP) and _EXCEL in data):
@@ -32,7 +32,7 @@ def refuse_other(data: bytes) -> None:
         fault = "it is a Numbers file: save it as CSV (UTF-8) and import that"
     else:
         fault = "it is a packed file (ZIP): unpack it and import what is in it"
-    raise NotUsable([fault])
+    raise InvalidFile([fault])
 
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ _READERS: Mapping[Source, Callable[[SourceFile, Choices], ImportPlan]] = {
 
 
 def plans_of(source: Source, files: Sequence[SourceFile], choices: Choices) -> list[ImportPlan]:
-    """Return a plan for each file, or for GitHub one plan for all files. Raises `NotUsable` with the faults of all
+    """Return a plan for each file, or for GitHub one plan for all files. Raises `InvalidFile` with the faults of all
     files."""
     if source == "github":
         read = _read_each(files, lambda each: github.read_file(each.data))
@@ -93,15 +93,15 @@ def _read_each(files: Sequence[SourceFile], read: Callable[[SourceFile], T]) -> 
         try:
             refuse_other(file.data)
             found.append(read(file))
-        except NotUsable as problem:
+        except InvalidFile as problem:
             faults += [f"{file.name}: {each}" for each in problem.faults]
     if faults:
-        raise NotUsable(faults)
+        raise InvalidFile(faults)
     return found
 
 
 def plan_of_any(file: SourceFile, choices: Choices) -> ImportPlan:
-    """Plan a file after detecting its source. Raises `NotUsable`."""
+    """Plan a file after detecting its source. Raises `InvalidFile`."""
     refuse_other(file.data)
     source = detect(file.data)
     if source == "github":
@@ -110,7 +110,7 @@ def plan_of_any(file: SourceFile, choices: Choices) -> ImportPlan:
 
 
 def detect(data: bytes) -> Source:
-    """Return the source of a file. Raises `NotUsable`.
+    """Return the source of a file. Raises `InvalidFile`.
 
     Unrecognized JSON is attributed to Trello, whose reader reports what is missing.
     """

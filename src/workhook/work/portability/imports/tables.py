@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from workhook.core.errors import Message, Number, say, shown
 from workhook.work.board.tasks.export import CELLS
-from workhook.work.kernel.csv_tables import without_guard, without_guards
-from workhook.work.portability.imports.json_file import ENTRIES_MAX, FAULTS_MAX, NotUsable, clean
-from workhook.work.portability.imports.texts import Distinct
+from workhook.work.kernel.csv_tables import decode_cell, without_guard
+from workhook.work.portability.imports.json_file import ENTRIES_MAX, FAULTS_MAX, InvalidFile, clean
+from workhook.work.portability.imports.texts import UniqueNames
 
 # Western European letters and common punctuation: euro, ellipsis, quotation marks, bullet, dashes, ™, œ. Other
 # characters indicate another code page: a Mac OS umlaut reads as `Š`, a DOS umlaut as a symbol inside a word, and
@@ -37,7 +37,7 @@ _ACCENT = re.compile(r"[À-ÖØ-öø-ÿ]")
 
 
 def _decoded(data: bytes) -> tuple[str, list[Message]]:
-    """Return the text, and remarks on its encoding. Raises `NotUsable` for other encodings and for NUL."""
+    """Return the text, and remarks on its encoding. Raises `InvalidFile` for other encodings and for NUL."""
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     remarks = []
     try:
@@ -46,7 +46,7 @@ def _decoded(data: bytes) -> tuple[str, list[Message]]:
         found = _western(data) if encoding == "utf-8-sig" else None
         if found is None:
             line = data.count(b"\n", 0, error.start) + 1
-            raise NotUsable([say("line {}: not valid UTF-8; save the file as CSV in UTF-8", line)]) from None
+            raise InvalidFile([say("line {}: not valid UTF-8; save the file as CSV in UTF-8", line)]) from None
         text = found
         # Words that other code pages would decode differently.
         accented = (each[0] for each in _WORD.finditer(text) if not each[0].isascii())
@@ -54,7 +54,7 @@ def _decoded(data: bytes) -> tuple[str, list[Message]]:
         remarks.append(say("the file is not UTF-8 and was read as Windows-1252: {}", ", ".join(map(shown, words))))
     if (at := text.find("\0")) >= 0:
         line, column = place_in(text, at)
-        raise NotUsable([say("line {}, column {}: NUL character; save the file as CSV in UTF-8", line, column)])
+        raise InvalidFile([say("line {}, column {}: NUL character; save the file as CSV in UTF-8", line, column)])
     return clean(text), remarks
 
 
@@ -109,20 +109,20 @@ class Table(NamedTuple):
 
 
 def read_table(data: bytes) -> Table:
-    """Parse a table. The first line names the columns, and empty lines are skipped. Raises `NotUsable`."""
+    """Parse a table. The first line names the columns, and empty lines are skipped. Raises `InvalidFile`."""
     text, remarks = _decoded(data)
     delimiter = _delimiter(text)
     lines = _records(text, delimiter)
     try:
         header = next(lines, None)
         if header is None:
-            raise NotUsable(["it is empty: the first line has to name the fields"])
+            raise InvalidFile(["it is empty: the first line has to name the fields"])
         names = _names(header[1])
         is_own = set(CELLS) <= set(names)
-        read = without_guards if is_own else lambda cell: without_guard(cell.strip())
+        read = decode_cell if is_own else lambda cell: without_guard(cell.strip())
         return Table(names, list(_rows(names, lines, read)), remarks, is_own)
     except csv.Error as error:
-        raise NotUsable([_in_words(text, delimiter, int(error.args[1]))]) from None
+        raise InvalidFile([_in_words(text, delimiter, int(error.args[1]))]) from None
 
 
 def _in_words(text: str, delimiter: str, line: int) -> str:
@@ -203,8 +203,8 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 def _names(cells: Sequence[str]) -> list[str]:
     if len(cells) > FIELDS_MAX:
-        raise NotUsable([f"line 1: it has {len(cells):,} fields; at most {FIELDS_MAX} are read"])
-    name_of = Distinct()
+        raise InvalidFile([f"line 1: it has {len(cells):,} fields; at most {FIELDS_MAX} are read"])
+    name_of = UniqueNames()
     return [name_of(each.strip() or f"field {at}") for at, each in enumerate(cells, 1)]
 
 
@@ -215,7 +215,7 @@ def _rows(
     number_of_cells = 0
     for number, (line, cells) in enumerate(lines, 1):
         if number > ROWS_MAX:
-            raise NotUsable(
+            raise InvalidFile(
                 [say("line {}: a file can have at most {} lines; split it into several files", line, Number(ROWS_MAX))]
             )
         if any(each.strip() for each in cells[len(names) :]):
@@ -234,7 +234,7 @@ def _rows(
         row = TableRow(line, {name: text for name, cell in zip(names, cells, strict=False) if (text := read(cell))})
         number_of_cells += len(row.cells)
         if number_of_cells > CELLS_MAX:
-            raise NotUsable(
+            raise InvalidFile(
                 [
                     say(
                         "line {}: a file can have at most {} values; split it into several files",
@@ -245,4 +245,4 @@ def _rows(
             )
         yield row
     if faults:
-        raise NotUsable(faults)
+        raise InvalidFile(faults)

@@ -12,7 +12,7 @@ from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS
 from workhook.http.wire_types import read_day_or_moment
 from workhook.work.board.tasks.inputs import KEYS_MAX
 from workhook.work.board.tasks.schemas import Level
-from workhook.work.portability.imports.words import level_of, means, plain_name, says_more
+from workhook.work.portability.imports.words import has_meaning, level_of, plain_name, says_more
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ def is_cut(text: str, limit: int = TITLE_MAX_CHARS) -> bool:
     return len(one_line(text)) > limit
 
 
-def within(text: str, limit_bytes: int = TEXT_MAX_BYTES) -> str:
+def truncate_bytes(text: str, limit_bytes: int = TEXT_MAX_BYTES) -> str:
     """Truncate the text to `limit_bytes` of UTF-8, between characters."""
     data = text.encode()
     if len(data) <= limit_bytes:
@@ -48,7 +48,7 @@ def within(text: str, limit_bytes: int = TEXT_MAX_BYTES) -> str:
     return data[: limit_bytes - len(_MARK.encode())].decode(errors="ignore") + _MARK
 
 
-class Distinct:
+class UniqueNames:
     """A generator of distinct names: `name`, `name (2)`, `name (3)` …"""
 
     def __init__(self, limit: int = TITLE_MAX_CHARS) -> None:
@@ -65,7 +65,7 @@ class Distinct:
         return found
 
 
-def moment_of(text: str) -> int | None:
+def parse_moment(text: str) -> int | None:
     """Return milliseconds since the epoch, or None if the text is not a time or day from 1970 to 9998."""
     try:
         return read_day_or_moment(text)
@@ -76,7 +76,7 @@ def moment_of(text: str) -> int | None:
 def deadline_of(text: str, field: str, warn: ThingWarnings) -> int | None:
     """Return the due date, or None with a warning if it is invalid. `field` is the field of the task that keeps the
     text."""
-    found = moment_of(text)
+    found = parse_moment(text)
     if text and found is None:
         warn(say("its due date {} is not a valid time and is kept in the field {}", repr(shown(text)), field))
     return found
@@ -93,7 +93,7 @@ def priority_in(fields: Sequence[tuple[str, str]]) -> tuple[Level | None, list[t
     The priority field is included as well if it says more than its level.
     """
     for at, (name, text) in enumerate(fields):
-        if means("priority", name) and (found := level_of(text)):
+        if has_meaning("priority", name) and (found := level_of(text)):
             return found, list(fields) if says_more(text) else [*fields[:at], *fields[at + 1 :]]
     return None, list(fields)
 
@@ -115,15 +115,15 @@ def described(kind: str, name: str, text: str, warn: ThingWarnings) -> str | Non
             )
         )
         text = f"{name.strip()}\n\n{text}".rstrip()
-    kept = within(text)
+    kept = truncate_bytes(text)
     if kept != text:
         warn(say("its description is cut to {} KiB", TEXT_MAX_BYTES // 1024))
     return kept if kept.strip() else None
 
 
-def first_of(things: list[T], most: int, what: Message, warn: ThingWarnings) -> list[T]:
+def first_of(things: list[T], most: int, message: Message, warn: ThingWarnings) -> list[T]:
     if len(things) > most:
-        warn(say("only {} of its {} are kept", most, what))
+        warn(say("only {} of its {} are kept", most, message))
     return things[:most]
 
 
@@ -135,10 +135,10 @@ class ThingWarnings:
         self._warnings = warnings
         self._known: set[str] = set()
 
-    def __call__(self, what: Message) -> None:
-        if what not in self._known:
-            self._known.add(what)
-            self._warnings.append(say(f"{self._kind} {{}}: {{}}", self._name, what))
+    def __call__(self, message: Message) -> None:
+        if message not in self._known:
+            self._known.add(message)
+            self._warnings.append(say(f"{self._kind} {{}}: {{}}", self._name, message))
 
 
 class PropertyBudget:
@@ -156,22 +156,22 @@ class PropertyBudget:
         return True
 
     def take(self, text: str, name: str) -> str:
-        kept = within(text, min(TEXT_MAX_BYTES, self._left_bytes))
+        kept = truncate_bytes(text, min(TEXT_MAX_BYTES, self._left_bytes))
         self._left_bytes -= len(kept.encode())
         if kept != text:
             self.warn(say("the field {} is cut", shown(name)))
         return kept
 
-    def take_key(self, taken: int, most: int, what: Message) -> bool:
+    def take_key(self, taken: int, most: int, message: Message) -> bool:
         if taken < most:
             return True
-        self.warn(say("only {} of its {} are kept", most, what))
+        self.warn(say("only {} of its {} are kept", most, message))
         return False
 
     def fields(self, named: Iterable[tuple[str, str]]) -> dict[str, str]:
         """Return the fields of a task without empty ones."""
         found: dict[str, str] = {}
-        name_of = Distinct()
+        name_of = UniqueNames()
         for name, text in named:
             # One key is reserved for people without an account.
             if text and self.take_key(len(found), KEYS_MAX - 1, say("fields")):

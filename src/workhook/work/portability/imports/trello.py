@@ -15,13 +15,13 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from workhook.core.clock import to_millis_text
-from workhook.core.errors import Invalid, Message, Number, part, say, shown
+from workhook.core.errors import Invalid, Message, Number, phrase, say, shown
 from workhook.http import parameters
 from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS, WebAddress
 from workhook.work.board.projects.schemas import LABEL_COLORS_MAX, LabelColor
 from workhook.work.board.tasks.inputs import KEYS_MAX
 from workhook.work.board.tasks.schemas import COLUMNS_MAX, Level, Stage
-from workhook.work.portability.imports.json_file import Key, Made, Node, NotUsable, name_of, parse_json
+from workhook.work.portability.imports.json_file import Derived, InvalidFile, Key, Node, name_of, parse_json
 from workhook.work.portability.imports.mapping import COLORS
 from workhook.work.portability.imports.plan import (
     Choices,
@@ -38,20 +38,20 @@ from workhook.work.portability.imports.texts import (
     NAMELESS,
     PEOPLE_MAX,
     PROPERTIES_MAX_BYTES,
-    Distinct,
     PropertyBudget,
     ThingWarnings,
+    UniqueNames,
     deadline_of,
     described,
     first_of,
     is_cut,
-    moment_of,
     moment_of_id,
+    parse_moment,
     title_of,
+    truncate_bytes,
     unknown_names,
-    within,
 )
-from workhook.work.portability.imports.words import StageNames, level_of, means, says_more
+from workhook.work.portability.imports.words import StageNames, has_meaning, level_of, says_more
 
 SOURCE = "trello"
 ACTIONS_MAX = 1_000  # Trello omits older actions from an export
@@ -93,7 +93,7 @@ class Attachment(msgspec.Struct, frozen=True):
 class CustomItem(msgspec.Struct, frozen=True):
     """The value of a custom field on a card: `text`, or the id of a list's option."""
 
-    text: Annotated[str, Made(_scalar_in)]
+    text: Annotated[str, Derived(_scalar_in)]
     field_id: Annotated[str, Key("idCustomField")]
     option_id: Annotated[str, Key("idValue")]
 
@@ -132,7 +132,7 @@ class Card(msgspec.Struct, frozen=True):
 
 
 class CheckItem(msgspec.Struct, frozen=True):
-    complete: Annotated[bool, Made(lambda item: item.text("state") == "complete")]
+    complete: Annotated[bool, Derived(lambda item: item.text("state") == "complete")]
     name: str
     position: _Position
     due: str
@@ -152,7 +152,7 @@ class Comment(msgspec.Struct, frozen=True):
     card_id: Annotated[str, Key("data.card.id")]
     text: Annotated[str, Key("data.text")]
     date: str
-    author: Annotated[Person, Made(_author)]
+    author: Annotated[Person, Derived(_author)]
 
 
 class CustomField(msgspec.Struct, frozen=True):
@@ -164,7 +164,7 @@ class CustomField(msgspec.Struct, frozen=True):
     id: str
     name: str
     kind: Annotated[str, Key("type")]
-    options: Annotated[dict[str, str], Made(_options)]
+    options: Annotated[dict[str, str], Derived(_options)]
 
 
 class Export(msgspec.Struct, frozen=True):
@@ -189,15 +189,15 @@ class Export(msgspec.Struct, frozen=True):
 
 
 def read_export(data: bytes) -> Export:
-    """Parse an export. Raises `NotUsable`."""
+    """Parse an export. Raises `InvalidFile`."""
     found = parse_json(data)
     if not isinstance(found, dict):
-        raise NotUsable([f"it is no export of a board: it holds {name_of(found)}, not an object"])
+        raise InvalidFile([f"it is no export of a board: it holds {name_of(found)}, not an object"])
     board = Node(found, "")
     if "lists" not in found and "cards" not in found:
         if "idBoard" in found and "idList" in found:
-            raise NotUsable(["it is the export of one card; export the board that the card is on"])
-        raise NotUsable(["it is no export of a board: it has neither lists nor cards"])
+            raise InvalidFile(["it is the export of one card; export the board that the card is on"])
+        raise InvalidFile(["it is no export of a board: it has neither lists nor cards"])
     actions, cards = list(board.nodes("actions")), list(board.nodes("cards"))
     nested = [
         each.read(Checklist, card_id=each.text("idCard") or card.text("id"))
@@ -216,7 +216,7 @@ def read_export(data: bytes) -> Export:
         changes=_changes(actions),
     )
     if board.faults:
-        raise NotUsable(board.faults)
+        raise InvalidFile(board.faults)
     return export
 
 
@@ -303,9 +303,9 @@ def _of_the_board(export: Export, done: Collection[str]) -> list[Message]:
     warnings = []
     if export.actions == ACTIONS_MAX:
         most = "the export has 1,000 actions, the most that Trello puts into one: older comments are missing"
-        warnings.append(part(most))
+        warnings.append(phrase(most))
     if is_cut(export.name):
-        warnings.append(part("the board's name is cut to 255 characters"))
+        warnings.append(phrase("the board's name is cut to 255 characters"))
     return [*warnings, *unknown_names(done, (each.name for each in export.lists), "list")]
 
 
@@ -347,7 +347,7 @@ def _own_column(export: Export, name: str, title: str) -> PlannedColumn:
 def _columns(export: Export, stages: StageNames) -> tuple[list[PlannedColumn], dict[str, _ListColumn]]:
     """Return the columns, and a mapping of list ids to them. Open lists come first, by position, then archived
     lists."""
-    key_of = Distinct(KEY_MAX_CHARS)
+    key_of = UniqueNames(KEY_MAX_CHARS)
     columns: dict[str, PlannedColumn] = {}
     by_list: dict[str, _ListColumn] = {}
     # Sorting is stable, so ties keep the order of the file.
@@ -377,7 +377,7 @@ def _tasks(
     """Return the tasks in the order of the columns, archived ones last."""
     order = {list_id: at for at, list_id in enumerate(by_list)}
     comments = _comments(export, mapper)
-    key_of = Distinct(KEY_MAX_CHARS)
+    key_of = UniqueNames(KEY_MAX_CHARS)
     tasks = []
     for card in sorted(export.cards, key=lambda one: (one.closed, order.get(one.list_id, len(order)), one.position)):
         column, list_name = by_list.get(card.list_id, (no_list, ""))
@@ -394,7 +394,7 @@ def _tasks(
 
 def _comments(export: Export, mapper: CardMapper) -> dict[str, list[PlannedComment]]:
     """Return the comments by card, oldest first. Exports list the newest first."""
-    key_of = Distinct(KEY_MAX_CHARS)
+    key_of = UniqueNames(KEY_MAX_CHARS)
     found: dict[str, list[PlannedComment]] = defaultdict(list)
     for each in reversed(export.comments):
         text = each.text.strip()
@@ -402,8 +402,8 @@ def _comments(export: Export, mapper: CardMapper) -> dict[str, list[PlannedComme
             continue
         key = key_of(f"task_comment:{each.id or f'{each.card_id}/{each.date}'}")
         author = mapper.members.get(each.author.id, each.author)
-        made = moment_of(each.date)
-        comment = PlannedComment(key, within(text), author, moment_of_id(each.id) if made is None else made)
+        made = parse_moment(each.date)
+        comment = PlannedComment(key, truncate_bytes(text), author, moment_of_id(each.id) if made is None else made)
         if comment.text != text:
             mapper.cut_comments[each.card_id] += 1
         found[each.card_id].append(comment)
@@ -464,8 +464,8 @@ class CardMapper:
         """Return when the card was completed, archived or moved to its list, or else its last activity."""
         order = [COMPLETED] if card.due_complete else []
         order += [CLOSED, card.list_id] if card.closed else [card.list_id]
-        times = (moment_of(self._changes.get((card.id, each), "")) for each in order)
-        return next((each for each in times if each is not None), moment_of(card.last_activity))
+        times = (parse_moment(self._changes.get((card.id, each), "")) for each in order)
+        return next((each for each in times if each is not None), parse_moment(card.last_activity))
 
     def _labels(self, card: Card) -> list[str]:
         own = {each.id for each in card.labels if each.id}
@@ -518,12 +518,12 @@ class CardMapper:
     def _level(self, field: CustomField, item: CustomItem) -> Level | None:
         """Return the level if the field is the board's first list called Priority."""
         fields = (each for each in self._custom_fields.values() if each.kind in ("list", ""))
-        named = (each.id for each in fields if means("priority", each.name))
+        named = (each.id for each in fields if has_meaning("priority", each.name))
         return level_of(_custom_text(field, item)) if field.id == next(named, None) else None
 
     def _items(self, card: Card, checklist: Checklist, budget: PropertyBudget) -> Iterator[tuple[str, str]]:
         """Yield distinct names of items with their states."""
-        name_of = Distinct()
+        name_of = UniqueNames()
         for each in sorted(checklist.items, key=lambda one: one.position):
             details = self._details(each)
             if details:
@@ -538,16 +538,16 @@ class CardMapper:
 
     def _details(self, item: CheckItem) -> str:
         """Return the due date and member of an item, as in ` — 2024-05-01, Ada Lovelace (ada)`."""
-        due = moment_of(item.due)
+        due = parse_moment(item.due)
         day = to_millis_text(due)[:10] if due is not None else item.due.strip()
         member = self._member(item.member_id).display_name if item.member_id else ""
-        said = ", ".join(each for each in (day, member) if each)
-        return " — " + title_of(said, limit=DETAILS_MAX_CHARS) if said else ""
+        details = ", ".join(each for each in (day, member) if each)
+        return " — " + title_of(details, limit=DETAILS_MAX_CHARS) if details else ""
 
     def _sections(self, card: Card, budget: PropertyBudget) -> dict[str, dict[str, str]]:
         """Return the checklists. A checklist with too many items is split into several sections."""
         sections: dict[str, dict[str, str]] = {}
-        name_of = Distinct()
+        name_of = UniqueNames()
         for checklist in self._checklists.get(card.id, ()) if card.id else ():
             items = list(self._items(card, checklist, budget))
             for start in range(0, max(len(items), 1), KEYS_MAX):

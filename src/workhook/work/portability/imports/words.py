@@ -160,6 +160,6 @@ def says_more(text: str) -> bool:
     return plain_name(text) in URGENT
 
 
-def means(meaning: str, name: str) -> bool:
+def has_meaning(meaning: str, name: str) -> bool:
     """Return whether a field of this name has the meaning, which is a key of `FIELDS`."""
     return header_key(name) in FIELD_KEYS[meaning]

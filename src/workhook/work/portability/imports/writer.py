@@ -16,7 +16,7 @@ from workhook.identity.schemas import Account, Actor
 from workhook.storage import Transaction
 from workhook.work.board.columns import ColumnCreate, add_column
 from workhook.work.board.tasks import relations
-from workhook.work.board.tasks.actions import blank_task
+from workhook.work.board.tasks.actions import build_blank_task
 from workhook.work.board.tasks.assignees import find_people
 from workhook.work.board.tasks.queries import LockedColumn, TaskChange, lock_column
 from workhook.work.board.tasks.schemas import Task
@@ -24,12 +24,12 @@ from workhook.work.board.tasks.writer import TaskWriter
 from workhook.work.discussion import actions as comments
 from workhook.work.discussion.schemas import CommentedTask, TaskComment
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.people import person_shape
+from workhook.work.kernel.people import person_to_response
 from workhook.work.kernel.record_events import RecordEvent, publish_events
 from workhook.work.portability.imports import late
-from workhook.work.portability.imports.people import Assigned, People, assigned, author_of, fields_with
+from workhook.work.portability.imports.diff import Remaining, forget_links, insert_link
+from workhook.work.portability.imports.people import Assigned, People, add_strangers_field, author_of, match_assignees
 from workhook.work.portability.imports.plan import ImportPlan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
-from workhook.work.portability.imports.remaining import Remaining, forget_links, insert_link
 
 Progress = Callable[[str, int, int], None]
 """A callback that receives the step, its progress and its total."""
@@ -52,22 +52,22 @@ class Import(msgspec.Struct, frozen=True):
 
 
 class BatchWriter:
-    def __init__(self, tx: Transaction, this: Import, access: Access, progress: Progress) -> None:
+    def __init__(self, tx: Transaction, task_import: Import, access: Access, progress: Progress) -> None:
         self._tx = tx
-        self._this = this
+        self._this = task_import
         self.access = access
         self._progress = progress
-        self._context = Write(tx, this.actor, this.base)
+        self._context = Write(tx, task_import.actor, task_import.base)
         self._links: list[dict[str, str]] = []
         self._ids: dict[str, str] = {}  # existing tasks, by key
         self.alone: list[str] = []  # titles of subtasks without their parent
 
     async def write(self, rest: Remaining) -> None:
-        this, source = self._this, self._this.plan.source
-        await forget_links(self._tx, this.organization.id, source, rest.again)
+        task_import, source = self._this, self._this.plan.source
+        await forget_links(self._tx, task_import.organization.id, source, rest.recreated_columns)
         self._ids = dict(rest.ids)
         if rest.repository is None:
-            self._link("project", this.plan.key, self.access.repository.project_id, "")
+            self._link("project", task_import.plan.key, self.access.repository.project_id, "")
         column_ids = rest.columns | await self._columns(rest.new_columns)
         made = await self._tasks(rest.new_tasks, column_ids)
         on_new = [
@@ -76,7 +76,7 @@ class BatchWriter:
             for comment in planned.comments
         ]
         await self._comments([*rest.comments, *on_new])
-        ids = {"account_id": this.organization.id, "source": source, "repository_id": self.access.repository.id}
+        ids = {"account_id": task_import.organization.id, "source": source, "repository_id": self.access.repository.id}
         await self._tx.execute_many(insert_link, [{**ids, **each} for each in self._links])
 
     def _link(self, kind: str, key: str, internal_id: str, mark: str) -> None:
@@ -125,14 +125,14 @@ class BatchWriter:
         """
         task_ids = sorted(new_id("tsk") for _ in wanted)
         ids = {**self._ids, **{each.key: task_id for task_id, each in zip(task_ids, wanted, strict=True)}}
-        writer = TaskWriter(self._context, tells=False)
+        writer = TaskWriter(self._context, notify=False)
         for task_id, each in zip(task_ids, wanted, strict=True):
             target = targets[each.column_key]
             change = writer.create(self.access, target, self._task(target, task_id, each, seeing), None)
             parent_id = ids.get(each.parent_key) if each.parent_key else None
             change.after = msgspec.structs.replace(change.after, parent_id=parent_id)
         await self._settle(list(writer.changes.values()))
-        await writer.write(settles=False)
+        await writer.write(check_relations=False)
         unmatched = [
             {"repository_id": self.access.repository.id, **row}
             for task_id, planned in zip(task_ids, wanted, strict=True)
@@ -142,7 +142,7 @@ class BatchWriter:
         return [each.after for each in writer.changes.values()]
 
     def _assigned(self, planned: PlannedTask, seeing: Collection[int]) -> Assigned:
-        return assigned(planned, self._this.people, seeing, self._this.plan.source)
+        return match_assignees(planned, self._this.people, seeing, self._this.plan.source)
 
     async def _settle(self, made: Sequence[TaskChange]) -> None:
         """Remove parents that cannot have these subtasks."""
@@ -151,7 +151,7 @@ class BatchWriter:
         for at, each in enumerate(parented):
             each.named = partial("{}.{}".format, at)
         try:
-            await relations.settle(self._tx, parented)
+            await relations.check_relations(self._tx, parented)
         except Invalid as problem:
             for at in sorted({int((fault.field or "").partition(".")[0]) for fault in problem.faults}):
                 alone = parented[at]
@@ -161,9 +161,9 @@ class BatchWriter:
     def _task(self, target: LockedColumn, task_id: str, planned: PlannedTask, seeing: Collection[int]) -> Task:
         now = self._context.now
         assignees, strangers = self._assigned(planned, seeing)
-        fields = fields_with(planned, strangers, self._this.plan.source)
+        fields = add_strangers_field(planned, strangers, self._this.plan.source)
         return msgspec.structs.replace(
-            blank_task(self.access, target, task_id, planned.title, now),
+            build_blank_task(self.access, target, task_id, planned.title, now),
             description=planned.description,
             cover_url=planned.cover_url,
             deadline=planned.deadline,
@@ -174,7 +174,7 @@ class BatchWriter:
             fields=json.encode_text(fields),
             sections=json.encode_text(planned.sections),
             labels=json.encode_text(planned.labels),
-            assignees=tuple(map(person_shape, assignees)),
+            assignees=tuple(map(person_to_response, assignees)),
             completed_at=min(planned.finished_at or now, now) if planned.finished or target.completes else None,
             created_at=min(planned.created_at or now, now),
         )
@@ -186,7 +186,7 @@ class BatchWriter:
             author, name = author_of(planned, authors, self.access.user, self._this.plan.source)
             at = min(planned.created_at or self._context.now, self._context.now)
             places = {"task_id": task.id, "repository_id": self.access.repository.id, "user_id": author.id}
-            new = TaskComment(0, planned.text, False, task, person_shape(author), at, at, name)
+            new = TaskComment(0, planned.text, False, task, person_to_response(author), at, at, name)
             comment = await comments.insert(self._tx, new, **places)
             self._link("task_comment", planned.key, str(comment.id), fingerprint(planned))
             records.append(to_response(comment))

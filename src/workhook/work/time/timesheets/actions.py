@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from workhook.core import json
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound, PreconditionFailed
 from workhook.core.money import amount_of
-from workhook.http.calls import Answer
+from workhook.http.calls import Response
 from workhook.identity.context import Write
 from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access
@@ -36,18 +36,18 @@ from workhook.work.time.timesheets.timers import Settled, settle
 _COUNTED = "."
 
 
-async def create_timesheet(write: Write, project_id: str, create: TimesheetCreate) -> Answer:
+async def create_timesheet(write: Write, project_id: str, create: TimesheetCreate) -> Response:
     """Start a timer, or record time that was spent.
 
     With `duration` or `end_time`, the timesheet is finished. Otherwise a timer starts, and the caller's other timer is
     paused, whatever project it is in. `billable` and `billable_rate` default to the settings of the project, or else of
     the organization.
     """
-    given = given_times(create)
-    runs = given.duration_ms is None and given.end is None
+    requested = given_times(create)
+    runs = requested.duration_ms is None and requested.end is None
     access, task, terms = await queries.find_target(write.tx, write.actor, project_id, create.task_id, lock_user=runs)
     _require_writable(access)
-    times = _times(task is not None, lambda: rules.created(given, write.now))
+    times = _times(task is not None, lambda: rules.created(requested, write.now))
     assert task is not None, "else there was a fault"
     timesheet = replace(
         timers.new_timesheet(access, task, terms, times, write.now),
@@ -66,7 +66,7 @@ async def create_timesheet(write: Write, project_id: str, create: TimesheetCreat
     return answer_of(timesheet, write.now)
 
 
-async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -> Answer:
+async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -> Response:
     """Update a timesheet.
 
     A `duration` alone keeps the start and sets the end; `start_time` and `end_time` alone recompute the duration. A
@@ -84,8 +84,8 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
     if edit.end_time is None and before.times.finished:
         raise Conflict("The timesheet is finished and cannot be reopened.", code="finished")
     task = before.task if task_id is None or task_id == _task_id(before) else wanted_task
-    given = given_times(edit)
-    times = _times(task_id is None or task is not None, lambda: rules.edited(before.times, given, write.now))
+    requested = given_times(edit)
+    times = _times(task_id is None or task is not None, lambda: rules.edited(before.times, requested, write.now))
     after = replace(
         changed(before, times, write.now),
         task=task,
@@ -128,12 +128,12 @@ async def delete_timesheet(write: Write, timesheet_id: str) -> Done:
     return Done()
 
 
-async def pause_timesheet(write: Write, timesheet_id: str) -> Answer:
+async def pause_timesheet(write: Write, timesheet_id: str) -> Response:
     """Pause a timer."""
     return await _stop(write, timesheet_id, rules.paused, "paused")
 
 
-async def resume_timesheet(write: Write, timesheet_id: str) -> Answer:
+async def resume_timesheet(write: Write, timesheet_id: str) -> Response:
     """Resume a timer. The user's other timer is paused.
 
     If the timer belongs to another user, and their running timer is in a project that you cannot write to, the request
@@ -154,18 +154,18 @@ async def resume_timesheet(write: Write, timesheet_id: str) -> Answer:
     return await _change_times(write, before, times, "resumed")
 
 
-async def finish_timesheet(write: Write, timesheet_id: str) -> Answer:
+async def finish_timesheet(write: Write, timesheet_id: str) -> Response:
     """Finish a timer."""
     return await _stop(write, timesheet_id, rules.finished, "finished")
 
 
-async def _stop(write: Write, timesheet_id: str, rule: Callable[[Times, int], Times], action: str) -> Answer:
+async def _stop(write: Write, timesheet_id: str, rule: Callable[[Times, int], Times], action: str) -> Response:
     before, access = await queries.find_timesheet(write.tx, write.actor, timesheet_id, queries.locked)
     _require_writable(access)
     return await _change_times(write, before, rule(before.times, write.now), action)
 
 
-async def _change_times(write: Write, before: Timesheet, times: Times, action: str) -> Answer:
+async def _change_times(write: Write, before: Timesheet, times: Times, action: str) -> Response:
     """Change the times of a timesheet. Do nothing if it already has these times."""
     after = before
     if times != before.times:
@@ -179,7 +179,7 @@ async def _change_times(write: Write, before: Timesheet, times: Times, action: s
 
 
 def _require_writable(access: Access) -> None:
-    access.hide_from_clients()
+    access.require_not_client()
     access.require_writable()
 
 
@@ -220,11 +220,11 @@ def _steady_tag(timesheet: Timesheet) -> str:
     return hashlib.sha256(json.encode(body)).hexdigest()
 
 
-def answer_of(timesheet: Timesheet, now: int) -> Answer:
+def answer_of(timesheet: Timesheet, now: int) -> Response:
     """Return the timesheet as of `now`, with its ETag."""
     counted = f"{_COUNTED}{rules.elapsed_ms(timesheet.times, now)}" if timesheet.times.is_active else ""
     headers = {"ETag": f'W/"{_steady_tag(timesheet)}{counted}"'}
-    return Answer(TimesheetAnswer(timesheet_to_response(timesheet, now)), headers=headers)
+    return Response(TimesheetAnswer(timesheet_to_response(timesheet, now)), headers=headers)
 
 
 def _require_match(write: Write, timesheet: Timesheet) -> None:

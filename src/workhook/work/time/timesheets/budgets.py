@@ -19,14 +19,14 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import projects
 from workhook.storage import Reader
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.board.projects.schemas import Project, project_from
 from workhook.work.kernel.durations import decimal_hours
 from workhook.work.kernel.record_events import RecordEvent, publish_events
 from workhook.work.kernel.settings import project_billing
 from workhook.work.time.rates import BudgetMark
 from workhook.work.time.timesheets.schemas import IS_PAUSED, timesheets
-from workhook.work.time.timesheets.sums import Grain, timesheet_changes, timesheet_sums, worth_of
+from workhook.work.time.timesheets.sums import Granularity, timesheet_changes, timesheet_sums, worth_of
 
 MARKS: tuple[BudgetMark, ...] = (80, 100)
 """The percentages that events announce."""
@@ -55,7 +55,7 @@ class TimeAndMoney(msgspec.Struct, frozen=True):
     minor: int = 0
 
 
-TAKEN_OFF = (
+NEGATED = (
     -timesheets.c.duration_ms,
     -sa.func.coalesce(worth_of(timesheets.c.duration_ms), sa.literal_column("0")),
 )
@@ -67,15 +67,17 @@ def summed(
 ) -> sa.Select[Any]:
     """Select `NAME_ms` and `NAME_minor`: the project's billable time in the sums, plus the rows of `less`.
 
-    The project is the parameter `repository_id`. `less` selects `TAKEN_OFF`, which is negative.
+    The project is the parameter `repository_id`. `less` selects `NEGATED`, which is negative.
     """
     here = []
     for table in (timesheet_sums, timesheet_changes):
         part = sa.select(table.c.duration_ms, table.c.amount_minor).where(
-            table.c.repository_id == big("repository_id"), table.c.billable, *(each(table) for each in conditions)
+            table.c.repository_id == bigint_param("repository_id"),
+            table.c.billable,
+            *(each(table) for each in conditions),
         )
         if table is timesheet_sums:
-            part = part.where(table.c.grain == sa.literal_column(f"{Grain.USER_BLOCKS:d}"))
+            part = part.where(table.c.grain == sa.literal_column(f"{Granularity.USER_BLOCKS:d}"))
         here.append(part)
     every = sa.union_all(*here, less).subquery(name)
     return sa.select(
@@ -83,7 +85,9 @@ def summed(
     )
 
 
-not_finished = sa.select(*TAKEN_OFF).where(timesheets.c.repository_id == big("repository_id"), sa.text(IS_PAUSED))
+not_finished = sa.select(*NEGATED).where(
+    timesheets.c.repository_id == bigint_param("repository_id"), sa.text(IS_PAUSED)
+)
 """The time of paused timers, which the sums contain, as the argument `less` of `summed`."""
 used = summed("used", less=not_finished)
 _locked = (
@@ -95,13 +99,13 @@ _locked = (
         projects.c.label_colors,
     )
     .join(projects, projects.c.repository_id == project_billing.c.repository_id)
-    .where(project_billing.c.repository_id == big("repository_id"))
+    .where(project_billing.c.repository_id == bigint_param("repository_id"))
     .with_for_update(of=project_billing)
 )
 _mark = (
     sa.update(project_billing)
-    .where(project_billing.c.repository_id == big("repository_id"))
-    .values(budget_mark=big("mark"))
+    .where(project_billing.c.repository_id == bigint_param("repository_id"))
+    .values(budget_mark=bigint_param("mark"))
 )
 
 
@@ -120,7 +124,7 @@ class BudgetReachedShape(msgspec.Struct):
     amount: Annotated[float, Meta(description="The whole budget.")] | None = None
 
 
-async def tell_of_budgets(write: Write, places: Iterable[Repository]) -> None:
+async def publish_budget_events(write: Write, places: Iterable[Repository]) -> None:
     """Publish an event for each mark that a budget has reached, after time was finished in these projects.
 
     The budget is locked before the time is summed, so that the second of two concurrent changes sees both.
@@ -139,9 +143,11 @@ async def tell_of_budgets(write: Write, places: Iterable[Repository]) -> None:
 
 
 def _event(project: Project, budget: HoursOrMoney, mark: BudgetMark) -> RecordEvent:
-    told = BudgetReachedShape(
+    response = BudgetReachedShape(
         mark,
         hours=None if budget.time_ms is None else decimal_hours(budget.time_ms),
         amount=None if budget.minor is None else to_amount(budget.minor, project.repository.currency),
     )
-    return RecordEvent(project.repository, "project", "budget_reached", to_response(project), beside={"budget": told})
+    return RecordEvent(
+        project.repository, "project", "budget_reached", to_response(project), extra_records={"budget": response}
+    )

@@ -10,12 +10,12 @@ from itertools import chain
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.money import amount_of
 from workhook.core.zones import day_in
-from workhook.http.lists import WHOLE_LIST_MAX, Found, Key
+from workhook.http.lists import WHOLE_LIST_MAX, Key, Rows
 from workhook.storage import Reader
 from workhook.work.kernel.csv_tables import Cell, write_rows
 from workhook.work.kernel.day_bounds import find_zones
 from workhook.work.kernel.durations import amount_minor, hours_text
-from workhook.work.kernel.lists import read, whole_list
+from workhook.work.kernel.lists import iterate_pages, read
 from workhook.work.kernel.scopes import Source
 from workhook.work.time.timesheets import rules
 from workhook.work.time.timesheets.queries import TIMESHEETS
@@ -75,12 +75,12 @@ async def table(
 
 
 async def whole_table(
-    reader: Reader, source: Source, filters: Mapping[str, object], first: Found[Timesheet], zone: tzinfo | None
+    reader: Reader, source: Source, filters: Mapping[str, object], first: Rows[Timesheet], zone: tzinfo | None
 ) -> AsyncIterator[bytes]:
     """Yield the table of `first` and all timesheets after it, one page at a time."""
 
-    async def ask(after: Key | None) -> Found[Timesheet]:
+    async def ask(after: Key | None) -> Rows[Timesheet]:
         return await read(reader, TIMESHEETS, source, filters, after=after, limit=WHOLE_LIST_MAX)
 
-    async for page in whole_list(ask, first):
+    async for page in iterate_pages(ask, first):
         yield await table(reader, source, page, zone, head=page is first)

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from workhook.http.lists import Found
+from workhook.http.lists import Rows
 from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.statements import hot
 from workhook.work.board.tasks.schemas import CursorInteger, tasks
@@ -29,16 +29,16 @@ from workhook.work.kernel.day_bounds import start_ms
 from workhook.work.kernel.lists import BY_USER, Filter, Listing, Order
 from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
-from workhook.work.kernel.scopes import Place, Scope, Source, in_project
+from workhook.work.kernel.scopes import ProjectRef, Scope, Source, source_of_project
 from workhook.work.time.rates import TaskTerms, TimeTerms, terms_of, with_terms
 from workhook.work.time.timesheets.budgets import not_finished, summed
 from workhook.work.time.timesheets.rules import Times
 from workhook.work.time.timesheets.schemas import Timesheet, TimesheetTaskShape, timesheets
 
 people = accounts.alias("people")
-_wanted = tasks.alias("wanted")
-_is_wanted = sa.and_(_wanted.c.id == sa.bindparam("task_id"), _wanted.c.deleted_at.is_(None))
-_wanted_columns = [_wanted.c[name].label(f"wanted_{name}") for name in ("id", "title", "repository_id")]
+_target_task = tasks.alias("wanted")
+_is_target_task = sa.and_(_target_task.c.id == sa.bindparam("task_id"), _target_task.c.deleted_at.is_(None))
+_target_task_columns = [_target_task.c[name].label(f"wanted_{name}") for name in ("id", "title", "repository_id")]
 
 _FIXED = ("id", "invoice_id", "created_at")
 _PROJECT = "project_"  # prefix of the project's columns, as set by `with_access`
@@ -60,16 +60,16 @@ by_id = with_access(of_project, timesheets.c.repository_id).where(timesheets.c.i
 locked = by_id.with_for_update(of=timesheets, key_share=True)
 user_locked = by_id.with_for_update(of=people, key_share=True)
 # For an edit, which may name another task. The `wanted_…` columns are null unless that task exists, in any project.
-_is_moved = _wanted.c.repository_id == timesheets.c.repository_id
+_is_moved = _target_task.c.repository_id == timesheets.c.repository_id
 
 
 def _of_edited(name: str) -> sa.ColumnElement[Any]:
     """Return a column of the task that the edited time will be on."""
-    return sa.case((_is_moved, _wanted.c[name]), else_=tasks.c[name])
+    return sa.case((_is_moved, _target_task.c[name]), else_=tasks.c[name])
 
 
 _to_edit = with_terms(
-    by_id.outerjoin(_wanted, _is_wanted).add_columns(*_wanted_columns),
+    by_id.outerjoin(_target_task, _is_target_task).add_columns(*_target_task_columns),
     timesheets.c.user_id,
     TaskTerms(_of_edited("hourly_rate_minor"), _of_edited("billable")),
 ).with_for_update(of=timesheets, key_share=True)
@@ -77,17 +77,18 @@ _to_edit = with_terms(
 # A project with the caller's role, a task (in any project; null if it does not exist), and the caller.
 _target = with_terms(
     with_access(
-        sa.select(*_wanted_columns).select_from(people.outerjoin(_wanted, _is_wanted)), projects.c.repository_id
+        sa.select(*_target_task_columns).select_from(people.outerjoin(_target_task, _is_target_task)),
+        projects.c.repository_id,
     ),
     people.c.id,
-    TaskTerms.of(_wanted),
-).where(projects.c.id == sa.bindparam("project_id"), people.c.id == big("user_id"))
+    TaskTerms.of(_target_task),
+).where(projects.c.id == sa.bindparam("project_id"), people.c.id == bigint_param("user_id"))
 _target_locked = _target.with_for_update(of=people, key_share=True)
 _task_and_user = with_terms(
     sa.select(tasks.c.title)
     .select_from(people.join(tasks, tasks.c.id == sa.bindparam("task_id")))
     .join(projects, projects.c.repository_id == tasks.c.repository_id)
-    .where(people.c.id == big("user_id"))
+    .where(people.c.id == bigint_param("user_id"))
     .with_for_update(of=people, key_share=True),
     people.c.id,
     TaskTerms.of(tasks),
@@ -109,9 +110,9 @@ anywhere = (
 )
 everywhere = anywhere.with_for_update(of=timesheets, key_share=True)
 # `user_id` is the caller, whose role in each project is in the row; `runner_id` is the user of the timer.
-_runs = sa.and_(timesheets.c.user_id == big("runner_id"), timesheets.c.is_active)
+_runs = sa.and_(timesheets.c.user_id == bigint_param("runner_id"), timesheets.c.is_active)
 _running_of_user = everywhere.where(_runs)
-_own_running = anywhere.where(timesheets.c.user_id == big("user_id"), timesheets.c.is_active)
+_own_running = anywhere.where(timesheets.c.user_id == bigint_param("user_id"), timesheets.c.is_active)
 _timers_of_user = everywhere.where(sa.or_(_runs, timesheets.c.id == sa.bindparam("id")))
 
 
@@ -119,7 +120,7 @@ def _on_tasks(condition: sa.ColumnElement[bool]) -> tuple[sa.Select[Any], sa.Sel
     """Return statements that lock the users of matching timesheets, with the mover, and then the timesheets."""
     wanted = sa.and_(any_of(timesheets.c.task_id, "task_ids"), condition)
     users = sa.select(timesheets.c.user_id).where(wanted)
-    mover = sa.select(big("mover_id")).where(sa.exists().where(wanted).correlate(None))
+    mover = sa.select(bigint_param("mover_id")).where(sa.exists().where(wanted).correlate(None))
     lock_users = (
         sa.select(accounts.c.id)
         .where(accounts.c.id.in_(users.union(mover)))
@@ -143,8 +144,8 @@ _delete = sa.delete(timesheets).where(timesheets.c.id == sa.bindparam("id"))
 
 def _wanted_task(row: Row, access: Access) -> TimesheetTaskShape | None:
     """Return the task named in the request if it is in the same project."""
-    there = row["wanted_repository_id"] == access.repository.id
-    return TimesheetTaskShape(row["wanted_id"], row["wanted_title"]) if there else None
+    is_in_project = row["wanted_repository_id"] == access.repository.id
+    return TimesheetTaskShape(row["wanted_id"], row["wanted_title"]) if is_in_project else None
 
 
 def timesheet_of(row: Row, repository: Repository, *, gone: bool = False) -> Timesheet:
@@ -290,7 +291,7 @@ _running = hot(
     .join_from(timesheets, projects, projects.c.repository_id == timesheets.c.repository_id)
     .join(accounts, accounts.c.id == projects.c.account_id)
     .outerjoin(tasks, tasks.c.id == timesheets.c.task_id)
-    .where(timesheets.c.user_id == big("user_id"), timesheets.c.is_active, projects.c.deleted_at.is_(None))
+    .where(timesheets.c.user_id == bigint_param("user_id"), timesheets.c.is_active, projects.c.deleted_at.is_(None))
 )
 
 
@@ -307,10 +308,10 @@ async def find_timer(reader: Reader, user_id: int) -> RunningTimer | None:
 
 # --- timesheets by start time ----------------------------------------------------------------------------------------
 
-_me = big("user_id")
-_started = (timesheets.c.start_time >= big("from_"), timesheets.c.start_time < big("to"))
-_here = with_terms(
-    sa.select(projects.c.id).where(projects.c.repository_id == big("repository_id")),
+_me = bigint_param("user_id")
+_started = (timesheets.c.start_time >= bigint_param("from_"), timesheets.c.start_time < bigint_param("to"))
+_terms_of_project = with_terms(
+    sa.select(projects.c.id).where(projects.c.repository_id == bigint_param("repository_id")),
     _me,
 )
 _newest_own = (
@@ -320,34 +321,34 @@ _newest_own = (
     .where(timesheets.c.start_time > sa.literal_column("-1"))  # matches the partial index `ix_timesheets_own`
     .where(projects.c.deleted_at.is_(None), is_insider(_me))
     .order_by(timesheets.c.start_time.desc(), timesheets.c.id.desc())
-    .limit(big("limit"))
+    .limit(bigint_param("limit"))
 )
-_page = lists.sized(_newest_own, lists.BY_ID, ["id"])
-_own = anywhere.order_by(None).join(_page, _page.c.id == timesheets.c.id).add_columns(_page.c.page_found)
+_page = lists.cut_to_size(_newest_own, lists.BY_ID, ["id"])
+_own_timesheets = anywhere.order_by(None).join(_page, _page.c.id == timesheets.c.id).add_columns(_page.c.page_found)
 
 
-async def list_own_started(reader: Reader, user: Account, since: int, to: int, *, limit: int) -> Found[Timesheet]:
+async def list_own_started(reader: Reader, user: Account, since: int, to: int, *, limit: int) -> Rows[Timesheet]:
     """List the user's timesheets that started in [`since`, `to`), newest first.
 
     Only projects that the user can see as an owner or member are included.
     """
     params = {"user_id": user.id, "from_": since, "to": to, "limit": limit}
-    rows = await reader.fetch_all(_own, params)
+    rows = await reader.fetch_all(_own_timesheets, params)
     found = sorted(timesheets_of(rows, user.id), key=lambda each: (each.times.start, each.id), reverse=True)
-    return Found(found, cut=lists.is_cut(rows))
+    return Rows(found, truncated=lists.is_cut(rows))
 
 
 @lru_cache(maxsize=2)
 def _to_invoice(is_one: bool) -> sa.Select[Any]:
-    here = [timesheets.c.repository_id == big("repository_id"), *_started]
+    conditions = [timesheets.c.repository_id == bigint_param("repository_id"), *_started]
     if is_one:
         named = sa.select(people.c.id).where(people.c.login_key == sa.bindparam("user"))
-        here.append(timesheets.c.user_id == named.scalar_subquery())
+        conditions.append(timesheets.c.user_id == named.scalar_subquery())
     return (
         sa.select(timesheets.c.id)
-        .where(*here, timesheets.c.finished, timesheets.c.billable, timesheets.c.invoice_id.is_(None))
+        .where(*conditions, timesheets.c.finished, timesheets.c.billable, timesheets.c.invoice_id.is_(None))
         .order_by(timesheets.c.start_time, timesheets.c.id)
-        .limit(big("limit"))
+        .limit(bigint_param("limit"))
     )
 
 
@@ -375,7 +376,7 @@ async def find_unbilled_ms(reader: Reader, access: Access) -> int:
 
 async def find_default_terms(reader: Reader, access: Access) -> TimeTerms:
     """Return the terms of the caller's time in the project, for a task without terms of its own."""
-    row = await reader.fetch_one(_here, {"repository_id": access.repository.id, "user_id": access.user.id})
+    row = await reader.fetch_one(_terms_of_project, {"repository_id": access.repository.id, "user_id": access.user.id})
     return TimeTerms() if row is None else terms_of(row)  # None if the project has been purged in the meantime
 
 
@@ -392,12 +393,12 @@ def _moment(bound: object, source: Source) -> int | None:
     return start_ms(bound, source.zone)
 
 
-def _whole(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
+def _select_full_rows(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
     whole = of_project if scope.project is not None else anywhere.order_by(None)
     return whole.join(page, page.c.id == timesheets.c.id)
 
 
-def _make(row: Row, place: Place, source: Source) -> Timesheet:
+def _make(row: Row, place: ProjectRef, source: Source) -> Timesheet:
     if place.repository is None:
         return timesheets_of([row], source.actor.user.id)[0]
     return timesheet_of(row, place.repository)
@@ -405,14 +406,14 @@ def _make(row: Row, place: Place, source: Source) -> Timesheet:
 
 TIMESHEETS = Listing(
     timesheets,
-    _whole,
+    _select_full_rows,
     _make,
     length(timesheets.c.notes),
     {
         "user": replace(BY_USER, indexed=True),
         "task_id": Filter(lambda row: row.c.task_id == sa.bindparam("task_id"), indexed=True, project=_of_task),
-        "from_": Filter(lambda row: row.c.start_time >= big("from_"), ("start_time",), value=_moment),
-        "to": Filter(lambda row: row.c.start_time < big("to"), ("start_time",), value=_moment),
+        "from_": Filter(lambda row: row.c.start_time >= bigint_param("from_"), ("start_time",), value=_moment),
+        "to": Filter(lambda row: row.c.start_time < bigint_param("to"), ("start_time",), value=_moment),
         "billable": _flag("billable"),
         "is_active": _flag("is_active"),
         "finished": _flag("finished"),
@@ -423,7 +424,7 @@ TIMESHEETS = Listing(
 )
 OLDEST_FIRST = Order(lambda row: {"start_time": row.c.start_time, "id": row.c.id}, tuple[CursorInteger, str])
 NEWEST_FIRST = replace(OLDEST_FIRST, falling=True)
-RUNNING = replace(TIMESHEETS, lives=lambda row: row.c.is_active, order=OLDEST_FIRST)
+RUNNING = replace(TIMESHEETS, index_condition=lambda row: row.c.is_active, order=OLDEST_FIRST)
 STARTED = replace(
     TIMESHEETS, filters={name: replace(TIMESHEETS.filters[name], indexed=True) for name in ("user", "from_", "to")}
 )
@@ -431,12 +432,12 @@ STARTED = replace(
 
 async def list_started(
     reader: Reader, access: Access, since: int, to: int, *, limit: int, user: str | None = None
-) -> Found[Timesheet]:
+) -> Rows[Timesheet]:
     """List the project's newest timesheets that started in [`since`, `to`), newest first."""
-    source, filters = in_project(access), {"from_": since, "to": to, **({"user": key_of(user)} if user else {})}
+    source, filters = source_of_project(access), {"from_": since, "to": to, **({"user": key_of(user)} if user else {})}
     return await lists.read(reader, STARTED, source, filters, order=NEWEST_FIRST, after=None, limit=limit)
 
 
-async def list_running(reader: Reader, access: Access, *, limit: int) -> Found[Timesheet]:
+async def list_running(reader: Reader, access: Access, *, limit: int) -> Rows[Timesheet]:
     """List the running timers of the project, newest first."""
-    return await lists.read(reader, RUNNING, in_project(access), {}, order=NEWEST_FIRST, after=None, limit=limit)
+    return await lists.read(reader, RUNNING, source_of_project(access), {}, order=NEWEST_FIRST, after=None, limit=limit)

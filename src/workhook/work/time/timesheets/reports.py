@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.money import DEFAULT_CURRENCY, amount_of, amount_text, to_amount
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.day_bounds import Bound, TimeZone, start_ms, zone_named
-from workhook.work.kernel.durations import formatted, hours_text
+from workhook.work.kernel.durations import format_duration_with_units, hours_text
 from workhook.work.kernel.people import PersonShape
 from workhook.work.time.timesheets.schemas import (
     ShortDurationShape,
@@ -221,7 +221,7 @@ def _sum_fields(spent: Spent) -> dict[str, Any]:
     return {
         "timesheets": spent.timesheets,
         "duration": spent.duration_ms,
-        "formatted_duration": formatted(spent.duration_ms),
+        "formatted_duration": format_duration_with_units(spent.duration_ms),
         "short_formatted_duration": short_duration(spent.duration_ms),
         "billable_duration": spent.billable_ms,
         "amount": None if minor is None else to_amount(minor, spent.currency or DEFAULT_CURRENCY),

@@ -42,7 +42,7 @@ class Times(Record, frozen=True):
     finished: bool = False
 
 
-class Given(msgspec.Struct, frozen=True):
+class RequestedTimes(msgspec.Struct, frozen=True):
     """The times in a request; None if absent."""
 
     start: int | None = None
@@ -65,24 +65,24 @@ def started(at: int) -> Times:
     return Times(start=at, running_since=at, is_active=True)
 
 
-def created(given: Given, now: int) -> Times:
+def created(requested: RequestedTimes, now: int) -> Times:
     """Return the times of a new timesheet: finished if a duration or an end is given, otherwise a running timer.
 
     A duration alone is time that ended just now. Raise `Invalid`.
     """
-    if given.duration_ms is None and given.end is None:
-        begun = now if given.start is None else given.start
+    if requested.duration_ms is None and requested.end is None:
+        begun = now if requested.start is None else requested.start
         _require_past(begun, now)
         return started(begun)
-    if given.duration_ms is None and given.start is None:
+    if requested.duration_ms is None and requested.start is None:
         message = "start_time is required with end_time, unless there is a duration"
         raise Invalid(faults=[Fault(field="start_time", code="missing", message=message)])
-    start, end = given.start, given.end
+    start, end = requested.start, requested.end
     if start is None:
         end = now if end is None else end
-        start = end - (given.duration_ms or 0)
-    _require_near(given, now)
-    return _finished(start, end, given.duration_ms, given)
+        start = end - (requested.duration_ms or 0)
+    _require_near(requested, now)
+    return _finished(start, end, requested.duration_ms, requested)
 
 
 def paused(times: Times, now: int) -> Times:
@@ -109,35 +109,38 @@ def finished(times: Times, now: int) -> Times:
     return Times(start=times.start, end=max(now, times.start + counted), counted_ms=counted, finished=True)
 
 
-def edited(times: Times, given: Given, now: int) -> Times:
+def edited(times: Times, requested: RequestedTimes, now: int) -> Times:
     """Apply the given times, or return `times` itself if they change nothing. Raise `Invalid`.
 
     A duration or an end finishes a timer. A duration alone keeps the start and sets the end; a start or end alone
     recomputes the duration. Moving the start of a timer changes its counted time.
     """
-    if _says_nothing_new(times, given, now):
+    if _says_nothing_new(times, requested, now):
         return times
-    _require_near(given, now)
-    start = times.start if given.start is None else given.start
-    if given.duration_ms is not None:
-        return _finished(start, given.end, given.duration_ms, given)
-    if given.end is not None or times.finished:
-        return _finished(start, times.end if given.end is None else given.end, None, given)
+    _require_near(requested, now)
+    start = times.start if requested.start is None else requested.start
+    if requested.duration_ms is not None:
+        return _finished(start, requested.end, requested.duration_ms, requested)
+    if requested.end is not None or times.finished:
+        return _finished(start, times.end if requested.end is None else requested.end, None, requested)
     _require_past(start, now)
     counted = whole_seconds(max(0, elapsed_ms(times, now) + times.start - start))
     since = now if times.is_active else None
     return Times(start=start, running_since=since, counted_ms=counted, is_active=times.is_active)
 
 
-def _says_nothing_new(times: Times, given: Given, now: int) -> bool:
+def _says_nothing_new(times: Times, requested: RequestedTimes, now: int) -> bool:
     return (
-        given.start in (None, times.start)
-        and given.end in (None, times.end)
-        and (given.duration_ms is None or (times.finished and whole_seconds(given.duration_ms) == times.counted_ms))
+        requested.start in (None, times.start)
+        and requested.end in (None, times.end)
+        and (
+            requested.duration_ms is None
+            or (times.finished and whole_seconds(requested.duration_ms) == times.counted_ms)
+        )
     )
 
 
-def _finished(start: int, end: int | None, duration_ms: int | None, given: Given) -> Times:
+def _finished(start: int, end: int | None, duration_ms: int | None, requested: RequestedTimes) -> Times:
     """Return finished times.
 
     Without an end, the duration determines it; without a duration, all the time between counts. Raise `Invalid`, naming
@@ -148,9 +151,9 @@ def _finished(start: int, end: int | None, duration_ms: int | None, given: Given
         end = start + duration_ms
     if duration_ms is None:
         duration_ms = end - start
-    names = given.names()
+    names = requested.names()
     if end < start:
-        raise _wrong("end_time" if given.end is not None else names[0], "end_time must not be before start_time")
+        raise _wrong("end_time" if requested.end is not None else names[0], "end_time must not be before start_time")
     if end - start > DURATION_MAX_MS:
         raise _wrong(names[0], say("a timesheet can span at most {} days", DURATION_MAX_MS // DAY_MS))
     if start < 0 or end >= _LATEST:
@@ -172,8 +175,8 @@ def _require_past(start: int, now: int) -> None:
         raise _wrong("start_time", say("a timesheet can span at most {} days", DURATION_MAX_MS // DAY_MS))
 
 
-def _require_near(given: Given, now: int) -> None:
-    for name, value in (("start_time", given.start), ("end_time", given.end)):
+def _require_near(requested: RequestedTimes, now: int) -> None:
+    for name, value in (("start_time", requested.start), ("end_time", requested.end)):
         if value is not None and value > now + AHEAD_MAX_MS:
             latest = to_millis_text(now + AHEAD_MAX_MS)
             raise _wrong(name, f"{name} must be at most a day ahead of the server's clock: until {latest}")

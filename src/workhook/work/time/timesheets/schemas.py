@@ -10,20 +10,20 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
 from workhook.core.money import amount_text, to_amount
-from workhook.core.records import COMPUTED, EventSchema, Record, resource_id
+from workhook.core.records import NOT_STORED, EventSchema, Record, resource_id
 from workhook.http.lists import ListQuery
-from workhook.http.parameters import LongText, Moment, Read
+from workhook.http.parameters import Converter, LongText, Moment
 from workhook.http.wire_types import WIRE_TYPE, Time
 from workhook.identity.schemas import Repository
 from workhook.storage.metadata import GROWS, in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.day_bounds import Bound, TimeZone
-from workhook.work.kernel.durations import decimal_hours, display, formatted
+from workhook.work.kernel.durations import decimal_hours, format_duration, format_duration_with_units
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.schemas import RATE_PATTERN, Rate, if_set, read_duration_up_to
 from workhook.work.time.rates import RateSource, TimeTerms
 from workhook.work.time.timesheets import rules
-from workhook.work.time.timesheets.rules import GIVEN_DURATION_MAX_MS, Given, Times
+from workhook.work.time.timesheets.rules import GIVEN_DURATION_MAX_MS, RequestedTimes, Times
 
 Duration = Annotated[
     int,
@@ -32,7 +32,7 @@ Duration = Annotated[
         description="Milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1.5`, `1:30`, `:15`, `1:30:15` "
         "or `PT1H30M`, in whole seconds; at most 31 days.",
     ),
-    Read(read_duration_up_to(GIVEN_DURATION_MAX_MS), (int, str)),
+    Converter(read_duration_up_to(GIVEN_DURATION_MAX_MS), (int, str)),
 ]
 
 
@@ -63,8 +63,8 @@ class TimesheetEdit(msgspec.Struct):
     duration: Duration | UnsetType = UNSET
 
 
-def given_times(wanted: TimesheetCreate | TimesheetEdit) -> Given:
-    return Given(if_set(wanted.start_time), if_set(wanted.end_time), if_set(wanted.duration))
+def given_times(wanted: TimesheetCreate | TimesheetEdit) -> RequestedTimes:
+    return RequestedTimes(if_set(wanted.start_time), if_set(wanted.end_time), if_set(wanted.duration))
 
 
 _DATE = "a date begins in `timezone`."
@@ -188,7 +188,7 @@ class Timesheet(Record, frozen=True):
     invoice_id: str | None
     created_at: int
     updated_at: int
-    repository_gone: Annotated[bool, COMPUTED] = False
+    repository_gone: Annotated[bool, NOT_STORED] = False
 
     @property
     def own_rate_minor(self) -> int | None:
@@ -244,7 +244,7 @@ def timesheet_to_response(timesheet: Timesheet, now: int) -> TimesheetShape:
         end_time=None if times.end is None else to_millis_text(times.end),
         duration=duration,
         elapsed_time=duration,
-        formatted_duration=formatted(duration),
+        formatted_duration=format_duration_with_units(duration),
         short_formatted_duration=short_duration(duration),
         notes=timesheet.notes,
         billable=timesheet.billable,
@@ -257,7 +257,7 @@ def timesheet_to_response(timesheet: Timesheet, now: int) -> TimesheetShape:
 
 
 def short_duration(duration_ms: int) -> ShortDurationShape:
-    return ShortDurationShape(display(duration_ms), decimal_hours(duration_ms))
+    return ShortDurationShape(format_duration(duration_ms), decimal_hours(duration_ms))
 
 
 def changed(timesheet: Timesheet, times: Times, now: int) -> Timesheet:

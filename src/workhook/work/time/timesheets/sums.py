@@ -18,7 +18,7 @@ from workhook.http.calls import Services
 from workhook.identity.tables import accounts
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of, upsert
-from workhook.storage.metadata import GROWS, BigId, Millis, big, metadata, partial_index
+from workhook.storage.metadata import GROWS, BigId, Millis, bigint_param, metadata, partial_index
 from workhook.storage.schema import ddl, trigger_function
 from workhook.work.time.timesheets.schemas import timesheets
 
@@ -26,7 +26,7 @@ EVERY_S = 10.0
 BATCH = 500  # SQLite has a single writer, and other writers wait for a batch
 
 
-class Grain(IntEnum):
+class Granularity(IntEnum):
     """The granularity of a sum: per person, per task, and the length of its period. The numbers are stored."""
 
     QUARTERS = 1
@@ -38,11 +38,11 @@ class Grain(IntEnum):
 
 UNITS = {
     # In all current time zones, days begin at a quarter of an hour in UTC.
-    Grain.QUARTERS: 15 * MINUTE_MS,
-    Grain.DAYS: DAY_MS,
-    Grain.USER_DAYS: DAY_MS,
-    Grain.USER_BLOCKS: 32 * DAY_MS,
-    Grain.TASK_BLOCKS: 32 * DAY_MS,
+    Granularity.QUARTERS: 15 * MINUTE_MS,
+    Granularity.DAYS: DAY_MS,
+    Granularity.USER_DAYS: DAY_MS,
+    Granularity.USER_BLOCKS: 32 * DAY_MS,
+    Granularity.TASK_BLOCKS: 32 * DAY_MS,
 }
 """The length of each grain's periods. Period n begins n times this length after the epoch, in UTC."""
 
@@ -90,19 +90,23 @@ timesheet_sums = sa.Table(
 _notes, _sums = timesheet_changes.c, timesheet_sums.c
 _KEYS = tuple(each.name for each in timesheet_sums.primary_key.columns)
 _VALUES = ("timesheets", "duration_ms", "amount_minor")
-_any = sa.select(_notes.id).limit(1)
+_first_note = sa.select(_notes.id).limit(1)
 # In the order of the notes, so that nothing is subtracted before it is added. A concurrent process skips to later ones.
-_next = sa.select(_notes.id).order_by(_notes.id).limit(big("limit")).with_for_update(skip_locked=True)
-_chosen = any_of(_notes.id, "ids")
-_remove = sa.delete(timesheet_changes).where(_chosen)
+_next = sa.select(_notes.id).order_by(_notes.id).limit(bigint_param("limit")).with_for_update(skip_locked=True)
+_by_ids = any_of(_notes.id, "ids")
+_remove = sa.delete(timesheet_changes).where(_by_ids)
 _remove_empty = sa.delete(timesheet_sums).where(
     sa.text("timesheets = 0"), _sums.duration_ms == 0, _sums.amount_minor == 0
 )
 
 
-def _add(grain: Grain) -> Any:
-    user = _notes.user_id if grain in (Grain.USER_DAYS, Grain.USER_BLOCKS, Grain.TASK_BLOCKS) else sa.literal(NOBODY)
-    task = _notes.task_id if grain is Grain.TASK_BLOCKS else sa.literal(NO_TASK)
+def _add(grain: Granularity) -> Any:
+    user = (
+        _notes.user_id
+        if grain in (Granularity.USER_DAYS, Granularity.USER_BLOCKS, Granularity.TASK_BLOCKS)
+        else sa.literal(NOBODY)
+    )
+    task = _notes.task_id if grain is Granularity.TASK_BLOCKS else sa.literal(NO_TASK)
     parts = (
         sa.select(
             _notes.repository_id,
@@ -114,7 +118,7 @@ def _add(grain: Grain) -> Any:
             _notes.invoiced,
             *(_notes[name] for name in _VALUES),
         )
-        .where(_chosen)
+        .where(_by_ids)
         .subquery("parts")
     )
     keys = [parts.c[name] for name in _KEYS]
@@ -126,7 +130,7 @@ def _add(grain: Grain) -> Any:
     )
 
 
-_ADD = tuple(_add(grain) for grain in Grain)
+_ADD = tuple(_add(grain) for grain in Granularity)
 
 
 async def add_changes(services: Services, now: int) -> int:
@@ -135,7 +139,7 @@ async def add_changes(services: Services, now: int) -> int:
     Several processes may run this concurrently.
     """
     done = 0
-    while await services.database.fetch_one(_any):  # without notes, no transaction waits to write
+    while await services.database.fetch_one(_first_note):  # without notes, no transaction waits to write
         count = await services.database.in_transaction(_add_some)
         done += count
         if count < BATCH:
@@ -211,7 +215,7 @@ _Span = tuple[int, int]
 _NOTHING: _Span = (0, 0)
 _ENDS = 2
 
-_now, _since, _rate = big("now"), timesheets.c.running_since, timesheets.c.billable_rate_minor
+_now, _since, _rate = bigint_param("now"), timesheets.c.running_since, timesheets.c.billable_rate_minor
 # as in `rules.elapsed_ms`
 _counted = timesheets.c.duration_ms + sa.case((sa.and_(timesheets.c.is_active, _since < _now), _now - _since), else_=0)
 _elapsed = _counted // SECOND_MS * SECOND_MS
@@ -227,7 +231,7 @@ _paid = sa.and_(timesheets.c.billable, _rate.is_not(None))
 SUMS = ("timesheets", "duration_ms", "billable_ms", "amount_minor")
 
 
-def cover(since: int, to: int, grains: Sequence[Grain]) -> dict[str, int]:
+def cover(since: int, to: int, grains: Sequence[Granularity]) -> dict[str, int]:
     """Return the parameters of `report_parts` for the span [`since`, `to`). `grains` are ordered longest first."""
     left: list[_Span] = [(since, to)] if since < to else []
     params, summed = dict[str, int](), list[int]()
@@ -259,12 +263,12 @@ def _within(column: sa.ColumnElement[int], name: str) -> sa.ColumnElement[bool]:
 
     The first part depends on parameters only, so no table is read for an empty span.
     """
-    first, last = big(f"{name}_since"), big(f"{name}_to")
+    first, last = bigint_param(f"{name}_since"), bigint_param(f"{name}_to")
     return sa.and_(first < last, column >= first, column < last)
 
 
 def report_parts(
-    grains: Sequence[Grain], keys: Sequence[str], unit_ms: int, places: sa.Select[Any], names: frozenset[str]
+    grains: Sequence[Granularity], keys: Sequence[str], unit_ms: int, places: sa.Select[Any], names: frozenset[str]
 ) -> sa.CompoundSelect[Any]:
     """Return the rows of `keys` and `SUMS` that a report adds up.
 

@@ -35,13 +35,13 @@ from workhook.identity.tables import (
 from workhook.identity.tokens.lookup import may_reach
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import json_member
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.people import person_shape
+from workhook.work.kernel.people import person_to_response
 from workhook.work.kernel.record_events import Changes, publish_event
 from workhook.work.time.rates import TimeTerms
 from workhook.work.time.timesheets import queries, rules
-from workhook.work.time.timesheets.budgets import tell_of_budgets
+from workhook.work.time.timesheets.budgets import publish_budget_events
 from workhook.work.time.timesheets.queries import everywhere
 from workhook.work.time.timesheets.schemas import (
     Timesheet,
@@ -94,33 +94,35 @@ def _may_write(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
 
 
 _may_run = sa.select(projects.c.repository_id).where(
-    projects.c.repository_id == big("repository_id"),
+    projects.c.repository_id == bigint_param("repository_id"),
     projects.c.deleted_at.is_(None),
     projects.c.archive.is_(sa.false()),
-    _may_write(big("runner_id")),
+    _may_write(bigint_param("runner_id")),
 )
 
 _accounts = sa.select(accounts.c.id).order_by(accounts.c.id).with_for_update(key_share=True)
-_lock_one = _accounts.where(accounts.c.id == big("runner_id"))
+_lock_one = _accounts.where(accounts.c.id == bigint_param("runner_id"))
 _lock_all = _accounts.where(
     accounts.c.id.in_(
         sa.union(
-            sa.select(memberships.c.user_id).where(memberships.c.organization_id == big("account_id")),
-            sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id")),
+            sa.select(memberships.c.user_id).where(memberships.c.organization_id == bigint_param("account_id")),
+            sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == bigint_param("repository_id")),
             sa.select(timesheets.c.user_id).where(
-                timesheets.c.repository_id == big("repository_id"), sa.not_(timesheets.c.finished)
+                timesheets.c.repository_id == bigint_param("repository_id"), sa.not_(timesheets.c.finished)
             ),
         )
     )
 )
 
 _running = everywhere.where(timesheets.c.is_active)
-_in_project = everywhere.where(timesheets.c.repository_id == big("repository_id"), sa.not_(timesheets.c.finished))
+_in_project = everywhere.where(
+    timesheets.c.repository_id == bigint_param("repository_id"), sa.not_(timesheets.c.finished)
+)
 _lost = _running.where(sa.not_(_may_write(timesheets.c.user_id)))
-_lost_in_project = _lost.where(timesheets.c.repository_id == big("repository_id"))
-_lost_in_account = _lost.where(projects.c.account_id == big("account_id"))
-_lost_of_user = _lost_in_account.where(timesheets.c.user_id == big("runner_id"))
-_lost_everywhere = _lost.where(timesheets.c.user_id == big("runner_id"))
+_lost_in_project = _lost.where(timesheets.c.repository_id == bigint_param("repository_id"))
+_lost_in_account = _lost.where(projects.c.account_id == bigint_param("account_id"))
+_lost_of_user = _lost_in_account.where(timesheets.c.user_id == bigint_param("runner_id"))
+_lost_everywhere = _lost.where(timesheets.c.user_id == bigint_param("runner_id"))
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -131,9 +133,9 @@ class Settled(msgspec.Struct, frozen=True):
 
     async def tell(self, write: Write) -> None:
         """Publish the events of budgets. Call this after the timesheets are written and their events are published."""
-        there = [each for each in self.timesheets if not each.repository_gone]
-        places = [each.repository for each in there if self.terms.get(each.id, TimeTerms()).has_budget]
-        await tell_of_budgets(write, places)
+        timesheets = [each for each in self.timesheets if not each.repository_gone]
+        places = [each.repository for each in timesheets if self.terms.get(each.id, TimeTerms()).has_budget]
+        await publish_budget_events(write, places)
 
 
 async def settle(tx: Transaction, finished: Sequence[Timesheet]) -> Settled:
@@ -234,7 +236,7 @@ def new_timesheet(
         id=new_id("tms"),
         repository=access.repository,
         task=task,
-        user=person_shape(access.user),
+        user=person_to_response(access.user),
         times=times,
         notes=None,
         billable=terms.billable,

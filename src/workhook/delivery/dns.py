@@ -14,8 +14,8 @@ import time
 from collections import OrderedDict
 from weakref import WeakValueDictionary
 
-from workhook.core.kept import put_newest
-from workhook.delivery.address_policy import OwnTrouble, Resolved, own_trouble
+from workhook.core.caching import put_bounded
+from workhook.delivery.address_policy import Resolved, ResourceExhausted, as_resource_exhausted
 
 _Where = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 _Found = tuple[socket.AddressFamily, socket.SocketKind, int, str, _Where]
@@ -56,7 +56,7 @@ class SystemResolver:
     ) -> list[Resolved]:
         """Resolve `host`.
 
-        Raises `OSError` for an unknown host, `OwnTrouble` if this process could not perform the lookup.
+        Raises `OSError` for an unknown host, `ResourceExhausted` if this process could not perform the lookup.
         """
         try:
             # As bytes: Python encodes text again and raises UnicodeError for labels that are too long.
@@ -137,36 +137,36 @@ class SystemResolver:
         try:
             threading.Thread(target=run, name="workhook-dns", daemon=True).start()
         except RuntimeError as error:
-            finish(OwnTrouble(str(error)))
+            finish(ResourceExhausted(str(error)))
         return answer
 
     def _keep(self, key: _Key, domain: bytes, found: _Answer, took_s: float) -> None:
         now = time.monotonic()
         if took_s >= SLOW_S:
-            put_newest(self._slow, domain, now + SLOW_FOR_S, _REMEMBERED)
+            put_bounded(self._slow, domain, now + SLOW_FOR_S, _REMEMBERED)
         least_s, most_s = FAILED_S
         if not isinstance(found, OSError):
-            put_newest(self._kept, key, (now + FOUND_S, found), _REMEMBERED)
-        elif not isinstance(found, OwnTrouble):
-            put_newest(self._kept, key, (now + min(max(took_s * FAILED_FACTOR, least_s), most_s), found), _REMEMBERED)
+            put_bounded(self._kept, key, (now + FOUND_S, found), _REMEMBERED)
+        elif not isinstance(found, ResourceExhausted):
+            put_bounded(self._kept, key, (now + min(max(took_s * FAILED_FACTOR, least_s), most_s), found), _REMEMBERED)
 
 
 def _ask(name: bytes, family: socket.AddressFamily) -> _Answer:
     try:
         return [*socket.getaddrinfo(name, None, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)]
     except OSError as error:
-        return own_trouble(error) or _no_descriptor_left() or error
+        return as_resource_exhausted(error) or _no_descriptor_left() or error
 
 
-def _no_descriptor_left() -> OwnTrouble | None:
-    """Return `OwnTrouble` if no descriptor is left.
+def _no_descriptor_left() -> ResourceExhausted | None:
+    """Return `ResourceExhausted` if no descriptor is left.
 
     Without one, the system can neither read its hosts file nor query a server, and reports an unknown host.
     """
     try:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
     except OSError as error:
-        return own_trouble(error)
+        return as_resource_exhausted(error)
     return None
 
 

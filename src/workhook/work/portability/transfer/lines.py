@@ -20,16 +20,16 @@ from workhook.core.clock import DAY_MS
 from workhook.core.errors import Malformed
 from workhook.core.records import Stored, fields_of
 from workhook.storage import Row
-from workhook.work.portability.moving.checks import (
+from workhook.work.portability.transfer.checks import (
     Check,
     check_account_name,
     check_email,
     check_login,
     check_moment,
     check_name,
-    check_of,
+    get_check,
 )
-from workhook.work.portability.moving.kinds import PEOPLE, PROJECTS, Id, JsonColumn, LineKind, Reference
+from workhook.work.portability.transfer.kinds import PEOPLE, PROJECTS, Id, JsonColumn, LineKind, Reference
 
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _OWNERS = ("account_id", "organization_id")
@@ -56,7 +56,8 @@ def fields_of_kind(kind: LineKind) -> tuple[Field, ...]:
     return tuple(
         _field(kind, column, known)
         for column in kind.source.columns
-        if column.name not in kind.left_out and not (column.name == kind.by and kind.by in _OWNERS)
+        if column.name not in kind.excluded_columns
+        and not (column.name == kind.owner_column and kind.owner_column in _OWNERS)
     )
 
 
@@ -65,8 +66,8 @@ def _types_of(kind: LineKind) -> dict[str, Any]:
     found = {}
     for each in fields_of(kind.record) if kind.record else ():
         mark = each.mark(Stored)
-        if get_origin(each.plain) is not None and all(isinstance(value, str) for value in get_args(each.plain)):
-            found[each.name if mark is None else mark.column or each.name] = each.plain
+        if get_origin(each.base_type) is not None and all(isinstance(value, str) for value in get_args(each.base_type)):
+            found[each.name if mark is None else mark.column or each.name] = each.base_type
     return {**found, **kind.types}
 
 
@@ -78,7 +79,7 @@ def _field(kind: LineKind, column: sa.Column[Any], known: Mapping[str, Any]) -> 
     if refers is not None and refers.kind in (PEOPLE, PROJECTS):
         plain = str
     is_id = name == "id"
-    if plain is str and (is_id or (refers is not None and refers.may_be_gone)):
+    if plain is str and (is_id or (refers is not None and refers.may_be_missing)):
         plain = Id
     if name in kind.json:
         plain = kind.json[name].type
@@ -92,7 +93,7 @@ def _field(kind: LineKind, column: sa.Column[Any], known: Mapping[str, Any]) -> 
         is_id=is_id,
         refers=refers,
         json=kind.json.get(name),
-        check=check_of(kind.name, column, is_json=name in kind.json, is_reference=refers is not None),
+        check=get_check(kind.name, column, is_json=name in kind.json, is_reference=refers is not None),
     )
 
 

@@ -1,7 +1,7 @@
 """The contents of an export: one kind of line for each table that belongs to an organization.
 
-Kinds are ordered so that a line refers only to earlier kinds or to its own. `STAY` lists all other tables with the
-reason why they are not exported.
+Kinds are ordered so that a line refers only to earlier kinds or to its own. `NOT_EXPORTED` lists all other tables with
+the reason why they are not exported.
 
 Tables are given by name rather than imported, because some belong to packages that this one must not import.
 """
@@ -39,10 +39,10 @@ service."""
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A column that refers to a line of another kind. The line may be missing if `may_be_gone`."""
+    """A column that refers to a line of another kind. The line may be missing if `may_be_missing`."""
 
     kind: str
-    may_be_gone: bool = False
+    may_be_missing: bool = False
 
 
 class JsonColumn(msgspec.Struct, frozen=True):
@@ -66,22 +66,22 @@ class Through(msgspec.Struct, frozen=True):
 class LineKind(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """A kind of line, stored in the file `NAME.jsonl`.
 
-    `by` is the column with the organization or project of a row. `types` restricts the values of columns beyond the
-    table's own types. `later` is a column that refers to lines of the same kind, and is therefore written after all of
-    them.
+    `owner_column` is the column with the organization or project of a row. `types` restricts the values of columns
+    beyond the table's own types. `deferred_column` is a column that refers to lines of the same kind, and is therefore
+    written after all of them.
     """
 
     name: str
-    says: str
+    description: str
     table: str = ""
-    by: str = "repository_id"
+    owner_column: str = "repository_id"
     through: Through | None = None
     record: type[Record] | None = None
     refers: Mapping[str, Reference] = {}
     json: Mapping[str, JsonColumn] = {}
-    left_out: Mapping[str, str] = {}
+    excluded_columns: Mapping[str, str] = {}
     types: Mapping[str, Any] = {}
-    later: str | None = None
+    deferred_column: str | None = None
 
     @property
     def source(self) -> sa.Table:
@@ -89,7 +89,7 @@ class LineKind(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def of_project(self) -> bool:
-        return self.by == "repository_id"
+        return self.owner_column == "repository_id"
 
 
 WITH_BYTES = ("files", "billing_logos")
@@ -109,9 +109,9 @@ KINDS: tuple[LineKind, ...] = (
     LineKind(
         name="organization",
         table="accounts",
-        says="The organization, in one line.",
-        by="id",
-        left_out={
+        description="The organization, in one line.",
+        owner_column="id",
+        excluded_columns={
             "id": "the other server gives a new one",
             "kind": "always an organization",
             "login_key": "follows from the login",
@@ -120,115 +120,122 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="billing_logos",
-        says="Logos on invoices. Their contents are in `files/`, under their IDs.",
-        by="account_id",
-        left_out={"blob": _BLOB},
+        description="Logos on invoices. Their contents are in `files/`, under their IDs.",
+        owner_column="account_id",
+        excluded_columns={"blob": _BLOB},
     ),
     LineKind(
         name="organization_billing",
         table="account_billing",
-        says="Its billing settings and default rate.",
-        by="account_id",
+        description="Its billing settings and default rate.",
+        owner_column="account_id",
         record=AccountBilling,
-        refers={"logo_id": Reference("billing_logos", may_be_gone=True)},
+        refers={"logo_id": Reference("billing_logos", may_be_missing=True)},
     ),
     LineKind(
         name="members",
         table="memberships",
-        says="Members of the organization.",
-        by="organization_id",
+        description="Members of the organization.",
+        owner_column="organization_id",
         refers=_PERSON,
         types={"role": Literal["owner", "member"]},
     ),
-    LineKind(name="member_rates", says="Rates of members, in minor units per hour.", by="account_id", refers=_PERSON),
+    LineKind(
+        name="member_rates",
+        description="Rates of members, in minor units per hour.",
+        owner_column="account_id",
+        refers=_PERSON,
+    ),
     LineKind(
         name=PROJECTS,
-        says="Projects, including those in the trash.",
-        by="account_id",
+        description="Projects, including those in the trash.",
+        owner_column="account_id",
         json={"label_colors": JsonColumn(LabelColors)},
-        left_out={"repository_id": "the other server gives a new one", "name_key": "follows from the name"},
+        excluded_columns={"repository_id": "the other server gives a new one", "name_key": "follows from the name"},
     ),
-    LineKind(name="project_billing", says="Billing settings, rates and budgets of projects.", record=ProjectBilling),
-    LineKind(name="project_rates", says="Rates of people in projects, in minor units per hour.", refers=_PERSON),
+    LineKind(
+        name="project_billing", description="Billing settings, rates and budgets of projects.", record=ProjectBilling
+    ),
+    LineKind(name="project_rates", description="Rates of people in projects, in minor units per hour.", refers=_PERSON),
     LineKind(
         name="collaborators",
-        says="People in a project who are not in the organization.",
+        description="People in a project who are not in the organization.",
         refers=_PERSON,
         types={"role": Literal["read", "write", "admin"]},
     ),
-    LineKind(name="clients", says="Clients of projects.", refers=_PERSON),
+    LineKind(name="clients", description="Clients of projects.", refers=_PERSON),
     LineKind(
         name="columns",
-        says="Columns of boards.",
+        description="Columns of boards.",
         record=Column,
-        left_out={"revision": "counts changes of its order, anew"},
+        excluded_columns={"revision": "counts changes of its order, anew"},
     ),
     LineKind(
         name="task_buckets",
-        says="Parts of a column. Their order and the ranks in them give the order of its tasks.",
+        description="Parts of a column. Their order and the ranks in them give the order of its tasks.",
         through=Through("column_id", "columns"),
         refers={"column_id": Reference("columns")},
-        left_out={"size": "counted anew"},
+        excluded_columns={"size": "counted anew"},
     ),
     LineKind(
         name="tasks",
-        says="Tasks with fields, sections and labels, including those in the trash.",
+        description="Tasks with fields, sections and labels, including those in the trash.",
         record=Task,
         refers={
             **_PERSON,
             "column_id": Reference("columns"),
             "bucket_id": Reference("task_buckets"),
             "parent_id": Reference("tasks"),
-            "next_id": Reference("tasks", may_be_gone=True),
+            "next_id": Reference("tasks", may_be_missing=True),
         },
         json={
             "fields": JsonColumn(dict[str, str]),
             "sections": JsonColumn(dict[str, dict[str, str]]),
             "labels": JsonColumn(list[str]),
         },
-        later="parent_id",
+        deferred_column="parent_id",
     ),
-    LineKind(name="task_numbers", says="The highest task number in each project."),
+    LineKind(name="task_numbers", description="The highest task number in each project."),
     LineKind(
         name="task_assignees",
-        says="Assignees of tasks.",
+        description="Assignees of tasks.",
         through=Through("task_id", "tasks"),
         refers={**_PERSON, "task_id": Reference("tasks")},
     ),
     LineKind(
         name="task_blockers",
-        says="Tasks that block other tasks.",
+        description="Tasks that block other tasks.",
         through=Through("task_id", "tasks"),
         refers={"task_id": Reference("tasks"), "blocker_id": Reference("tasks")},
     ),
     LineKind(
         name="unmatched_assignees",
-        says="Assignees of imported tasks who had no account here.",
+        description="Assignees of imported tasks who had no account here.",
         refers={"task_id": Reference("tasks")},
     ),
     LineKind(
         name="closing_commits",
-        says="Commits that have completed tasks, so they don't do it twice.",
+        description="Commits that have completed tasks, so they don't do it twice.",
         through=Through("task_id", "tasks"),
         refers={"task_id": Reference("tasks")},
     ),
-    LineKind(name="task_comments", says="Comments on tasks.", refers={**_PERSON, "task_id": Reference("tasks")}),
-    LineKind(name="folders", says="Folders of files."),
+    LineKind(name="task_comments", description="Comments on tasks.", refers={**_PERSON, "task_id": Reference("tasks")}),
+    LineKind(name="folders", description="Folders of files."),
     LineKind(
         name="files",
-        says="Files, including those in the trash. Their contents are in `files/`, under their IDs.",
+        description="Files, including those in the trash. Their contents are in `files/`, under their IDs.",
         refers={**_PERSON, "folder_id": Reference("folders"), "task_id": Reference("tasks")},
-        left_out={"blob": _BLOB},
+        excluded_columns={"blob": _BLOB},
     ),
-    LineKind(name="file_comments", says="Comments on files.", refers={**_PERSON, "file_id": Reference("files")}),
+    LineKind(name="file_comments", description="Comments on files.", refers={**_PERSON, "file_id": Reference("files")}),
     LineKind(
         name="file_comment_replies",
-        says="Replies to comments on files.",
+        description="Replies to comments on files.",
         refers={**_PERSON, "file_comment_id": Reference("file_comments")},
     ),
     LineKind(
         name="mentions",
-        says="Mentions of people in comments.",
+        description="Mentions of people in comments.",
         refers={
             **_PERSON,
             "author_id": Reference(PEOPLE),
@@ -236,26 +243,26 @@ KINDS: tuple[LineKind, ...] = (
             "file_comment_id": Reference("file_comments"),
             "file_comment_reply_id": Reference("file_comment_replies"),
         },
-        left_out={"id": "nothing refers to it"},
+        excluded_columns={"id": "nothing refers to it"},
     ),
     LineKind(
         name="services",
-        says="Services of the organization. `prices` are the current ones.",
-        by="account_id",
+        description="Services of the organization. `prices` are the current ones.",
+        owner_column="account_id",
         record=Service,
         json={"prices": JsonColumn(list[tuple[Id, int, str, str, int | None]], ("service_prices",))},
     ),
     LineKind(
         name="service_prices",
-        says="All current and former prices of services.",
-        by="account_id",
+        description="All current and former prices of services.",
+        owner_column="account_id",
         through=Through("service_id", "services"),
         record=ServicePrice,
         refers={"service_id": Reference("services")},
     ),
     LineKind(
         name="service_checkouts",
-        says="Subscriptions of projects to services.",
+        description="Subscriptions of projects to services.",
         record=Checkout,
         refers={
             **_PERSON,
@@ -265,20 +272,20 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="task_credits",
-        says="The ledger of credits. `uses` lists the grants that an entry spent.",
+        description="The ledger of credits. `uses` lists the grants that an entry spent.",
         record=TaskCredit,
         refers={
             **_PERSON,
-            "task_id": Reference("tasks", may_be_gone=True),
-            "reverses_id": Reference("task_credits", may_be_gone=True),
+            "task_id": Reference("tasks", may_be_missing=True),
+            "reverses_id": Reference("task_credits", may_be_missing=True),
         },
         json={"uses": JsonColumn(list[tuple[Id, int]], ("task_credits",))},
     ),
     LineKind(
         name="invoices",
-        says="Invoices with their lines, including drafts. Values frozen at sending are unchanged.",
+        description="Invoices with their lines, including drafts. Values frozen at sending are unchanged.",
         record=Invoice,
-        refers={**_PERSON, "service_checkout_id": Reference("service_checkouts", may_be_gone=True)},
+        refers={**_PERSON, "service_checkout_id": Reference("service_checkouts", may_be_missing=True)},
         json={
             "items": _ITEMS,
             "recurring_items": _ITEMS,
@@ -288,54 +295,56 @@ KINDS: tuple[LineKind, ...] = (
             "buyer": JsonColumn(Party),
             "seller": JsonColumn(Seller, ("billing_logos",)),
         },
-        left_out={"account_id": "the organization"},
+        excluded_columns={"account_id": "the organization"},
     ),
     LineKind(
         name="payments",
-        says="Payments and refunds.",
+        description="Payments and refunds.",
         record=Payment,
         refers={
             **_PERSON,
             "invoice_id": Reference("invoices"),
-            "refund_of": Reference("payments", may_be_gone=True),
+            "refund_of": Reference("payments", may_be_missing=True),
         },
     ),
     LineKind(
         name="credit_notes",
-        says="Credit notes with their lines.",
+        description="Credit notes with their lines.",
         refers={**_PERSON, "invoice_id": Reference("invoices")},
         json={"taxes": JsonColumn(list[TaxRow]), "items": _ITEMS},
-        left_out={"account_id": "the organization"},
+        excluded_columns={"account_id": "the organization"},
     ),
-    LineKind(name="invoice_numbers", says="The last invoice number.", by="account_id"),
-    LineKind(name="invoice_year_numbers", says="The last invoice number of each year.", by="account_id"),
-    LineKind(name="credit_note_numbers", says="The last credit note number.", by="account_id"),
+    LineKind(name="invoice_numbers", description="The last invoice number.", owner_column="account_id"),
+    LineKind(
+        name="invoice_year_numbers", description="The last invoice number of each year.", owner_column="account_id"
+    ),
+    LineKind(name="credit_note_numbers", description="The last credit note number.", owner_column="account_id"),
     LineKind(
         name="service_checkout_periods",
-        says="Subscription periods, with the invoice and the credits of each.",
+        description="Subscription periods, with the invoice and the credits of each.",
         through=Through("service_checkout_id", "service_checkouts"),
         refers={
             "service_checkout_id": Reference("service_checkouts"),
-            "invoice_id": Reference("invoices", may_be_gone=True),
-            "credit_id": Reference("task_credits", may_be_gone=True),
+            "invoice_id": Reference("invoices", may_be_missing=True),
+            "credit_id": Reference("task_credits", may_be_missing=True),
         },
     ),
     LineKind(
         name="timesheets",
-        says="Time entries. The import pauses running timers at the time of the export.",
+        description="Time entries. The import pauses running timers at the time of the export.",
         record=Timesheet,
         refers={**_PERSON, "task_id": Reference("tasks"), "invoice_id": Reference("invoices")},
     ),
     LineKind(
         name="webhooks",
         table="hooks",
-        says="Webhooks without secrets. The import turns them off.",
-        by="account_id",
+        description="Webhooks without secrets. The import turns them off.",
+        owner_column="account_id",
         json={
             "events": JsonColumn(list[str]),
             "config": JsonColumn(dict[str, str | int | bool | None], without_secrets=_without_key),
         },
-        left_out={
+        excluded_columns={
             "id": "nothing refers to it",
             "secret": "a secret",
             "previous_secret": "a secret",
@@ -348,13 +357,13 @@ KINDS: tuple[LineKind, ...] = (
     ),
     LineKind(
         name="import_links",
-        says="The origin of imported objects, so a repeated import creates no duplicates.",
-        by="account_id",
+        description="The origin of imported objects, so a repeated import creates no duplicates.",
+        owner_column="account_id",
     ),
 )
 """All kinds, in the order in which they are written and read."""
 
-STAY: Mapping[str, str] = {
+NOT_EXPORTED: Mapping[str, str] = {
     "administrators": "who looks after a server is that server's business",
     "alembic_version": "the schema of the database",
     "app_keys": "keys of apps, which stay with this server",

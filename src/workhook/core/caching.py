@@ -22,18 +22,18 @@ ENTRY_BYTES = 200
 """Overhead of an entry, besides its result."""
 
 
-def put_newest(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
-    """Append an entry, and drop the oldest one if there are more than `most`.
+def put_bounded(entries: OrderedDict[K, V], key: K, value: V, maximum: int) -> None:
+    """Append an entry, and drop the oldest one if there are more than `maximum`.
 
     Finding the first entry of a plain dict would mean scanning all entries deleted before it.
     """
-    kept[key] = value
-    kept.move_to_end(key)
-    if len(kept) > most:
-        kept.popitem(last=False)
+    entries[key] = value
+    entries.move_to_end(key)
+    if len(entries) > maximum:
+        entries.popitem(last=False)
 
 
-class Kept(Generic[R]):
+class TextCache(Generic[R]):
     """A cache of the results of `work`, keyed by the hash of the string.
 
     `work` must not raise and must depend only on the string. The least recently used results are dropped once all of
@@ -46,7 +46,7 @@ class Kept(Generic[R]):
         self._working: dict[bytes, Future[R]] = {}
         self._bytes = 0
 
-    def of(self, text: str) -> R:
+    def get(self, text: str) -> R:
         """Return the result, computing it now if it is not cached."""
         key = _key(text)
         if key in self._results:
@@ -62,7 +62,7 @@ class Kept(Generic[R]):
         """
         key = _key(text)
         if len(text) <= SHORT_CHARS or key in self._results:
-            return self.of(text)
+            return self.get(text)
         if key not in self._working:
             self._working[key] = _thread.submit(self._work, text)
         try:

@@ -21,9 +21,9 @@ import sqlalchemy as sa
 from workhook.core import json
 from workhook.core.errors import Fault, Invalid, Message, compose
 from workhook.core.ids import new_id
-from workhook.core.zones import day_in, is_day, midnight_of, written_day
+from workhook.core.zones import calendar_day, day_in, is_day, midnight_of
 from workhook.storage import Transaction
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks import queries
 from workhook.work.board.tasks.queries import Busy, LockedColumn
 from workhook.work.board.tasks.schemas import Task, columns
@@ -65,29 +65,29 @@ def canonical(text: str) -> str:
     return re.sub(r"\s+", "", text).upper().removeprefix("RRULE:").strip(";")
 
 
-def _wanted(more: str) -> Message:
+def _rule_error(more: str) -> Message:
     return compose("a recurrence rule (RRULE of RFC 5545), such as {}", EXAMPLES + more)
 
 
-def complaint(text: str) -> str | None:
+def find_rule_error(text: str) -> str | None:
     """Return why `text` is not a valid recurrence rule, or None if it is."""
     parts = _parts(text)
     freq = parts.get("FREQ", "")
     if len(parts) != text.count(";") + 1 or freq not in _ALLOWED:
-        return _wanted(", from FREQ=DAILY to FREQ=YEARLY")
+        return _rule_error(", from FREQ=DAILY to FREQ=YEARLY")
     for name, value in parts.items():
         if name not in _FORMS or (name.startswith("BY") and name not in _ALLOWED[freq]):
-            return _wanted(f"; {freq} does not take {name[:20]} here")
+            return _rule_error(f"; {freq} does not take {name[:20]} here")
         if re.fullmatch(_FORMS[name], value, re.ASCII) is None:
-            return _wanted(f"; {name} cannot be so")
+            return _rule_error(f"; {name} cannot be so")
     if "COUNT" in parts and "UNTIL" in parts:
-        return _wanted(", with COUNT or UNTIL and not both")
+        return _rule_error(", with COUNT or UNTIL and not both")
     if freq in ("DAILY", "WEEKLY") and re.search(r"\d", parts.get("BYDAY", "")):
-        return _wanted(f"; {freq} takes days without numbers")
+        return _rule_error(f"; {freq} takes days without numbers")
     if "BYSETPOS" in parts and not parts.keys() & {"BYDAY", "BYMONTHDAY", "BYMONTH"}:
-        return _wanted("; BYSETPOS chooses among BYDAY, BYMONTHDAY or BYMONTH")
+        return _rule_error("; BYSETPOS chooses among BYDAY, BYMONTHDAY or BYMONTH")
     if "UNTIL" in parts and _until(parts["UNTIL"]) is None:
-        return _wanted("; UNTIL is no day")
+        return _rule_error("; UNTIL is no day")
     return None
 
 
@@ -109,12 +109,12 @@ def next_after(text: str, at_ms: int, zone: tzinfo, since: int | None = None) ->
     used instead. `since` is that of the occurrence at `at_ms`.
     """
     parts = _parts(text)
-    if parts.get("COUNT") == "1" or complaint(text) is not None:
+    if parts.get("COUNT") == "1" or find_rule_error(text) is not None:
         return None
     meant = at_ms if since is None else since
     as_days = is_day(meant)
     anchor = _EPOCH + timedelta(milliseconds=meant) if as_days else datetime.fromtimestamp(meant // 1000, zone)
-    day = _next_day(text, written_day(at_ms, zone), anchor.day)
+    day = _next_day(text, calendar_day(at_ms, zone), anchor.day)
     if day is None or day.year > _LAST_YEAR:
         return None
     if as_days:
@@ -133,7 +133,7 @@ def next_after(text: str, at_ms: int, zone: tzinfo, since: int | None = None) ->
     return Occurrence(found, None if is_as_meant else meant)
 
 
-def after_one(text: str) -> str | None:
+def decrement_count(text: str) -> str | None:
     """Return the rule for the next task, with COUNT reduced by one. None for the last task, which does not repeat."""
     count = int(_parts(text).get("COUNT", "0"))
     if count == 0:
@@ -288,7 +288,7 @@ TICKED, OPEN = "complete", "incomplete"  # the values of checklist items
 _is_final = sa.or_(columns.c.finished, sa.func.coalesce(columns.c.stage, "") == "done")
 _first_open = (
     sa.select(columns.c.id)
-    .where(columns.c.repository_id == big("repository_id"))
+    .where(columns.c.repository_id == bigint_param("repository_id"))
     .order_by(sa.case((_is_final, 1), else_=0), columns.c.position, columns.c.id)
     .limit(1)
 )
@@ -350,7 +350,7 @@ def next_of(task: Task, column: LockedColumn, now: int, zone: tzinfo) -> Task:
         deadline=following.at,
         repeat_since=following.since,
         sections=json.encode_text(sections),
-        repeat=after_one(task.repeat),
+        repeat=decrement_count(task.repeat),
         next_id=None,
         subtasks=type(task.subtasks)(0, 0),
         blocked_by=(),

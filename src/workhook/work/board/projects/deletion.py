@@ -10,14 +10,14 @@ import sqlalchemy as sa
 
 from workhook.http.calls import Services
 from workhook.storage import Transaction
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 
 BATCH = 1000  # rows of a table deleted per transaction
 
 Admit = Callable[[Transaction], Awaitable[bool]]
 
 
-async def empty(
+async def delete_in_batches(
     services: Services,
     tables: Sequence[sa.Table],
     column: str,
@@ -28,8 +28,8 @@ async def empty(
 ) -> bool:
     """Delete the rows whose `column` is `owner`, table by table, and the stored content of files.
 
-    `admit` runs first in each transaction and locks the owner; if it returns False, `empty` stops and returns False.
-    `last` runs in the transaction that finds no rows left.
+    `admit` runs first in each transaction and locks the owner; if it returns False, `delete_in_batches` stops and
+    returns False. `last` runs in the transaction that finds no rows left.
     """
     done: bool | None = False
     while not done:
@@ -71,7 +71,9 @@ async def _delete_some(tx: Transaction, tables: Sequence[sa.Table], column: str,
 def delete_batch(table: sa.Table, column: str) -> Any:
     """Return a statement that deletes a batch of an owner's rows and returns their blob names."""
     batch = table.alias("batch")  # not correlated with the enclosing statement
-    some = sa.select(*(batch.c[each.name] for each in table.primary_key)).where(batch.c[column] == big("owner"))
+    some = sa.select(*(batch.c[each.name] for each in table.primary_key)).where(
+        batch.c[column] == bigint_param("owner")
+    )
     keys = [*table.primary_key]
     step = sa.delete(table).where((keys[0] if len(keys) == 1 else sa.tuple_(*keys)).in_(some.limit(BATCH)))
     return step.returning(table.c.blob) if "blob" in table.c else step

@@ -26,12 +26,18 @@ from workhook.identity.schemas import Account
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Database, Reader, Transaction
 from workhook.storage.blobs import Blobs
-from workhook.storage.metadata import big, insert_into, metadata
+from workhook.storage.metadata import bigint_param, insert_into, metadata
 from workhook.work.board.tasks.schemas import columns, task_buckets
 from workhook.work.kernel.durations import whole_seconds
-from workhook.work.portability.moving.kinds import KINDS, PEOPLE, PROJECTS, WITH_BYTES, LineKind
-from workhook.work.portability.moving.lines import FILES, Field, MovedPerson, fields_of_kind, line_type
-from workhook.work.portability.moving.reading import NUMBERED, CheckedExport, NewIds, is_plain_file, lines_of
+from workhook.work.portability.transfer.kinds import KINDS, PEOPLE, PROJECTS, WITH_BYTES, LineKind
+from workhook.work.portability.transfer.lines import FILES, Field, MovedPerson, fields_of_kind, line_type
+from workhook.work.portability.transfer.validation import (
+    NUMERIC_ID_KINDS,
+    CheckedExport,
+    NewIds,
+    is_plain_file,
+    lines_of,
+)
 from workhook.work.time.timesheets import rules
 
 Progress = Callable[[str, int, int], None]
@@ -41,9 +47,12 @@ _BLOCK = 1 << 20
 
 _as_it_was = (
     sa.update(accounts)
-    .where(accounts.c.id == big("account_id"))
+    .where(accounts.c.id == bigint_param("account_id"))
     .values(
-        email=sa.bindparam("email"), avatar=sa.bindparam("avatar"), created_at=big("created"), updated_at=big("updated")
+        email=sa.bindparam("email"),
+        avatar=sa.bindparam("avatar"),
+        created_at=bigint_param("created"),
+        updated_at=bigint_param("updated"),
     )
 )
 
@@ -158,7 +167,7 @@ _forget_buckets = sa.delete(task_buckets).where(
     task_buckets.c.column_id.in_(
         sa.select(columns.c.id)
         .join_from(columns, projects, projects.c.repository_id == columns.c.repository_id)
-        .where(projects.c.account_id == big("account_id"))
+        .where(projects.c.account_id == bigint_param("account_id"))
     )
 )
 
@@ -171,7 +180,7 @@ def _insert_of(kind: LineKind) -> sa.Insert:
 
 @cache
 def _update_of(kind: LineKind) -> sa.Update:
-    table, column = kind.source, kind.later or ""
+    table, column = kind.source, kind.deferred_column or ""
     return sa.update(table).where(table.c.id == sa.bindparam("row_id")).values({column: sa.bindparam("value")})
 
 
@@ -196,7 +205,7 @@ class ImportRows:
     async def reserve(self, tx: Transaction) -> None:
         """Reserve ids for all kinds whose ids are assigned by the database."""
         for kind in KINDS:
-            if kind.name in (*NUMBERED, PROJECTS, WEBHOOKS):
+            if kind.name in (*NUMERIC_ID_KINDS, PROJECTS, WEBHOOKS):
                 self._numbers[kind.name] = await reserve_numbers(tx, kind.source, self._checked.count(kind.name))
 
     async def add(self, tx: Transaction, kind: LineKind, line: Any) -> None:
@@ -227,9 +236,9 @@ class ImportRows:
         for owner in ("account_id", "organization_id"):
             if owner in row:
                 row[owner] = self._account_id
-        if kind.later and row[kind.later] is not None:
-            self._later.append({"row_id": row["id"], "value": row[kind.later]})
-            row[kind.later] = None
+        if kind.deferred_column and row[kind.deferred_column] is not None:
+            self._later.append({"row_id": row["id"], "value": row[kind.deferred_column]})
+            row[kind.deferred_column] = None
         self._complete(kind, line, row)
         return row
 
@@ -252,7 +261,7 @@ class ImportRows:
         """Return the new id of a line."""
         if kind == "task_buckets":
             return self._checked.buckets[old]
-        return self._number(kind, old) if kind in NUMBERED else self._texts(kind).get(old)
+        return self._number(kind, old) if kind in NUMERIC_ID_KINDS else self._texts(kind).get(old)
 
     def _number(self, kind: str, old: Any) -> int:
         return self._numbers[kind][self._checked.places[kind][old]]
@@ -294,9 +303,9 @@ class ImportRows:
     def _made(self, kind: str, old: str) -> str:
         """Return the new id of a record imported from another tool."""
         target = _LINKED.get(kind)
-        if target in NUMBERED:
-            there = self._checked.places.get(target, {})
-            return str(self._number(target, int(old))) if old.isdecimal() and int(old) in there else "0"
+        if target in NUMERIC_ID_KINDS:
+            ids = self._checked.places.get(target, {})
+            return str(self._number(target, int(old))) if old.isdecimal() and int(old) in ids else "0"
         return self._texts(target).get(old) if target else old
 
 
@@ -328,7 +337,7 @@ class Newcomer(msgspec.Struct, frozen=True):
     kind: str
 
 
-async def name_people(
+async def assign_logins(
     reader: Reader, people: Iterable[MovedPerson], matched: Mapping[str, Account]
 ) -> list[tuple[MovedPerson, Newcomer]]:
     """Return the logins of new accounts, with a number appended to logins already in use."""
@@ -359,7 +368,7 @@ async def add_people(
     """Create accounts for people who match none. Return account ids by old login, and the new accounts."""
     now = now_ms()
     ids = {old: account.id for old, account in matched.items()}
-    named = await name_people(tx, people, matched)
+    named = await assign_logins(tx, people, matched)
     for person, each in named:
         values = {"kind": each.kind, "login": each.login, "login_key": key_of(each.login), "name": person.name}
         fixed = {"email": None, "avatar": None, "created_at": now, "updated_at": now, "disabled_at": now}
@@ -379,11 +388,11 @@ async def reserve_numbers(tx: Transaction, table: sa.Table, count: int) -> list[
     column = next(iter(table.primary_key.columns))
     if tx.dialect == "postgresql":
         sequence = sa.func.pg_get_serial_sequence(table.name, column.name)
-        row = sa.func.generate_series(1, big("count")).table_valued("n")
+        row = sa.func.generate_series(1, bigint_param("count")).table_valued("n")
         statement = sa.select(sa.func.nextval(sequence).label("number")).select_from(row)
         return sorted(each["number"] for each in await tx.fetch_all(statement, {"count": count}))
     # The transaction has the only write lock, so the last id cannot change before it ends.
     used = await tx.fetch_one(sa.select(sa.func.max(column).label("last")))
-    given = await tx.fetch_one(_last, {"name": table.name})
-    last = max((used and used["last"]) or 0, (given and given["last"]) or 0)
+    stored = await tx.fetch_one(_last, {"name": table.name})
+    last = max((used and used["last"]) or 0, (stored and stored["last"]) or 0)
     return list(range(last + 1, last + 1 + count))

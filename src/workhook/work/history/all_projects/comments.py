@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import sqlalchemy as sa
 from msgspec import Meta, UnsetType
 
-from workhook.http.lists import Found, Key
+from workhook.http.lists import Key, Rows
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
@@ -20,14 +20,21 @@ from workhook.storage.statements import PerDialect
 from workhook.work.board.tasks.schemas import CursorInteger, tasks
 from workhook.work.discussion.schemas import CommentedFile, CommentedTask, file_comments
 from workhook.work.files.schemas import files
-from workhook.work.history.across.schemas import AllCommentsQuery, AnyComment, CommentKind
+from workhook.work.history.all_projects.schemas import AllCommentsQuery, AnyComment, CommentKind
 from workhook.work.history.search.scopes import SCOPES, SearchScope
 from workhook.work.kernel import lists
-from workhook.work.kernel.lists import Condition, Order, Walk, made_by
+from workhook.work.kernel.lists import Condition, Order, Scan, created_by
 from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
 from workhook.work.kernel.schemas import RecordPlace
-from workhook.work.kernel.scopes import Place, Scope, Source, across, place_columns, visible_projects
+from workhook.work.kernel.scopes import (
+    ProjectRef,
+    Scope,
+    Source,
+    place_columns,
+    source_across_projects,
+    visible_projects,
+)
 
 _KEY = ("created_at", "kind", "id")
 KINDS: Sequence[CommentKind] = ("task_comment", "file_comment", "reply")
@@ -60,7 +67,7 @@ def _order(kind: CommentKind) -> Order:
     )
 
 
-def _walk(kind: CommentKind, names: frozenset[str], *, continues: bool) -> Walk:
+def _walk(kind: CommentKind, names: frozenset[str], *, continues: bool) -> Scan:
     source, order = _SOURCES[kind], _order(kind)
     above, column = _PARENTS[kind]
 
@@ -81,18 +88,18 @@ def _walk(kind: CommentKind, names: frozenset[str], *, continues: bool) -> Walk:
         )
         return live.correlate(row).scalar_subquery().is_not(None)
 
-    by_user = [made_by] if "user" in names else []
-    return Walk(
+    by_user = [created_by] if "user" in names else []
+    return Scan(
         source.table,
         order,
-        narrow=[lambda row: order.behind(order.key(row))] if continues else [],
+        narrow=[lambda row: order.after_cursor(order.key(row))] if continues else [],
         reads=(column, "private", "user_id"),
         fits=[lives, *by_user],
         filtered=bool(by_user),
     )
 
 
-def _whole(kind: CommentKind, sized: sa.CTE) -> sa.Select[Any]:
+def _select_full_rows(kind: CommentKind, sized: sa.CTE) -> sa.Select[Any]:
     source = _SOURCES[kind]
     table = source.table
     return sa.select(
@@ -118,14 +125,14 @@ def _whole(kind: CommentKind, sized: sa.CTE) -> sa.Select[Any]:
 def _statement(scope: Scope, names: frozenset[str], continues: bool) -> PerDialect:
     def make(dialect: str) -> sa.Select[Any]:
         order, visible = _order(KINDS[0]), visible_projects(scope)
-        each = [lists.looked_at(_walk(kind, names, continues=continues), visible, dialect) for kind in KINDS]
+        each = [lists.select_scanned(_walk(kind, names, continues=continues), visible, dialect) for kind in KINDS]
         page = lists.page_of(sa.union_all(*each), order, _KEY)
         weighed = (
             lists.size_of(page, each.table, length(each.text)).where(page.c.kind == _kind(kind))
             for kind, each in _SOURCES.items()
         )
-        sized = lists.sized(sa.union_all(*weighed), order, _KEY)
-        found = sa.union_all(*(_whole(kind, sized) for kind in KINDS)).subquery("found")
+        sized = lists.cut_to_size(sa.union_all(*weighed), order, _KEY)
+        found = sa.union_all(*(_select_full_rows(kind, sized) for kind in KINDS)).subquery("found")
         return sa.select(found).order_by(*(found.c[f"page_{name}"] for name in _KEY))
 
     return PerDialect.made_by(make)
@@ -133,17 +140,17 @@ def _statement(scope: Scope, names: frozenset[str], continues: bool) -> PerDiale
 
 async def list_comments(
     reader: Reader, actor: Actor, query: AllCommentsQuery, *, after: Key | None
-) -> Found[AnyComment]:
+) -> Rows[AnyComment]:
     """Return a page plus one further row. Files have no links yet."""
-    source, limit = across(actor, query), query.limit + 1
+    source, limit = source_across_projects(actor, query), query.limit + 1
     filters = {} if isinstance(query.user, UnsetType) else {"user": source.key_of(query.user)}
-    most = lists.LOOKS_AT_MOST // len(KINDS)
+    most = lists.MAX_SCANNED_ROWS // len(KINDS)
     params = {**source.params, **filters, "limit": limit, "most": most, **lists.after_params(_KEY, after)}
     statement = _statement(source.scope, frozenset(filters), after is not None)
     return lists.read_page(await reader.fetch_all(statement, params), _KEY, source, _comment_of, limit)
 
 
-def _comment_of(row: Row, place: Place, _: Source) -> AnyComment:
+def _comment_of(row: Row, place: ProjectRef, _: Source) -> AnyComment:
     kind = KINDS[row["page_kind"]]
     owner_id, title = row["owner_id"], row["owner_title"]
     on_task = kind == "task_comment"

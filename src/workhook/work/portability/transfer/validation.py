@@ -19,9 +19,9 @@ from workhook.core.json import has_more_values
 from workhook.identity.queries import key_of
 from workhook.work.board.tasks.column_order import new_bucket_id
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.rules import Books, Discount, TaxRate, TaxRow, discount_fault, rate_fault
-from workhook.work.portability.moving.kinds import KINDS, PEOPLE, PROJECTS, WITH_BYTES, LineKind
-from workhook.work.portability.moving.lines import (
+from workhook.work.money.invoices.rules import Balance, Discount, TaxRate, TaxRow, discount_fault, rate_fault
+from workhook.work.portability.transfer.kinds import KINDS, PEOPLE, PROJECTS, WITH_BYTES, LineKind
+from workhook.work.portability.transfer.lines import (
     FILES,
     FORMAT,
     MANIFEST,
@@ -48,7 +48,7 @@ LINE_MAX_BYTES = 64 << 20
 LINE_VALUES_MAX = 1_000_000
 RUNNING_MAX_MS = 10 * 366 * DAY_MS
 """A forgotten timer may run for years, but must not overflow sums."""
-NUMBERED = ("task_comments", "file_comments", "file_comment_replies")
+NUMERIC_ID_KINDS = ("task_comments", "file_comments", "file_comment_replies")
 """Kinds whose ids are numbers assigned by the database."""
 
 
@@ -95,7 +95,7 @@ class NewIds:
 class CheckedExport(msgspec.Struct):
     """A valid export, and the new ids of its records.
 
-    `texts` contains the new ids by kind. `places` contains the positions of old ids of the kinds in `NUMBERED`,
+    `texts` contains the new ids by kind. `places` contains the positions of old ids of the kinds in `NUMERIC_ID_KINDS`,
     `projects` and `webhooks`: the n-th old id gets the n-th reserved number. `buckets` contains the new ids of task
     buckets. `timers` is the number of running timers.
     """
@@ -116,7 +116,11 @@ class CheckedExport(msgspec.Struct):
             return self.people
         if kind == "task_buckets":
             return self.buckets
-        return self.places.setdefault(kind, {}) if kind in NUMBERED else self.texts.setdefault(kind, NewIds()).by_old
+        return (
+            self.places.setdefault(kind, {})
+            if kind in NUMERIC_ID_KINDS
+            else self.texts.setdefault(kind, NewIds()).by_old
+        )
 
     def count(self, kind: str) -> int:
         return self.manifest.lines[f"{kind}.jsonl"].lines
@@ -277,7 +281,7 @@ class _Checker:
             self._fault(f"{place}, id: {line.id} was there before")
         elif kind.name == "task_buckets":
             known[line.id] = new_bucket_id()
-        elif kind.name in NUMBERED:
+        elif kind.name in NUMERIC_ID_KINDS:
             known[line.id] = len(known)
         else:
             new = checked.texts[kind.name].add(line.id)
@@ -291,7 +295,7 @@ class _Checker:
     def _check_reference(self, kind: LineKind, field: Field, value: Any, place: str) -> None:
         assert field.refers is not None
         target = field.refers.kind
-        if value is None or field.refers.may_be_gone:
+        if value is None or field.refers.may_be_missing:
             return
         if target == kind.name:
             self._later.append((f"{place}, {field.name}", value))
@@ -345,7 +349,7 @@ class _Checker:
         elif kind.name == "timesheets":
             self.checked.timers += line.is_active
         elif kind.name == "invoices" and line.status not in ("draft", "void"):
-            books = Books(line.total_minor, line.paid_minor or 0, line.credited_minor or 0)
+            books = Balance(line.total_minor, line.paid_minor or 0, line.credited_minor or 0)
             if line.status != books.status:
                 self._fault(f"{place}, status: with what is paid and credited it is {books.status}")
             self._books[line.id] = [books.paid, books.credited]

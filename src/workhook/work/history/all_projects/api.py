@@ -11,7 +11,7 @@ from msgspec import UnsetType
 from workhook.core.clock import now_ms
 from workhook.core.records import Wire, to_response
 from workhook.http import lists
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
@@ -21,8 +21,8 @@ from workhook.work.board.tasks.schemas import TasksAnswer
 from workhook.work.files import api as files
 from workhook.work.files.links import Links, links_of
 from workhook.work.files.schemas import FilesAnswer
-from workhook.work.history.across import comments
-from workhook.work.history.across.schemas import (
+from workhook.work.history.all_projects import comments
+from workhook.work.history.all_projects.schemas import (
     AllCommentsQuery,
     AllFilesQuery,
     AllInvoicesQuery,
@@ -36,7 +36,7 @@ from workhook.work.history.across.schemas import (
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.day_bounds import zone_named
 from workhook.work.kernel.lists import cursor_of, read_for
-from workhook.work.kernel.scopes import across
+from workhook.work.kernel.scopes import source_across_projects
 from workhook.work.money.invoices.queries import INVOICES, filters_of
 from workhook.work.money.invoices.schemas import PlacedInvoice, invoice_to_response
 from workhook.work.time.timesheets import api as timesheets
@@ -58,19 +58,19 @@ async def list_all_tasks(call: Call, query: AllTasksQuery) -> Listed[TasksAnswer
     """
     sort = listing.sort_of(query)
     return await tasks.list_page(
-        call, across(actor_of(call), query), query, sort, cursor_of(query, listing.ORDERS[sort])
+        call, source_across_projects(actor_of(call), query), query, sort, cursor_of(query, listing.ORDERS[sort])
     )
 
 
 @_of_timesheets.get("/timesheets", answers={200: TimesheetsAnswer}, other_media_types=(csv_tables.MEDIA_TYPE,))
-async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Answer:
+async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Response:
     """List the timesheets of every project the caller sees as an owner or a member.
 
     A page may be short or empty without being the last. Follow the `Link` header until it has no next page. With
     `Accept: text/csv`, the response is a table of all matching timesheets or, with `per_page`, of one page of them.
     """
     zone = zone_named(query.timezone)
-    source = across(actor_of(call), query, team_only=True, zone=zone)
+    source = source_across_projects(actor_of(call), query, team_only=True, zone=zone)
     days = None if isinstance(query.timezone, UnsetType) else zone
     return await timesheets.answer_list(call, source, query, cursor_of(query), "timesheets", days=days)
 
@@ -78,8 +78,8 @@ async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Answer:
 @_of_timesheets.get("/timesheets/running")
 async def list_running_timesheets(call: Call, query: RunningQuery) -> Listed[TimesheetsAnswer]:
     """List the running timers of every project the caller sees as an owner or a member, longest running first."""
-    source, after = across(actor_of(call), query, team_only=True), cursor_of(query, RUNNING.order)
-    rows, headers = await read_for(call, RUNNING, source, query, after, **RUNNING.given(query, source))
+    source, after = source_across_projects(actor_of(call), query, team_only=True), cursor_of(query, RUNNING.order)
+    rows, headers = await read_for(call, RUNNING, source, query, after, **RUNNING.to_filters(query, source))
     now = now_ms()
     return Listed(TimesheetsAnswer([timesheet_to_response(each, now) for each in rows]), headers)
 
@@ -91,7 +91,7 @@ async def list_all_invoices(call: Call, query: AllInvoicesQuery) -> Listed[Place
     Clients do not see drafts. A page may be short or empty without being the last. Follow the `Link` header until it
     has no next page.
     """
-    after, source, now = cursor_of(query), across(actor_of(call), query), now_ms()
+    after, source, now = cursor_of(query), source_across_projects(actor_of(call), query), now_ms()
     rows, headers = await read_for(call, INVOICES, source, query, after, **filters_of(query, source, now))
     placed = cast(list[Wire[PlacedInvoice]], [invoice_to_response(each, now) for each in rows])
     return Listed(PlacedInvoicesAnswer(placed), headers)
@@ -103,7 +103,7 @@ async def list_all_files(call: Call, query: AllFilesQuery) -> Listed[FilesAnswer
 
     A page may be short or empty without being the last. Follow the `Link` header until it has no next page.
     """
-    return await files.list_page(call, across(actor_of(call), query), query)
+    return await files.list_page(call, source_across_projects(actor_of(call), query), query)
 
 
 @_of_comments.get("/comments")

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Fault, Forbidden, Invalid, existing, say
+from workhook.core.errors import Fault, Forbidden, Invalid, require_found, say
 from workhook.identity import audit, removal
 from workhook.identity.actions import add_membership, remove_membership
 from workhook.identity.apps import queries, schemas
@@ -24,19 +24,19 @@ from workhook.identity.tables import installation_repositories, installations
 from workhook.identity.tokens.issue import forget_after_commit, revoke_of
 from workhook.identity.tokens.lookup import weaker
 from workhook.storage import Transaction
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import assigned
 
 REPOSITORIES_MAX = 500
 _RESOURCE = "Installation"
 
-_of_id = installations.c.id == big("installation_id")
+_of_id = installations.c.id == bigint_param("installation_id")
 _edit = sa.update(installations).where(_of_id).values(assigned(("repository_selection", "permissions", "updated_at")))
 _suspend = sa.update(installations).where(_of_id).values(assigned(("suspended_at", "suspended_by", "updated_at")))
 _delete = sa.delete(installations).where(_of_id)
 _add_repository = insert_into(installation_repositories, "installation_id", "repository_id")
 _drop_repositories = sa.delete(installation_repositories).where(
-    installation_repositories.c.installation_id == big("installation_id")
+    installation_repositories.c.installation_id == bigint_param("installation_id")
 )
 
 By = Literal["app", "organization"]
@@ -118,7 +118,7 @@ async def edit_installation(
 
     Raises `Invalid` with its own faults and the `known` ones, and `NotFound`.
     """
-    app = existing(await queries.find_app(tx, installation.app.id, for_update=True))
+    app = require_found(await queries.find_app(tx, installation.app.id, for_update=True))
     old = await _lock(tx, installation.id)
     granted = old.permissions if permissions is UNSET else dict(permissions)
     chosen = old.repository_ids if repository_ids is UNSET else repository_ids
@@ -170,7 +170,7 @@ async def unsuspend(
     await _set_suspended(tx, actor, current, None, None)
 
 
-async def cut(tx: Transaction, actor: Actor | None, app: App) -> None:
+async def reduce_permissions(tx: Transaction, actor: Actor | None, app: App) -> None:
     """Reduce the permissions of all installations to those that the app requests now."""
     for installation in (await queries.list_installations_of(tx, app.id))[0]:
         kept = weaker(app.permissions, installation.permissions)
@@ -196,7 +196,7 @@ async def _set_suspended(
 
 
 async def _lock(tx: Transaction, installation_id: int) -> Installation:
-    return existing(await queries.find_installation(tx, installation_id, for_update=True))
+    return require_found(await queries.find_installation(tx, installation_id, for_update=True))
 
 
 async def _repository_faults(

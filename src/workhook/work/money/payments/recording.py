@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from workhook.core.clock import DAY_MS
 from workhook.core.errors import Conflict, Fault, Invalid, Number, say
 from workhook.core.ids import new_id
-from workhook.core.money import TOTAL_MAX_MINOR, minor_of, to_amount
+from workhook.core.money import TOTAL_MAX_MINOR, to_amount, to_minor
 from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
@@ -18,10 +18,10 @@ from workhook.storage import Reader
 from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access, find_with_access
-from workhook.work.kernel.people import person_shape
+from workhook.work.kernel.people import person_to_response
 from workhook.work.kernel.schemas import if_set
-from workhook.work.money.invoices.actions import change_invoice, require_issued, tell_of_payment
-from workhook.work.money.invoices.rules import Books
+from workhook.work.money.invoices.actions import change_invoice, notify_payment, require_issued
+from workhook.work.money.invoices.rules import Balance
 from workhook.work.money.invoices.schemas import Booked, Invoice, booked_of, booked_text
 from workhook.work.money.payments.schemas import (
     BookedOn,
@@ -60,10 +60,10 @@ async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDet
     nothing = Conflict(say("Nothing is due on the invoice."), code="nothing_due")
     more = say("amount: {} is due; enter that amount or less", _money_text(books.due, invoice))
     amount = _amount(invoice, asked, books.due, nothing, "more_than_due", more)
-    require_room(invoice, is_rest=amount == books.due, most=2 * BOOKED_MAX)
+    require_capacity(invoice, is_rest=amount == books.due, limit=2 * BOOKED_MAX)
     payment = _new(write, invoice, "payment", amount, wanted)
     payment = replace(payment, method=if_set(wanted.method))
-    after = Books(books.total, books.paid + amount, books.credited)
+    after = Balance(books.total, books.paid + amount, books.credited)
     action = "paid" if after.due == 0 else "partially_paid"
     return await _book(write, access, invoice, payment, after, action), payment
 
@@ -80,10 +80,10 @@ async def refund(
     nothing = Conflict(say("The payment is fully refunded."), code="nothing_left")
     more = say("amount: {} of the payment can be refunded; enter that amount or less", _money_text(left, invoice))
     amount = _amount(invoice, if_set(wanted.amount), left, nothing, "more_than_left", more)
-    require_room(invoice, is_rest=amount == left)
+    require_capacity(invoice, is_rest=amount == left)
     given = replace(_new(write, invoice, "refund", -amount, wanted), refund_of=payment.id, method=payment.method)
     books = invoice.books
-    after = Books(books.total, books.paid - amount, books.credited)
+    after = Balance(books.total, books.paid - amount, books.credited)
     return await _book(write, access, invoice, given, after, "refunded"), given
 
 
@@ -93,7 +93,7 @@ def _amount(invoice: Invoice, asked: Decimal | None, left: int, nothing: Conflic
         if not left:
             raise nothing
         return left
-    amount = minor_of(asked, invoice.currency, "amount", most=TOTAL_MAX_MINOR)
+    amount = to_minor(asked, invoice.currency, "amount", maximum_minor=TOTAL_MAX_MINOR)
     if amount > left:
         raise Invalid(faults=[Fault(field="amount", code=code, message=more)])
     return amount
@@ -120,13 +120,15 @@ def _new(write: Write, invoice: Invoice, kind: Kind, amount: int, wanted: Paymen
         reference=if_set(wanted.reference),
         refund_of=None,
         invoice=BookedOn(invoice.id, invoice.invoice_number),
-        user=person_shape(write.actor.user),
+        user=person_to_response(write.actor.user),
         created_at=write.now,
         position=len(booked_of(invoice.payments)) + 1,
     )
 
 
-async def _book(write: Write, access: Access, invoice: Invoice, payment: Payment, after: Books, action: str) -> Invoice:
+async def _book(
+    write: Write, access: Access, invoice: Invoice, payment: Payment, after: Balance, action: str
+) -> Invoice:
     owners = {"repository_id": access.repository.id, "invoice_id": invoice.id, "user_id": write.actor.user.id}
     write.tx.defer(_insert, [{**values_of(payment), **owners}])
     entry = Booked(payment.id, payment.amount_minor, payment.paid_at)
@@ -136,25 +138,25 @@ async def _book(write: Write, access: Access, invoice: Invoice, payment: Payment
         **settled(invoice, after, payment.paid_at),
     }
     changed = await change_invoice(write, access, invoice, action, values, beside={"payment": to_response(payment)})
-    tell_of_payment(write, access.repository, invoice.id, payment.id)
+    notify_payment(write, access.repository, invoice.id, payment.id)
     return changed
 
 
-def settled(invoice: Invoice, after: Books, at_ms: int) -> dict[str, object]:
+def settled(invoice: Invoice, after: Balance, at_ms: int) -> dict[str, object]:
     """Return the status and `paid_at` that follow from the sums. An invoice that was only credited has no `paid_at`."""
     is_paid = not after.due and (after.paid or after.status != "credited")
     since = at_ms if invoice.paid_at is None or invoice.books.due else invoice.paid_at
     return {"status": after.status, "paid_at": since if is_paid else None}
 
 
-def require_room(invoice: Invoice, *, is_rest: bool, most: int | None = None) -> None:
+def require_capacity(invoice: Invoice, *, is_rest: bool, limit: int | None = None) -> None:
     """Raise `Conflict` if the invoice has too many entries to record another one.
 
-    `is_rest` states whether the new entry covers the whole remainder; up to `most` entries (None: any number) are
+    `is_rest` states whether the new entry covers the whole remainder; up to `limit` entries (None: any number) are
     allowed then.
     """
     count = len(booked_of(invoice.payments)) + len(booked_of(invoice.credit_notes))
-    if count < BOOKED_MAX or (is_rest and (most is None or count < most)):
+    if count < BOOKED_MAX or (is_rest and (limit is None or count < limit)):
         return
     message = say(
         "The invoice has {} payments and credit notes; omit the amount to record everything that is still due.",

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.storage import Reader
-from workhook.storage.metadata import big
-from workhook.work.kernel.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
-from workhook.work.kernel.scopes import CALLER, Scope, across, visible_projects
+from workhook.storage.metadata import bigint_param
+from workhook.work.kernel.people import ADDRESS_HIDDEN, PersonShape, person_columns, person_of_row
+from workhook.work.kernel.scopes import CALLER, Scope, source_across_projects, visible_projects
 from workhook.work.kernel.tables import clients
 
 
@@ -39,15 +39,15 @@ def _statement(scope: Scope) -> sa.Select[Any]:
         .where(place.c.insider == 1),
     ).subquery("ids")
     return (
-        sa.select(*person_columns(NOBODY_ELSE))
+        sa.select(*person_columns(ADDRESS_HIDDEN))
         .where(accounts.c.id.in_(sa.select(ids.c.id)), accounts.c.kind == "user")
         .order_by(accounts.c.id)
-        .limit(big("limit"))
+        .limit(bigint_param("limit"))
     )
 
 
 async def list_all_people(reader: Reader, actor: Actor, query: Any, *, archived: bool, limit: int) -> list[PersonShape]:
     """Return up to `limit` people to whom the tasks matching `query` can be assigned, oldest accounts first."""
-    source = across(actor, query, archived=archived)
+    source = source_across_projects(actor, query, archived=archived)
     rows = await reader.fetch_all(_statement(source.scope), {**source.params, "limit": limit})
     return [person_of_row(row) for row in rows]

@@ -34,10 +34,10 @@ from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.blobs import BlobMissing, Blobs
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big, metadata
+from workhook.storage.metadata import bigint_param, metadata
 from workhook.storage.statements import PerDialect
-from workhook.work.portability.moving.kinds import KINDS, WITH_BYTES, LineKind
-from workhook.work.portability.moving.lines import (
+from workhook.work.portability.transfer.kinds import KINDS, WITH_BYTES, LineKind
+from workhook.work.portability.transfer.lines import (
     FILES,
     FORMAT,
     MANIFEST,
@@ -83,7 +83,7 @@ people_rows = (
             memberships,
             sa.and_(
                 memberships.c.user_id == accounts.c.id,
-                memberships.c.organization_id == big("owner"),
+                memberships.c.organization_id == bigint_param("owner"),
                 memberships.c.role != "app",
             ),
         )
@@ -93,7 +93,7 @@ people_rows = (
 )
 project_numbers = (
     sa.select(projects.c.repository_id, projects.c.id)
-    .where(projects.c.account_id == big("owner"))
+    .where(projects.c.account_id == bigint_param("owner"))
     .order_by(projects.c.repository_id)
 )
 
@@ -103,27 +103,27 @@ class KindPages:
 
     `first` and `next` take `owner` (the account, or the number of the project) and `limit`. `next` also takes
     `after(row)` of the previous page's last row. If the kind belongs to its owner `through` another table, they read
-    the ids of that table's rows, and `below` reads the kind's rows that refer to these ids (`ids`).
+    the ids of that table's rows, and `child_rows` reads the kind's rows that refer to these ids (`ids`).
     """
 
     def __init__(self, kind: LineKind) -> None:
         table = kind.source
         paged = table if kind.through is None else metadata.tables[kind.through.table]
-        self.owner = paged.c[kind.by]
+        self.owner = paged.c[kind.owner_column]
         self.key = [each for each in paged.primary_key.columns if each is not self.owner] or [self.owner]
         columns = [*table.columns] if kind.through is None else [paged.c.id]
         self._rows = sa.select(*columns).where(*(_besides(kind, table) if kind.through is None else ()))
         self.first = PerDialect.made_by(lambda dialect: self._page(dialect, begins=True))
         self.next = PerDialect.made_by(lambda dialect: self._page(dialect, begins=False))
-        self.below: sa.Select[Any] | None = None
+        self.child_rows: sa.Select[Any] | None = None
         if kind.through is not None:
             refers = table.c[kind.through.column]
-            self.below = sa.select(table).where(any_of(refers, "ids")).order_by(*table.primary_key.columns)
+            self.child_rows = sa.select(table).where(any_of(refers, "ids")).order_by(*table.primary_key.columns)
 
     def _page(self, dialect: str, *, begins: bool) -> sa.Select[Any]:
         """Select a page. On PostgreSQL the order includes the owner, because the planner might otherwise scan the rows
         of all owners by primary key (see `storage.index_ranges`)."""
-        owner, after = big("owner"), [sa.bindparam(f"after_{each.name}", type_=each.type) for each in self.key]
+        owner, after = bigint_param("owner"), [sa.bindparam(f"after_{each.name}", type_=each.type) for each in self.key]
         order = self.key
         rows = self._rows.where(self.owner == owner)
         if dialect == "postgresql" and self.key != [self.owner]:
@@ -133,7 +133,7 @@ class KindPages:
             rows = rows.where(sa.tuple_(*self.key) > sa.tuple_(*after))
         elif not begins:
             rows = rows.where(sa.tuple_(*order) > sa.tuple_(owner, *after))
-        return rows.order_by(*order).limit(big("limit"))
+        return rows.order_by(*order).limit(bigint_param("limit"))
 
     def after(self, row: Any) -> dict[str, Any]:
         return {f"after_{each.name}": row[each.name] for each in self.key}
@@ -249,9 +249,9 @@ class _Lines:
         params: dict[str, object] = {"owner": owner, "limit": PAGE_ROWS}
         rows = await self._reader.fetch_all(pages.first, params)
         while rows:
-            if pages.below is None:
+            if pages.child_rows is None:
                 yield rows
-            elif found := await self._reader.fetch_all(pages.below, {"ids": [row["id"] for row in rows]}):
+            elif found := await self._reader.fetch_all(pages.child_rows, {"ids": [row["id"] for row in rows]}):
                 yield found
             if len(rows) < PAGE_ROWS:
                 return
@@ -372,12 +372,12 @@ def _padding(size: int) -> bytes:
     return b"\0" * (-size % _TAR_BLOCK)
 
 
-async def make_archive(services: Services, actor: Actor, account: Account, base: str, request_id: str) -> Archive:
+async def create_archive(services: Services, actor: Actor, account: Account, base: str, request_id: str) -> Archive:
     """Write all lines and record the export in the audit log.
 
     The caller has checked that the actor owns the organization.
     """
-    require_room(account)
+    require_export_slot(account)
     _running.add(account.id)
     _reading.add(account.id)
     folder = None
@@ -395,7 +395,7 @@ async def make_archive(services: Services, actor: Actor, account: Account, base:
         _reading.discard(account.id)
 
 
-def require_room(account: Account) -> None:
+def require_export_slot(account: Account) -> None:
     """Raise `Conflict` during another export of the organization, or `TooManyRequests` if two exports are being
     prepared."""
     if account.id in _running:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from workhook.core.errors import Conflict, compose
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big
+from workhook.storage.metadata import bigint_param
 from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.kernel.access import Access
 from workhook.work.time.timesheets.schemas import timesheets
@@ -21,7 +21,7 @@ from workhook.work.time.timesheets.schemas import timesheets
 
 def _by_others(thing_id: sa.ColumnElement[Any], table: sa.Table, joined: sa.FromClause | None = None) -> sa.Select[Any]:
     """Select the ids (of the parameter `ids`) for which the table has rows by others."""
-    found = sa.select(thing_id.label("id")).where(any_of(thing_id, "ids"), table.c.user_id != big("user_id"))
+    found = sa.select(thing_id.label("id")).where(any_of(thing_id, "ids"), table.c.user_id != bigint_param("user_id"))
     return found if joined is None else found.select_from(joined)
 
 

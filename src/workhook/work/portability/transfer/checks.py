@@ -25,7 +25,7 @@ from workhook.events.catalog import ANY_EVENT, CATALOG
 from workhook.events.hook_config import CONFIG_KEYS, ConfigChange
 from workhook.http import parameters
 from workhook.http.calls import JSON_BODY_MAX
-from workhook.http.parameters import ON_ONE_LINE, Checked, LongText, Title, WebAddress, preparer
+from workhook.http.parameters import ON_ONE_LINE, LongText, Rule, Title, WebAddress, preparer
 from workhook.http.wire_types import YEAR_9999
 from workhook.identity.actions import is_login
 from workhook.identity.schemas import project_fault
@@ -64,7 +64,7 @@ from workhook.work.money.invoices.schemas import InvoiceCreate, ServiceDay
 from workhook.work.money.payments.schemas import PaymentCreate
 from workhook.work.money.services.schemas import ServiceCreate, ServicePriceParameters
 from workhook.work.people.clients import ClientCreate
-from workhook.work.portability.moving.kinds import Id
+from workhook.work.portability.transfer.kinds import Id
 from workhook.work.time.timesheets.rules import DURATION_MAX_MS
 from workhook.work.time.timesheets.schemas import TimesheetCreate
 
@@ -165,7 +165,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 }
 
 
-def check_of(kind: str, column: sa.Column[Any], *, is_json: bool, is_reference: bool) -> Check | None:
+def get_check(kind: str, column: sa.Column[Any], *, is_json: bool, is_reference: bool) -> Check | None:
     """Return the check of a column, or None if it needs none. `kind` is the name of the kind of line."""
     name = str(column.name)
     if is_json:
@@ -222,7 +222,7 @@ def _text_check(kind: str, column: sa.Column[Any]) -> Check:
 @cache
 def _as(kind: Any) -> Check:
     """Validate a value like an API parameter. Values that the API would correct are invalid here."""
-    checks = [each.complaint for each in get_args(kind)[1:] if isinstance(each, Checked)]
+    checks = [each.complaint for each in get_args(kind)[1:] if isinstance(each, Rule)]
     prepare = preparer(kind)
 
     def check(value: Any) -> str | None:

@@ -21,10 +21,10 @@ from workhook.http.calls import Services
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big, metadata
+from workhook.storage.metadata import bigint_param, metadata
 from workhook.storage.signals import HOOK
 from workhook.storage.sweeping import for_each_isolated
-from workhook.work.board.projects.emptying import empty
+from workhook.work.board.projects.deletion import delete_in_batches
 
 DELETING, DELETED = "deleting", "deleted"
 """The account's `kind` while it is being emptied, and afterwards.
@@ -45,17 +45,17 @@ _deleting = (
 )
 _lock = (
     sa.select(accounts.c.id, accounts.c.disabled_at)
-    .where(accounts.c.id == big("account_id"), accounts.c.kind == DELETING)
+    .where(accounts.c.id == bigint_param("account_id"), accounts.c.kind == DELETING)
     .with_for_update(skip_locked=True)
 )
 _next_project = (
     sa.select(projects.c.repository_id)
-    .where(projects.c.account_id == big("account_id"), projects.c.repository_id > big("after"))
+    .where(projects.c.account_id == bigint_param("account_id"), projects.c.repository_id > bigint_param("after"))
     .order_by(projects.c.repository_id)
     .limit(1)
 )
-_remove_project = sa.delete(projects).where(projects.c.repository_id == big("repository_id"))
-_finish = sa.update(accounts).where(accounts.c.id == big("account_id")).values(kind=DELETED)
+_remove_project = sa.delete(projects).where(projects.c.repository_id == bigint_param("repository_id"))
+_finish = sa.update(accounts).where(accounts.c.id == bigint_param("account_id")).values(kind=DELETED)
 
 
 class _History:
@@ -65,19 +65,21 @@ class _History:
         events, dispatches = metadata.tables["events"], metadata.tables["dispatches"]
         deliveries, hooks, keys = (metadata.tables[each] for each in ("deliveries", "hooks", "event_keys"))
         some = sa.select(events.c.id).limit(EVENTS_BATCH)
-        self.of_project = some.where(events.c.repository_id == big("repository_id"))
-        self.of_account = some.where(events.c.account_id == big("account_id"), events.c.repository_id.is_(None))
+        self.of_project = some.where(events.c.repository_id == bigint_param("repository_id"))
+        self.of_account = some.where(
+            events.c.account_id == bigint_param("account_id"), events.c.repository_id.is_(None)
+        )
         self.guids = sa.select(dispatches.c.guid).where(any_of(dispatches.c.event_id, "ids"))
         self.remove_deliveries = sa.delete(deliveries).where(any_of(deliveries.c.guid, "guids"))
         self.remove_dispatches = sa.delete(dispatches).where(any_of(dispatches.c.event_id, "ids"))
         self.remove_events = sa.delete(events).where(any_of(events.c.id, "ids"))
         self.remove_keys = sa.delete(keys).where(keys.c.scope == sa.bindparam("scope"))
-        self.hooks = sa.select(hooks.c.id).where(hooks.c.account_id == big("account_id")).limit(EVENTS_BATCH)
+        self.hooks = sa.select(hooks.c.id).where(hooks.c.account_id == bigint_param("account_id")).limit(EVENTS_BATCH)
         self.remove_hooks = sa.delete(hooks).where(any_of(hooks.c.id, "hook_ids"))
         self.waiting = (
             sa.select(dispatches.c.id)
             .join(hooks, hooks.c.id == dispatches.c.hook_id)
-            .where(hooks.c.account_id == big("account_id"), dispatches.c.next_attempt_at.is_not(None))
+            .where(hooks.c.account_id == bigint_param("account_id"), dispatches.c.next_attempt_at.is_not(None))
             .limit(1)
         )
 
@@ -143,7 +145,9 @@ class _Emptying:
         return await self._locked(tx) is not None
 
     async def _empty_project(self, repository_id: int) -> bool:
-        return await empty(self._services, tables_of_projects(), "repository_id", repository_id, admit=self._admit)
+        return await delete_in_batches(
+            self._services, tables_of_projects(), "repository_id", repository_id, admit=self._admit
+        )
 
     async def empty_projects(self) -> bool:
         """Empty the projects but keep their rows, because webhooks refer to them."""
@@ -183,7 +187,7 @@ class _Emptying:
         if not await self._repeat(partial(self._remove_events, None)):
             return False
         for table, column in tables_of_accounts():
-            if not await empty(self._services, [table], column, self._account_id, admit=self._admit):
+            if not await delete_in_batches(self._services, [table], column, self._account_id, admit=self._admit):
                 return False
         return await self._repeat(self._finish)
 

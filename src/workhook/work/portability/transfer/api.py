@@ -7,13 +7,13 @@ from typing import Any
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import NotFound
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
 from workhook.identity import policy
 from workhook.identity.authenticator import actor_of
-from workhook.work.kernel.access import find_owned
-from workhook.work.portability.moving.exporting import MEDIA_TYPE, headers_of, make_archive, require_room
+from workhook.work.kernel.access import get_owned_account
+from workhook.work.portability.transfer.exports import MEDIA_TYPE, create_archive, headers_of, require_export_slot
 
 _BYTES: Mapping[str, Any] = {"type": "string", "format": "binary"}
 
@@ -27,7 +27,7 @@ routes = Routes(WORK_API, "Users", read="organization.export", write="organizati
     media_type=MEDIA_TYPE,
     etag=False,
 )
-async def export_organization(call: Call, login: str) -> Answer:
+async def export_organization(call: Call, login: str) -> Response:
     """Export an organization with all its data.
 
     Available to owners of the organization. The response is a tar archive with one JSON Lines file per kind of record,
@@ -39,16 +39,16 @@ async def export_organization(call: Call, login: str) -> Answer:
     one ends. While the server is preparing two exports, others fail with 429 `exports_running`.
     """
     actor = actor_of(call)
-    account = await find_owned(call.database, actor, login, "export it")
+    account = await get_owned_account(call.database, actor, login, "export it")
     if account.kind != "organization":
         raise NotFound()
     policy.check_token(actor, policy.RULES["work.read"])
     headers = headers_of(account, now_ms())
     if call.request.method == "HEAD":
-        require_room(account)
-        return Answer(_nothing(), headers=headers, media_type=MEDIA_TYPE)
-    archive = await make_archive(call.services, actor, account, call.base_for_others, call.request_id)
-    return Answer(archive, headers=headers, media_type=MEDIA_TYPE)
+        require_export_slot(account)
+        return Response(_nothing(), headers=headers, media_type=MEDIA_TYPE)
+    archive = await create_archive(call.services, actor, account, call.public_base, call.request_id)
+    return Response(archive, headers=headers, media_type=MEDIA_TYPE)
 
 
 async def _nothing() -> AsyncIterator[bytes]:

@@ -16,13 +16,13 @@ from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import bigint_param, insert_into
 from workhook.work.board.tasks.schemas import columns, tasks
 from workhook.work.discussion.schemas import CommentedTask
 from workhook.work.kernel.tables import import_links
 from workhook.work.portability.imports.plan import ImportPlan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
 
-_of_source = (import_links.c.account_id == big("account_id"), import_links.c.source == sa.bindparam("source"))
+_of_source = (import_links.c.account_id == bigint_param("account_id"), import_links.c.source == sa.bindparam("source"))
 _links = (
     sa.select(import_links, projects.c.id.label("project_id"))
     .join_from(import_links, projects, projects.c.repository_id == import_links.c.repository_id)
@@ -32,7 +32,7 @@ _forget = sa.delete(import_links).where(
     *_of_source,
     import_links.c.repository_id.in_(
         sa.select(projects.c.repository_id).where(
-            projects.c.account_id == big("account_id"), projects.c.deleted_at.is_not(None)
+            projects.c.account_id == bigint_param("account_id"), projects.c.deleted_at.is_not(None)
         )
     ),
 )
@@ -40,9 +40,9 @@ _forget_keys = sa.delete(import_links).where(*_of_source, any_of(import_links.c.
 insert_link = insert_into(
     import_links, "account_id", "source", "external_id", "repository_id", "kind", "internal_id", "fingerprint"
 )
-_columns = sa.select(columns.c.id).where(columns.c.repository_id == big("repository_id"))
+_columns = sa.select(columns.c.id).where(columns.c.repository_id == bigint_param("repository_id"))
 _tasks = sa.select(tasks.c.id, tasks.c.title).where(
-    tasks.c.repository_id == big("repository_id"), tasks.c.deleted_at.is_(None), any_of(tasks.c.id, "task_ids")
+    tasks.c.repository_id == bigint_param("repository_id"), tasks.c.deleted_at.is_(None), any_of(tasks.c.id, "task_ids")
 )
 
 
@@ -59,7 +59,7 @@ class Counts(msgspec.Struct, frozen=True):
     comments: int
 
 
-class Wait(msgspec.Struct, frozen=True):
+class Dependency(msgspec.Struct, frozen=True):
     """A dependency, as the keys of the blocked task and of its blocker."""
 
     task_key: str
@@ -74,24 +74,24 @@ class Remaining(msgspec.Struct, frozen=True):
     """The records of a plan that do not exist yet.
 
     `repository` is None if the project does not exist either. `columns` and `ids` contain the ids of existing columns
-    and tasks, by key. `again` contains keys of columns that were deleted here but are needed by new tasks. `comments`
-    contains new comments on existing tasks. The other lists contain titles: `changed` of tasks that have since changed
-    in the other service, `elsewhere` of tasks imported to another project before, and `alone` of subtasks without their
-    parent.
+    and tasks, by key. `recreated_columns` contains keys of columns that were deleted here but are needed by new tasks.
+    `comments` contains new comments on existing tasks. The other lists contain titles: `changed` of tasks that have
+    since changed in the other service, `elsewhere` of tasks imported to another project before, and `orphaned_subtasks`
+    of subtasks without their parent.
     """
 
     repository: Repository | None
     columns: dict[str, str]
-    again: list[str]
+    recreated_columns: list[str]
     new_columns: list[PlannedColumn]
     new_tasks: list[PlannedTask]
     comments: list[tuple[CommentedTask, PlannedComment]]
     skipped: Counts
     changed: list[str]
     ids: dict[str, str]
-    waits: list[Wait]
+    waits: list[Dependency]
     elsewhere: list[str] = []
-    alone: list[str] = []
+    orphaned_subtasks: list[str] = []
 
     @property
     def is_empty(self) -> bool:
@@ -122,10 +122,10 @@ async def remaining_of(reader: Reader, organization: Account, plan: ImportPlan, 
     return await asyncio.to_thread(_compare, plan, repository, links, column_ids, titles)
 
 
-def waits_of(plan: ImportPlan) -> Iterator[Wait]:
+def waits_of(plan: ImportPlan) -> Iterator[Dependency]:
     keys = {each.key for each in plan.tasks}
     for task in plan.tasks:
-        yield from (Wait(task.key, each) for each in task.blocked_by if each in keys)
+        yield from (Dependency(task.key, each) for each in task.blocked_by if each in keys)
 
 
 def batches_of(plan: ImportPlan, rest: Remaining, size: int) -> Iterator[ImportPlan]:
@@ -168,7 +168,7 @@ def _families(tasks: Sequence[PlannedTask]) -> Iterator[list[PlannedTask]]:
         yield family
 
 
-def made_in_all(plan: ImportPlan, before: Remaining, done: Sequence[Remaining]) -> Remaining:
+def sum_batches(plan: ImportPlan, before: Remaining, done: Sequence[Remaining]) -> Remaining:
     """Add up the records created by all batches. Another import may have created some of those in `before`."""
     columns = [column for each in done for column in each.new_columns]
     tasks = [task for each in done for task in each.new_tasks]
@@ -187,7 +187,7 @@ def made_in_all(plan: ImportPlan, before: Remaining, done: Sequence[Remaining]) 
         new_tasks=tasks,
         comments=comments,
         skipped=skipped,
-        alone=[title for each in done for title in each.alone],
+        orphaned_subtasks=[title for each in done for title in each.orphaned_subtasks],
     )
 
 
@@ -217,9 +217,9 @@ def _compare(
     skipped = Counts(len(plan.columns) - len(new_columns), len(old_tasks), known)
     changed = [each.title for each in old_tasks if fingerprint(each) != links[each.key]["fingerprint"]]
     alive = {each.key: ids[each.key] for each in old_tasks if ids[each.key] in titles}
-    there = {*alive, *(each.key for each in new_tasks)}
+    present = {*alive, *(each.key for each in new_tasks)}
     waits = [
-        each for each in waits_of(plan) if each.key not in ids and there.issuperset((each.task_key, each.blocker_key))
+        each for each in waits_of(plan) if each.key not in ids and present.issuperset((each.task_key, each.blocker_key))
     ]
     project_id = repository.project_id if repository else None
     elsewhere = [each.title for each in old_tasks if links[each.key]["project_id"] != project_id]
