@@ -21,7 +21,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-FIRST = "0.1.0"  # the version that a tree without a tag leads to
+FIRST = "0.2.0"  # the version that a tree without a tag leads to
 SOURCES = ("LICENSE", "README.md", "assets", "docs", "hatch_build.py", "hatch_version.py", "pyproject.toml", "src")
 _GENERATED = re.compile(r"/__pycache__/|\.mo$|/guide\.json|/static/(vendor|pictures|tmp[^/]*)/")
 _TAG = re.compile(r"v(?P<release>\d+\.\d+\.\d+)(?:(?P<stage>a|b|rc)(?P<number>\d+))?")

@@ -63,7 +63,7 @@ def version_of(wheel: Path) -> str:
 
 def test_the_wheels_of_two_commits_have_two_versions(wheels: tuple[Path, Path]) -> None:
     first, second = map(version_of, wheels)
-    assert (first.partition("+")[0], second.partition("+")[0]) == ("0.1.0.dev1", "0.1.0.dev2")
+    assert (first.partition("+")[0], second.partition("+")[0]) == ("0.2.0.dev1", "0.2.0.dev2")
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as file:
             assert file.read("workhook/version.txt").decode().strip() == version_of(wheel)

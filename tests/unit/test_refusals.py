@@ -214,15 +214,15 @@ def test_every_sentence_has_all_that_differs_or_leaves_it_out_on_purpose() -> No
 
 def test_a_message_comes_whole_from_another_process() -> None:
     inner = say("{} and {} more", "a", Number(1_200))
-    message = say("nobody here is {}", inner)
-    assert message == "nobody here is a and 1,200 more"
+    message = say("no user matches {}", inner)
+    assert message == "no user matches a and 1,200 more"
     line = msgspec.json.encode([message], enc_hook=serialize_message)
     [read] = msgspec.json.decode(line, type=list[Message], dec_hook=deserialize_message)
     assert (read, read.id, read.values) == (message, message.id, (inner,))
     assert isinstance(phrase := read.values[0], Message)
     assert phrase.values == ("a", 1_200)
     assert pickle.loads(pickle.dumps(read)).values == (inner,)
-    assert json.encode([message]) == b'["nobody here is a and 1,200 more"]'
+    assert json.encode([message]) == b'["no user matches a and 1,200 more"]'
 
 
 # --- late refusals ----------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def commit(git: Git, tree: Path, text: str) -> str:
 
 def test_commits_without_a_tag_lead_to_the_first_version(git: Git, tmp_path: Path) -> None:
     short = git("rev-parse", "--short=7", "HEAD")
-    assert find_version(tmp_path / "tree") == f"0.1.0.dev1+g{short}"
+    assert find_version(tmp_path / "tree") == f"0.2.0.dev1+g{short}"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_tag_is_a_version_and_later_commits_lead_to_the_next(git: Git, tmp_pat
 
 def test_a_tag_that_names_no_version_is_ignored_where_it_is_the_only_one(git: Git, tmp_path: Path) -> None:
     git("tag", "nightly")
-    assert find_version(tmp_path / "tree").startswith("0.1.0.dev1+g")
+    assert find_version(tmp_path / "tree").startswith("0.2.0.dev1+g")
 
 
 def test_each_change_of_the_sources_is_another_version(git: Git, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_clone_has_the_same_version_and_a_shallow_one_the_same_commit(git: Git
     git("clone", "--quiet", str(tree), str(tmp_path / "full"), folder=".")
     git("clone", "--quiet", "--depth", "1", "--no-tags", f"file://{tree}", str(tmp_path / "shallow"), folder=".")
     assert find_version(tmp_path / "full") == f"0.2.0.dev1+g{short}"
-    assert find_version(tmp_path / "shallow") == f"0.1.0.dev1+g{short}"
+    assert find_version(tmp_path / "shallow") == f"0.2.0.dev1+g{short}"
 
 
 @pytest.mark.parametrize("tagged", [False, True])
@@ -105,7 +105,7 @@ def test_an_archive_of_git_knows_its_commit(git: Git, tmp_path: Path, tagged: bo
     with tarfile.open(tmp_path / "archive.tar") as file:
         unpack_tar(file, tmp_path / "unpacked")
     short = git("rev-parse", "--short=7", "HEAD")
-    wanted = f"0.4.0.dev1+g{short}" if tagged else f"0.1.0.dev0+g{short}"
+    wanted = f"0.4.0.dev1+g{short}" if tagged else f"0.2.0.dev0+g{short}"
     assert find_version(tmp_path / "unpacked") == wanted
 
 
@@ -116,7 +116,7 @@ def test_a_plain_copy_has_a_hash_of_its_sources(git: Git, tmp_path: Path, monkey
     shutil.copytree(tree, copy, ignore=shutil.ignore_patterns(".git", "inside"))
     first = find_version(copy)
     assert Version(first).local is not None
-    assert first.startswith("0.1.0.dev0+s")
+    assert first.startswith("0.2.0.dev0+s")
     (copy / "src/workhook/__pycache__").mkdir()
     (copy / "src/workhook/__pycache__/x.pyc").write_bytes(b"x")
     assert find_version(copy) == first

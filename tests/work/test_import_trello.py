@@ -136,7 +136,7 @@ def test_a_task_is_what_its_card_was(studio: Studio, importer: Importer) -> None
         ],
     )
     made = importer.board(board, member=[f"bob77={login['owner']}"])
-    assert made["warnings"] == ["nobody here is Eve (eve): --member NAME=LOGIN says who is who"]
+    assert made["warnings"] == ["no user matches Eve (eve): --member NAME=LOGIN says who is who"]
     ideas, done = columns_of(studio, made["project_id"])
     assert (ideas["stage"], done["stage"]) == (None, "done")
     project = studio.owner.get(f"/projects/{made['project_id']}")["project"]

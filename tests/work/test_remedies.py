@@ -635,7 +635,7 @@ _REMEDY = re.compile(
 
 
 _TRIED_ELSEWHERE = re.compile(
-    r"\{\} must be |line |it (is|has|takes) |nobody here is |its |(change|restore) the |An organization|The next |"
+    r"\{\} must be |line |it (is|has|takes) |no user matches |its |(change|restore) the |An organization|The next |"
     r"A service has at most"
 )
 

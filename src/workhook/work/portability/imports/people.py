@@ -163,5 +163,5 @@ def strangers_of(
 def unknown_people(strangers: Sequence[UnmatchedPerson], hint: str) -> list[str]:
     """Return a warning that lists the strangers. `hint` tells how to match them."""
     names = [each.name for each in strangers]
-    remark = say("nobody here is {}", name_some(names))
+    remark = say("no user matches {}", name_some(names))
     return [f"{remark}: {hint}" if hint else remark] if names else []
