@@ -52,7 +52,7 @@ def test_commits_without_a_tag_lead_to_the_first_version(git: Git, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("tag", "later"), [("v0.1.0", "0.2.0"), ("v0.1.3", "0.2.0"), ("v2.9.1", "2.10.0"), ("v1.0.0rc1", "1.0.0rc2")]
+    ("tag", "later"), [("v0.2.0", "0.3.0"), ("v0.2.3", "0.3.0"), ("v2.9.1", "2.10.0"), ("v1.0.0rc1", "1.0.0rc2")]
 )
 def test_a_tag_is_a_version_and_later_commits_lead_to_the_next(git: Git, tmp_path: Path, tag: str, later: str) -> None:
     tree = tmp_path / "tree"
