@@ -258,11 +258,11 @@ def test_a_file_that_the_store_lost_or_damaged_is_named(small: Small, tmp_path: 
 
 def test_only_into_what_is_empty(small: Small, made: Path, tmp_path: Path) -> None:
     assert f"{made} is not empty" in small.cli.refused("backup", str(made))
-    assert "is no folder" in small.cli.refused("backup", str(made / "manifest.json"))
+    assert "is not a folder" in small.cli.refused("backup", str(made / "manifest.json"))
     assert f"the data folder {small.data} is not empty" in small.cli.refused("restore", str(made))
     url = f"sqlite:///{small.data / 'workhook.db'}"
     said = nobody(tmp_path).refused("restore", str(made), "--database-url", url)
-    assert "is there already" in said
+    assert "already exists" in said
     (tmp_path / "empty").mkdir(mode=0o755)
     small.cli.json("backup", str(tmp_path / "empty"))
     assert stat.S_IMODE((tmp_path / "empty").stat().st_mode) == 0o700

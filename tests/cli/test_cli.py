@@ -463,7 +463,7 @@ def test_a_database_that_cannot_be_used_is_no_traceback(cli: Cli, tmp_path: Path
     (tmp_path / "file").touch()
     below = str(tmp_path / "file" / "below")
     for words in (("serve", "--port", "0"), ("setup", "--organization", "a", "--owner", "b")):
-        assert f"{tmp_path / 'file'} is no folder." in cli.refused(*words, "--data", below)
+        assert f"{tmp_path / 'file'} is not a folder." in cli.refused(*words, "--data", below)
     (cli.data / "secret.key").write_text("garbage")
     said = cli.refused("user", "list")
     assert f"{cli.data}/secret.key holds no usable key" in said

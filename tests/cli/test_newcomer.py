@@ -66,7 +66,7 @@ def test_a_data_folder_that_is_a_file(cli: Cli, tmp_path: Path, words: tuple[str
     file = tmp_path / "a-file"
     file.touch()
     said = cli.refused(*words, "--data", str(file / below))
-    assert f"{file} is no folder" in said
+    assert f"{file} is not a folder" in said
     assert "--data" in said
 
 
@@ -75,7 +75,7 @@ def test_doctor_of_a_data_folder_that_is_a_file(cli: Cli, tmp_path: Path) -> Non
     file.touch()
     done = cli.run("doctor", "--data", str(file))
     assert (done.returncode, done.stderr) == (1, "")
-    assert f"BAD  data folder: {file} is no folder" in done.stdout
+    assert f"BAD  data folder: {file} is not a folder" in done.stdout
     assert "Restart the server" not in done.stdout
 
 

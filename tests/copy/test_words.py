@@ -101,7 +101,7 @@ def test_a_file_or_a_database_without_a_schema_is_said_in_plain_words(file: Path
     said = refused("copy", empty, url)
     assert "schema None" not in said
     assert "schema none" not in said
-    assert f"{empty} holds no studio of Workhook's" in said
+    assert f"{empty} is not a Workhook database" in said
     ask(url, "CREATE TABLE alembic_version (version_num text)")
     said = refused("copy", file, url)
     assert "None" not in said

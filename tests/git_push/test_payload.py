@@ -348,7 +348,7 @@ def test_a_push_succeeds_when_it_cannot_be_recorded(ready: Site) -> None:
 def test_a_push_succeeds_without_a_configuration_and_is_kept(ready: Site, receiver: Receiver) -> None:
     (ready.root / "config.json").unlink()
     assert ready.push("main:other") == ""
-    eventually(lambda: "install again" in (ready.root / "log").read_text())
+    eventually(lambda: "run the installation again" in (ready.root / "log").read_text())
     ready.install(receiver.url)
     assert send_pending(ready.bare).sent == 1
 

@@ -366,7 +366,7 @@ def test_a_configuration_that_is_damaged_keeps_the_push(ready: Site, content: st
     queue(ready, "a")
     report = send_pending(ready.bare)
     assert (report.sent, report.pending) == (0, 1)
-    assert "install again" in (report.stopped or "")
+    assert "run the installation again" in (report.stopped or "")
     with pytest.raises(ConfigError):
         load_config(HookFolder(ready.bare))
 

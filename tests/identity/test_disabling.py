@@ -189,8 +189,8 @@ async def test_who_is_the_last_owner_that_is_not_disabled_stays_one(scene: Scene
             async with scene.services.database.transaction() as tx:
                 await goes(tx, scene.place, scene.bob)
         assert refused.value.faults[0].message == (
-            f"{scene.bob.login} is the last owner of {scene.place.login} who is not disabled; make somebody else an "
-            "owner first, or delete the organization"
+            f"{scene.bob.login} is the last active owner of {scene.place.login}; make another member an owner first, "
+            "or delete the organization"
         )
     async with scene.services.database.transaction() as tx:
         assert await actions.remove_member(tx, scene.place, scene.ada), "who is disabled can be removed"
@@ -227,6 +227,6 @@ async def test_of_two_owners_who_go_at_once_one_stays(
         going = await beside.begin(lambda other: second_goes(other, scene.place, second))
     with pytest.raises(Invalid) as refused:
         await going
-    assert "last owner" in str(refused.value.faults[0].message)
+    assert "last active owner" in str(refused.value.faults[0].message)
     assert await queries.find_member_role(scene.services.database, scene.place.id, second.id) == "owner"
     assert await queries.disabled_at(scene.services.database, second.id) is None

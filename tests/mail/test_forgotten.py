@@ -106,7 +106,7 @@ def test_after_a_few_requests_there_is_a_pause(server: Server, browser: Browser)
         ask(browser, name)
     answer = browser.fill("/login/forgotten", login=name)
     assert (answer.status_code, "retry-after" in answer.headers) == (429, True)
-    assert "too many requests for a link" in answer.text
+    assert "Too many requests for a link" in answer.text
 
 
 def test_where_an_identity_provider_lets_people_in_nobody_gets_a_first_password(

@@ -323,9 +323,9 @@ def test_what_goes_wrong_is_said_in_words(data: Path, mail: MailServer) -> None:
     assert f"localhost:{port} cannot be reached" in away.stderr
     assert "s3cret" not in away.stderr + away.stdout
     unset = run(data, "mail", "test", "ada@example.com")
-    assert "no mail server is set" in unset.stderr
+    assert "no mail server is configured" in unset.stderr
     nobody = run(data, "mail", "test", "ada", smtp_url=mail.url(), mail_from=FROM)
-    assert "is no e-mail address" in nobody.stderr
+    assert "is not an e-mail address" in nobody.stderr
 
 
 def test_one_setting_without_the_other_is_refused(data: Path, mail: MailServer) -> None:
@@ -356,7 +356,7 @@ def test_a_link_goes_to_the_address_of_the_user(data: Path, mail: MailServer) ->
     plain = json.loads(run(data, "user", "sign-in-link", "--login", "ada", "--json", **settings).stdout)
     assert plain["mailed_to"] is None
     unset = run(data, "user", "sign-in-link", "--login", "ada", "--mail")
-    assert "no mail server is set" in unset.stderr
+    assert "no mail server is configured" in unset.stderr
 
 
 def test_the_doctor_looks_at_the_mail_server(data: Path, mail: MailServer) -> None:

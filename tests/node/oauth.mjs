@@ -37,7 +37,7 @@ async function approve({ user_code, verification_uri }) {
   const entry = await page(path);
   const asked = await page(path, { csrf: hidden(entry, "csrf"), user_code });
   const fields = { csrf: hidden(asked, "csrf"), asked: hidden(asked, "asked"), user_code, decision: "approve" };
-  assert.match(await page(`${path}/decide`, fields), /The device is connected/);
+  assert.match(await page(`${path}/decide`, fields), /now has access/);
 }
 
 async function withACode() {
@@ -86,7 +86,7 @@ async function narrowed(token) {
   const [{ id }] = reached.data;
   assert.equal((await octokit.request("GET /repositories/{id}", { id })).data.name, repository);
   await assert.rejects(octokit.rest.repos.listWebhooks({ owner: target, repo: repository }), /not accessible/);
-  await assert.rejects(scopeToken({ ...app, token: data.token, request, ...wanted }), /not narrowed before/);
+  await assert.rejects(scopeToken({ ...app, token: data.token, request, ...wanted }), /not been scoped before/);
 }
 
 await withACode();

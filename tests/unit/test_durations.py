@@ -65,7 +65,7 @@ def test_a_whole_number_is_of_milliseconds_to_programs_and_of_hours_to_people() 
     assert typed_duration_ms("1,5", HOUR_MS) == 90 * MINUTE_MS
     with pytest.raises(AmbiguousNumber):
         typed_duration_ms("90")
-    assert refusal("90") == "Write 1:30 for 90 minutes, or 90h for hours."
+    assert refusal("90") == "Enter 1:30 for 90 minutes, or 90h for hours."
 
 
 @pytest.mark.parametrize("language", ["en", "de"])

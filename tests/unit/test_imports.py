@@ -156,7 +156,7 @@ def test_every_remark_about_a_card_is_translated_whatever_its_name(name: str) ->
     said = [in_words(each) for each in remarks]
     assert [each for each, was in zip(said, remarks, strict=True) if each == was] == []
     of_cards = [each for each in said if each.startswith("Karte ")]
-    assert "Die Beschreibung ist auf 64 KiB gekürzt." in " ".join(of_cards)
+    assert "Die Beschreibung wurde auf 64 KiB gekürzt." in " ".join(of_cards)
     assert all(repr((name + "n" * 300)[:77])[1:-1] in each for each in of_cards)
 
 

@@ -303,7 +303,7 @@ async def test_those_before_too_many_requests_are_answered(port: int) -> None:
         answers = [await made.answer() for _ in range(PIPELINED_MAX + 2)]
         assert {status for status, _ in answers[:-1]} == {200}
         assert answers[-1][0] == 400
-        assert b"Too many requests wait" in answers[-1][1]
+        assert b"Too many requests are pending" in answers[-1][1]
         assert await made.closed() == b""
 
 

@@ -66,7 +66,7 @@ def test_an_export_that_runs_is_told(server: Server, owner: Browser, world: Worl
     ):
         answer = owner.post(path, form.fields)
         assert answer.status_code == 409
-        assert f"An export of {world.organization} is running already." in text_of(answer.text)
+        assert f"An export of {world.organization} is already running." in text_of(answer.text)
         german = owner.client.post(
             path, data=form.fields, headers={"Origin": "null", "Sec-Fetch-Site": "same-origin", "Accept-Language": "de"}
         )

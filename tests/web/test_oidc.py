@@ -261,7 +261,7 @@ def test_an_address_of_two_users_says_who_neither_is(site: Site) -> None:
     site.server.run(same)
     subject = new_subject()
     site.provider.know(subject, email=one.email, email_verified=True)
-    refused(site.sign_in(subject), 403, "Several users here have the e-mail address")
+    refused(site.sign_in(subject), 403, "Several users have the e-mail address")
 
 
 def test_an_address_that_only_looks_alike_is_another(site: Site) -> None:

@@ -196,7 +196,7 @@ def test_one_address_does_not_have_the_provider_asked_for_ever(forged: Forged) -
         forged.server.run(lengthen_pauses)
         before = len(forged.forger.asked)
         answer = come_back(browser)
-        refused(answer, 429, "too many failed attempts")
+        refused(answer, 429, "Too many failed sign-in attempts")
         assert 0 < int(answer.headers["retry-after"]) <= 10 * 60
         assert len(forged.forger.asked) == before
         refused(come_back(elsewhere), 403, NOT_VERIFIED)

@@ -57,7 +57,7 @@ def test_an_account_is_deleted_once_its_login_is_typed(studio: Studio) -> None:
 def test_what_has_to_be_done_first_is_named(studio: Studio) -> None:
     organization = studio.team.world.organization
     page = text_of(page_of(studio.owner, DELETE))
-    assert f"is the last owner of {organization} who is not disabled; make somebody else an owner" in page
+    assert f"is the last active owner of {organization}; make another member an owner" in page
     assert 'name="login"' not in studio.owner.get(DELETE).text
     refused = studio.owner.fill_csrf(DELETE, login=studio.team.owner.login)
     assert (refused.status_code, organization in refused.text) == (422, True)

@@ -54,7 +54,7 @@ def test_after_five_failures_known_and_unknown_logins_wait(server: Server) -> No
             assert 1 <= int(answers[-1].headers["retry-after"]) <= 10 * 60
             text = without_keys(answers[-1].text).replace(login, "")
             text, times = re.subn(r"\b\d+ (seconds|minutes)", "", text)
-            assert (times, "too many failed attempts" in text) == (1, True)
+            assert (times, "Too many failed sign-in attempts" in text) == (1, True)
             seen.append(text)
     assert seen[0] == seen[1]
     with Browser(server, **AT_HOME) as browser:

@@ -131,7 +131,7 @@ def test_somebody_is_locked_out_and_let_in_again(studio: Studio, admin: Caller) 
     errors = done(admin, "POST", f"/admin/users/{studio.owner.login}/disable", 422)["errors"]
     assert studio.world.organization in errors[0]["message"]
     errors = done(admin, "POST", f"/admin/users/{admin.login}/disable", 422)["errors"]
-    assert "last administrator" in errors[0]["message"]
+    assert "last active administrator" in errors[0]["message"]
     assert ask(admin, "POST", "/admin/users/nobody-here/disable").status_code == 404
 
 

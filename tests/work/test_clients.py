@@ -130,7 +130,7 @@ def test_who_owns_no_organization_invites_nobody_by_address(studio: Studio) -> N
     path, repo = f"/projects/{own['id']}", f"/repos/{person.login}/{own['name']}"
     for email in (studio.stranger.me["email"], f"{_unique(studio, 'new')}@a.example"):
         refused = person.refused(403, "POST", f"{path}/clients", json={"email": email})
-        assert refused["message"].startswith("On this server only owners of an organization invite people")
+        assert refused["message"].startswith("On this server, only owners of an organization can invite people")
     unknown = f"nobody-{_unique(studio, '')}"[:30].replace(".", "")
     answers = [
         [

@@ -41,10 +41,10 @@ def rows(record: Any) -> list[tuple[Any, ...]]:
 
 def test_no_more_is_credited_at_a_rate_than_was_billed(studio: Studio, draw: Draw) -> None:
     path = draw()
-    left = "at 7 % before tax, 50 EUR is not credited yet; it can be that or less"
+    left = "at 7 %, 50 EUR before tax can still be credited; enter that amount or less"
     wanted = [{**BOOK, "qty": 2}]
     assert refused(studio, path, invoice_items=wanted) == [("invoice_items", "more_than_due", left)]
-    left = "at 7 %, 53.5 EUR is not credited yet; it can be that or less"
+    left = "at 7 %, 53.5 EUR can still be credited; enter that amount or less"
     assert refused(studio, path, total=53.51, tax=7) == [("total", "more_than_due", left)]
     credit(studio, path, total=53.5, tax=7)
     [(field, code, _)] = refused(studio, path, total=0.01, tax=7)
@@ -57,7 +57,7 @@ def test_no_more_is_credited_at_a_rate_than_was_billed(studio: Studio, draw: Dra
 
 def test_a_rate_that_the_invoice_does_not_have_is_refused(studio: Studio, draw: Draw) -> None:
     path = draw()
-    has = "the invoice has nothing at this rate; it has 19 %, 7 %"
+    has = "the invoice has no lines at this rate; it has 19 %, 7 %"
     assert refused(studio, path, total=1, tax=20) == [("tax", "not_on_invoice", has)]
     assert refused(studio, path, total=1, tax_category="exempt") == [("tax_category", "not_on_invoice", has)]
     lines = [{**BOOK, "tax": 19}, {**BOOK, "tax": 20}, {**BOOK, "tax": 0}]
@@ -69,7 +69,7 @@ def test_a_rate_that_the_invoice_does_not_have_is_refused(studio: Studio, draw: 
 
 def test_a_line_without_a_rate_needs_one_that_is_clear(studio: Studio, draw: Draw) -> None:
     plain = {"description": "Something", "qty": 1, "unit_price": 10}
-    wanted = "state the rate to credit; the invoice has 19 %, 7 %"
+    wanted = "specify the tax rate to credit; the invoice has 19 %, 7 %"
     assert refused(studio, draw(), invoice_items=[plain]) == [("invoice_items[0].tax", "missing", wanted)]
     only = draw(DESIGN)
     note = credit(studio, only, invoice_items=[plain])
@@ -78,7 +78,7 @@ def test_a_line_without_a_rate_needs_one_that_is_clear(studio: Studio, draw: Dra
     note = credit(studio, own, invoice_items=[plain])
     assert (rows(note), "tax" in note["invoice_items"][0]) == ([(19, 10, 1.9)], False)
     two = draw(PRINT, {**PRINT, "tax_category": "zero"})
-    wanted = "state the rate to credit; the invoice has 0 % (zero), 0 % (exempt)"
+    wanted = "specify the tax rate to credit; the invoice has 0 % (zero), 0 % (exempt)"
     assert refused(studio, two, total=1, tax=0) == [("tax_category", "missing", wanted)]
     assert [each["category"] for each in credit(studio, two, total=1, tax_category="exempt")["taxes"]] == ["exempt"]
 

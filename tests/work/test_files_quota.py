@@ -42,7 +42,7 @@ def test_the_files_of_an_organization_have_a_limit_together(studio: Studio) -> N
     assert send(studio, 2 * PART, other).status_code == 200
     refused = send(studio, 2 * PART)
     assert (refused.status_code, refused.json()["code"]) == (413, "storage_quota")
-    assert "3 MiB together (organization_max_mb), and 1.9 MiB are used" in refused.json()["message"]
+    assert "3 MiB for files and events (organization_max_mb): 1.9 MiB are in use" in refused.json()["message"]
     assert send(studio, PART).status_code == 200
     assert send(studio, PART).status_code == 413
     assert send(studio, 0).status_code == 200

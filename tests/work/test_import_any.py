@@ -61,7 +61,7 @@ def test_what_nobody_knows_is_for_trello_which_says_what_is_missing() -> None:
     assert detect(ITEMS) == "github"
     assert [detect(each) for each in (b"{}", b"[]", b'{"data": 1}', b"[1]", b'[{"a": 1}]')] == ["trello"] * 5
     assert detect(b"") == "csv"
-    with pytest.raises(InvalidFile, match="it is not JSON"):
+    with pytest.raises(InvalidFile, match="the file is not valid JSON"):
         detect(b'{"data": [')
 
 

@@ -207,8 +207,8 @@ def test_each_fault_has_its_line_and_field() -> None:
         (b"Title\n" + b"x" * 200_000, "line 2, column 1: the field that starts here has more than 131,072 characters"),
         (
             b'A,Title\n"two\nlines",b\n"c","' + b"x\n" * 100_000,
-            "line 4, column 5: the field that starts here has more than 131,072 characters; perhaps its quotation mark "
-            "is not closed",
+            "line 4, column 5: the field that starts here has more than 131,072 characters; its quotation mark "
+            "may not be closed",
         ),
         (b"Title\na\nb\0\n", "line 3, column 2: NUL character; save the file as CSV in UTF-8"),
         (b"Title\nGr\x81\xe1e\n", "line 2: not valid UTF-8; save the file as CSV in UTF-8"),
@@ -398,7 +398,7 @@ def test_a_table_that_cannot_be_used_writes_nothing(studio: Studio, importer: Im
     assert f"{wrong}: line 2, field Due: 'soon' is no date" in said
     assert "Nothing was imported." in said
     assert "The first line" not in said
-    assert "--title is of one project" in importer.refused(good, wrong, "--title", "x", source="csv", status=2)
+    assert "--title names one project" in importer.refused(good, wrong, "--title", "x", source="csv", status=2)
     assert "not of the form FIELD=NAME" in importer.refused(good, "--map", "color=x", source="csv", status=2)
     assert studio.happened() == []
     done = importer.run(good, "--title", "Named", "--map", "title=Title", source="csv")

@@ -511,7 +511,7 @@ def test_a_project_that_is_deleted_meanwhile_ends_it(
         await self._tx.execute(sa.update(projects).where(projects.c.id == project_id).values(deleted_at=now_ms()))
 
     monkeypatch.setattr(BatchWriter, "write", write_and_delete)
-    with pytest.raises(Conflict, match="deleted while it was imported"):
+    with pytest.raises(Conflict, match="deleted during the import"):
         importer.board(small(*({} for _ in range(6))))
     assert len(studio.owner.get("/projects")["projects"]) == 1
 

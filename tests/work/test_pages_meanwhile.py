@@ -85,7 +85,7 @@ def test_nothing_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch,
                 sort = "-title" if "title" in what else "id"
                 listed = await listing.list_tasks(reader, source, {"label": "rare"}, sort=sort, after=after, limit=10)
             found += [each.id for each in listed]
-            after, happens = listed.behind, lambda: None
+            after, happens = listed.next_key, lambda: None
             if after is None:
                 return found
         raise AssertionError("the pages do not end")

@@ -56,7 +56,7 @@ def test_the_last_record_fits(studio: Studio) -> None:
     fill(studio)
     body = studio.owner.refused(409, "POST", f"{studio.project}/columns", json={"title": "New"})
     assert body["code"] == "row_quota"
-    assert f"{ROWS} records (organization_max_rows), and has {ROWS}" in body["message"]
+    assert f"{ROWS} records (organization_max_rows): it has {ROWS}" in body["message"]
     assert usage(studio)["rows"] == ROWS, "nothing of what was refused is there"
     assert metric(studio, "workhook_quota_refusals_total", quota="rows") >= 1
     assert metric(studio, "workhook_quota_organizations", state="full") >= 1
@@ -136,7 +136,7 @@ def test_a_client_is_not_told_how_much_there_is(studio: Studio) -> None:
     _ = studio.client
     fill(studio)
     body = studio.client.refused(409, "POST", f"/columns/{column_id}/tasks", json={"title": "New"})
-    assert (body["code"], " has " in body["message"]) == ("row_quota", False)
+    assert (body["code"], "it has" in body["message"]) == ("row_quota", False)
 
 
 def test_another_organization_is_not_refused(studio: Studio, elsewhere: Studio) -> None:

@@ -487,13 +487,14 @@ def time_in_a_currency_with_fewer_decimals(at: Ground, before: str, currency: st
 
 
 CASES: dict[str, list[tuple[str, Case]]] = {
-    "{} is the last owner of {} who is not disabled; make somebody else an owner first, or "
+    "{} is the last owner of {} ; make another member an owner first, or "
     "delete the organization": [("", last_owner)],
     "{} is the last active administrator; appoint another one first": [
         ("", last_administrator),
     ],
-    "{} has projects of their own ({}): delete them, and wait until they have left the trash, or have "
-    "the account disabled": [("", own_projects)],
+    "{} owns projects ({}). Delete them and wait until they have left the trash, or have the account disabled": [
+        ("", own_projects),
+    ],
     "currency: an amount in {} has no decimals, and the invoice has one with more; take the time with that "
     "rate off first, with timesheet_ids": [
         ("", partial(time_in_a_currency_with_fewer_decimals, before="EUR", currency="JPY", rate=80.5)),

@@ -290,7 +290,7 @@ def test_they_are_those_of_the_time(bills: Bills, drawn: dict[str, Any]) -> None
     assert ["service_from" in each for each in lines] == [False, True, True]
     assert days_of(lines[1]) == ("2026-11-03", "2026-11-03")
     bills.owner.post(f"/invoices/{drawn['id']}/send")
-    assert "period of service 3 nov 2026 \u2013 12 nov 2026" in printed(bills.studio, drawn["id"])
+    assert "service period 3 nov 2026 \u2013 12 nov 2026" in printed(bills.studio, drawn["id"])
     document = bills.document(drawn["id"])
     assert len(texts(document, "BillingSpecifiedPeriod")) == 3
     assert strings(document) == ["20261103", "20261103", "20261112", "20261112", "20261103", "20261112"]

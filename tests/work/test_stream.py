@@ -524,7 +524,7 @@ async def test_who_is_there_when_the_server_stops_is_let_go_and_nobody_comes(
     with pytest.raises(StopAsyncIteration):
         await _told(stream)
     await stream.aclose()
-    with pytest.raises(Unavailable, match="stopping"):
+    with pytest.raises(Unavailable, match="shutting down"):
         await live.follow(services, repository_id, ONE, None)
 
 

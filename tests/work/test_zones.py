@@ -264,7 +264,7 @@ def test_nothing_is_sent_in_a_zone_that_the_server_does_not_know(desk: Desk) -> 
     refused = desk.owner.refused(422, "POST", f"/invoices/{draft}/send")
     [fault] = refused["errors"]
     assert (fault["field"], fault["code"]) == ("seller.timezone", "invalid")
-    remedy = f"does not know Europe/Atlantis; set timezone in {desk.account} to one that it knows first"
+    remedy = f"does not know the time zone Europe/Atlantis; choose another timezone in {desk.account} first"
     assert remedy in fault["message"]
     assert desk.record(draft)["status"] == "draft"
     desk.settle(AUCKLAND)

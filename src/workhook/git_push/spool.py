@@ -123,7 +123,9 @@ def load_config(folder: HookFolder) -> Config:
         url = raw["url"]
         texts = (raw["repository"], raw["data_dir"], raw["token"], "" if url is None else url)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"config.json is not usable ({type(error).__name__}: {error}); install again") from error
+        raise ConfigError(
+            f"config.json is not usable ({type(error).__name__}: {error}); run the installation again"
+        ) from error
     if not all(isinstance(text, str) for text in texts) or texts[0].count("/") != 1:
         raise ConfigError("config.json has an invalid value; run the installation again")
     return Config(texts[0], Path(texts[1]), texts[2], url)

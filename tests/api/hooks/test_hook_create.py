@@ -553,8 +553,8 @@ def test_a_rotation_needs_a_new_secret(server: Server, world: World) -> None:
 @pytest.mark.parametrize("name", ["secret", "password"])
 def test_a_mask_where_nothing_is_stored_is_refused(api: Api, place: Place, name: str) -> None:
     """It would leave payloads unsigned, or without a password, and nobody would notice."""
-    message = f"{name} is ********, which stands for a stored {name}, and none is stored."
-    wrong = custom(f"{message} Send the {name} itself or leave it out.", name)
+    message = f"{name} is ********, the mask of a stored {name}, but none is stored."
+    wrong = custom(f"{message} Send the actual {name} or omit it.", name)
     for more in ({}, {"header_style": "service"}, {"username": "ada"}):
         invalid(api.create(place, config={name: "********", **more}), wrong)
     for mask in ("***", "*", "••••••", "●●●●", " ******** ", "* * *", "∙∙∙", "····", "⬤⬤⬤", "\uff0a\uff0a"):

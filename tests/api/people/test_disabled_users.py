@@ -30,7 +30,7 @@ def _approved(site: Site, client: Client) -> str:
     """A device code for which ada has approved."""
     begun = site.http.post("/login/device/code", data={"client_id": client.id}, headers={"Accept": "application/json"})
     page = site.ada.submit(site.ada.http.get("/login/device"), user_code=begun.json()["user_code"])
-    assert "The device is connected" in site.ada.submit(page, decision="approve").text
+    assert "now has access" in site.ada.submit(page, decision="approve").text
     return str(begun.json()["device_code"])
 
 
@@ -155,7 +155,7 @@ def test_a_user_is_deleted(cli: Cli) -> None:
 
 def test_a_user_becomes_an_administrator(cli: Cli) -> None:
     assert cli.json("user", "admin", "octo") == {"login": "octo", "administrator": True, "changed": False}
-    assert "last administrator" in cli.refused("user", "admin", "octo", "--remove")
+    assert "last active administrator" in cli.refused("user", "admin", "octo", "--remove")
     assert cli.json("user", "admin", "ada") == {"login": "ada", "administrator": True, "changed": True}
     assert cli.text("user", "admin", "octo", "--remove") == "octo is no administrator\n"
     assert cli.text("user", "admin", "octo", "--remove") == "octo is no administrator, as before\n"

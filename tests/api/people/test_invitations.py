@@ -583,8 +583,8 @@ def test_a_place_has_so_many_invitations_at_most(overlapping: People) -> None:
         assert refused.status_code == 422, refused.text
         [fault] = refused.json()["errors"]
         assert fault["field"] == field
-        assert "1,000 invitations" in fault["message"]
-        assert "take" in fault["message"]
+        assert "1,000 pending invitations" in fault["message"]
+        assert "Cancel some" in fault["message"]
     members = f"/api/v1/projects/{people.world.project_id}/members"
     refused = people.ask("owner", "POST", members, json={"username": people.login("third")})
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "username")

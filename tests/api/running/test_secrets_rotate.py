@@ -279,7 +279,7 @@ def test_what_is_kept_dropped_and_told(idle: Server) -> None:
     folder = os.open(idle.data, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        assert "under way" in command.refused()
+        assert "already in progress" in command.refused()
     finally:
         os.close(folder)
     assert read_keys(command.path) == [by_hand]
