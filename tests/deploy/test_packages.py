@@ -116,7 +116,7 @@ def test_the_image_copies_all_that_its_wheel_is_made_of(built: Built, tmp_path: 
     assert wheel.name == built.wheel.name
     assert in_wheel(wheel) == in_wheel(built.wheel)
     (folder / "PKG-INFO").unlink()
-    assert re.fullmatch(r"0\.1\.0\.dev0\+s[0-9a-f]{8}", run(sys.executable, "hatch_version.py", folder=folder).strip())
+    assert re.fullmatch(r"0\.2\.0\.dev0\+s[0-9a-f]{8}", run(sys.executable, "hatch_version.py", folder=folder).strip())
 
 
 # --- an environment of its own ------------------------------------------------------------------------------------

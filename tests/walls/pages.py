@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -109,7 +110,11 @@ class Pages:
 
     def end(self) -> Send:
         self._browser()
-        form = next(each for each in forms(self.here.get("/settings")) if each.buttons == ["End"])
+        form = next(
+            each
+            for each in forms(self.here.get("/settings"))
+            if re.fullmatch(r"/settings/sessions/\d+/end", each.action)
+        )
         return lambda: self.here.post(form.action, form.fields)
 
     def end_others(self) -> Send:
