@@ -399,7 +399,7 @@ def test_a_token_that_is_given_has_to_be_one_that_may_publish(cli: Cli, tmp_path
     git(tmp_path, "init", "--bare", str(bare))
     install = ("git-hook", "install", "--git-dir", str(bare), "--repository", "acme/website", "--token")
     weak = cli.text("token", "create", "--user", "octo", "--scopes", "work").strip()
-    assert "may not publish in acme/website" in cli.refused(*install, weak)
+    assert "is not allowed to publish in acme/website" in cli.refused(*install, weak)
     assert not (bare / "workhook").exists()
     cli.json(*install, made["token"])
     assert json.loads((bare / "workhook" / "config.json").read_text())["token"] == made["token"]

@@ -136,7 +136,7 @@ def test_another_address_of_a_client_stays_their_own(
     own = join_with_own_address(studio, mail, owner, browsers)
     invoice_id = send_invoice(studio)
     mail.wait_for(own, 2)
-    text = until(lambda: page_with("Mailed to Mia Client", studio, owner, invoice_id))
+    text = until(lambda: page_with("E-mailed to Mia Client", studio, owner, invoice_id))
     assert text is not None
     assert own not in text
 
@@ -146,7 +146,7 @@ def test_another_address_of_a_client_stays_their_own(
     [
         (
             "550 5.1.1 <{}>: unknown user at mx.inside.example",
-            "Send the PDF yourself. The address doesn’t exist.",
+            "Download the PDF to send it yourself. The address doesn’t exist.",
         ),
         (
             "451 4.3.0 <{}>: mx.inside.example is busy",

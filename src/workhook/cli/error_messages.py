@@ -58,7 +58,7 @@ def no_folder(path: Path) -> str | None:
         if os.path.isdir(each):  # False for folders that this user may not access
             return None
         if os.path.lexists(each):
-            return f"{each} is no folder"
+            return f"{each} is not a folder"
     return None
 
 
@@ -69,7 +69,7 @@ def is_disk_full(error: Exception) -> bool:
 def disk_full_error(folder: Path, kept: str = "") -> CliError:
     """Return the error for a full disk. `kept`: an exception to the advice to delete the folder."""
     return CliError(
-        f"{folder}: no space left on the disk.", f"Make room on its disk, delete the folder{kept}, and run this again."
+        f"{folder}: no space left on the disk.", f"Free some space, delete the folder{kept}, and rerun the command."
     )
 
 

@@ -109,7 +109,7 @@ async def _new_token(services: Services, repository: Repository, user: str | Non
         seen = await queries.find_repository_by_id(tx, repository.id, who.id)
         if seen is None or seen.role not in ("write", "admin"):
             remedy = f"workhook collaborator add --repository {repository.full_name} --user {who.login} --role write"
-            raise CliError(f"{who.login} may not publish in {repository.full_name}.", remedy)
+            raise CliError(f"{who.login} is not allowed to publish in {repository.full_name}.", remedy)
         note = f"git-hook of {repository.full_name}"
         # Limited to the repository. Includes access to its work, so that commits can complete tasks.
         issued = await issue.issue(
