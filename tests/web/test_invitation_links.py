@@ -173,8 +173,8 @@ def test_somebody_new_makes_an_account_and_is_a_member(place: Place) -> None:
     stranger = place.stranger()
     shown = stranger.get(link)
     said = text_of(shown.text)
-    assert "invites you to Acme" in said
-    assert "Octo invites you" in said
+    assert "invited you to Acme" in said
+    assert "Octo has invited you" in said
     assert email not in shown.text, "the address is nobody's business who has only the link"
     assert (shown.headers["cache-control"], shown.headers["referrer-policy"]) == ("no-store", "no-referrer")
     assert "content-encoding" not in shown.headers
@@ -434,7 +434,7 @@ def test_a_server_can_keep_links_to_people_who_have_an_account(
     here = Place(server, server.world(), place.closing)
     link, stranger, person = here.link(address()), here.stranger(), add_person(server)
     page = stranger.get(link)
-    assert "Sign in to accept it." in text_of(page.text)
+    assert "Sign in to accept." in text_of(page.text)
     assert [each for each in forms(page) if each.action == link] == []
     key = stranger.form("/login", "/login").fields["csrf"]
     given = {"csrf": key, "login": (login := new_login()), "password": PASSWORD, "again": PASSWORD}

@@ -359,7 +359,7 @@ def test_the_commands(server: Server, world: World, api: Api, tmp_path: Path, cl
 
     status, output, errors = cli.run("app", "create", *owner, "--name", new_name(), "--key-file", str(kept))
     assert (status, output) == (1, "")
-    assert "is there already" in errors
+    assert "already exists" in errors
     elsewhere = tmp_path / "other.pem"
     assert cli.run("app", "create", *owner, "--name", name, "--key-file", str(elsewhere))[0] == 1
     assert not elsewhere.exists()

@@ -293,7 +293,7 @@ def test_forms_of_pages_have_the_limit_whatever_the_session(new_server: Callable
         refused = there.fill_csrf(f"/{world.full_name}/columns", title="One too many")
         assert refused.status_code == 429
         assert 0 < int(refused.headers["retry-after"]) <= 3600
-        assert "You have sent 3 forms within an hour" in refused.text
+        assert "submitted 3 forms within an hour" in refused.text
         assert here.get(f"/{world.full_name}").status_code == 200, "who only looks is not counted"
         with server.client(world.token) as api:
             assert api.get("/user").status_code == 200, "a token has a limit of its own"
