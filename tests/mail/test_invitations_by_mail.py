@@ -202,7 +202,7 @@ def test_the_settings_offer_mail_and_show_a_refused_address(
         task_id = studio.task()
         studio.owner.patch(f"/tasks/{task_id}", json={"assignees": [person.login]})
 
-        said = "No e-mail is sent to it. The address doesn’t exist. (550 5.1.1)"
+        said = "so no e-mail is sent to it. The address doesn’t exist. (550 5.1.1)"
         until(lambda: said in text_of(browser.get("/settings/notifications").text))
         assert "nobody here" not in browser.get("/settings/notifications").text
     finally:
