@@ -433,7 +433,7 @@ def test_a_later_format_is_refused(exported: Exported, copy: Path, there: Cli) -
 
 def test_somebody_has_to_own_it(exported: Exported, there: Cli) -> None:
     said = there.refused("organization", "import", str(exported.folder), status=2)
-    assert "nobody here would own the organization" in said
+    assert "the organization would have no owner" in said
     assert exported.owner() in said
     said = there.refused("organization", "import", str(exported.folder), "--member", "nobody-there=here", status=2)
     assert "nobody in the export is called nobody-there" in said
@@ -456,7 +456,7 @@ def test_what_only_the_database_refuses_leaves_nothing(exported: Exported, tmp_p
     before = dump(there)
     words = ("organization", "import", str(exported.folder), "--login", "twice")
     said = there.refused(*words, "--member", f"{exported.owner()}=here")
-    assert "the database does not take what is in the export: no time today" in said
+    assert "the database rejects the export: no time today" in said
     assert "Traceback" not in said
     assert dump(there) == before
     assert not [each for each in (there.data / "files").rglob("*") if each.is_file()]

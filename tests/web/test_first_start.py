@@ -207,7 +207,7 @@ def test_a_board_is_imported_by_members_and_brings_only_what_is_new(server: Serv
         assert "2 cards" in text_of(first.text)
         assert "Relaunch" in member.get(f"/{world.organization}").text
         again = upload(member, action, encoded(board))
-        assert "Nothing new to import. 2 cards were here already" in text_of(again.text)
+        assert "Nothing new to import. 2 existing cards are unchanged." in text_of(again.text)
         for data, told in (
             (b"", "Choose the exported file"),
             (b"[]", "it holds a list"),

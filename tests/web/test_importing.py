@@ -98,7 +98,7 @@ def test_who_looks_sees_what_would_be_made_and_lost(server: Server) -> None:
         assert "Project description: 1" in text_of(made.text)
         assert titles_of(server, world.token) == sorted([*before, "Relaunch"])
         again = text_of(upload(member, action, board, step="look").text)
-        assert "Nothing new to import. 2 cards were here already" in again
+        assert "Nothing new to import. 2 existing cards are unchanged." in again
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_what_is_wrong_stands_beside_the_file_and_nothing_is_written(server: Ser
             assert refused.status_code == 422
             assert 'id="file-fault"' in refused.text
             said = text_of(refused.text)
-            assert "Line 2, Due: 'soon' is no date. Write 2026-11-20, 20.11.2026 or" in said
-            assert "Line 3, Due: 'later' is no date." in said
+            assert "Line 2, Due: 'soon' isn’t a date. Use 2026-11-20, 20.11.2026, or" in said
+            assert "Line 3, Due: 'later' isn’t a date." in said
         assert titles_of(server, world.token) == before
 
 
@@ -209,8 +209,8 @@ def test_a_page_shows_the_first_of_many_remarks_and_how_many_more_there_are(serv
     cards = [{"name": f"{at} {'x' * 300}"} for at in range(130)]
     with Browser.of(server, world.owner) as owner:
         looked = upload(owner, f"/{world.organization}/-/import", encoded(small(*cards, name="Many")), step="look")
-        assert "130 remarks" in text_of(looked.text)
-        assert looked.text.count("the name was shortened to 255 characters.") == 100
+        assert "130 notes" in text_of(looked.text)
+        assert looked.text.count("its name was shortened to 255 characters.") == 100
         assert "And 30 more." in text_of(looked.text)
 
 
@@ -235,7 +235,7 @@ def test_who_looks_can_say_which_columns_are_finished(server: Server) -> None:
             "looked_at": ["Plan.csv"], "title": ["Plan"], "column": ["Fertig", "Bezahlt", "Später"], "done": ["Fertig"],
         }  # fmt: skip
         assert "Creates a new project “Plan”." in text_of(looked)
-        assert "Titel → the title Status → the column" in text_of(looked)
+        assert "Titel → title Status → column" in text_of(looked)
         again = _choices(upload(owner, action, table, "Plan.csv", step="look", **choices | {"done": ["Bezahlt"]}).text)
         assert again["done"] == ["Bezahlt"]
         assert upload(owner, action, table, "Plan.csv", **again | {"title": ["Umbau"]}).status_code == 201
