@@ -47,8 +47,8 @@ async def test_one_browser_ends_the_session_of_another(visit: Visits, team: Team
 async def test_a_changed_password_is_the_one_that_signs_in(visit: Visits, server: Server) -> None:
     person, new = add_person(server), "another horse, and no battery"
     page = await visit("/settings/password", person)
-    for label, text in (("Current password", PASSWORD), ("New password", new), ("The same again", new)):
-        await page.get_by_label(label).fill(text)
+    for label, text in (("Current password", PASSWORD), ("New password", new), ("Repeat new password", new)):
+        await page.get_by_label(label, exact=True).fill(text)
     await page.get_by_role("button", name="Change password").click()
     await expect(page).to_have_url(f"{server.url}/settings")
     other = await visit("/login")
