@@ -76,8 +76,14 @@ def _told(violation: dict[str, Any]) -> list[str]:
     return lines
 
 
+# What is scrolled by itself makes no page wide.
 _WIDE = """width => [...document.querySelectorAll('body *')]
   .filter(each => each.getBoundingClientRect().right > width + .5)
+  .filter(each => {
+    for (let over = each.parentElement; over !== document.body; over = over.parentElement)
+      if (getComputedStyle(over).overflowX !== 'visible') return false;
+    return true;
+  })
   .map(each => each.outerHTML.slice(0, 120))"""
 
 

@@ -19,8 +19,8 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.web.studio import Studio
 
-# Names of columns, of events and of a header, which are English words of the catalogue, too.
-NAMES = {"To do", "member", "organization", "Accept"}
+# Names of columns, of events and of headers, which are English words of the catalogue, too.
+NAMES = {"To do", "column", "member", "organization", "public", "Accept", "Date"}
 LOGIN = {"owner"}  # of whoever comes first
 LETTERS_MIN = 10  # of a text with placeholders, without these
 

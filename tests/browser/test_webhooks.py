@@ -124,7 +124,7 @@ async def test_all_that_failed_is_sent_again(
 async def test_what_is_wrong_with_a_changed_webhook_is_shown_beside_it(visit: Visits, team: Team, hook: Hook) -> None:
     visit.expect_trouble("status of 422")
     page = await visit(hook.address, team.owner)
-    retries, limit = page.get_by_label("Retries"), page.get_by_label("Deliveries a second")
+    retries, limit = page.get_by_label("Retries"), page.get_by_label("Maximum deliveries per second")
     await retries.fill("99")
     await limit.fill("abc")
     await page.get_by_role("button", name="Save").click()
