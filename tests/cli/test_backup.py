@@ -442,5 +442,5 @@ def test_a_full_disk_is_named(small: Small, tmp_path: Path, room: int, with_file
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert str(folder) in done.stderr
-    assert re.search("(?i)(free|some) space", done.stderr)
+    assert "space" in done.stderr
     assert "holds no whole backup" in nobody(tmp_path).refused("restore", str(folder))
