@@ -511,7 +511,7 @@ def read_manifest(folder: Path) -> Manifest:
         data = (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         if not folder.is_dir():
-            raise CopyRefused(f"there is not a folder {folder}.", "Name the folder of a backup.") from None
+            raise CopyRefused(f"there is no folder {folder}.", "Name the folder of a backup.") from None
         problem = f"{folder} holds no whole backup: it has no {MANIFEST}, which is written last."
         raise CopyRefused(problem, "Use another backup: this one was interrupted, or is not a backup.") from None
     try:
