@@ -64,9 +64,9 @@ def test_an_organization_says_who_bills(studio: Studio, here: str) -> None:
     ("field", "value", "said"),
     [
         ("iban", "DE89370400440532013001", "check digits are wrong"),
-        ("iban", "DE8937040044053201300", "An IBAN of DE has 22 characters, this one has 21"),
+        ("iban", "DE8937040044053201300", "An IBAN from DE has 22 characters; this one has 21"),
         ("bic", "COBA", "A BIC has 8 or 11 characters"),
-        ("vat_id", "DE12", "DE writes VAT ids in another form"),
+        ("vat_id", "DE12", "This isn’t a valid VAT ID for DE"),
         ("tax_number", "--", "Enter the tax number as your tax office writes it, such as 21/815/08150."),
         ("tax_number", "1" * 65, "Tax number must have at most 64 characters"),
         ("number_format", "{0}", "Include the number exactly once"),

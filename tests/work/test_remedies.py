@@ -286,7 +286,7 @@ def drafted_time_rate(at: Ground) -> Act:
 
     def change() -> httpx.Response:
         refused = at.owner.refused(409, "PATCH", f"/timesheets/{time}", json={"billable_rate": 80})
-        assert "remove it there first" in refused["message"]
+        assert "Remove it from the draft first" in refused["message"]
         at.owner.patch(invoice, json={"timesheet_ids": []})
         return at.act("PATCH", f"/timesheets/{time}", billable_rate=80)()
 
@@ -487,7 +487,7 @@ def time_in_a_currency_with_fewer_decimals(at: Ground, before: str, currency: st
 
 
 CASES: dict[str, list[tuple[str, Case]]] = {
-    "{} is the last owner of {} ; make another member an owner first, or "
+    "{} is the last active owner of {}; make another member an owner first, or "
     "delete the organization": [("", last_owner)],
     "{} is the last active administrator; appoint another one first": [
         ("", last_administrator),
@@ -592,8 +592,8 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     "seller.country: an e-invoice needs it; write country in {}": [
         ("", partial(e_invoice, missing="seller.country")),
     ],
-    "seller.vat_id: an e-invoice needs it or a tax number; write vat_id or tax_number in {}; an invoice that "
-    "was sent keeps what it was sent with: credit it, and send another": [
+    "seller.vat_id: an e-invoice needs it or a tax number; write vat_id or tax_number in {}; an issued "
+    "invoice cannot change: credit it and issue another": [
         ("", partial(e_invoice, missing="seller.vat_id")),
     ],
     "buyer.country: an e-invoice needs it; write buyer.country in {}": [
@@ -612,11 +612,10 @@ IN_THE_REQUEST = {
     "repeat: there is no next time by this rule; give one that goes on, or null",
     "The tasks have too much text to be changed in one request; change fewer at once.",
     "The service cannot be canceled in its first {} months.",
-    "{}: the texts of the invoice would be {} characters together; at most {} can be printed. "
-    "Shorten them, or make several invoices",
+    "{}: the invoice's texts would have {} characters in total; at most {} can be printed. "
+    "Shorten them, or split the invoice",
     "{}: a tax that is {} has 0 percent; leave out one of both",
     "{}: the lines state the amounts and rates that are credited; leave out one of both",
-    "amount: {} of the payment can be refunded; enter that amount or less",
     "callback_urls: {} must have no wildcard: name each URL",
     "This password is too common. Choose one that is harder to guess.",
     "The password must not be your login, name or e-mail address, or the name of this product.",
@@ -624,8 +623,6 @@ IN_THE_REQUEST = {
     "url must not contain a user name, password or token. Send them as username and password of the configuration; "
     "they become an Authorization header.",
     "{} is ********, the mask of a stored {}, but none is stored. Send the actual {} or omit it.",
-    "{} has {} invitations that nobody has accepted yet, and can have no more: take some back, or wait "
-    "until they are accepted or end, {} days after they were made",
     "seller.timezone: this server does not know the time zone {}; choose another timezone in {} first",
 }
 _REMEDY = re.compile(

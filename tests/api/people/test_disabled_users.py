@@ -136,7 +136,7 @@ def test_the_last_owner_is_not_disabled(cli: Cli) -> None:
     cli.json("member", "add", "--organization", "beta", "--user", "ada", "--role", "owner")
     cli.json("user", "disable", "octo")
     refused = cli.refused("member", "remove", "--organization", "acme", "--user", "ada")
-    assert "ada is the last owner of acme who is not disabled" in refused
+    assert "ada is the last active owner of acme" in refused
     for words in (("user", "disable", "nobody"), ("user", "enable", "nobody")):
         assert "there is no user nobody." in cli.refused(*words)
     assert "acme is an organization, not a user." in cli.refused("user", "disable", "acme")
@@ -144,7 +144,7 @@ def test_the_last_owner_is_not_disabled(cli: Cli) -> None:
 
 def test_a_user_is_deleted(cli: Cli) -> None:
     assert "Give --yes" in cli.refused("user", "delete", "ada", status=2)
-    assert "octo is the last administrator" in cli.refused("user", "delete", "octo", "--yes")
+    assert "octo is the last active administrator" in cli.refused("user", "delete", "octo", "--yes")
     cli.json("user", "admin", "ada")
     assert "member add --organization acme" in cli.refused("user", "delete", "octo", "--yes")
     cli.json("user", "admin", "ada", "--remove")
