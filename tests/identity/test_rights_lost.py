@@ -191,7 +191,7 @@ async def test_of_two_owners_who_go_at_once_one_stays(
         going = await beside.begin(lambda other: second_goes(other, place, second))
     with pytest.raises(Invalid) as refused:
         await going
-    assert "last active owner" in str(refused.value.faults[0].message)
+    assert "last owner" in str(refused.value.faults[0].message)
     assert await queries.find_member_role(services.database, place.id, second.id) == "owner"
     assert await queries.find_member_role(services.database, place.id, first.id) != "owner"
 

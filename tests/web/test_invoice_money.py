@@ -65,10 +65,10 @@ def test_a_form_that_is_sent_twice_books_once(studio: Studio, path: str) -> None
 @pytest.mark.parametrize(
     ("form", "fields", "said"),
     [
-        ("payments", {"amount": "120.01"}, "120 EUR is due"),
+        ("payments", {"amount": "120.01"}, "Enter at most the amount due, 120 EUR."),
         ("payments", {"amount": "much"}, "is not an amount"),
         ("payments", {"amount": "1", "paid_at": "2999-01-01"}, "more than a day in the future"),
-        ("credit_notes", {"total": "200", "reason": "x"}, "120 EUR is not credited yet"),
+        ("credit_notes", {"total": "200", "reason": "x"}, "Only 120 EUR is left to credit."),
         ("credit_notes", {"total": "1", "reason": ""}, "Reason"),
     ],
 )

@@ -23,7 +23,7 @@ def test_a_choice_repeats_a_task_and_says_when(studio: Studio) -> None:
     done = studio.add_column("Done", finished=True)
     send(studio.owner, f"{studio.base}/tasks/{task}/move", column_id=done, position="0")
     assert "Next task, created" in page_of(studio.member, here)
-    assert "changed the repetition" in page_of(studio.owner, f"{studio.base}/activity")
+    assert "changed the repeat rule" in page_of(studio.owner, f"{studio.base}/activity")
     assert send(studio.owner, f"{here}/edit", field="repeat", repeat="").status_code == 303
     assert _rule(studio, task) is None
 

@@ -633,8 +633,8 @@ _REMEDY = re.compile(
 
 
 _TRIED_ELSEWHERE = re.compile(
-    r"\{\} must be |line |it (is|has|takes) |no user matches |its |(change|restore) the |An organization|The next |"
-    r"A service has at most"
+    r"\{\} must be |line |it (is|has|takes) |no user matches |its |(change|restore) the |The organization |The next |"
+    r"A service can have|An invoice can have"
 )
 
 
