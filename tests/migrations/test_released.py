@@ -80,10 +80,11 @@ def test_the_next_release_can_upgrade_this_one(
 
 
 def test_every_release_has_kept_its_schema() -> None:
-    """`python -m scripts.release_schema VERSION` writes it."""
+    """`python -m scripts.release_schema VERSION` writes the schemas, `python -m tests.migrations.record` the rows."""
     named = set(re.findall(r"^## \[(\d[^\]]*)\]", CHANGELOG.read_text(encoding="utf-8"), re.MULTILINE))
-    kept = {path.name for path in release_schema.RELEASED.glob("*.sql")}
-    assert kept == {f"{version}.{kind}.sql" for version in named for kind in ("sqlite", "postgresql")}
+    kept = {path.name for path in release_schema.RELEASED.iterdir()}
+    endings = ("sqlite.sql", "postgresql.sql", "rows.json.xz")
+    assert kept == {f"{version}.{ending}" for version in named for ending in endings}
 
 
 def test_a_release_keeps_its_schema_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ def differences(old: Path, new: Path) -> Iterator[str]:
             yield f"{key}: only in {'the old' if key in before else 'the new'}"
     for key, entry in before.items():
         if key in after:
-            yield from _compared(key, entry, after[key])
+            yield from compared(key, entry, after[key])
 
 
 def _entries(path: Path) -> dict[str, Any]:
@@ -33,13 +33,14 @@ def _entries(path: Path) -> dict[str, Any]:
     return found
 
 
-def _compared(place: str, old: Any, new: Any) -> Iterator[str]:
+def compared(place: str, old: Any, new: Any) -> Iterator[str]:
+    """Yield a line for each difference of two JSON values."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted(old.keys() | new.keys()):
-            yield from _compared(f"{place} ▸ {name}", old.get(name, "(absent)"), new.get(name, "(absent)"))
+            yield from compared(f"{place} ▸ {name}", old.get(name, "(absent)"), new.get(name, "(absent)"))
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (one, other) in enumerate(zip(old, new, strict=True)):
-            yield from _compared(f"{place} ▸ {index}", one, other)
+            yield from compared(f"{place} ▸ {index}", one, other)
     elif old != new or type(old) is not type(new):
         yield f"{place}: {_short(old)} → {_short(new)}"
 
