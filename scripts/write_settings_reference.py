@@ -20,7 +20,7 @@ Flags override variables, and variables override the file.
 
 - For variables marked with *, `…_FILE` names a file that contains the value.
 - 0 turns a limit off.
-- All errors are reported at startup, at once. Unknown keys and `WORKHOOK_…` variables are errors, except for variables
+- All errors are reported together at startup. Unknown keys and `WORKHOOK_…` variables are errors, except for variables
   set by container orchestration (`WORKHOOK_PORT_8000_TCP`).
 
 ```toml

@@ -382,7 +382,7 @@ def _write_server_file(data: Path, address: str) -> None:
     try:
         other = int(json.decode(path.read_bytes())["pid"])
         if other != os.getpid() and is_running(other):
-            logger.warning("data_folder_has_a_server", pid=other, note="Git hooks and commands go to that one")
+            logger.warning("data_folder_has_a_server", pid=other, note="Git hooks and commands use that one")
             return
     except (OSError, ValueError, KeyError, TypeError) as error:
         logger.debug("no_other_server", reason=str(error))

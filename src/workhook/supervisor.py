@@ -33,7 +33,7 @@ GRACE_S = 10.0  # added to the configured time before a process is killed
 
 _READY, _ASK, _TELL = b"R", b"A", b"T"
 _LENGTH = struct.Struct("!cI")
-_UNTOLD = "The processes did not tell their metrics in time."
+_UNTOLD = "The processes did not report their metrics in time."
 
 log = structlog.get_logger(__name__)
 
@@ -230,7 +230,8 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             if not self._ready[number].is_set():
-                raise OperatorError("a process of this server has ended before it was ready.", "See what it has said.")
+                message = "a process of this server ended before it was ready."
+                raise OperatorError(message, "Check its log messages above.")
             if loop.time() - began_s > SETTLED_S:
                 pause_s = PAUSES_S[0]
             log.error("process_ended", process=number, status=status, again_in_s=pause_s)

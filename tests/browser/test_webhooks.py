@@ -1,4 +1,4 @@
-"""Webhooks and their deliveries in a browser."""
+"""Webhooks including their deliveries in a browser."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_another_address_of_a_client_stays_their_own(
         ),
         (
             "451 4.3.0 <{}>: mx.inside.example is busy",
-            "The e-mail to Mia Client couldn’t be delivered yet. Trying again soon.",
+            "The e-mail to Mia Client couldn’t be delivered yet. Workhook will try again soon.",
         ),
     ],
     ids=["refused", "put-off"],

@@ -45,7 +45,7 @@ class Judge(Protocol):
 
 
 class SqliteJudge:
-    """With statistics and without: a file has none at first."""
+    """With statistics and missing: a file has none at first."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

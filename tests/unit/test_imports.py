@@ -121,7 +121,7 @@ def test_the_command_line_knows_every_table() -> None:
 
 HOSTILE = (
     "' \" <b>",
-    "': its description is cut to 64 KiB",
+    "': its description is shortened to 64 KiB",
     "\\'",
     "\\",
     "%(name)s %s",
@@ -188,7 +188,7 @@ def test_what_has_changed_in_the_other_program(number: int, expected: str) -> No
 
 @pytest.mark.usefixtures("german")
 def test_the_reason_why_a_card_does_not_wait_is_translated_too() -> None:
-    remark = say("task {} does not wait for others here: {}", "'b'", phrase("Not Found"))
+    remark = say("task {} was imported without its blockers: {}", "'b'", phrase("Not Found"))
     said = "Karte 'b' wartet hier nicht auf andere: Diese Seite gibt es nicht, oder Sie haben keinen Zugriff darauf."
     assert in_words(remark) == said
 

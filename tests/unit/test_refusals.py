@@ -169,9 +169,9 @@ _SHORT = compose("text of {} to {} characters", 1, 255)
             "start_time is required with end_time, unless there is a duration",
             "Enter a start or a duration as well.",
         ),
-        (say("callback_urls may have at most {} URLs", 10), "Enter at most 10 callback URLs"),
+        (say("callback_urls can have at most {} URLs", 10), "Enter at most 10 callback URLs"),
         (
-            say("You need the role admin in the project {} to change {}.", "acme/website", "`name` and `private`"),
+            say("You need the admin role in the project {} to change {}.", "acme/website", "`name` and `private`"),
             "Only admins of the project acme/website can change this.",
         ),
         ("Nobody has reworded this.", "Nobody has reworded this."),

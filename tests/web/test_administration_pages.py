@@ -64,7 +64,7 @@ def test_somebody_is_locked_out_let_in_and_removed(studio: Studio) -> None:
     assert studio.member.get("/").status_code == 303, "the session has ended"
     assert send(studio.owner, f"{at}/enable").headers["location"] == HERE
     assert send(studio.owner, f"{at}/delete").headers["location"] == HERE
-    assert f"Account of {login} deleted." in page_of(studio.owner, HERE)
+    assert f"Account {login} deleted." in page_of(studio.owner, HERE)
     own = f"{HERE}/users/{studio.team.owner.login}/disable"
     assert send(studio.owner, own).status_code == 404
 

@@ -192,7 +192,7 @@ def test_pages_lead_back_in_time(server: Server, studio: Studio) -> None:
         assert not query or "action=project" in query
     assert sorted(seen) == sorted(f"number-{number}" for number in range(120))
     assert ids == sorted(ids, reverse=True)
-    assert "No older entries." in page_of(studio.owner, f"{path}?cursor=1")
+    assert "No more entries." in page_of(studio.owner, f"{path}?cursor=1")
 
 
 def test_what_is_no_filter_is_said(studio: Studio) -> None:
@@ -218,7 +218,7 @@ def test_all_of_it_is_downloaded(studio: Studio) -> None:
     assert answer.headers["content-disposition"].startswith("attachment; filename=")
     [line] = answer.text.splitlines()
     assert json.loads(line)["action"] == "task.create"
-    assert "Download as JSON lines" in page_of(studio.owner, path_of(studio))
+    assert "Download JSON Lines" in page_of(studio.owner, path_of(studio))
     nothing = studio.owner.get(f"{path_of(studio)}/entries.jsonl?action=nothing")
     assert nothing.status_code == 303
     page = studio.owner.get(nothing.headers["location"]).text

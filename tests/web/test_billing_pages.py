@@ -283,7 +283,7 @@ def test_a_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
     path = f"{studio.base}/billing/new"
     answer = studio.member.fill(path, bill_to=HOSTILE, currency="EUR", tax="a lot")
     assert answer.status_code == 422
-    assert answer.text.count("“a lot” is not a number. Enter one such as 1.5.") == 1
+    assert answer.text.count("“a lot” is not a number. Enter a number such as 1.5.") == 1
     assert 'aria-describedby="tax-fault"' in answer.text
     assert HOSTILE in text_of(answer.text)
     path = made_draft(studio)

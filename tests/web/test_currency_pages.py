@@ -105,7 +105,7 @@ def test_a_draft_says_what_an_e_invoice_would_lack_where_the_studio_makes_some(s
     account = f"/organizations/{studio.team.world.organization}/billing"
     studio.call("PATCH", account, country="DE")
     page = page_of(studio.owner, draft)
-    assert f"{words} your VAT ID or tax number, the client's country, the client's name." in text_of(page)
+    assert f"{words} your VAT ID or tax number, the client’s country, the client’s name." in text_of(page)
     assert f'href="/{studio.team.world.organization}/settings/billing"' in page
     assert f'href="{studio.base}/settings/billing"' in page
     page = page_of(studio.member, draft)

@@ -344,7 +344,7 @@ def test_the_beginning_of_a_payload_says_how_much_it_is(office: Office) -> None:
 @pytest.mark.parametrize(
     ("size", "says"),
     [
-        (240_000, "The receiver sent 234 KiB; the first 64 KiB are stored."),
+        (240_000, "The receiver sent 234 KiB; only the first 64 KiB are stored."),
         (64 * 1024, ""),
         (40_000, ""),
     ],

@@ -106,8 +106,8 @@ def test_words_that_occur_nowhere_do_not_hide_the_rest(anybody: Browser) -> None
     assert hits[0].section.heading == "Rotate a secret"
     assert {each.missing for each in hits} == {("nosuchwordanywhere",)}
     page = anybody.get("/docs/search?q=rotate+secret+nosuchwordanywhere").text
-    assert "No section contains all of these words. These contain most of them." in page
-    assert "without: nosuchwordanywhere" in page
+    assert "No section contains all of these words. The following contain most of them." in page
+    assert "missing: nosuchwordanywhere" in page
     assert guide.search("secret nosuchwordanywhere neitherthis") == []
 
 

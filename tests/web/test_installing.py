@@ -275,7 +275,7 @@ def test_of_two_who_install_it_one_is_told(ground: Ground) -> None:
     assert send(ground, fields, selection="all").status_code == 200
     answer = send(ground, fields, selection="all")
     assert answer.status_code == 422
-    assert f"{ground.app.slug} is already installed here" in answer.text
+    assert f"{ground.app.slug} is already installed on this organization" in answer.text
 
 
 def test_no_more_than_was_shown(ground: Ground) -> None:

@@ -51,7 +51,7 @@ def said(answer: httpx.Response) -> tuple[int, dict[str, object], dict[str, str]
 
 
 def test_programs_find_nothing(server: Server, world: World) -> None:
-    """Neither where a place is nor where none is, by any method, with a token or without: always the same 404."""
+    """Neither where a place is nor where none is, by any method, with a token or missing: always the same 404."""
     there = [f"/{world.full_name}", *{path_of(each, world) for each in PLACES_OF_ALL}]
     nowhere = "/no/such/address/at/all"
     for headers in ({}, {"Authorization": f"Bearer {world.token}"}, {"Accept": "application/vnd.github+json"}):

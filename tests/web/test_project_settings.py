@@ -181,7 +181,7 @@ def test_people_are_added_changed_and_removed(office: Office) -> None:
     assert "You’ve joined the project." in after(browser, browser.fill("/", accept))
     assert office.roles()[stranger.login] == "read"
     page = after(owner, send(owner, f"{office.path}/people/{stranger.login}/role", role="admin"))
-    assert f"Role of {stranger.login} changed." in page
+    assert f"The role of {stranger.login} was changed." in page
     assert "<b>Bold" not in page
     assert office.roles()[stranger.login] == "admin"
     assert "Leave Website?" in browser.get(f"{office.path}/people/{stranger.login}/remove").text

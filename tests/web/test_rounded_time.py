@@ -70,7 +70,7 @@ def test_a_draft_keeps_the_rounding_that_it_was_made_with(spent: Studio) -> None
     for minutes in (10, 0):
         settle(spent, round_minutes=minutes)
         page = text_of(page_of(spent.member, address))
-        assert "Time was rounded by the billing settings in effect when it was added." in page
+        assert "Time was rounded according to the billing settings in effect when it was added." in page
         assert "Tracked: 3:20, billed: 3:30." in page
     settle(spent, round_minutes=30)
     assert send(spent.member, f"{address}/grouping", group_by="task").status_code == 303

@@ -104,14 +104,15 @@ async def _read_or_make_key(public_key: Path | None, key_file: Path | None) -> c
     if public_key is None:
         return await credentials.new_key()
     if key_file is not None:
-        raise Misuse("--key-file and --public-key cannot be combined.", "Your own private key stays where it is.")
+        remedy = "Omit --key-file: you already have the private key that belongs to your public key."
+        raise Misuse("--key-file and --public-key cannot be combined.", remedy)
     with public_key.open(encoding="ascii", errors="replace") as file:
         text = file.read(credentials.PEM_MAX + 1)
     try:
         return credentials.own_key(text)
     except ValueError as error:
-        remedy = "Give --public-key another file."
-        raise CliError(f"{public_key} does not hold what it must: {error}.", remedy) from None
+        remedy = "Use another file for --public-key."
+        raise CliError(f"{public_key} must contain {error}.", remedy) from None
 
 
 @contextmanager
@@ -200,14 +201,14 @@ async def list_apps(context: Context, *, organization: OrganizationOption) -> No
     """List the apps of an organization."""
     rows = await _apps_of(context, organization, APP)
     columns = ("id", "slug", "client_id", "name", "permissions", "public", "created_at")
-    context.print_rows(rows, columns, none="There is no app yet: workhook app create")
+    context.print_rows(rows, columns, none="There are no apps yet. Create one with `workhook app create`.")
 
 
 @command(oauth_app, "list")
 async def list_oauth_apps(context: Context, *, organization: OrganizationOption) -> None:
     """List the OAuth apps of an organization."""
     columns = ("client_id", "slug", "name", "callback_urls", "device_flow", "created_at")
-    context.print_rows(await _apps_of(context, organization, OAUTH_APP), columns, none="There is no OAuth app yet.")
+    context.print_rows(await _apps_of(context, organization, OAUTH_APP), columns, none="There are no OAuth apps yet.")
 
 
 async def _apps_of(context: Context, organization: str, kind: AppKind) -> list[dict[str, object]]:
@@ -301,7 +302,7 @@ def _add_shared_commands(kind: AppKind, *, deletes: str) -> None:
 _add_shared_commands(APP, deletes="Delete an app with its installations and its tokens.")
 _add_shared_commands(
     OAUTH_APP,
-    deletes="Delete an OAuth app with its tokens, the consents of its users, and the webhooks that it made.",
+    deletes="Delete an OAuth app with its tokens, its users' grants, and the webhooks it created.",
 )
 
 
@@ -375,16 +376,16 @@ async def install(
         place = await get_organization(tx, organization)
         found = await find_app(tx, name, APP)
         if not found.public and found.account_id != place.id:
-            remedy = f"If it may: `workhook app edit {found.slug} --public`."
-            raise CliError(f"{found.slug} is not for other organizations than its own.", remedy)
+            remedy = f"To allow other organizations to install it, run `workhook app edit {found.slug} --public`."
+            raise CliError(f"{found.slug} is private to its own organization.", remedy)
         granted = dict(found.permissions) if permissions is None else permissions_of(permissions)
         chosen = await _find_repository_ids(tx, place, repository)
         keep = (permissions is None and not all_permissions, chosen is None and not all_repositories)
         before, after = await _install(tx, found, place, granted, chosen, keep=keep)
     data, lines = _installation_json(after), []
     if before is not None and _installation_json(before) == data:
-        lines.append(f"{after.app.slug} was installed there already, and nothing has changed.")
-        lines.append("--all-permissions and --all-repositories give it more.")
+        lines.append(f"{after.app.slug} was already installed there; nothing has changed.")
+        lines.append("Use --all-permissions or --all-repositories to grant more.")
     context.print_result({**data, "changed": not lines}, "\n".join([to_lines(data), *lines]))
 
 
@@ -419,7 +420,8 @@ async def _find_repository_ids(tx: Transaction, place: Account, names: Sequence[
     known = {identity_queries.key_of(each.name): each.id for each in found}
     if unknown := [each for each in names if identity_queries.key_of(each) not in known]:
         listed = ", ".join(unknown)
-        raise CliError(f"{place.login} has no repository {listed}.", "Name its projects, without the organization.")
+        remedy = "Use names of repositories, without the organization's login."
+        raise CliError(f"{place.login} has no repository {listed}.", remedy)
     return list(known.values())
 
 
@@ -445,9 +447,9 @@ async def uninstall(
     data: dict[str, object] = {"app": found.slug, "organization": place.login, "removed": removed}
     lines = [f"{found.slug} {'is no longer' if removed else 'was not'} installed on {place.login}"]
     if made and remove_webhooks:
-        lines.append("webhooks that went with it:")
+        lines.append("webhooks deleted with it:")
     elif made:
-        lines.append("webhooks that it made stay and go on; owners remove them with DELETE and these addresses:")
+        lines.append("its webhooks remain active; owners can send DELETE to these URLs to remove them:")
     told_apart = ([], made) if remove_webhooks else (made, [])
     data |= {"webhooks_left": told_apart[0], "webhooks_removed": told_apart[1]}
     context.print_result(data, "\n".join([*lines, *made]))
@@ -461,7 +463,7 @@ async def installations(context: Context, *, organization: OrganizationOption) -
         found, _ = await queries.list_installations_on(services.database, place.id)
     columns = ("id", "app", "permissions", "repository_selection", "suspended_at", "created_at")
     rows = [_installation_json(each) for each in found]
-    context.print_rows(rows, columns, none="No app is installed there: workhook app install")
+    context.print_rows(rows, columns, none="No apps are installed there. Install one with `workhook app install`.")
 
 
 def _installation_json(installation: schemas.Installation) -> dict[str, object]:

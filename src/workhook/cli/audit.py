@@ -31,7 +31,9 @@ class EntryOptions:
     organization: Annotated[
         str | None, Option("LOGIN", "Only entries about this organization. Default: all entries.")
     ] = None
-    since: Annotated[str | None, Option("TIME", "At or after, such as 2026-11-20T09:00:00Z.", parse=time_text)] = None
+    since: Annotated[
+        str | None, Option("TIME", "At or after this time, such as 2026-11-20T09:00:00Z.", parse=time_text)
+    ] = None
     until: Annotated[str | None, Option("TIME", "Before this time.", parse=time_text)] = None
     action: Annotated[
         str | None, Option("NAME", "Only this action, such as hook.create; hook matches every hook.… action.")
@@ -63,7 +65,7 @@ async def list_entries(
         rows = await audit_queries.read(services.database, selection, limit=limit, patient=True)
     found = [{"at": to_millis_text(row["at"]), **msgspec.to_builtins(audit_queries.entry_of(row))} for row in rows]
     columns = ("at", "action", "status", "times", "actor", "actor_ip", "token_id", "org", "repo", "target")
-    context.print_rows(found, columns, none="There is no such entry.")
+    context.print_rows(found, columns, none="No entries match.")
 
 
 @command(app, "export")

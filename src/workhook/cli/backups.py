@@ -51,14 +51,14 @@ async def backup(
     blobs = bootstrap.open_blobs(settings.data, settings.files_url)
     read_keys = (lambda: _keys(settings)) if with_key else None
     try:
-        left = f"What is in {path} is no backup, and can be deleted."
+        left = f"{path} does not contain a complete backup and can be deleted."
         with _on_disks(settings, path), interrupted(left), show_progress() as progress:
             made, linked = await create_backup(
                 path, source, blobs, tables, __version__, read_keys, progress, copy_all=copy_all
             )
     finally:
         blobs.close()
-    _warn(made, "the store of files")
+    _warn(made, "the file store")
     answer = {"backup": str(path), **_to_json(made), "files_linked": linked}
     context.print_result(answer, _sentences(path, made, linked))
 
@@ -70,11 +70,11 @@ async def _require_schema(settings: Settings) -> None:
     if found is None:
         raise missing_data_error(settings)
     if (reason := migrate.refusal_reason(found, settings.sqlite_path, settings.database_url)) is not None:
-        raise CliError("this database is not one that servers use.", reason)
+        raise CliError("servers cannot use this database.", reason)
     if found != migrate.HEAD:
         raise CliError(
             f"the database has schema {found}, and this version of Workhook backs up schema {migrate.HEAD}.",
-            "Use the version of Workhook that runs there, or run `workhook migrate` first.",
+            "Use the version of Workhook that is running there, or run `workhook migrate` first.",
         )
 
 
@@ -102,12 +102,10 @@ def _on_disks(settings: Settings, folder: Path) -> Iterator[None]:
 def _warn(made: Manifest, where: str) -> None:
     for number, finding in (
         (len(made.files.missing), "are missing"),
-        (len(made.files.damaged), "have another content"),
+        (len(made.files.damaged), "have different content"),
     ):
         if number:
-            complain(
-                [f"{number:,} files that the database names {finding} in {where}.", "The manifest has their names."]
-            )
+            complain([f"{number:,} files of the database {finding} in {where}.", "The manifest lists them."])
 
 
 def _to_json(made: Manifest) -> dict[str, Any]:
@@ -132,12 +130,12 @@ def _counts(made: Manifest) -> str:
 def _sentences(folder: Path, made: Manifest, linked: int) -> str:
     if made.key:
         key = (
-            f"The secret key is in {folder / vault.KEY_FILE}: move it elsewhere, since whoever has both can read\n"
+            f"The secret key is in {folder / vault.KEY_FILE}. Move it elsewhere: anyone who has both can read\n"
             "the secrets of webhooks."
         )
     else:
         key = "The secret key is not in it: keep secret.key (or WORKHOOK_SECRET_KEY) elsewhere. A restore needs it."
-    shared = f", {linked:,} of them shared with the backup before" if linked else ""
+    shared = f", {linked:,} of them shared with the previous backup" if linked else ""
     return f"backed up {_counts(made)} to {folder}{shared}\n{key}"
 
 
@@ -163,7 +161,7 @@ async def restore(
         with show_progress() as progress:
             files = await verify(path, made, progress)
     key = _check_key(settings, path)
-    left = f"What is in {settings.data} is not whole: delete it, but keep its secret.key."
+    left = f"The data in {settings.data} is incomplete. Delete it, but keep secret.key."
     with _on_disks(settings, settings.data), interrupted(left), show_progress() as progress:
         rows = await _restore(settings, path, made, files, progress)
         if key == "restored":
@@ -180,8 +178,8 @@ async def _require_empty(settings: Settings) -> None:
     data, sqlite_path, may_stay = settings.data, settings.sqlite_path, (vault.KEY_FILE, "workhook.toml")
     present = sorted(each.name for each in data.iterdir() if each.name not in may_stay) if data.is_dir() else []
     if present:
-        remedy = "Give --data or WORKHOOK_DATA another folder. It may hold secret.key and workhook.toml, and no more."
-        raise CliError(f"the data folder {data} is not empty: it holds {', '.join(present[:3])}.", remedy)
+        remedy = "Set --data or WORKHOOK_DATA to another folder. It may contain only secret.key and workhook.toml."
+        raise CliError(f"the data folder {data} is not empty: it contains {', '.join(present[:3])}.", remedy)
     if sqlite_path is not None:
         if sqlite_path.exists():
             raise CliError(f"the database {sqlite_path} already exists.", "Set --database-url to another file.")
@@ -191,7 +189,7 @@ async def _require_empty(settings: Settings) -> None:
     target = await CopyTarget.open(settings.migration_url or "", every_table())
     try:
         if await target.unfinished_token() is not None:
-            reason = "the database holds a copy or a restore that was interrupted."
+            reason = "the database contains an interrupted copy or restore."
             raise CliError(reason, "Drop it, create it again, and rerun the command.")
     finally:
         await target.close()

@@ -268,19 +268,19 @@ def base_address(settings: Settings) -> str:
 
 
 async def get_user(reader: Reader, login: str) -> Account:
-    return await _get_account(reader, login, "user", "Make it with `workhook user add`.")
+    return await _get_account(reader, login, "user", "Create one with `workhook user add`.")
 
 
 async def get_enabled_user(reader: Reader, login: str) -> Account:
     """Find a user who may receive a token or a link. Raises `CliError`."""
     user = await get_user(reader, login)
     if await queries.disabled_at(reader, user.id) is not None:
-        raise CliError(f"{user.login} is disabled.", f"Let the user in again with `workhook user enable {user.login}`.")
+        raise CliError(f"{user.login} is disabled.", f"Enable the user with `workhook user enable {user.login}`.")
     return user
 
 
 async def get_organization(reader: Reader, login: str) -> Account:
-    return await _get_account(reader, login, "organization", "Make it with `workhook setup`.")
+    return await _get_account(reader, login, "organization", "Create one with `workhook setup`.")
 
 
 async def _get_account(reader: Reader, login: str, kind: str, remedy: str) -> Account:

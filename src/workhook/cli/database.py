@@ -33,7 +33,7 @@ async def migrate(context: Context) -> None:
     settings = context.settings
     done = await migrations.migrate(settings.sqlite_path, settings.migration_url, bootstrap.import_tables)
     data = {"migrated": done, "schema": migrations.HEAD}
-    context.print_result(data, f"{'migrated to' if done else 'nothing to do: it has'} schema {migrations.HEAD}")
+    context.print_result(data, f"{'migrated to' if done else 'nothing to do: already at'} schema {migrations.HEAD}")
 
 
 @command(app, "copy", settings=())
@@ -87,7 +87,7 @@ async def release(context: Context, *, file: Annotated[str, _FILE]) -> None:
     where = mark.place if mark else None
     sentence = f"nothing to do: {path} was not copied, and servers can use it"
     if mark is not None:
-        sentence = f"servers can use {path} again; the copy at {mark.place} is another database from now on"
+        sentence = f"servers can use {path} again; the copy at {mark.place} is now an independent database"
     context.print_result({"released": mark is not None, "from": str(path), "to": where}, sentence)
 
 
@@ -108,7 +108,7 @@ def _interruptible(path: Path) -> Iterator[None]:
         yield
     except (asyncio.CancelledError, KeyboardInterrupt):
         advice = refusal_reason(sqlite_revision(path), path, None)
-        untouched = "interrupted: nothing was copied, and the file is as it was."
+        untouched = "interrupted: nothing was copied, and the file is unchanged."
         complain([untouched] if advice is None else ["interrupted.", advice])
         raise
 
@@ -142,8 +142,8 @@ def _to_json(path: Path, done: Copied) -> dict[str, object]:
 
 def _sentences(path: Path, done: Copied) -> str:
     return (
-        f"copied {done.rows:,} rows of {len(done.tables)} tables to {done.place}; both sides are the same\n"
+        f"copied {done.rows:,} rows of {len(done.tables)} tables to {done.place}; both sides match\n"
         "Now set WORKHOOK_DATABASE_URL and start the server. Keep secret.key (or WORKHOOK_SECRET_KEY): secrets are\n"
-        "encrypted with it as before. Files stay where they are. No server starts with the SQLite file any more;\n"
+        "encrypted with it as before. Files stay where they are. Servers no longer start with the SQLite file;\n"
         f"keep {path} until you have a backup of PostgreSQL."
     )

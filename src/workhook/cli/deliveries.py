@@ -65,13 +65,15 @@ def _read_payload(source: str | None) -> Any:
     try:
         data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     except OSError as error:
-        raise CliError(f"{source} cannot be read: {error.strerror}.", "Give the path of a JSON file, or -.") from error
+        remedy = "Name a JSON file, or - for standard input."
+        raise CliError(f"{source} cannot be read: {error.strerror}.", remedy) from error
     if len(data) > publishing.BODY_MAX:
-        raise CliError(f"{source} has {len(data)} bytes.", f"A payload may have {publishing.BODY_MAX}.")
+        most = f"A payload can have at most {publishing.BODY_MAX:,} bytes."
+        raise CliError(f"{source} has {len(data):,} bytes.", most)
     try:
         return json.decode_untrusted(data)
     except errors.Malformed as error:
-        raise CliError(f"{source}: {error.message}.", "A payload is one JSON object in UTF-8.") from error
+        raise CliError(f"{source}: {error.message}.", "The payload must be a JSON object in UTF-8.") from error
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,9 @@ class DeliveryOptions:
     event: Annotated[str | None, Option("NAME", "Only this event.")] = None
     action: Annotated[str | None, Option("NAME", "Only this action.")] = None
     guid: Annotated[str | None, Option("GUID", "Only attempts with this GUID.")] = None
-    since: Annotated[str | None, Option("TIME", "At or after, such as 2026-11-20T09:00:00Z.", parse=time_text)] = None
+    since: Annotated[
+        str | None, Option("TIME", "At or after this time, such as 2026-11-20T09:00:00Z.", parse=time_text)
+    ] = None
     until: Annotated[str | None, Option("TIME", "At or before this time.", parse=time_text)] = None
     redelivery: Annotated[
         Literal["true", "false"] | None, Option("true|false", "Only redeliveries, or only first attempts.")
@@ -107,7 +111,8 @@ class DeliveryOptions:
     async def hook_ids(self, reader: Reader) -> list[int]:
         """Return the ids of the webhooks named by the options. Raises `CliError`."""
         if sum(each is not None for each in self.owners) != 1:
-            raise Misuse("which webhooks?", "Use one of --hook, --repository and --organization.")
+            remedy = "Use exactly one of --hook, --repository and --organization."
+            raise Misuse("the webhooks are not specified.", remedy)
         if self.hook is not None:
             if not await hooks_queries.hooks_by_id(reader, [self.hook]):
                 remedy = "`workhook deliveries list --repository` shows hook ids."
@@ -145,11 +150,15 @@ async def list_deliveries(
             found += [to_json(each, hook_id) for each in await newest(services.database, hook_id, filters, limit)]
     found.sort(key=_id_of, reverse=True)
     columns = ("id", "hook_id", "delivered_at", "event", "action", "status", "status_code", "duration", "redelivery")
-    context.print_rows(found[:limit], columns, none="There is no such delivery.")
+    context.print_rows(found[:limit], columns, none="No deliveries match.")
 
 
 @command(app, "show")
-async def show(context: Context, *, delivery: Annotated[int, Argument("ID", parse=row_id)]) -> None:
+async def show(
+    context: Context,
+    *,
+    delivery: Annotated[int, Argument("ID", "Id, as shown by `deliveries list`.", parse=row_id)],
+) -> None:
     """Show one delivery with its request and response."""
     async with context.services() as services:
         hook_id = await _hook_of(services.database, delivery)
@@ -191,14 +200,14 @@ async def redeliver(
         with show_progress() as progress:
             for hook_id, filters in wanted.items():
                 queued += await _redeliver(services.database, hook_id, filters, progress)
-    context.print_result({"queued": queued}, f"{queued} will be sent again")
+    context.print_result({"queued": queued}, f"queued {queued:,} events for redelivery")
 
 
 async def _redeliver(database: Database, hook_id: int, filters: history.Filters, progress: Progress) -> int:
     """Return how many events will be sent again. If this command is interrupted, a server continues."""
     job_id = await database.in_transaction(lambda tx: hooks_redelivery.create_job(tx, hook_id, filters))
     while (job := await hooks_redelivery.advance(database, job_id)) is not None:
-        progress(f"deliveries of webhook {hook_id} looked at, in percent", job.percent, 100)
+        progress(f"percent of deliveries of webhook {hook_id} scanned", job.percent, 100)
         if job.finished_at is not None:
             return job.queued
     return 0
@@ -267,7 +276,7 @@ async def poll_patiently(follower: Follower) -> list[dict[str, object]]:
             return await follower.poll()
         except errors.Unavailable as error:
             if not is_reported:
-                complain([f"{error.message.rstrip('.')}.", "Trying again until it can."])
+                complain([f"{error.message.rstrip('.')}.", "Retrying until it is available."])
             is_reported = True
 
 
@@ -333,7 +342,7 @@ def _id_of(row: Mapping[str, object]) -> int:
 def _print(context: Context, rows: Sequence[dict[str, object]]) -> None:
     for row in rows:
         name = str(row["event"]) if row["action"] is None else f"{row['event']}.{row['action']}"
-        again = {"status": f"{row['status']} (again)"} if row["redelivery"] else {}
+        again = {"status": f"{row['status']} (redelivery)"} if row["redelivery"] else {}
         shown = {**row, "event": name, "duration": f"{row['duration']:.2f}s", **again}
         context.print_result(row, "  ".join(cell(shown[each]).ljust(width) for each, width in _WIDTHS.items()))
 

@@ -24,7 +24,7 @@ from workhook.work.kernel import quota as counting
 
 CLOCK_OFF_MS = 2000
 LATE_MS = 60_000
-NO_SERVER = "none runs with this data folder"
+NO_SERVER = "no server is running with this data folder"
 
 
 class Check(NamedTuple):
@@ -70,7 +70,7 @@ async def _checks(settings: Settings) -> AsyncIterator[Check]:
         if abs(ahead_ms := host_ahead_ms()) > CLOCK_OFF_MS:
             way = "ahead of" if ahead_ms > 0 else "behind"
             detail = f"{abs(ahead_ms) / 1000:,.1f} s {way} the database's"
-            yield Check("clock", False, detail, "Let both hosts set their clocks by the network (NTP).")
+            yield Check("clock", False, detail, "Synchronize the clocks of both hosts with NTP.")
     yield server
     if settings.smtp_url is not None:
         yield await _mail(settings.smtp_url)
@@ -97,17 +97,17 @@ def _folder(settings: Settings) -> Check:
     data = settings.data.absolute()
     if not data.is_dir():
         if settings.sqlite_path is None and settings.secret_key:  # nothing must be stored there
-            return Check("data folder", True, f"{data} will be made by the server", "")
+            return Check("data folder", True, f"{data} will be created by the server", "")
         if (wrong := no_folder(data)) is not None:
             return Check("data folder", False, wrong, "Set --data or WORKHOOK_DATA to another folder.")
-        return Check("data folder", False, f"{data} is not there", "Start the server once, or give --data.")
+        return Check("data folder", False, f"{data} does not exist", "Start the server once, or set --data.")
     usable = os.access(data, os.R_OK | os.W_OK | os.X_OK)
-    return Check("data folder", usable, str(data), "Give the user that runs Workhook the right to write there.")
+    return Check("data folder", usable, str(data), "Give the user that runs Workhook read and write access.")
 
 
 def _space(settings: Settings) -> Check:
     if (wrong := system.space_fault(settings.data, settings.sqlite_path)) is not None:
-        advice = "Make room, or keep deliveries for fewer days (WORKHOOK_RETENTION_DAYS)."
+        advice = "Free some space, or keep deliveries for fewer days (WORKHOOK_RETENTION_DAYS)."
         return Check("disk", False, wrong, advice)
     free = min(map(system.free_bytes, system.written_folders(settings.data, settings.sqlite_path)))
     return Check("disk", True, f"{free // 1024**2:,} MiB free")
@@ -119,7 +119,8 @@ async def _files(settings: Settings) -> Check:
     try:
         await blobs.check()
     except errors.Unavailable as error:
-        advice = "Check WORKHOOK_FILES_URL and the AWS_… variables." if settings.files_url else "Let the server write."
+        own = "Give the server write access to this folder."
+        advice = "Check WORKHOOK_FILES_URL and the AWS_… variables." if settings.files_url else own
         return Check("files", False, f"{where}: {error}", advice)
     finally:
         blobs.close()
@@ -138,13 +139,13 @@ async def _sealed(settings: Settings) -> bytes | None:
 def _key(settings: Settings, sealed: bytes | None) -> Check:
     """Check that there is a key and that the database was used with it."""
     path = settings.data / core_vault.KEY_FILE
-    back = "Put back the file from a backup: secrets are encrypted with it."
+    back = "Restore the file from a backup: secrets are encrypted with it."
     if settings.secret_key:
         back, where = "Set the key that belongs to this database: WORKHOOK_SECRET_KEY.", "from the settings"
     elif path.exists() or sealed is not None:
         where = str(path)
     else:
-        return Check("key", True, "made at the first start")
+        return Check("key", True, "created at the first start")
     try:
         vault: core_vault.Vault = core_vault.open_vault(settings.data, settings.secret_key, make=False)
         vault.open(sealed)
@@ -152,7 +153,7 @@ def _key(settings: Settings, sealed: bytes | None) -> Check:
     except (OSError, core_vault.VaultError) as error:
         lines = explain(error, settings) or [str(error)]
         unreadable = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
-        return Check("key", False, lines[0], f"Let this user read {path}." if unreadable else back)
+        return Check("key", False, lines[0], f"Give this user read access to {path}." if unreadable else back)
     if settings.secret_key:
         return Check("key", True, where)
     return Check("key", not mode & 0o077, f"{where}, mode {mode:04o}", f"Others can read it: chmod 600 {path}")
@@ -171,15 +172,15 @@ async def _database(settings: Settings) -> Check:
             raise
         return Check("database", False, f"{kind}: {lines[0]}", lines[-1])
     if found is None:
-        return Check("database", False, f"{kind} without a schema", "workhook migrate")
+        return Check("database", False, f"{kind} without a schema", "Run `workhook migrate`.")
     if (why := migrations.refusal_reason(found, settings.sqlite_path, settings.database_url)) is not None:
-        return Check("database", False, f"{kind}, not to be used", why)
+        return Check("database", False, f"{kind}, cannot be used", why)
     if found not in migrations.known_revisions():
         return Check("database", False, f"{kind}, schema {found} of a newer version", "Install the newer Workhook.")
     path = settings.sqlite_path
     if path is not None and (mode := path.stat().st_mode & 0o777) & 0o077:
         return Check("database", False, f"{path}, mode {mode:04o}", f"Others can read it: chmod 600 {path}*")
-    return Check("database", found == migrations.HEAD, f"{kind}, schema {found}", "workhook migrate")
+    return Check("database", found == migrations.HEAD, f"{kind}, schema {found}", "Run `workhook migrate`.")
 
 
 async def _waiting(settings: Settings, server: Check) -> Check:
@@ -192,13 +193,12 @@ async def _waiting(settings: Settings, server: Check) -> Check:
             raise
         return Check("deliveries", False, lines[0], lines[-1])
     late_ms = max(0, now_ms() - oldest) if oldest is not None else 0
-    detail = f"{number} waiting" + (f", the oldest late by {late_ms // 1000} s" if late_ms > LATE_MS else "")
+    detail = f"{number} waiting" + (f", the oldest {late_ms // 1000} s late" if late_ms > LATE_MS else "")
     runs = server.ok and server.detail != NO_SERVER
     advice = (
-        "The server runs, perhaps as `workhook serve --no-worker`: start `workhook worker`, or raise"
-        " WORKHOOK_CONCURRENCY."
+        "A server is running, perhaps with --no-worker: start `workhook worker`, or raise WORKHOOK_CONCURRENCY."
         if runs
-        else "Start a server or a worker. If one runs elsewhere, look at its log, or start more workers."
+        else "Start a server or a worker. If one is running elsewhere, check its log, or start more workers."
     )
     return Check("deliveries", late_ms <= LATE_MS, detail, advice)
 
@@ -212,12 +212,12 @@ async def _quotas(settings: Settings) -> Check:
             try:
                 part = limits.part(await counting.count(services.database, account.id))
             except errors.Unavailable:
-                unknown.append(f"{account.login} (too much to count)")
+                unknown.append(f"{account.login} (not counted in time)")
                 continue
             if part >= counting.NEARLY:
                 full.append(f"{account.login} {part:.0%}")
     advice = "Raise organization_max_mb or organization_max_rows, or ask their owners to delete what is not needed."
-    return Check("quotas", not full, ", ".join(full + unknown) or f"nobody has used {counting.NEARLY:.0%}", advice)
+    return Check("quotas", not full, ", ".join(full + unknown) or f"all below {counting.NEARLY:.0%}", advice)
 
 
 def _server(settings: Settings) -> Check:
@@ -233,7 +233,7 @@ def _server(settings: Settings) -> Check:
     except (FileNotFoundError, NotADirectoryError):
         return Check("server", True, NO_SERVER)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        return Check("server", False, f"{path}: {error}", "Restart the server, which writes it anew.")
+        return Check("server", False, f"{path}: {error}", "Restart the server to recreate the file.")
     try:
         connection = http.client.HTTPConnection(host, port, timeout=CONNECT_TIMEOUT_S)
         try:
@@ -242,11 +242,11 @@ def _server(settings: Settings) -> Check:
         finally:
             connection.close()
     except (OSError, ValueError, http.client.HTTPException) as error:  # `ValueError`: an invalid name
-        state = "is there" if is_running(pid) else "is gone"
+        state = "is running" if is_running(pid) else "has ended"
         detail = f"{url} does not answer ({error or 'no answer in time'}); its process {pid} {state}"
-        advice = "See its log." if is_running(pid) else f"Start the server, or remove {path} if none is to run here."
+        advice = "Check its log." if is_running(pid) else f"Start the server, or remove {path} if none should run here."
         return Check("server", False, detail, advice)
-    advice = f"Something else than the server answers there; if none runs, remove {path}."
+    advice = f"Another program responds there. If no server is running, remove {path}."
     return Check("server", status == 200, f"{url} answers {status}, process {pid}", advice)
 
 
@@ -256,9 +256,9 @@ mail = new_app("Test e-mail.")
 
 NOT_SET = "Set WORKHOOK_SMTP_URL and WORKHOOK_MAIL_FROM, such as smtps://USER:PASSWORD@mail.example.com."
 _REMEDIES = {
-    "bounced": "Check the address, or ask who runs the mail server.",
-    "refused": "Ask who runs the mail server why. Often WORKHOOK_MAIL_FROM is not one of its addresses.",
-    "retry": "Check WORKHOOK_SMTP_URL and WORKHOOK_MAIL_FROM, and run the command again.",
+    "bounced": "Check the address, or ask the mail server's administrator.",
+    "refused": "Ask the mail server's administrator. Often, WORKHOOK_MAIL_FROM is not one of its addresses.",
+    "retry": "Check WORKHOOK_SMTP_URL and WORKHOOK_MAIL_FROM, and rerun the command.",
 }
 
 
@@ -288,4 +288,5 @@ async def send_trial(
         reason = "The mail server cannot be used." if outcome.is_trouble else WORDS[outcome.result]
         raise CliError(f"{reason} {outcome.reply}", _REMEDIES[outcome.result])
     data = {"address": address, "sent": True}
-    context.print_result(data, f"the mail server took a message to {address}: look whether it arrives, also among spam")
+    sentence = f"the mail server accepted a message to {address}; check the inbox and the spam folder"
+    context.print_result(data, sentence)

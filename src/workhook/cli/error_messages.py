@@ -42,14 +42,14 @@ def require_postgresql(name: str, url: str) -> None:
     try:
         config.postgresql_url(url)
     except ValueError:  # the error would reveal the password
-        remedy = "In a user's name or a password write %2F for /, %40 for @ and %3A for a colon."
+        remedy = "In the user name and the password, write %2F for /, %40 for @ and %3A for a colon."
         raise Misuse(f"{name} must have the form postgresql://USER@HOST/NAME.", remedy) from None
 
 
 def not_together(option: dict[str, bool]) -> None:
     """Raise `Misuse` if all of these options, keyed by flag, were given."""
     if all(option.values()):
-        raise Misuse(f"{' and '.join(option)} exclude each other.", "Give one of them.")
+        raise Misuse(f"{' and '.join(option)} cannot be combined.", "Use only one of them.")
 
 
 def no_folder(path: Path) -> str | None:
@@ -80,12 +80,12 @@ def missing_data_error(settings: Settings) -> CliError:
         place, flag = str(settings.data.absolute()), "--data or WORKHOOK_DATA"
     else:
         place, flag = _database(settings), "--database-url or WORKHOOK_DATABASE_URL"
-    return CliError(f"there is no Workhook data at {place}.", f"Give {flag}, or run `workhook setup`.")
+    return CliError(f"there is no Workhook data at {place}.", f"Check {flag}, or run `workhook setup`.")
 
 
 def missing_key_error(settings: Settings) -> CliError:
-    text = f"there is no Workhook data at {settings.data.absolute()}, and so no key for {_database(settings)}."
-    return CliError(text, "Set --data or WORKHOOK_DATA, or put the key itself into WORKHOOK_SECRET_KEY.")
+    text = f"there is no Workhook data at {settings.data.absolute()}, and therefore no key for {_database(settings)}."
+    return CliError(text, "Set --data or WORKHOOK_DATA, or set WORKHOOK_SECRET_KEY to the key.")
 
 
 def _database(settings: Settings | None) -> str:
@@ -106,9 +106,9 @@ def _database(settings: Settings | None) -> str:
 def _remedy(settings: Settings | None, option: str | None) -> str:
     if settings is not None and settings.sqlite_path is None:
         named = option or "--database-url (WORKHOOK_DATABASE_URL)"
-        return f"Check {named}, and that PostgreSQL runs there and lets this user in."
+        return f"Check {named}, that PostgreSQL is running there, and that it accepts this user."
     flag = "--database-url" if settings is not None and settings.database_url else "--data (WORKHOOK_DATA)"
-    return f"Check {option or flag}, and that this user may write there."
+    return f"Check {option or flag}, and that this user can write there."
 
 
 def _ours(error: Exception, settings: Settings | None, option: str | None) -> list[str] | None:
@@ -122,21 +122,21 @@ def _ours(error: Exception, settings: Settings | None, option: str | None) -> li
         text = error.message.removeprefix("The database cannot be used right now").strip(" :.")
         return cause or [f"{_database(settings)}: {text or 'it cannot be used right now'}.", _remedy(settings, option)]
     if isinstance(error, NewerSchema | install.InstallError):
-        return [str(error)]
+        return [f"{str(error).rstrip('.')}."]
     if isinstance(error, vault.VaultError):
         return _the_key(error, settings)
     if isinstance(error, UniqueViolation):
-        return ["somebody else made the same thing at the same moment.", "Rerun the command."]
+        return ["another process created the same record at the same time.", "Rerun the command."]
     return None
 
 
 def _the_key(error: vault.VaultError, settings: Settings | None) -> list[str]:
-    text = str(error).removesuffix("Put the right file back.").strip(" .")
+    text = str(error).removesuffix("Restore the right file.").strip(" .")
     if settings is not None and settings.secret_key:
         return [f"{text.replace(vault.KEY_FILE, 'WORKHOOK_SECRET_KEY')}.", "Set the key that belongs to this database."]
     if settings is not None and str(settings.data) not in text:
         text = text.replace(vault.KEY_FILE, str(settings.data.absolute() / vault.KEY_FILE))
-    return [f"{text}.", "Put back the key that belongs to this database: the file, or WORKHOOK_SECRET_KEY."]
+    return [f"{text}.", "Restore the key that belongs to this database, as the file or in WORKHOOK_SECRET_KEY."]
 
 
 # Errors that the user can fix; any other database error is a bug of the program.
@@ -163,9 +163,9 @@ def _the_databases(error: BaseException | None, settings: Settings | None, optio
     text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     remedy = _remedy(settings, option)
     if code.startswith(("NOTADB", "CORRUPT")):
-        remedy = f"Give {option or '--data or --database-url'} a database of Workhook's, or put back a backup."
+        remedy = f"Set {option or '--data or --database-url'} to a Workhook database, or restore a backup."
     elif code.startswith(("FULL", "53100")):
-        remedy = "Make room on its disk, and run the command again."
+        remedy = "Free some space on its disk, and rerun the command."
     return [f"{_database(settings)}: {text}.", remedy]
 
 
@@ -176,17 +176,18 @@ def _the_system(error: OSError, settings: Settings | None, option: str | None) -
             return [f"{wrong}.", "Set --data or WORKHOOK_DATA to another folder."]
     if error.filename is not None:
         text = (error.strerror or type(error).__name__).rstrip(".")
-        below = settings is not None and option is None and str(error.filename).startswith(str(settings.data))
-        remedy = "Check that path, and what this user may do there."
+        below = settings is not None and option is None and Path(str(error.filename)).is_relative_to(settings.data)
+        remedy = "Check the path and the permissions of this user."
         if below or settings is None:
             remedy = _remedy(settings, option)
         return [f"{error.filename}: {text}.", remedy]
     if is_disk_full(error):  # databases have their own errors for this
         text = (error.strerror or type(error).__name__).rstrip(".")
-        return [f"{text}.", "Make room where the command writes, which can be where its output goes, and run it again."]
+        return [f"{text}.", "Free some space where the command or its output is written, and rerun it."]
     text = " ".join(str(error).split()).rstrip(".")
     if "Connect call failed" in text:
-        text = "connection refused" if "111" in text or isinstance(error, ConnectionRefusedError) else "no connection"
+        refused = f"[Errno {errno.ECONNREFUSED}]"  # also in the text of several errors, which have no errno
+        text = "connection refused" if isinstance(error, ConnectionRefusedError) or refused in text else "no connection"
     elif isinstance(error, TimeoutError):
         text = "no answer in time"
     elif isinstance(error, socket.gaierror):

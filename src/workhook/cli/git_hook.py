@@ -64,7 +64,7 @@ async def install(
                 token = await _kept_token(services, where, found, user) or await _new_token(services, found, user)
             elif await _publisher(services, token, found) is None:
                 remedy = f"It must be valid, have the scope {SCOPE} or repo, and belong to a user with write access."
-                raise CliError(f"the --token is not allowed to publish in {full_name}.", remedy)
+                raise CliError(f"the token is not allowed to publish in {full_name}.", remedy)
     address = url or context.settings.base_url
     done = git_push.install(where, full_name, data_dir=data_dir, token=token, url=address)
     chained = str(done.chained) if done.chained else None
@@ -108,7 +108,8 @@ async def _new_token(services: Services, repository: Repository, user: str | Non
             raise CliError(f"{repository.owner.login} has no owner who could publish.", "Name a user with --user.")
         seen = await queries.find_repository_by_id(tx, repository.id, who.id)
         if seen is None or seen.role not in ("write", "admin"):
-            remedy = f"workhook collaborator add --repository {repository.full_name} --user {who.login} --role write"
+            options = f"--repository {repository.full_name} --user {who.login} --role write"
+            remedy = f"Run `workhook collaborator add {options}`."
             raise CliError(f"{who.login} is not allowed to publish in {repository.full_name}.", remedy)
         note = f"git-hook of {repository.full_name}"
         # Limited to the repository. Includes access to its work, so that commits can complete tasks.
@@ -132,7 +133,7 @@ async def send(context: Context, *, git_dir: _GitDir) -> int:
     """Publish the recorded pushes of a repository now."""
     where = git_push.find_git_dir(git_dir)
     if not spool.HookFolder(where).config.exists():
-        raise CliError(f"no hook is installed in {where}.", "workhook git-hook install")
+        raise CliError(f"no hook is installed in {where}.", "Run `workhook git-hook install`.")
     try:
         report = sender.send_pending(where)
     finally:
@@ -142,13 +143,12 @@ async def send(context: Context, *, git_dir: _GitDir) -> int:
         stopped = _unreachable(where)  # the other sender is waiting for the server but does not report it
     sentence = f"sent {report.sent}, refused {report.rejected}, damaged {report.corrupt}, waiting {report.pending}"
     if report.busy:
-        sentence += "; another sender is at work"
+        sentence += "; another sender is running"
     context.print_result({**report._asdict(), "stopped": stopped}, sentence)
     if stopped is None:
         return 0
-    complain(
-        [f"{stopped.rstrip('.')}.", "What waits is kept, and goes out with the next push or when this is run again."]
-    )
+    kept = "Waiting pushes are kept, and sent with the next push or when you rerun this command."
+    complain([f"{stopped.rstrip('.')}.", kept])
     return FAILED
 
 

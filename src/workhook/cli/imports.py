@@ -35,10 +35,10 @@ TABLE_FIELDS = (
 )  # fmt: skip
 """The names in `words.FIELDS`, which is not imported just to show help."""
 _HOW: Mapping[Source, str] = {
-    "trello": "In Trello: the menu of the board, Print, export and share, Export as JSON.",
-    "asana": "In Asana: the arrow beside the name of the project, Export, JSON.",
-    "github": "Let `gh issue list` and `gh project item-list` print them as JSON.",
-    "csv": "Correct the table, or save it anew.",
+    "trello": "In Trello, open the board's menu and choose Print, export and share, then Export as JSON.",
+    "asana": "In Asana, open the menu next to the project's name and choose Export, then JSON.",
+    "github": "Export with `gh issue list` and `gh project item-list`, as JSON.",
+    "csv": "Fix the table, or save it again.",
 }
 
 
@@ -51,7 +51,7 @@ def _mapped(text: str) -> str:
 
 @dataclass(frozen=True)
 class ImportTarget:
-    """Options of every source: the target, and the user who imports."""
+    """Options shared by all import sources, such as the target organization and the importing user."""
 
     organization: Annotated[str, Option("LOGIN", "Organization to create the projects in.")]
     member: Annotated[
@@ -135,8 +135,8 @@ async def csv(
         tuple[str, ...],
         Option(
             "FIELD=NAME",
-            f"What the table calls a field. Fields: {', '.join(TABLE_FIELDS)}. With no name it has none. May be "
-            "given several times.",
+            f"Name of a field in the table. Fields: {', '.join(TABLE_FIELDS)}. An empty NAME ignores the field. "
+            "Repeatable.",
             flag="--map",
             parse=_mapped,
         ),
@@ -215,7 +215,7 @@ def _read(file: Path, progress: Progress, source: Source) -> bytes:
             return bytes(data)
     except OSError as error:
         raise CliError(
-            f"{file} cannot be read: {error.strerror}.", "Nothing was imported. Name the folder of an export."
+            f"{file} cannot be read: {error.strerror}.", "Nothing was imported. Name the file of an export."
         ) from error
 
 
@@ -256,8 +256,8 @@ def _sentence(shown: dict[str, Any]) -> str:
     items = ", ".join(
         number(skipped[f"{each}s"], each) for each in ("column", "task", "comment") if skipped[f"{each}s"]
     )
-    line = f"{shown['repository'] or shown['title']}: {'would make' if shown['dry_run'] else 'made'} {made}"
-    lines = [f"{line}; left as they are: {items}" if items else line]
+    line = f"{shown['repository'] or shown['title']}: {'would create' if shown['dry_run'] else 'created'} {made}"
+    lines = [f"{line}; unchanged: {items}" if items else line]
     if shown["dry_run"]:
         lines += [f"  field {each['name']}: {_became(each)}" for each in shown["fields"]]
         finished = [each["title"] for each in shown["columns"] if each["finished"]]
@@ -275,7 +275,7 @@ def _became(field: Mapping[str, Any]) -> str:
 def _warn(shown: Sequence[Mapping[str, Any]], made: Sequence[apply.Imported]) -> None:
     for each, imported in zip(shown, made, strict=True):
         for lost in imported.lost:
-            click.echo(f"workhook: {each['title']}: no place here for {planned.describe_loss(lost)}", err=True)
+            click.echo(f"workhook: {each['title']}: not imported: {planned.describe_loss(lost)}", err=True)
         warnings = each["warnings"]
         for warning in warnings[:WARNINGS_SHOWN]:
             click.echo(f"workhook: {each['title']}: {warning}", err=True)

@@ -54,12 +54,12 @@ async def listen(
     the command ends.
     """
     if (fault := _fault(forward)) is not None:
-        raise Misuse(f"--forward is no address. {fault}", "Use one such as http://localhost:3000/webhook.")
+        raise Misuse(f"--forward is not a valid URL. {fault}", "Use one such as http://localhost:3000/webhook.")
     names = comma_list(events or "*")
     if (repository is None) == (hook is None):
-        raise Misuse("which deliveries?", "Use one of --repository and --hook.")
+        raise Misuse("the deliveries are not specified.", "Use exactly one of --repository and --hook.")
     if hook is not None and secret_file is not None:
-        raise Misuse("--hook and --secret-file cannot be combined.", "The webhook has its secret.")
+        raise Misuse("--hook and --secret-file cannot be combined.", "The webhook already has a secret.")
     task = asyncio.current_task()
     assert task is not None, "a command runs in one"
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -107,7 +107,8 @@ async def _mirror(context: Context, services: Services, hook_id: int, names: Seq
         raise CliError(f"there is no webhook {hook_id}.", "`workhook deliveries list --repository` shows hook ids.")
     follower = cli_deliveries.Follower(services.database, _only(hook_id), history.Filters())
     await follower.begin(1)  # earlier deliveries are not forwarded
-    context.print_result({"listening": {"hook_id": hook_id}}, f"what webhook {hook_id} sends goes to {forward}, too")
+    sentence = f"deliveries of webhook {hook_id} are also forwarded to {forward}"
+    context.print_result({"listening": {"hook_id": hook_id}}, sentence)
     await _forward_all(context, services, follower, names, forward)
 
 

@@ -237,13 +237,13 @@ def days(text: str) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number <= EXPIRES_MAX_DAYS:
-        raise click.BadParameter(f"{text!r} is not a number of days above 0, at most {EXPIRES_MAX_DAYS:,}.")
+        raise click.BadParameter(f"{text!r} is not a number of days greater than 0 and at most {EXPIRES_MAX_DAYS:,}.")
     return number
 
 
 def whole_from(least: int) -> Callable[[str], int]:
     """Return a parser of whole numbers of at least `least`."""
-    return lambda text: _parse_integer(text, least, f"a whole number from {least} on")
+    return lambda text: _parse_integer(text, least, f"a whole number of at least {least}")
 
 
 def _parse_integer(text: str | int, least: int, wanted: str) -> int:

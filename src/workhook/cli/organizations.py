@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 app = new_app("Add, delete, export and import organizations.")
 members = new_app("Manage members of organizations.")
-collaborators = new_app("Manage people added to one repository (project).")
+collaborators = new_app("Manage collaborators: people added to a single repository (project).")
 
 _SETTINGS = ("data", "database_url", "files_url")
 _NOTHING = "Nothing was imported."
@@ -58,7 +58,7 @@ async def export(
     path = Path(folder)
     async with context.services() as services:
         account = await _which(services.database, login)
-        left = f"What is in {path} is no export, and can be deleted."
+        left = f"{path} does not contain a complete export and can be deleted."
         with _in_words(path), interrupted(left), show_progress() as progress:
             _make_private(path)
             base = base_address(context.settings)
@@ -68,7 +68,7 @@ async def export(
             detail = {"lines": lines, "files": made.files.count}
             await audit.record(tx, None, "organization.export", account.login, account_id=account.id, detail=detail)
     if made.files.missing:
-        complain([f"{len(made.files.missing):,} files are missing in the store of files.", "The manifest names them."])
+        complain([f"{len(made.files.missing):,} files are missing in the file store.", "The manifest lists them."])
     data = {
         "export": str(path),
         "organization": account.login,
@@ -90,8 +90,8 @@ async def delete(
     """Delete an organization and everything in it. This cannot be undone.
 
     The organization disappears immediately. The command then removes its rows and files in short transactions while
-    servers keep running; if it is interrupted, a server continues. Its webhooks are sent the event `organization`
-    `deleted` and have an hour to receive it. People keep their accounts.
+    servers keep running; if it is interrupted, a server continues. Its webhooks are sent an `organization`
+    event with the action `deleted`, for up to an hour. People keep their accounts.
 
     Issued invoices are deleted too. Export the organization first if you must keep them.
     """
@@ -113,7 +113,7 @@ async def delete(
         )
         gone = await purging.purge_one(services, organization.id, now_ms())
     data = {"organization": organization.login, "issued_invoices": issued, "purged": gone}
-    rest = "" if gone else "; the server removes the rest once its webhooks have been told, within an hour"
+    rest = "" if gone else "; a server removes the rest within an hour, once its webhooks have been notified"
     context.print_result(data, f"deleted {organization.login} with {issued:,} issued invoices{rest}")
 
 
@@ -139,7 +139,7 @@ async def import_(
 
     The whole export is validated first. Errors are reported by file, line and field, and nothing is written. The
     organization is created in a single commit, so an interrupted import can be run again. Files it has already stored
-    are removed after a day. On SQLite, other changes wait meanwhile.
+    are removed after a day. On SQLite, other changes wait until it ends.
 
     Use --member to match people, at least for one owner. People without a match get a disabled account, which keeps
     their name, work and memberships but cannot sign in. `workhook user enable` lets them in.
@@ -202,16 +202,14 @@ async def _matched(reader: Reader, checked: validation.CheckedExport, named: dic
     for old, login in named.items():
         if old not in checked.people:
             known = ", ".join(sorted(checked.people)[:10])
-            raise Misuse(f"--member: nobody in the export is called {old}.", f"There are: {known}. {_NOTHING}")
+            raise Misuse(f"--member: the export has no person {old}.", f"Its people: {known}. {_NOTHING}")
         user = await get_enabled_user(reader, login.strip())
         if double := next((each for each, other in found.items() if other.id == user.id), None):
             raise Misuse(f"--member: {user.login} cannot be both {double} and {old}.", _NOTHING)
         found[old] = user
     if not any(each in found for each in checked.owners):
         owners = ", ".join(sorted(checked.owners)[:10])
-        remedy = (
-            f"Say who of its owners ({owners}) is who here: --member {(checked.owners or ['OLD'])[0]}=LOGIN. {_NOTHING}"
-        )
+        remedy = f"Match one of its owners ({owners}): --member {(checked.owners or ['OLD'])[0]}=LOGIN. {_NOTHING}"
         raise Misuse("the organization would have no owner.", remedy)
     return found
 
@@ -234,11 +232,11 @@ def _sentences(made: imports.ImportedOrganization, *, dry_run: bool) -> str:
     if made.newcomers:
         named = ", ".join(each.login for each in made.newcomers[:10])
         more = f" and {len(made.newcomers) - 10:,} more" if len(made.newcomers) > 10 else ""
-        lines.append(f"nobody here yet, so that their accounts are disabled: {named}{more}")
+        lines.append(f"new people, whose accounts are disabled: {named}{more}")
     for number, noun in (
-        (made.webhooks_off, "webhooks are switched off: give each a secret, and switch it on"),
-        (made.timers_paused, "timers that ran are paused"),
-        (made.files_missing, "files were missing in the export already"),
+        (made.webhooks_off, "webhooks are inactive: set a secret for each, then activate it"),
+        (made.timers_paused, "running timers were paused"),
+        (made.files_missing, "files were already missing from the export"),
     ):
         if number:
             lines.append(f"{number:,} {noun}")

@@ -82,10 +82,10 @@ def complain(lines: Sequence[str], *, as_log: bool = False) -> None:
 def confirm_deletion(login: str, complaint: Sequence[str] = ()) -> None:
     """Prompt for the login before permanently deleting an account. `complaint` is printed first. Raises `CliError`."""
     if not sys.stdin.isatty():
-        raise Misuse("the deletion cannot be confirmed without a terminal.", "Give --yes.")
+        raise Misuse("the deletion cannot be confirmed without a terminal.", "Use --yes.")
     if complaint:
         complain(complaint)
-    if click.prompt(f"Type {login} to delete it for good", default="") != login:
+    if click.prompt(f"Type {login} to delete it permanently", default="") != login:
         raise CliError("the login does not match.", "Nothing was deleted.")
 
 

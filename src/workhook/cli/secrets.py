@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 app = new_app("Manage the key that encrypts secrets at rest.")
 
 _SETTING_STEPS = """\
-With WORKHOOK_SECRET_KEY you make the key yourself:
-  1. put the new key behind the old one, with a space between, and restart every process: now all can open both
-  2. put the new key first and restart every process: now all seal with it
-  3. run `workhook secrets rotate` with the same setting: it encrypts everything with the first key
-  4. take the old key out and restart. Keep it with the backups that were made before"""
+With WORKHOOK_SECRET_KEY, you rotate the key yourself:
+  1. Append a new key to the old one, separated by a space, and restart every process. All can now decrypt with both.
+  2. Put the new key first and restart every process. All now encrypt with it.
+  3. Run `workhook secrets rotate` with the same setting. It re-encrypts everything with the first key.
+  4. Remove the old key and restart every process. Keep the old key with the backups made before."""
 
 
 @command(app, "rotate")
@@ -76,20 +76,21 @@ async def _rotate_file(context: Context, services: Services, keep_old: bool) -> 
     context.print_result(answer, "\n".join(_sentences(made, done, dropped)))
     if not ended:
         raise CliError(
-            "the old key is kept: a transaction that began before the new key was there goes on in the database.",
-            "Rerun the command when that has ended.",
+            "the old key was kept: a transaction from before the rotation is still open in the database.",
+            "Rerun the command once it has ended.",
         )
 
 
 async def _rotate_setting(context: Context, services: Services) -> None:
     keys = vault.setting_keys(context.settings.secret_key or "")
     if len(keys) == 1:
-        raise CliError("WORKHOOK_SECRET_KEY holds one key, and this command does not change settings.", _SETTING_STEPS)
+        message = "WORKHOOK_SECRET_KEY contains only one key, and this command does not change settings."
+        raise CliError(message, _SETTING_STEPS)
     with show_progress() as progress:
         done = await reencrypt.reencrypt_all(services.database, services.vault, progress)
     answer = {"new_key": False, "resealed": done.changed, "unreadable": done.unreadable, "dropped_keys": 0}
     await _record(services, "WORKHOOK_SECRET_KEY", answer)
-    last = "Now take the old keys out of WORKHOOK_SECRET_KEY and restart every process."
+    last = "Now remove the old keys from WORKHOOK_SECRET_KEY and restart every process."
     context.print_result(answer, "\n".join([*_sentences(False, done, 0), last]))
 
 
@@ -103,7 +104,7 @@ def _sentences(made: bool, done: reencrypt.Reencrypted, dropped: int) -> Iterato
     number = "1 secret" if done.changed == 1 else f"{done.changed:,} secrets"
     yield f"{'a new key; ' if made else ''}{number} encrypted with the newest key"
     if done.unreadable:
-        yield f"{done.unreadable:,} cannot be opened with any key: their webhooks have to be given new ones"
+        yield f"{done.unreadable:,} cannot be decrypted with any key: set new secrets for their webhooks"
     if dropped:
         yield f"{dropped} old key{'s' if dropped > 1 else ''} dropped; only backups made before this still need it"
 

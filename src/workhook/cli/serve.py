@@ -53,7 +53,7 @@ async def serve(
     *,
     no_worker: Annotated[bool, Flag("Do not deliver; leave that to `workhook worker`.")] = False,
     workers: Annotated[
-        int, Option("N", "Number of processes behind the port; needs PostgreSQL.", between=(1, WORKERS_MAX))
+        int, Option("N", "Number of processes that share the port; requires PostgreSQL.", between=(1, WORKERS_MAX))
     ] = 1,
 ) -> int:
     """Serve the API and, unless --no-worker is given, send deliveries, until SIGTERM.

@@ -174,8 +174,8 @@ async def welcome(services: Services, address: str) -> None:
         f"and the project {made.repository}"
     )
     secrets = (
-        f"workhook: sign in as {made.login}, once and within an hour: {base}{made.link}\n"
-        f"workhook: token of {made.login}, good for a day and shown only now: {made.token}"
+        f"workhook: sign-in link for {made.login}, valid once and for an hour: {base}{made.link}\n"
+        f"workhook: token of {made.login}, valid for a day and shown only once: {made.token}"
     )
     click.echo(log.start_line(about, settings.log_format))
     if sys.stdout.isatty() and settings.log_format != "json":
@@ -183,7 +183,7 @@ async def welcome(services: Services, address: str) -> None:
         return
     path.unlink(missing_ok=True)
     write_private(path, f"{secrets}\n".encode())
-    where = f"workhook: how to sign in is in {path}, which only this user can read; delete the file when you have"
+    where = f"workhook: {path} has a sign-in link that only this user can read; delete the file after signing in"
     click.echo(log.start_line(where, settings.log_format, path=str(path)))
 
 
@@ -205,7 +205,7 @@ async def _accounts(
     await take(_organization(tx, made, organization), {"login": ("--organization", organization)})
     await take(_owner(tx, made, owner, email), {"login": ("--owner", owner), "email": ("--email", email)})
     if complaints:
-        raise Misuse(complaints[0], "\n".join([*complaints[1:], "Give other values."]))
+        raise Misuse(complaints[0], "\n".join([*complaints[1:], "Use other values."]))
     return found[0], found[1]
 
 

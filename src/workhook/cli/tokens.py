@@ -89,7 +89,7 @@ def _require(kind: str, scopes: str | None, options: tuple[str | None, ...]) -> 
     if beyond:
         raise Misuse(f"{', '.join(beyond)}: only for a fine-grained token.", f"Add --kind {_FINE_GRAINED}.")
     if scopes is None:
-        raise Misuse("Missing option '--scopes': a classic token needs them.", "For example: --scopes repo,work.")
+        raise Misuse("a classic token needs --scopes.", "For example: --scopes repo,work.")
 
 
 def _token_from_options(
@@ -127,7 +127,7 @@ async def list_tokens(
     context.print_rows(
         rows if context.as_json else [_in_words(row) for row in rows],
         columns,
-        none="There is no token yet: workhook token create",
+        none="There are no tokens yet. Create one with `workhook token create`.",
         narrow=[_in_short(row) for row in rows],
     )
 
@@ -195,5 +195,5 @@ async def revoke(
         if found is None:
             raise CliError(f"there is no token {token_id}.", "`workhook token list` shows their ids.")
         ended = await personal.end(tx, None, found)
-    more = f" and {ended - 1} that came of it" if ended > 1 else ""
+    more = f" and {ended - 1} derived from it" if ended > 1 else ""
     context.print_result({"id": token_id, "revoked": True}, f"revoked the token {token_id}{more}")

@@ -72,7 +72,7 @@ async def list_users(context: Context) -> None:
         }
         for each, disabled_at in users
     ]
-    none = "There is no user yet: workhook user add"
+    none = "There are no users yet. Create one with `workhook user add`."
     columns = ["login", "email", "name", "created_at"]
     if any(row["disabled_at"] for row in rows):
         columns.append("disabled_at")
@@ -97,7 +97,7 @@ async def disable(context: Context, *, login: _Login) -> None:
         except actions.LastOwner as error:
             raise _last_owner(user.login, error.organizations) from error
     disabled_at = format_time(done.at)
-    state = "is disabled" if done.changed else "was disabled already"
+    state = "is disabled" if done.changed else "was already disabled"
     data = {"login": user.login, "disabled_at": disabled_at, "changed": done.changed}
     context.print_result(data, f"{user.login} {state}, since {disabled_at}")
 
@@ -105,7 +105,7 @@ async def disable(context: Context, *, login: _Login) -> None:
 def _last_owner(login: str, organizations: list[str]) -> CliError:
     message = f"{login} is the last owner of {', '.join(organizations)} who is not disabled."
     remedies = [f"workhook member add --organization {each} --user LOGIN --role owner" for each in organizations]
-    return CliError(message, "\n".join(["Make somebody else an owner first:", *remedies]))
+    return CliError(message, "\n".join(["Make someone else an owner first:", *remedies]))
 
 
 @command(app, "enable")
@@ -147,8 +147,8 @@ async def delete(
 
 
 @command(app, "admin")
-async def admin(context: Context, *, login: _Login, remove: Annotated[bool, Flag("Revoke the right.")] = False) -> None:
-    """Make a user a server administrator, or revoke that.
+async def admin(context: Context, *, login: _Login, remove: Annotated[bool, Flag("Revoke the role.")] = False) -> None:
+    """Make a user a server administrator, or revoke that role.
 
     An administrator adds people and organizations, disables users and deletes accounts, in the web app and through the
     API. Administrators do not gain access to organizations. The last administrator cannot be removed.
@@ -158,8 +158,8 @@ async def admin(context: Context, *, login: _Login, remove: Annotated[bool, Flag
         try:
             changed = await (administrators.dismiss(tx, user) if remove else administrators.appoint(tx, user))
         except Invalid as error:
-            raise CliError(f"{error.faults[0].message}.", "workhook user admin LOGIN") from error
-    state = "no administrator" if remove else "an administrator"
+            raise CliError(f"{error.faults[0].message}.", "Run `workhook user admin LOGIN`.") from error
+    state = "not an administrator" if remove else "an administrator"
     data = {"login": user.login, "administrator": not remove, "changed": changed}
     context.print_result(data, f"{user.login} is {state}{'' if changed else ', as before'}")
 
@@ -208,8 +208,8 @@ async def _link(context: Context, login: str, purpose: str, minutes: int, mail: 
     url = f"{base_address(context.settings)}{link.path}"
     expires_at = format_time(link.expires_at)
     data = {"login": user.login, "url": url, "purpose": purpose, "expires_at": expires_at, "mailed_to": address}
-    sent = f"\nthe server sends it to {address}" if address else ""
-    context.print_result(data, f"{url}\ngood once, for {user.login}, until {expires_at}{sent}")
+    sent = f"\nthe server will e-mail it to {address}" if address else ""
+    context.print_result(data, f"{url}\nvalid once, for {user.login}, until {expires_at}{sent}")
 
 
 async def _address_of(tx: Transaction, user_id: int, login: str) -> str:
@@ -269,9 +269,7 @@ async def link_identity(
         raise Misuse("--issuer is missing, and oidc_issuer is not set.", "Set it to the provider's own issuer URL.")
     if not subject.strip() or not subject.isprintable() or len(subject) > identities.SUBJECT_MAX_CHARS:
         most = identities.SUBJECT_MAX_CHARS
-        raise Misuse(
-            f"--subject {subject} is not a valid subject.", f"It has 1 to {most} characters that can be printed."
-        )
+        raise Misuse(f"--subject {subject} is not a valid subject.", f"A subject has 1 to {most} printable characters.")
     async with context.transaction() as tx:
         user = await get_user(tx, login)
         linked = await identities.link(tx, user, provider, subject)
@@ -279,7 +277,7 @@ async def link_identity(
             detail = {"issuer": provider, "subject": subject, "how": "command"}
             await audit.record(tx, None, "user.identity_linked", user.login, account_id=user.id, detail=detail)
     data = {"login": user.login, "issuer": provider, "subject": subject, "changed": linked}
-    state = "signs in" if linked else "signed in already"
+    state = "signs in" if linked else "already signs in"
     context.print_result(data, f"{user.login} {state} as {subject} of {provider}")
 
 
@@ -288,10 +286,10 @@ def _prompt_password() -> str:
 
     if not sys.stdin.isatty():
         raise Misuse(
-            "the password cannot be asked for without a terminal.", "Use --password-file FILE, or - for standard input."
+            "cannot prompt for the password without a terminal.", "Use --password-file FILE, or - for standard input."
         )
     password = getpass.getpass("New password: ")
-    if getpass.getpass("The same again: ") != password:
+    if getpass.getpass("Repeat the password: ") != password:
         raise CliError("the passwords do not match.", "Rerun the command.")
     return password
 

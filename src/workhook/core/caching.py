@@ -25,7 +25,8 @@ ENTRY_BYTES = 200
 def put_bounded(entries: OrderedDict[K, V], key: K, value: V, maximum: int) -> None:
     """Append an entry, and drop the oldest one if there are more than `maximum`.
 
-    Finding the first entry of a plain dict would mean scanning all entries deleted before it.
+    `entries` is an `OrderedDict` because finding the first entry of a plain dict means scanning all entries deleted
+    before it.
     """
     entries[key] = value
     entries.move_to_end(key)

@@ -47,7 +47,7 @@ def follow_clock(at_ns: int, monotonic_ns: int, wrong_by_ns: int = 0) -> None:
 
 
 def host_ahead_ms() -> int:
-    """Return how far the host's clock is ahead of the followed one in milliseconds, or 0 if no clock is followed."""
+    """Return how many milliseconds the host's clock is ahead of the followed clock, or 0 if no clock is followed."""
     return time.time_ns() // 1_000_000 - now_ms() if _Followed.ahead_ns is not None else 0
 
 

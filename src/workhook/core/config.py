@@ -176,12 +176,12 @@ class Settings:
 
     data: Path = _setting(Path("data"), Path, "Folder for the database, files, key and the server's address.")
     database_url: str | None = _setting(
-        None, _database_url, "Address of the database. Default: SQLite in the data folder.", secret=True
+        None, _database_url, "URL of the database. Default: SQLite in the data folder.", secret=True
     )
     database_session_url: str | None = _setting(
         None,
         postgresql_url,
-        "Direct address of PostgreSQL if database_url points to a pooler in transaction mode.",
+        "Direct URL of PostgreSQL, if database_url points to a pooler in transaction mode.",
         secret=True,
     )
     database_connections: int = _setting(
@@ -207,9 +207,7 @@ class Settings:
     )
     host: str = _setting("127.0.0.1", str, "Address to listen on.")
     port: int = _setting(8000, _integer_parser(0, 65535), "Port to listen on; 0 picks a free one.")
-    base_url: str | None = _setting(
-        None, _http_url, "Public address of the server, used in webhook payloads and links."
-    )
+    base_url: str | None = _setting(None, _http_url, "Public URL of the server, used in webhook payloads and links.")
     secret_key: str | None = _setting(
         None, str, "Key that encrypts secrets at rest. Default: the file secret.key in the data folder.", secret=True
     )
@@ -227,10 +225,10 @@ class Settings:
         False, _truth, "Log each request at level info: method, route, status, duration and address."
     )
     drain_s: float = _setting(
-        30.0, _seconds(0, 600), "Seconds that requests and deliveries in flight have to finish after SIGTERM."
+        30.0, _seconds(0, 600), "Seconds after SIGTERM in which requests and deliveries in flight can finish."
     )
     drain_delay_s: float = _setting(
-        0.0, _seconds(0, 600), "Seconds after SIGTERM during which everything continues but /readyz answers 503."
+        0.0, _seconds(0, 600), "Seconds after SIGTERM during which the server works normally but /readyz returns 503."
     )
     concurrency: int = _setting(
         256, _integer_parser(1, 10_000), "Maximum number of deliveries in flight in this process."
@@ -238,7 +236,7 @@ class Settings:
     oidc_issuer: str | None = _setting(
         None, _issuer, "Issuer URL of the OpenID Connect provider for sign-in, exactly as the provider states it."
     )
-    oidc_client_id: str | None = _setting(None, str, "Client id issued by the provider.")
+    oidc_client_id: str | None = _setting(None, str, "Client ID issued by the provider.")
     oidc_client_secret: str | None = _setting(None, str, "Client secret issued by the provider.", secret=True)
     oidc_create_users: bool = _setting(
         False, _truth, "Create an account when a user of the provider signs in for the first time."
@@ -257,13 +255,13 @@ class Settings:
     smtp_url: str | None = _setting(
         None, smtp_url, "Mail server for outgoing e-mail. Default: none; no e-mail is sent.", secret=True
     )
-    mail_from: str | None = _setting(None, mail_from, "Sender of e-mail, with an optional name.")
+    mail_from: str | None = _setting(None, mail_from, "From address of outgoing e-mail, optionally with a name.")
     api_rate_limit: int = _setting(
-        5000, _integer_parser(0, 10**9), "Maximum number of requests per hour and token; 0: no limit."
+        5000, _integer_parser(0, 10**9), "Maximum number of requests per token per hour; 0: no limit."
     )
     page_rate_limit: int = _setting(
-        20_000, _integer_parser(0, 10**8), "Maximum number of page requests per hour, user and process, and five times "
-                                  "as many per address; 0: no limit.",
+        20_000, _integer_parser(0, 10**8), "Maximum number of page requests per user per hour in each process; five "
+                                  "times as many per address. 0: no limit.",
     )  # fmt: skip
     trust_proxy: bool = _setting(
         False, _truth, "Trust X-Forwarded-Proto, -Host and -For. Enable only behind a proxy that sets them."
@@ -279,21 +277,23 @@ class Settings:
         "Maximum number of webhooks per repository or organization that subscribe to the same event; 0: no limit.",
     )
     manual_deliveries_per_minute: int = _setting(
-        1000, _integer_parser(0, 10**6), "Maximum number of requested pings, tests and redeliveries per webhook and "
+        1000, _integer_parser(0, 10**6), "Maximum number of requested pings, tests and redeliveries per webhook per "
                                 "minute; 0: no limit.",
     )  # fmt: skip
-    retention_days: int = _setting(30, _integer_parser(1, 3650, "days"), "Days that events and deliveries are kept.")
+    retention_days: int = _setting(
+        30, _integer_parser(1, 3650, "days"), "Number of days to keep events and deliveries."
+    )
     audit_retention_days: int = _setting(
-        365, _integer_parser(0, 36_500, "days"), "Days that entries of the audit log are kept; 0: forever."
+        365, _integer_parser(0, 36_500, "days"), "Number of days to keep audit log entries; 0: forever."
     )
     delivery_timeout_s: float = _setting(
-        10.0, _seconds(0.1, 300), "Timeout of an attempt in seconds, including connecting."
+        10.0, _seconds(0.1, 300), "Timeout of a delivery attempt in seconds, including the time to connect."
     )
     delivery_retries: int = _setting(8, _integer_parser(0, 50), "Number of retries after a failed attempt; 0: none.")
     delivery_retry_first_s: float = _setting(
         10.0,
         _seconds(0, 86_400),
-        "Seconds before the first retry. Each further retry waits 3.7 times longer, up to 30 days.",
+        "Seconds before the first retry. Each further retry waits 3.7 times as long as the one before, up to 30 days.",
     )
     delivery_allow_networks: tuple[str, ...] = _setting((), _networks, "Private networks that deliveries may reach.")
     delivery_lease_s: float = _setting(
@@ -338,14 +338,14 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     values: dict[str, Any] = {}
     for name, (source_name, raw) in raw_values.items():
         if name not in known:
-            faults.append(f"{source_name}: there is no such setting{_meant(name, known)}")
+            faults.append(f"{source_name}: unknown setting{_meant(name, known)}")
             continue
         try:
             values[name] = known[name].metadata["parse"](raw)
         except (ValueError, TypeError, KeyError):
             wanted = getattr(known[name].metadata["parse"], "__doc__", "") or "another value"
             shown = "the value" if known[name].metadata["secret"] else _as_text(raw)
-            faults.append(f"{source_name}: {shown} is not {wanted.strip()}")
+            faults.append(f"{source_name}: {shown} is invalid; expected {wanted.strip()}")
     faults += _apart(values)
     if faults:
         raise SettingsError(faults)
@@ -362,7 +362,7 @@ def _apart(values: Mapping[str, Any]) -> list[str]:
         "smtp_url": "mail_from",
         "mail_from": "smtp_url",
     }
-    return [f"{name}: needs {other} too" for name, other in needed.items() if name in values and other not in values]
+    return [f"{name}: requires {other}" for name, other in needed.items() if name in values and other not in values]
 
 
 def _as_text(raw: object) -> str:
@@ -396,7 +396,7 @@ def _from_environment(
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Return a fault for each unknown variable with the prefix of settings, suggesting the closest known name."""
+    """Return a fault for each unknown variable that starts with `PREFIX`, suggesting the closest known name."""
     served = {*_OF_THE_GIT_HOOK}
     for each in fields(Settings):
         variable = f"{PREFIX}{each.name.upper()}"
@@ -406,7 +406,7 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
         for name, value in environ.items()
         if name.startswith(PREFIX) and name not in served and not _is_of_orchestration(name, value)
     )
-    return [f"{variable}: there is no such variable{_meant(variable, served)}" for variable in unknown]
+    return [f"{variable}: unknown variable{_meant(variable, served)}" for variable in unknown]
 
 
 def _is_of_orchestration(name: str, value: str) -> bool:

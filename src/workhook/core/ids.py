@@ -27,7 +27,7 @@ os.register_at_fork(after_in_child=_pool.clear)
 def _random() -> bytes:
     """Return 16 random bytes for an id.
 
-    They are read for 256 ids at a time, because a system call for each one took longer than the rest of creating a
+    Bytes for 256 ids are read at a time, because a system call per id took longer than everything else in creating a
     request's id.
     """
     try:

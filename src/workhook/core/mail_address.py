@@ -57,9 +57,9 @@ def parse_smtp_url(url: str) -> SmtpServer:
     """
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
-        raise ValueError("this is no address of a mail server")
+        raise ValueError("not the URL of a mail server")
     if (parts.username is None) != (not parts.password):
-        raise ValueError("user and password belong together")
+        raise ValueError("a user requires a password, and a password a user")
     is_tls = parts.scheme == "smtps"
     default = _SUBMISSION_PORT if parts.password and not is_tls else _PORTS[parts.scheme]
     return SmtpServer(
@@ -81,11 +81,11 @@ def parse_sender(text: str) -> Address:
     """Parse `work@example.com` or `Workhook <work@example.com>`. Raises `ValueError`."""
     name, spec = parseaddr(text)
     if not spec.isascii() or not is_address(spec) or not text.isprintable():
-        raise ValueError("this is no address")
+        raise ValueError("not an e-mail address")
     try:
         address = Address(display_name=name, addr_spec=spec)
     except (HeaderParseError, IndexError) as error:
-        raise ValueError("this is no address") from error
+        raise ValueError("not an e-mail address") from error
     if not address.username or not address.domain:
         raise ValueError("an address has a name and a domain")
     return address

@@ -131,7 +131,10 @@ def decimals(currency: str) -> Message:
 
 
 def to_minor(amount: Decimal, currency: str, field: str, *, maximum_minor: int = AMOUNT_MAX_MINOR) -> int:
-    """Return the amount in minor units, at most `maximum_minor`. Raises `Invalid` naming the field and the currency."""
+    """Return the amount in minor units.
+
+    Raises `Invalid`, naming the field and the currency, for too many decimals or more than `maximum_minor`.
+    """
     if fault := amount_fault(amount, currency, field, maximum_minor=maximum_minor):
         raise Invalid(faults=[fault])
     found = to_minor_or_none(amount, currency)

@@ -36,14 +36,14 @@ def fault(environ: Mapping[str, str] | None = None) -> str | None:
     if variable is None:
         return None
     if not is_http_url(environ[variable]):
-        return f"{variable} has to be an address such as http://127.0.0.1:4318."
+        return f"{variable} must be a URL such as http://127.0.0.1:4318."
     protocol = next((environ[name] for name in PROTOCOLS if environ.get(name)), PROTOCOL)
     if protocol != PROTOCOL:
         return f"Traces are sent by {PROTOCOL}, not by {protocol}: set {PROTOCOLS[1]}={PROTOCOL}."
     try:
         from workhook.core import open_telemetry_spans  # noqa: F401  # only whether what it needs is there
     except ImportError:
-        return f"{variable} asks for traces: install `workhook[traces]`, or unset it."
+        return f"{variable} enables traces: install `workhook[traces]`, or unset it."
     return None
 
 

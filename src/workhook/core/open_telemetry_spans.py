@@ -52,7 +52,7 @@ def start(role: str) -> Callable[[], None]:
         last.start()
         last.join(LAST_S)
         if lost := counts.give_up():
-            logger.warning("last_spans_lost", spans=lost, remedy="See whether the collector runs and answers.")
+            logger.warning("last_spans_lost", spans=lost, remedy="Check that the collector is running and responds.")
 
     return end
 
@@ -108,7 +108,8 @@ class _CountedExporter(OTLPSpanExporter):
         result = super().export(spans)
         is_sent = result is SpanExportResult.SUCCESS
         if self._counts.tell(len(spans), is_sent=is_sent) and not is_sent:
-            logger.warning("spans_lost", spans=len(spans), remedy="See whether the collector runs and takes OTLP.")
+            remedy = "Check that the collector is running and accepts OTLP."
+            logger.warning("spans_lost", spans=len(spans), remedy=remedy)
         return result
 
 

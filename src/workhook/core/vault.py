@@ -50,7 +50,7 @@ class Vault:
             fernets = [Fernet(key) for key in keys]
             self._newest, self._all = fernets[0], MultiFernet(fernets)
         except (ValueError, IndexError) as error:
-            raise VaultError(f"{KEY_FILE} holds no usable key: {error}. Put the right file back.") from error
+            raise VaultError(f"{KEY_FILE} does not contain a valid key: {error}. Restore the right file.") from error
         self._keys = tuple(base64.urlsafe_b64decode(key) for key in keys)
 
     def seal(self, secret: str | None) -> bytes | None:
@@ -73,10 +73,10 @@ class Vault:
                 return self._all.decrypt(bytes(sealed)).decode()
             except InvalidToken:
                 if not self._look():
-                    raise VaultError(f"A stored secret was encrypted with another key than {KEY_FILE} holds.") from None
+                    raise VaultError(f"a stored secret was encrypted with a key that is not in {KEY_FILE}.") from None
 
     def reseal(self, sealed: bytes) -> bytes | None:
-        """Encrypt a secret with the newest key, or return None if it already is. Raises `VaultError`."""
+        """Encrypt a secret with the newest key. Return None if it already used that key. Raise `VaultError`."""
         self._look()
         try:
             self._newest.decrypt(bytes(sealed))
@@ -122,7 +122,7 @@ def open_vault(data: Path, secret_key: str | None, *, make: bool) -> Vault:
         return Vault.of_file(path)
     except FileNotFoundError:
         if not make:
-            raise VaultError(f"{path} is missing, and this database was used with it.") from None
+            raise VaultError(f"{path} is missing, but this database was used with that key.") from None
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = _draft(path, [new_key()])
     try:

@@ -226,7 +226,7 @@ def check_url(url: str, policy: AddressPolicy) -> str | None:
 
 
 def validate_url(url: str, policy: AddressPolicy) -> UrlError | None:
-    """Check the text of a URL. The addresses of a host name are checked when connecting."""
+    """Check a URL without resolving its host name. The resolved addresses are checked when connecting."""
     if not url or _UNPRINTABLE.search(url):
         return UrlError("malformed", MALFORMED_URL)
     try:

@@ -105,7 +105,7 @@ def signing_profile(hook: Hook, vault: Vault, header_prefix: str, now: int) -> P
 
 
 def signer_until(hook: Hook, now: int) -> int | None:
-    """Return when the previous secret expires and the signer must be replaced."""
+    """Return when the previous secret expires and the signer must be replaced, or None if no such secret is valid."""
     until = hook.previous_secret_until
     return until if until is not None and until > now else None
 
@@ -192,7 +192,7 @@ class Lane:
         return False
 
     def is_held_up(self, now: int) -> bool:
-        """Return whether work waits long, for a slow receiver or a low rate limit."""
+        """Return whether work is held up by a slow receiver or a low rate limit."""
         if self.is_slow(now):
             return True
         rate = self.hook.config.get("rate_limit")
@@ -304,8 +304,8 @@ class Lane:
     def advance_due_since(self, earliest: int) -> None:
         """Advance `due_since`.
 
-        `earliest`: the first due time of all work that was in memory when the read began, or was read. Work that is put
-        back meanwhile is due no earlier, so later reads find it.
+        `earliest` is the earliest due time of the work that was in memory when the read began or that the read
+        returned. Work requeued during the read is not due earlier, so later reads find it.
         """
         self.due_since = max(0, earliest - LATE_MS)
 

@@ -301,7 +301,7 @@ class LeasedLanes:
                     self._trouble = error.message
                     log.warning("lease_not_renewed", error=error.message, again_in_s=AGAIN_S)
                 else:
-                    self._trouble = "its lease could not be renewed; the log says why"
+                    self._trouble = "its lease could not be renewed; see the log"
                     log.exception("lease_not_renewed", again_in_s=AGAIN_S)
                 await asyncio.sleep(AGAIN_S)
 
@@ -311,7 +311,7 @@ class LeasedLanes:
         self._hung = hung
         if hung and not before:
             metrics.TROUBLE.labels("hung").inc()
-            log.error("worker_hangs", advice="restart this process; others deliver when its lease has ended")
+            log.error("worker_hangs", advice="restart this process; others take over once its lease has expired")
         elif before and not hung:
             log.warning("worker_goes_on")
         return not hung

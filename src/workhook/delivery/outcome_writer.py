@@ -148,7 +148,7 @@ class OutcomeWriter:
             raise
         except Exception as error:
             log.exception("record_look_failed", outcomes=len(batch))
-            raise Unavailable("Whether the outcome was recorded is unknown.") from error
+            raise Unavailable("It is unknown whether the outcome was recorded.") from error
         return [each for each in batch if attempts.get(each.work.id) == each.work.attempts]
 
     async def _write_apart(self, batch: Sequence[FinishedAttempt], health: Health) -> None:

@@ -138,7 +138,7 @@ class Worker:
                     self._trouble = error.message
                     log.warning("worker_waits_for_database", error=error.message, again_in_s=pause_s)
                 else:
-                    self._trouble = "a step failed; the log says why"
+                    self._trouble = "a step failed; see the log"
                     log.exception("worker_turn_failed", again_in_s=pause_s)
                 self._polled_at_s = time.monotonic()
                 await _within(self._stopping, pause_s)

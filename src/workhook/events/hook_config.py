@@ -36,7 +36,7 @@ _USERNAME = "[^:\\x00-\\x1f\\x7f]*"
 _FLAGS: dict[object, str] = {"0": "0", "1": "1", 0: "0", 1: "1"}  # True and False equal 1 and 0
 _STYLES = ("github", "service", "standard")
 _ROTATION = "previous_secret_expires_in"
-_UNSETS = "Null or an empty text unsets it."
+_UNSETS = "Null or an empty string unsets it."
 
 
 class ConfigChange(HiddenRepr, msgspec.Struct):
@@ -115,7 +115,7 @@ def _secret(key: str, description: str, **schema: Any) -> ConfigKey:
             setattr(change, key, value or None)
         return None
 
-    text = f"{description} {_UNSETS} `{MASK}` keeps what is stored; where nothing is stored, it is refused."
+    text = f"{description} {_UNSETS} `{MASK}` keeps the stored value, and is refused if there is none."
     kinds = ["string", "number", "null"]
     return ConfigKey(read, {"description": text, "type": kinds, "maxLength": TEXT_MAX, **schema})
 
@@ -134,7 +134,7 @@ def _read_url(change: ConfigChange, value: Any) -> str | None:
 def _read_rotation(change: ConfigChange, value: Any) -> str | None:
     seconds = whole_number(value)
     if seconds is None or not 0 <= seconds <= ROTATION_MAX_S:
-        return say("{} must be seconds, at most {}", _ROTATION, ROTATION_MAX_S)
+        return say("{} must be a number of seconds, at most {}", _ROTATION, ROTATION_MAX_S)
     change.previous_secret_expires_in_s = seconds
     return None
 
@@ -159,13 +159,13 @@ CONFIG_KEYS: dict[str, ConfigKey] = {
     ),
     "content_type": _plain(
         "content_type", _content_type, "json or form",
-        "How payloads are sent; `form` by default: `payload=` and the JSON, URL-encoded.",
+        "How payloads are sent. Default: `form`, which is `payload=` and the URL-encoded JSON.",
         enum=[*CONTENT_TYPES, "", None], examples=["json"],
     ),
     "secret": _secret("secret", "Signs payloads.", examples=["s3cret"]),
     "insecure_ssl": _plain(
         "insecure_ssl", lambda value: _FLAGS.get(value) if isinstance(value, (str, int, float)) else None, "0 or 1",
-         "1: the receiver's certificate is not checked.",
+         "1: the receiver's certificate is not verified.",
         enum=["0", "1", 0, 1, False, True, "", None], default="0", examples=["0"],
     ),
     "username": _plain(
@@ -176,8 +176,8 @@ CONFIG_KEYS: dict[str, ConfigKey] = {
     "password": _secret("password", "For HTTP basic authentication.", examples=["s3cret-of-octo"]),
     "header_style": _plain(
         "header_style", lambda value: value if value in _STYLES else None, "github, service or standard",
-        "Names of the headers. `github`: `X-Service-*` and the same as `X-GitHub-*`; `service`: `X-Service-*` alone; "
-        "`standard`: both, and those of Standard Webhooks, which need a secret `whsec_…`.",
+        "Names of the headers. `github`: `X-Service-*`, and the same ones as `X-GitHub-*`; `service`: only "
+        "`X-Service-*`; `standard`: both, and those of Standard Webhooks, which require a secret `whsec_…`.",
         enum=[*_STYLES, "", None], default="github", examples=["github"],
     ),
     "retries": _number("retries", 0, 50, "[0-9]|[1-4][0-9]|50", "Retries after a failed attempt.", 8),
@@ -185,7 +185,7 @@ CONFIG_KEYS: dict[str, ConfigKey] = {
     "rate_limit": _number("rate_limit", 1, 10_000, "[1-9][0-9]{0,3}|10000", "Deliveries per second.", 100),
     _ROTATION: ConfigKey(
         _read_rotation,
-        {"description": "With a new secret: seconds for which the old one signs too, where the style has room for two.",
+        {"description": "With a new secret: seconds during which the old one also signs, if the style supports two.",
          "type": "integer", "minimum": 0, "maximum": ROTATION_MAX_S,
          "examples": [86400]},
     ),
@@ -221,7 +221,7 @@ def parse_config(
         if wrong is not None:
             faults.append(fault(wrong, field=name))
     if change.previous_secret_expires_in_s is not None and change.secret is UNSET:
-        faults.append(fault(say("{} goes with a new secret", _ROTATION), field=_ROTATION))
+        faults.append(fault(say("{} requires a new secret", _ROTATION), field=_ROTATION))
     return change
 
 
@@ -258,7 +258,7 @@ def standard_key(secret: bytes) -> bytes | None:
 
 
 def require_standard_secret(config: Mapping[str, str], secret: str | None) -> None:
-    """Raise `Invalid` if the header style needs another kind of secret: receivers would reject every delivery."""
+    """Raise `Invalid` if `standard` headers lack a `whsec_` secret: receivers would reject every delivery."""
     if config.get("header_style") == "standard" and (secret is None or standard_key(secret.encode()) is None):
-        message = "secret must be whsec_ and a key in base64 where header_style is standard"
+        message = "secret must be whsec_ followed by a base64 key if header_style is standard"
         raise Invalid(faults=[fault(message, field="secret")])

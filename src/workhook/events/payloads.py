@@ -1,8 +1,8 @@
 """Payloads as stored in `events`: the bytes that are sent and signed or, for long ones, an LZ4 block.
 
-PostgreSQL itself compresses values longer than 2 KB at ten times the cost (`pglz`), and SQLite does not compress at
-all. Payloads of events about Workhook's own records are stored uncompressed, because the history of a task is searched
-in SQL.
+PostgreSQL's own compression of values longer than 2 KB (`pglz`) costs ten times as much, and SQLite does not compress
+at all. Payloads of events about Workhook's own records are stored uncompressed, because the history of a task is
+searched in SQL.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def post_receive(git_dir: Path, lines: Iterable[str]) -> int:
         try:
             start_sender(folder)
         except (OSError, subprocess.SubprocessError) as error:
-            folder.log.error(f"the sender does not start: {error}")
+            folder.log.error(f"the sender could not be started: {error}")
             _say("the push is recorded; its events are sent with the next push", error)
     return 0
 

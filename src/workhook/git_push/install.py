@@ -24,7 +24,7 @@ _SCRIPT = """\
 #!/bin/sh
 {mark}: changes here are lost when it runs again.
 # Records the push for Workhook, then runs the hook that was here before, with the same input and its exit status.
-# Nothing that Workhook meets may fail or hold the push, not even an interpreter that is gone.
+# No failure of Workhook may fail or delay the push, not even a missing interpreter.
 updates=$(cat)
 if [ -d "${{GIT_DIR:-.}}/workhook" ] || [ -f "${{GIT_DIR:-.}}/commondir" ]; then
     said=$(printf '%s\\n' "$updates" | {command} post-receive 2>&1) ||

@@ -106,7 +106,7 @@ class _Sender:
                 return
             except _Stop as stop:
                 self._stopped = stop.reason
-                self._folder.log.error(f"stopped, {len(spool.names(self._folder))} pushes wait: {stop.reason}")
+                self._folder.log.error(f"stopped, {len(spool.names(self._folder))} pushes are waiting: {stop.reason}")
                 if not stop.retry or not pauses_s:
                     return
             if self._pause(pauses_s.pop(0)):
@@ -136,12 +136,12 @@ class _Sender:
             body, shrunk = payload.request_body(self._payload(builder, entry, update), update.id)
             if shrunk:
                 self._folder.log.error(
-                    f"{update.id}: over the size that the server takes, sent without some files or commits"
+                    f"{update.id}: exceeds the server's size limit, sent without some files or commits"
                 )
             self._publish(entry, update, config, base_url, body)
             spool.mark_sent(self._folder, name, update.id)
         spool.remove(self._folder, name)
-        self._folder.log.info(f"push {name} is done: {len(left)} events")
+        self._folder.log.info(f"published push {name}: {len(left)} events")
 
     def _publish(self, entry: spool.Push, update: spool.RefUpdate, config: Config, base_url: str, body: bytes) -> None:
         answer = post(base_url, config.repository, config.token, body)
@@ -151,7 +151,7 @@ class _Sender:
             target = spool.reject(self._folder, entry, update, answer.text)
             self._rejected += 1
             self._folder.log.error(
-                f"{update.id} is refused, kept as {target.parent.name}/{target.name}: {answer.text[:500]}"
+                f"{update.id} was refused, kept as {target.parent.name}/{target.name}: {answer.text[:500]}"
             )
         else:
             raise _Stop(answer.text[:500], retry=answer.verdict is Verdict.RETRY)
@@ -163,7 +163,7 @@ class _Sender:
         except git.GitMissing as error:
             raise _Stop(str(error), retry=False) from error
         except Exception as error:  # noqa: BLE001 (one strange repository must not hold the queue for ever)
-            self._folder.log.error(f"{update.id} is sent without commits: {type(error).__name__}: {error}")
+            self._folder.log.error(f"{update.id} was sent without commits: {type(error).__name__}: {error}")
             return payload.bare(update, entry, address=builder.address)
 
     def _pause(self, pause_s: float) -> bool:

@@ -252,7 +252,7 @@ def decode(content: bytes) -> Push:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptEntry(f"{type(error).__name__}: {error}") from error
     if not updates or not all(is_oid(u.before) and is_oid(u.after) and u.id and u.ref for u in updates):
-        raise CorruptEntry("no ref update, or one that is none")
+        raise CorruptEntry("no ref update, or an invalid one")
     return entry
 
 

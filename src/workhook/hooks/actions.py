@@ -312,7 +312,7 @@ async def _save(write: HookWrite, old: Hook, new: Hook) -> Hook:
     await tx.execute(_update, {**_stored(new), "hook_id": new.id})
     if new.active != old.active:
         # Activating the hook also resets its failing days and drops dispatches that slipped in meanwhile. Lanes are
-        # locked before dispatches, as everywhere: another order could deadlock.
+        # locked before dispatches, as everywhere else: another order could deadlock.
         await tx.execute(_healthy_again, {"hook_id": new.id})
         await drop_waiting(tx, [new.id])
     _audit(tx, write.actor, write.owner, new, "hook.update", **changes_of(old, new, write.vault))

@@ -44,12 +44,12 @@ _TIME = {"type": "string", "format": "date-time"}
 _DELIVERY_QUERY = (
     PER_PAGE,
     Query("cursor", "Cursor from a `Link` header.", _CURSOR),
-    Query("status", "`success`: a 2xx answer; `failure`: everything else.", {"enum": ["success", "failure"]}),
+    Query("status", "`success`: a 2xx response; `failure`: anything else.", {"enum": ["success", "failure"]}),
     Query("event", "Only this event."),
     Query("action", "Only this action."),
     Query("guid", "Only attempts with this GUID."),
-    Query("since", "Delivered at or after.", _TIME),
-    Query("until", "Delivered at or before.", _TIME),
+    Query("since", "Delivered at or after this time.", _TIME),
+    Query("until", "Delivered at or before this time.", _TIME),
     Query("redelivery", "Only redeliveries, or only first attempts.", {"type": "boolean"}),
 )
 

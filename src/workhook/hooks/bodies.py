@@ -29,10 +29,10 @@ def _events(target: HookTarget, description: str) -> Schema:
     return {"description": description, "type": "array", "items": items, "examples": [["push"]]}
 
 
-CONFIG_UPDATE = config_schema("ConfigUpdate", "Fields that are absent stay as they are.")
-_CONFIG_CREATE = config_schema("ConfigCreate", "Settings that are absent are unset.", "url")
-_REPLACES = "It replaces the configuration; without `secret` the secret is removed. An empty object changes nothing."
-_CONFIG_REPLACE = config_schema("ConfigReplace", f"{_REPLACES} A repository's webhook keeps its url if none is given.")
+CONFIG_UPDATE = config_schema("ConfigUpdate", "Omitted fields are left unchanged.")
+_CONFIG_CREATE = config_schema("ConfigCreate", "Omitted settings are unset.", "url")
+_REPLACES = "Replaces the configuration. Without `secret`, the secret is removed. An empty object changes nothing."
+_CONFIG_REPLACE = config_schema("ConfigReplace", f"{_REPLACES} Without `url`, the URL is kept.")
 # As specified, an organization's webhook must repeat its url.
 _CONFIG_REPLACE_WITH_URL = {
     **config_schema("OrganizationConfigReplace", _REPLACES),
@@ -40,14 +40,14 @@ _CONFIG_REPLACE_WITH_URL = {
 }
 _ACTIVE = {"description": "Whether events are sent.", "type": "boolean", "default": True}
 _WEB = {"description": "Always `web`.", "type": "string", "const": "web"}
-_ANY_NAME = {"description": "Ignored: it stays `web`.", "type": "string"}
+_ANY_NAME = {"description": "Ignored. The name is always `web`.", "type": "string"}
 
 
 def hook_create(target: HookTarget) -> Schema:
     properties = {
         "name": _WEB,
         "config": _CONFIG_CREATE,
-        "events": _events(target, "Events to send; `*` is every event. Absent or empty: `push`."),
+        "events": _events(target, "Events to send; `*` means every event. If omitted or empty: `push`."),
         "active": _ACTIVE,
     }
     if target == "repository":
@@ -59,7 +59,7 @@ def hook_update(target: HookTarget) -> Schema:
     properties = {
         "name": _ANY_NAME,
         "config": _CONFIG_REPLACE if target == "repository" else _CONFIG_REPLACE_WITH_URL,
-        "events": _events(target, "Replaces the list. Empty: `push`."),
+        "events": _events(target, "Replaces the list of events. If empty: `push`."),
         "active": {key: value for key, value in _ACTIVE.items() if key != "default"},
     }
     if target == "repository":
@@ -69,7 +69,7 @@ def hook_update(target: HookTarget) -> Schema:
             "type": "array",
             "items": {"type": "string"},
         }
-    return _object(f"{target.capitalize()}HookUpdate", "Fields that are absent stay as they are.", properties)
+    return _object(f"{target.capitalize()}HookUpdate", "Omitted fields are left unchanged.", properties)
 
 
 def _text(description: str, *, high: int, **more: Any) -> Schema:
@@ -99,7 +99,7 @@ PUBLISH = _object(
         },
         "action": _text_or_null("Default: the payload's `action`.", pattern=_NO_NUL),
         "id": _text(
-            "The publisher's own id of the event. Within 24 hours a repeat does nothing.",
+            "The publisher's own id for the event. Publishing it again within 24 hours has no effect.",
             high=128,
             type=["string", "null"],
         ),
@@ -112,19 +112,19 @@ DISPATCH = _object(
     "A `repository_dispatch` event.",
     {
         "event_type": _text("The event's action.", high=100, type="string", examples=["deploy"]),
-        "client_payload": {"description": "Anything.", "type": "object", "maxProperties": 10},
+        "client_payload": {"description": "Any JSON object.", "type": "object", "maxProperties": 10},
     },
     "event_type",
 )
-_OUTCOME = "`success`: a 2xx answer; `failure`: everything else."
+_OUTCOME = "`success`: a 2xx response; `failure`: anything else."
 REDELIVER = _object(
     "Redeliver",
-    "Which deliveries to send again: those that match every filter. Without a filter, all that failed. Events "
-    "that wait already are left out. A thousand deliveries are looked at before the answer, the rest after it.",
+    "The deliveries to send again: those that match every filter or, without filters, all that failed. Events that "
+    "are already waiting are left out. A thousand deliveries are processed before the response, the rest afterwards.",
     {
         "status": {"description": _OUTCOME, "enum": ["success", "failure", None]},
-        "since": _text_or_null("Delivered at or after.", format="date-time"),
-        "until": _text_or_null("Delivered at or before.", format="date-time"),
+        "since": _text_or_null("Delivered at or after this time.", format="date-time"),
+        "until": _text_or_null("Delivered at or before this time.", format="date-time"),
         "event": _text_or_null("Only this event.", pattern=_NO_NUL, examples=["push"]),
         "ids": {
             "description": "Only these deliveries.",

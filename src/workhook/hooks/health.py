@@ -29,8 +29,8 @@ SCAN_MAX = 10_000
 HOURS = 24
 _ENTRIES = 1000  # of the audit log, per action
 _REASONS = {
-    "right_lost": "Nobody who authorizes the app may have webhooks here any more.",
-    "consent_taken_back": "Nobody who may have webhooks here authorizes the app any more.",
+    "right_lost": "The users who authorize the app may no longer manage webhooks here.",
+    "consent_taken_back": "The users who may manage webhooks here no longer authorize the app.",
 }
 
 
@@ -67,7 +67,7 @@ class HookHealth(msgspec.Struct):
     capped: Annotated[bool, Meta(description="True if there were more: only the newest 10,000 are counted.")]
     success_rate: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
-        Meta(description="Share of attempts with a 2xx answer; null without attempts.", examples=[0.998]),
+        Meta(description="Share of attempts with a 2xx response; null without attempts.", examples=[0.998]),
     ]
     p50_ms: Annotated[_Millis | None, Meta(description="Median duration.", examples=[80])]
     p95_ms: Annotated[_Millis | None, Meta(description="95th percentile of the duration.", examples=[420])]

@@ -85,7 +85,7 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
         faults.append(_fault("event", rejection_reason(body["event"])))
     key = body.get("id")
     if key is not None and not 1 <= len(key) <= KEY_MAX:
-        faults.append(_fault("id", say("id must have 1 to {} characters", KEY_MAX)))
+        faults.append(_fault("id", say("id must be 1 to {} characters long", KEY_MAX)))
     if key is not None and "\0" in key:
         faults.append(_fault("id", say("id must not contain NUL")))
     if faults:
@@ -101,7 +101,7 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
 def check_publisher(publication: Publication, role: str | None) -> None:
     """Raise `Forbidden` if only Workhook may publish the event and `role` is neither admin nor owner."""
     if role not in ("admin", "owner") and not publishable(publication.event):
-        message = f"Must have admin rights to publish {publication.event} events: Workhook itself makes them."
+        message = f"Must have admin rights to publish {publication.event} events, which Workhook itself creates."
         raise Forbidden(message, code="missing_role")
 
 

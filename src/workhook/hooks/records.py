@@ -120,7 +120,7 @@ class DeliveryItem(msgspec.Struct):
         Meta(
             ge=200,
             le=599,
-            description="Status code of the receiver's answer; 502 or 504 without one.",
+            description="Status code of the receiver's response; 502 or 504 without one.",
             examples=[200],
         ),
     ]

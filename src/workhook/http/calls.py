@@ -195,7 +195,7 @@ class Call(HiddenRepr):
         `current` is the body that a GET would return now, read in the transaction that makes the change.
         """
         if self.is_conditional and not names_tag(self.header("if-match"), tag_of(self.encode(current))):
-            raise PreconditionFailed("It was changed since you read it. Read it again, then decide.")
+            raise PreconditionFailed("This has changed since you read it. Read it again before you change it.")
 
     def path(self, name: str) -> str:
         """Return a path parameter. Raises `NotFound` if it contains NUL, which PostgreSQL cannot compare."""
@@ -273,7 +273,7 @@ class Call(HiddenRepr):
         return self.read_body
 
     async def body_came(self) -> None:
-        """Authenticate again if the body took long. For callers that read the request's stream themselves."""
+        """Authenticate again if the body took long to arrive. For callers that read the request stream themselves."""
         if self.recheck is not None and time.monotonic() - self.checked_at_s > AUTHENTICATION_MAX_AGE_S:
             await self.recheck(self)
 
@@ -294,9 +294,9 @@ class Call(HiddenRepr):
         Raises `Malformed`, `TooLarge` and, with `strict_type`, `UnsupportedMediaType` for a body declared as anything
         other than plain JSON.
 
-        In an area without ignored parameters, `Invalid` lists repeated keys; elsewhere the last one counts. An object
-        declared as a form is accepted, because curl declares every `-d` as one. With `null`, JSON null counts as an
-        empty object too, because Go clients send it for an omitted body.
+        In areas that refuse undeclared parameters, repeated keys raise `Invalid`; elsewhere the last one wins. An
+        object sent with a form's content type is accepted, because curl sends that type with every `-d`. With `null`,
+        JSON null also counts as an empty object, because Go clients send it for an omitted body.
         """
         data = await self.body(limit)
         if not data.strip():

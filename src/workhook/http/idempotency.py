@@ -152,7 +152,7 @@ async def _again(call: Call, change: Change, row: Row, fingerprint: bytes) -> Re
     if standing != "whole":
         await _decide_again(call, change)
     if standing == "gone":
-        message = f"What this request was about is no longer open to you. To make it again, use a new {HEADER}."
+        message = f"You no longer have access to the result of this request. To repeat it, use a new {HEADER}."
         raise Conflict(message, code="rights_changed")
     return Response(row["body"], headers={"Idempotent-Replayed": "true"})
 

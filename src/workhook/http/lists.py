@@ -30,10 +30,10 @@ WHOLE_LIST_MAX = 1000  # rows in a response without `per_page`
 PER_PAGE_DEFAULT = 30
 PER_PAGE_MAX = 100
 PER_PAGE = Query(
-    "per_page", f"Results per page, {PER_PAGE_DEFAULT} by default; more than 100 counts as 100, less than 1 as absent.",
+    "per_page", f"Results per page. Default: {PER_PAGE_DEFAULT}. Above 100 counts as 100, below 1 as the default.",
     {"type": "integer"},
 )  # fmt: skip
-PAGING = (PER_PAGE, Query("page", "The page to fetch, from 1; less counts as 1.", {"type": "integer"}))
+PAGING = (PER_PAGE, Query("page", "Number of the page, starting at 1. Less than 1 counts as 1.", {"type": "integer"}))
 
 _MARK = "v1_"
 _LESS_THAN_ONE = re.compile(r"0+|-[0-9]+")
@@ -44,7 +44,7 @@ def _not_a_cursor(text: str) -> str | None:
     return None if _decode(text, list[object]) is not None else _WANTED
 
 
-_WANTED = "one that a Link header gave"
+_WANTED = "one from a Link header"
 
 
 Key = tuple[Any, ...]
@@ -52,7 +52,7 @@ Key = tuple[Any, ...]
 
 
 class Rows(list[R]):
-    """Rows of a list. `truncated` means that the read limit ended them early.
+    """Rows of a list. `truncated` means that the read limit was reached before the end.
 
     `keys` has the sort keys of the rows if the list provides them. `next_key` is the key after which there may be more
     rows.

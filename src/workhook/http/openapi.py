@@ -75,15 +75,15 @@ def document(operations: Sequence[Operation], access_of: RequirementOf) -> dict[
                 "bearer": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A token: `Authorization: Bearer whp_…`. Roles of a requirement are scopes, one of "
-                    "which is enough. A token that has permissions instead needs those in `x-permissions`.",
+                    "description": "A token: `Authorization: Bearer whp_…`. The roles of a requirement are scopes, one "
+                    "of which is enough. A token with permissions needs those in `x-permissions` instead.",
                 },
                 "app": {
                     "type": "http",
                     "scheme": "bearer",
                     "bearerFormat": "JWT",
-                    "description": "A JSON Web Token (RS256) that an app signed with its private key: `iss` is its "
-                    "client id or id, `exp` at most ten minutes ahead.",
+                    "description": "A JSON Web Token (RS256) signed with the app's private key. `iss` is the app's "
+                    "client id or id, and `exp` is at most ten minutes ahead.",
                 },
                 "client": {
                     "type": "http",
@@ -126,7 +126,7 @@ def _responses(op: Operation, schemas: Schemas) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, body in op.answers.items():
         answer: dict[str, Any] = {
-            "description": openapi_text.ANSWERS.get(status, "The answer."),
+            "description": openapi_text.ANSWERS.get(status, "The request succeeded."),
             "headers": openapi_parts.answer_headers(op, status),
         }
         if body is not None:

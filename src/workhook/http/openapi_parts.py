@@ -24,9 +24,9 @@ _REQUEST_BODY = "body"
 
 # Path parameters of the webhook API. Those of the work API are named after the resource they identify.
 _PATH_PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "org": ("Login of the organization, in any case.", {**_TEXT, "examples": ["acme"]}),
-    "owner": ("Login of the account that the repository belongs to, in any case.", {**_TEXT, "examples": ["acme"]}),
-    "repo": ("Name of the repository without `.git`, in any case.", {**_TEXT, "examples": ["website"]}),
+    "org": ("Login of the organization. Case is ignored.", {**_TEXT, "examples": ["acme"]}),
+    "owner": ("Login of the account that owns the repository. Case is ignored.", {**_TEXT, "examples": ["acme"]}),
+    "repo": ("Name of the repository without `.git`. Case is ignored.", {**_TEXT, "examples": ["website"]}),
     "hook_id": (
         "Id of the webhook.",
         {"type": "integer", "minimum": 1, "maximum": 2**31 - 1, "format": "int32", "examples": [1]},
@@ -41,6 +41,7 @@ _THINGS: Mapping[str, str] = {
     "oauth-apps": "OAuth app",
     "redeliveries": "redelivery",
     "repositories": "repository",
+    "user": "user or organization",
 }
 
 SHARED_PARAMETERS: Mapping[str, Any] = {
@@ -55,22 +56,22 @@ SHARED_PARAMETERS: Mapping[str, Any] = {
         "name": "If-None-Match",
         "in": "header",
         "required": False,
-        "description": "An `ETag` from an earlier answer: you get 304 while nothing has changed.",
+        "description": "The `ETag` of an earlier response. Returns 304 if nothing has changed since.",
         "schema": {"type": "string"},
     },
     "IfMatch": {
         "name": "If-Match",
         "in": "header",
         "required": False,
-        "description": "An `ETag` from an earlier answer: the record is changed only if it is still as it was then.",
+        "description": "The `ETag` of an earlier response. Returns 412 if the record has changed since.",
         "schema": {"type": "string"},
     },
     "IdempotencyKey": {
         "name": IDEMPOTENCY_KEY,
         "in": "header",
         "required": False,
-        "description": "Makes it safe to send the request again: for 24 hours the same request with the same key is "
-        "answered as the first was, and nothing more happens.",
+        "description": "Makes it safe to repeat the request: for 24 hours, the same request with the same key returns "
+        "the first response and has no further effect.",
         "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX_CHARS, "pattern": f"^{KEY_PATTERN}$"},
     },
 }
@@ -96,7 +97,8 @@ def _path_parameter(op: Operation, name: str) -> dict[str, Any]:
         before = op.path.partition(f"/{{{name}}}")[0].rpartition("/")[2]
         thing = _THINGS.get(before) or before.removesuffix("s").replace("_", " ")
         noun = "client id" if name == "client_id" else "id" if name.endswith("_id") else name
-        described = (f"The {noun} of the {thing}.", _INTEGERS if op.path_types.get(name) == "integer" else _TEXT)
+        kind = _INTEGERS if op.path_types.get(name) == "integer" else _TEXT
+        described = (f"{noun.capitalize()} of the {thing}.", kind)
     description, schema = described
     return {"name": name, "in": "path", "required": True, "description": description, "schema": dict(schema)}
 
@@ -135,7 +137,7 @@ HEADERS: Mapping[str, Any] = {
     "Location": _header("Address of the created resource, or of a list that contains it.", required=True, format="uri"),
     "RetryAfter": _header("Seconds to wait before the next request.", kind="integer", minimum=0, examples=[2]),
     "Authenticate": _header(
-        "`Bearer`; `Basic` where an app shows its client secret.",
+        "`Bearer`, or `Basic` where an app authenticates with its client secret.",
         required=True,
         enum=["Bearer", 'Basic realm="Workhook"'],
     ),

@@ -241,14 +241,14 @@ def fault_of(shape: type[msgspec.Struct], name: str, value: object) -> str | Non
     except Invalid as problem:
         return problem.message
     except ValueError as error:
-        return f"it has to be {error}"
-    return None if kept == value else f"it has to be written as {shown(str(kept))!r}"
+        return f"it must be {error}"
+    return None if kept == value else f"it must be written as {shown(str(kept))!r}"
 
 
 def unknown(names: Iterable[str], path: str = "") -> list[Fault]:
     """Return a fault for each unknown name, at most `FAULTS_MAX`."""
     return [
-        Fault(field=path + shown(name), code="unknown", message=say("there is no parameter {}", path + shown(name)))
+        Fault(field=path + shown(name), code="unknown", message=say("unknown parameter {}", path + shown(name)))
         for name in islice(names, FAULTS_MAX)
     ]
 

@@ -20,7 +20,7 @@ class WebhookFault(msgspec.Struct, omit_defaults=True):
         None
     )
     code: Annotated[str | None, Meta(description="`custom`: see the message.", examples=["custom"])] = None
-    message: Annotated[str | None, Meta(description="In words.", examples=["url cannot be blank"])] = None
+    message: Annotated[str | None, Meta(description="For people.", examples=["url cannot be blank"])] = None
     value: Annotated[Any, Meta(description="The sent value, where it helps.")] = UNSET
 
 
@@ -32,7 +32,7 @@ class WebhookProblem(msgspec.Struct):
     status: Annotated[str, Meta(description="HTTP status as text.", examples=["404"])]
     errors: Annotated[
         list[WebhookFault] | str | UnsetType,
-        Meta(description="All errors; a text if the requested version is not supported."),
+        Meta(description="All errors; a string if the requested version is not supported."),
     ] = UNSET
 
 

@@ -276,7 +276,7 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._seen == 0:  # nothing was requested, so there is no response
             self.transport.close()
         else:
-            self._refuse(RequestTooSlow(f"No whole request head came within {self.head_timeout_s:g} s."))
+            self._refuse(RequestTooSlow(f"The request head was not complete within {self.head_timeout_s:g} s."))
 
     def _body_is_late(self) -> None:
         cycle = self.cycle
@@ -389,11 +389,11 @@ def _fault_of_head(target: bytes, headers: Sequence[tuple[bytes, bytes]], versio
     if not hosts and version != "1.0":
         return "A request of HTTP/1.1 needs a Host header (RFC 9112, 3.2)."
     if hosts and not is_host(hosts[0]):
-        return "The Host header is no host name or address (RFC 9112, 3.2)."
+        return "The Host header is not a valid host name or address (RFC 9112, 3.2)."
     if not target.startswith((b"/", b"*")) and hosts:  # in absolute form (RFC 9112, 3.2.2)
         authority = target.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
         if authority.decode("latin-1").lower() != hosts[0].lower():
-            return "The Host header names another host than the request target."
+            return "The Host header does not match the host of the request target."
     names = [name for name, _ in headers]
     if names.count(b"transfer-encoding") > 1:
         return "A request has one Transfer-Encoding header. Send one."
@@ -407,7 +407,9 @@ def _head_too_large() -> Problem:
 
 
 def _busy() -> Problem:
-    return Unavailable(say("The server is handling too many requests at once."), code="busy")
+    return Unavailable(
+        say("The server is handling too many requests at once. Try again in a few seconds."), code="busy"
+    )
 
 
 def _note(problem: Problem, method: str, address: str | None) -> str:

@@ -9,10 +9,10 @@ from prometheus_client import Counter, Histogram
 
 from workhook.core.errors import Problem
 
-REQUESTS = Counter("workhook_requests_total", "Requests answered.", ["method", "route", "status"])
+REQUESTS = Counter("workhook_requests_total", "Requests answered, by route and status.", ["method", "route", "status"])
 REQUEST_SECONDS = Histogram(
     "workhook_request_seconds",
-    "Time from the request's headers to the answer.",
+    "Seconds from the request's headers to the response.",
     ["method", "route"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )

@@ -36,7 +36,7 @@ _HOST_PORT = re.compile(r":\d*$")
 
 log = structlog.get_logger(__name__)
 
-_BUILD = Info("workhook_build", "The version that runs.")
+_BUILD = Info("workhook_build", "The running versions of Workhook and Python.")
 _BUILD.info({"version": __version__, "python": platform.python_version()})
 
 FREE_BYTES_MIN = 100 * 1024**2
@@ -160,7 +160,8 @@ def check_metrics_access(settings: Settings, peer: str | None, headers: Mapping[
 def _is_from_this_machine(peer: str | None, headers: Mapping[str, str]) -> bool:
     """Return whether a request is local.
 
-    Also checks `Host`, because not every proxy adds a header, and any name may point a local browser here.
+    Also checks `Host`: not every proxy adds a forwarding header, and any domain name can resolve to this machine and
+    lead a local browser here (DNS rebinding).
     """
     if not _is_loopback(peer or "") or any(name in headers for name in _FORWARDING_HEADERS):
         return False

@@ -56,7 +56,7 @@ class Rate(msgspec.Struct):
 
 
 class Resources(msgspec.Struct):
-    """Clients expect these names. All of them share one count."""
+    """The rate limits under the names that clients expect. All of them share one count."""
 
     core: Rate
     search: Rate
@@ -156,7 +156,7 @@ class GraphQLFault(msgspec.Struct):
 
 
 class GraphQLAnswer(msgspec.Struct):
-    """As usual in GraphQL, a query that cannot be answered has status 200 too."""
+    """The response to a query. As usual in GraphQL, a query that cannot be answered has status 200, too."""
 
     data: Annotated[dict[str, Any] | None, msgspec.Meta(description="`{viewer: {…}}`; null with `errors`.")]
     errors: list[GraphQLFault] | UnsetType = UNSET

@@ -333,7 +333,7 @@ class Refusals:
             await asyncio.gather(self._writer, return_exceptions=True)
         pending, self._pending = self._pending, {}
         if pending:
-            log.warning("refusals_not_in_the_audit_log", number=_drop(pending), note="the database is away")
+            log.warning("refusals_not_in_the_audit_log", number=_drop(pending), note="the database is unavailable")
 
     async def _write_later(self) -> None:
         pause_s = FLUSH_S
@@ -442,7 +442,7 @@ def _path_of(call: Call, repository_id: int | None) -> str:
 
 
 def _row(key: _Alike, seen: _Seen, now: int) -> dict[str, object]:
-    """Return the row of a refusal. A delayed refusal gets the time of writing, because entries are ordered by time."""
+    """Return the row of a refusal. If it is written late, it gets that time, because entries are ordered by time."""
     values = key._asdict()
     detail = {"reason": values.pop("reason")}
     if now - seen.at > LATE_MS:

@@ -69,11 +69,11 @@ def parse_phrase(phrase: str, account_id: int | None) -> Selection:
             words.append(term)
         elif name not in QUALIFIERS or not value:
             known = ", ".join(f"{each}:" for each in QUALIFIERS)
-            faults.append(f"phrase has {shown(term)}, which is none of {known} with a value")
+            faults.append(f"phrase has {shown(term)}, which is not one of {known} with a value")
         elif fields := _fields(name, value.strip('"')):
             twice = found.keys() & fields.keys()
             if twice:
-                faults.append(f"phrase names {name}: twice")
+                faults.append(f"phrase has {name}: more than once")
             found |= fields
         else:
             faults.append(f"phrase has {shown(term)}: {_WANTED[name]}")

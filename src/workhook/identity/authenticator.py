@@ -277,7 +277,7 @@ def _set_token_headers(call: Call, actor: Actor) -> None:
 
 _NEEDED = {"app": "A JSON web token could not be decoded", "client": "Requires the client id and secret of an app"}
 _CHALLENGES = {"app": _BEARER, "client": {"WWW-Authenticate": 'Basic realm="Workhook"'}}  # RFC 9110, section 11.6.1
-_NO_JWT = "An app's JSON web token is taken only where the app itself is asked for; make an installation access token."
+_NO_JWT = "Only operations of the app itself accept its JSON web token. Use an installation access token instead."
 
 
 def caller_of(call: Call) -> Caller:

@@ -280,8 +280,8 @@ async def _find_room(tx: Transaction, inviter: Account, values: Mapping[str, obj
 
 def _too_many(place: str, field: str) -> Invalid:
     message = say(
-        "{} has {} pending invitations, the maximum. Cancel some, or wait until they are accepted or expire, "
-        "{} days after they were created",
+        "{} has {} pending invitations, the maximum. Cancel some, or wait until they are accepted or expire ({} "
+        "days after creation)",
         place,
         Number(PENDING_MAX),
         HOLDS_MS // DAY_MS,

@@ -305,12 +305,12 @@ async def account_get(call: Call, username: str) -> s.ProfileShape:
 @routes.get(
     "/users/{username}/gpg_keys",
     name="account_gpg_keys",
-    summary="List somebody's GPG keys: always empty",
+    summary="List a user's GPG keys. Always empty",
     access="account.read",
 )
 @routes.get("/users/{username}/keys", access="account.read")
 async def account_keys(call: Call, username: str) -> list[s.Key]:
-    """List a user's SSH keys: always empty."""
+    """List a user's SSH keys. Always empty."""
     await _get_account(call, username)  # Terraform's `github_user` fails without these two lists
     return []
 

@@ -140,12 +140,12 @@ def accepted(rule: Rule) -> str:
 
 
 _CALLERS = {
-    ("repository", "read"): "somebody who can read the repository",
-    ("repository", "write"): "somebody who can write to the repository",
+    ("repository", "read"): "a user who can read the repository",
+    ("repository", "write"): "a user who can write to the repository",
     ("repository", "admin"): "an admin of the repository",
     ("organization", "member"): "a member of the organization",
     ("organization", "owner"): "an owner of the organization",
-    ("organization", "invited"): "a member of the organization, or somebody who is invited to it",
+    ("organization", "invited"): "a member of the organization, or a user invited to it",
 }
 
 
@@ -154,13 +154,14 @@ def access_of(name: str) -> Requirement:
     rule = RULES[name]
     fitting = tuple(filter(None, accepted(rule).split(", ")))
     if rule.target == "app":
-        return Requirement((), "Needs a JSON Web Token (RS256) of an app, signed with its private key.", scheme="app")
+        text = "Requires a JSON Web Token (RS256) of an app, signed with its private key."
+        return Requirement((), text, scheme="app")
     if rule.target == "client":
         return Requirement(
-            (), "Needs the client id and secret of an app, as HTTP Basic authentication.", scheme="client"
+            (), "Requires the client id and secret of an app, with HTTP Basic authentication.", scheme="client"
         )
     caller = f" of {_CALLERS[rule.target, rule.role]}" if rule.role else ""
-    return Requirement(fitting, f"Needs {_needed_token(rule)}{caller}.", permission=_given_to(rule))
+    return Requirement(fitting, f"Requires {_needed_token(rule)}{caller}.", permission=_given_to(rule))
 
 
 def _given_to(rule: Rule) -> tuple[str, str] | None:
@@ -174,8 +175,8 @@ def _needed_token(rule: Rule) -> str:
     if permission := _given_to(rule):
         token += f" or the permission `{permission[0]}: {permission[1]}`"
     if rule.kinds != ANY_KIND:
-        names = " or ".join(f"{each.title}" for each in KINDS.values() if each.name in rule.kinds)
-        token += f" ({names})"
+        names = ", ".join(each.title for each in KINDS.values() if each.name in rule.kinds)
+        token += f" (accepted kinds: {names})"
     return token
 
 
@@ -185,7 +186,7 @@ def check_kind(actor: Actor, rule: Rule) -> None:
         return
     if KINDS[actor.token_kind].confined:
         raise not_accessible(actor)
-    raise Forbidden(f"This takes no {KINDS[actor.token_kind].title}.", code="wrong_token_kind")
+    raise Forbidden(f"This operation does not accept {KINDS[actor.token_kind].title}s.", code="wrong_token_kind")
 
 
 def check_token(actor: Actor, rule: Rule) -> None:
@@ -193,7 +194,7 @@ def check_token(actor: Actor, rule: Rule) -> None:
     if not KINDS[actor.token_kind].confined:
         if rule.scopes and not expand(actor.scopes) & set(rule.scopes):
             wanted = " or ".join(rule.scopes)
-            raise Forbidden(f"The token lacks a scope: this needs {wanted}.", code="missing_scope")
+            raise Forbidden(f"The token needs the scope {wanted}.", code="missing_scope")
     elif rule.permission and not any(allows(each, rule.permission) for each in actor.grants or ()):
         raise not_accessible(actor)
 

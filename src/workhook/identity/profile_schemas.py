@@ -72,7 +72,7 @@ class Email(msgspec.Struct):
     """An e-mail address of the caller."""
 
     email: str
-    primary: Annotated[bool, Meta(description="Always true: there is one.")]
+    primary: Annotated[bool, Meta(description="Always true: there is only one address.")]
     verified: Annotated[
         bool,
         Meta(description="Always true: the address comes from an administrator, or from a provider that verified it."),

@@ -206,7 +206,9 @@ class RateLimiter:
         usage, within = await self.hit(caller)
         if not within:
             minutes = -(-usage.wait_s // 60)
-            message = say("You have reached the limit of {} forms per hour. Try again in {} min.", usage.limit, minutes)
+            message = say(
+                "You have reached the limit of {} form submissions per hour. Try again in {} min.", usage.limit, minutes
+            )
             raise TooManyRequests(message, retry_after_s=usage.wait_s)
 
     async def close(self) -> None:

@@ -38,7 +38,8 @@ class Account(Record, frozen=True):
 class Organization(msgspec.Struct, frozen=True):
     """An organization as seen by one caller.
 
-    `role` is owner or member, or None for non-members. `is_invited` is set only where it matters.
+    `role` is owner or member, or None for non-members. `is_invited` is set only for operations that are open to
+    invited users.
     """
 
     account: Account
@@ -318,13 +319,13 @@ RESERVED_LOGINS = frozenset({
     "calendar", "inbox", "invitations", "invoices", "login", "logout", "mail", "new", "receive", "search", "settings",
     "start", "static", "tasks", "time", "welcome",
 })  # fmt: skip
-"""Reserved logins of users and organizations, in any case."""
+"""Reserved logins of users and organizations. Not case-sensitive."""
 
 RESERVED_PROJECTS = frozenset({
     "-", "activity", "audit", "billing", "clients", "invoices", "new", "people", "projects", "services", "settings",
     "time", "webhooks",
 })  # fmt: skip
-"""Reserved names of projects, in any case: the pages of an organization."""
+"""Reserved project names, which are pages of an organization. Not case-sensitive."""
 
 
 def login_fault(login: str) -> str | None:

@@ -71,7 +71,7 @@ _TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND subs
 
 
 def _other_schema(found: str | None) -> CopyRefused:
-    problem = f"the database has schema {found} now: another version of Workhook has migrated it."
+    problem = f"another version of Workhook has migrated the database to schema {found}."
     return CopyRefused(problem, "Use that version.")
 
 
@@ -202,7 +202,7 @@ async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], p
         await connection.close(timeout=CONNECT_TIMEOUT_S)
     wrong = await asyncio.to_thread(_differing, target, tables, sums)
     if wrong:
-        problem = f"the copy has other rows than the database: {', '.join(wrong)}."
+        problem = f"the rows of the copy differ from the database: {', '.join(wrong)}."
         raise CopyRefused(problem, "Rerun the command with another folder.")
 
 
@@ -354,7 +354,7 @@ class BlobCopy:
 
 def _trouble(done: str, error: Unavailable) -> CopyRefused:
     reason = str(error.__cause__ or error).partition("\n")[0].rstrip(".")
-    remedy = "Check --files-url (WORKHOOK_FILES_URL) and --data (WORKHOOK_DATA), and what this user may do there."
+    remedy = "Check --files-url (WORKHOOK_FILES_URL) and --data (WORKHOOK_DATA), and the permissions of this user."
     return CopyRefused(f"the files cannot be {done}: {reason}.", remedy)
 
 
@@ -404,7 +404,10 @@ class EarlierBackup:
         return None
 
     async def share_file(self, file: StoredFile, target: Blobs) -> bool:
-        """Share the content with the target. Returns False if this backup lacks a file with that SHA-256 and size."""
+        """Hard-link a file of this backup into the target.
+
+        Returns False if that is impossible, or if this backup lacks a file with that SHA-256 and size.
+        """
         if self._sums.get(file.blob) != file.sha256 or not isinstance(target, FolderBlobs):
             return False
         path = self._folder / _path(file.blob)
@@ -512,13 +515,13 @@ def read_manifest(folder: Path) -> Manifest:
     except (FileNotFoundError, NotADirectoryError):
         if not folder.is_dir():
             raise CopyRefused(f"there is no folder {folder}.", "Name the folder of a backup.") from None
-        problem = f"{folder} holds no whole backup: it has no {MANIFEST}, which is written last."
+        problem = f"{folder} is not a complete backup: {MANIFEST}, which is written last, is missing."
         raise CopyRefused(problem, "Use another backup: this one was interrupted, or is not a backup.") from None
     try:
         form = msgspec.json.decode(data, type=dict[str, Any]).get("format")
         if isinstance(form, int) and form > FORMAT:
             raise CopyRefused(
-                f"a newer version of Workhook made the backup in {folder}.", "Restore it with that version."
+                f"the backup in {folder} was created by a newer version of Workhook.", "Restore it with that version."
             )
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -526,7 +529,7 @@ def read_manifest(folder: Path) -> Manifest:
     if manifest.schema not in known_revisions():
         raise CopyRefused(
             f"the backup has schema {manifest.schema}, which this version of Workhook ({HEAD}) does not know.",
-            f"Install Workhook {manifest.workhook}, which made it, or a newer version.",
+            f"Install Workhook {manifest.workhook}, which created it, or a newer version.",
         )
     return manifest
 
@@ -546,7 +549,7 @@ def _verify(folder: Path, manifest: Manifest, progress: Progress, stop: threadin
         except FileNotFoundError:
             raise _damaged(f"{path} is missing") from None
         if actual != sha256:
-            raise _damaged(f"{path} is not as it was written")
+            raise _damaged(f"{path} has changed since the backup")
         if name != DATABASE:
             found.append(StoredFile(name, size, sha256))
         progress(CHECKED, done, len(sums))
@@ -561,7 +564,7 @@ def _read_sums(folder: Path, manifest: Manifest) -> dict[str, str]:
     except FileNotFoundError:
         raise _damaged(f"{path} is missing") from None
     if hashlib.sha256(data).hexdigest() != manifest.sums_sha256:
-        raise _damaged(f"{path} is not as it was written")
+        raise _damaged(f"{path} has changed since the backup")
     sums = dict[str, str]()
     for line in data.decode().splitlines():
         sha256, _, name = line.partition("  ")
@@ -573,7 +576,7 @@ def _read_sums(folder: Path, manifest: Manifest) -> dict[str, str]:
 
 
 def _damaged(problem: str) -> CopyRefused:
-    return CopyRefused(f"the backup is damaged: {problem}.", "Nothing was restored. Give another backup.")
+    return CopyRefused(f"the backup is damaged: {problem}.", "Nothing was restored. Use another backup.")
 
 
 async def restore_database(folder: Path, target: Path, progress: Progress) -> None:
@@ -595,7 +598,7 @@ def _make_folder(folder: Path) -> None:
         if not folder.is_dir():
             raise CopyRefused(f"{folder} is not a folder.", "Name an empty or new folder.") from None
         if any(folder.iterdir()):
-            remedy = "Give a folder that is empty or not there yet. A backup that was interrupted can be deleted."
+            remedy = "Name an empty or new folder. An interrupted backup can be deleted."
             raise CopyRefused(f"{folder} is not empty.", remedy) from None
         folder.chmod(0o700)
 

@@ -272,7 +272,7 @@ def unavailable(error: Exception) -> Unavailable:
     code = "storage_full" if full else "storage_unavailable"
     log.error(code, reason=first_line(error))
     metrics.BLOB_TROUBLE.labels(code).inc()
-    message = "There is no room for more files." if full else "The store of files cannot be used right now."
+    message = "The file store is full." if full else "The file store cannot be used right now."
     return Unavailable(message, code=code, retry_after_s=RETRY_AFTER_S)
 
 

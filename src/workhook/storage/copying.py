@@ -53,7 +53,7 @@ log = structlog.get_logger(__name__)
 
 WAIT_S = 2.0  # for a command that is reading the file right now
 _STOP = "Stop the server, every worker and every other command that uses the file. Nothing was changed."
-_EMPTY = "Give an empty one (`createdb`), or drop this one and make it anew. Nothing was changed."
+_EMPTY = "Use an empty database (`createdb`), or drop this one and create it again. Nothing was changed."
 _TRIGGERS = """SELECT DISTINCT relname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
 WHERE NOT tgisinternal AND relnamespace = to_regnamespace(current_schema()) AND relname = ANY($1::text[])"""
 _TABLES = """SELECT relname FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm')
@@ -105,8 +105,8 @@ class CopySource:
         schema, token, place, done = row
         if schema != HEAD:
             raise CopyRefused(
-                f"the copy of {self.path} was begun by another version of Workhook (schema {schema}).",
-                f"Go on with that version, or run `{release_command(self.path)}` and begin anew.",
+                f"the copy of {self.path} was started by another version of Workhook (schema {schema}).",
+                f"Continue with that version, or run `{release_command(self.path)}` and start over.",
             )
         return CopyMarker(token, place, bool(done))
 
@@ -259,10 +259,10 @@ class CopyTarget:
         if version == COPYING:
             return str(await run.fetchval("SELECT min(token) FROM workhook_copy"))
         if version != HEAD:
-            has = f"has schema {version}" if version else "holds no schema"
+            has = f"has schema {version}" if version else "has no schema"
             raise CopyRefused(
                 f"the database at {database_address(self._url)} {has}, and the file has schema {HEAD}.",
-                "Run `workhook migrate` with the newest version on both, or give an empty database.",
+                "Run `workhook migrate` with the newest version on both, or use an empty database.",
             )
         await self._require_empty()
         return None
@@ -413,7 +413,7 @@ class _Copy:
             if ours.rows != theirs.rows:
                 wrong.append(f"{table.name} has {ours.rows:,} rows in the file and {theirs.rows:,} in PostgreSQL")
             elif ours != theirs:
-                wrong.append(f"{table.name} has other values in PostgreSQL")
+                wrong.append(f"{table.name} has different values in PostgreSQL")
             self._show(COMPARED, self.done + ours.rows)
         if wrong:
             raise CopyRefused(
@@ -486,15 +486,15 @@ async def _begin(source: CopySource, target: CopyTarget, where: str) -> tuple[Co
     if token is not None:
         if mark is None or mark.copy_id != token:
             raise CopyRefused(
-                f"the database at {where} holds an unfinished copy of another file, or of this one before it was used"
-                " again.",
+                f"the database at {where} contains an unfinished copy of another file, or of this one before servers"
+                " used it again.",
                 "Drop the database, create it again, and rerun the command.",
             )
         return mark, True
     if mark is not None and mark.done:
         raise CopyRefused(
-            f"{source.path} was copied to {mark.place} already.",
-            f"If servers are to use the file again, and that copy no more: `{release_command(source.path)}`.",
+            f"{source.path} was already copied to {mark.place}.",
+            f"To use the file again instead of the copy, run `{release_command(source.path)}`.",
         )
     # A copy into another database is a new copy: the earlier one can no longer be continued.
     begun = mark.copy_id if mark and mark.place == where else None

@@ -255,7 +255,7 @@ _SQLITE_PASSING = tuple(f"SQLITE_{each}" for each in ("FULL", "IOERR", "CANTOPEN
 
 
 def postgresql_problem(error: BaseException) -> BaseException:
-    """Translate an error of PostgreSQL's driver into the program's own error.
+    """Translate an error of the PostgreSQL driver into the program's own error.
 
     Lost connections, full disks, shutdowns, deadlocks and timeouts can succeed later.
     """

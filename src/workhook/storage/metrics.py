@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
-CONNECTIONS = Gauge("workhook_database_connections", "Connections of the pool.", ["state"])
+CONNECTIONS = Gauge("workhook_database_connections", "Connections in the pool, by state.", ["state"])
 WAITING = Gauge("workhook_database_waiting_transactions", "Transactions waiting for their turn (SQLite).")
 COMMIT_GROUP = Histogram(
     "workhook_database_commit_group_size",
@@ -16,8 +16,8 @@ COMMIT_GROUP = Histogram(
 )
 ROLLED_BACK = Counter(
     "workhook_database_rolled_back_total",
-    "Transactions rolled back by the database (deadlock, serialization, locked, schema), by outcome: retried, "
-    "or refused after several tries.",
+    "Transactions rolled back by the database (deadlock, serialization, locked, schema), by outcome: `again` if "
+    "retried, or `refused` after several tries.",
     ["reason", "outcome"],
 )
 SKIPPED = Counter(
@@ -25,9 +25,9 @@ SKIPPED = Counter(
 )
 HOST_CLOCK_AHEAD = Gauge(
     "workhook_clock_ahead_seconds",
-    "How far this host's clock is ahead of the database's clock, which decides.",
+    "Seconds by which this host's clock is ahead of the database's clock, which Workhook follows.",
 )
-LISTEN_LOST = Counter("workhook_database_signals_lost_total", "Lost connections for signals.")
+LISTEN_LOST = Counter("workhook_database_signals_lost_total", "Lost connections for notifications between processes.")
 NOT_RELEASED = Counter(
     "workhook_database_connections_not_released_total",
     "Connections that could not be returned to the pool after use.",

@@ -63,9 +63,9 @@ def refusal_reason(found: str | None, sqlite_path: Path | None, url: str | None)
         )
     if found == COPYING and url is not None:
         return (
-            f"The database at {dialects.database_address(url)} holds a copy that is not whole yet. "
+            f"The database at {dialects.database_address(url)} contains an incomplete copy. "
             "Run the same `workhook database copy` again. After an interrupted `workhook restore`, drop the database, "
-            "make it anew, and restore again."
+            "create it again, and rerun the restore."
         )
     return None
 
@@ -77,12 +77,12 @@ def _moved(path: Path) -> str:
     if done:
         return (
             f"{path.absolute()} was copied to PostgreSQL at {place}: set WORKHOOK_DATABASE_URL to that database. "
-            f"If servers are to use the file again, and the copy no more, run {release}."
+            f"To use the file again instead of the copy, run {release}."
         )
     return (
-        f"The copy of {path.absolute()} to PostgreSQL at {place} was begun and is not whole. What was copied is kept: "
-        "run the same `workhook database copy` again, and it goes on. "
-        f"If servers are to use the file instead, run {release}."
+        f"The copy of {path.absolute()} to PostgreSQL at {place} is incomplete. "
+        "Run the same `workhook database copy` again to continue it. "
+        f"To use the file instead, run {release}."
     )
 
 
@@ -92,7 +92,7 @@ def _needed(current: str | None, sqlite_path: Path | None = None, url: str | Non
     if current is not None and current not in known_revisions():
         raise NewerSchema(
             f"The database has schema {current}, which this version of Workhook ({HEAD}) does not know. "
-            "Install the version that made it, or a newer one."
+            "Install the version that created it, or a newer one."
         )
     return current != HEAD
 
@@ -288,7 +288,7 @@ async def check_schema(database: Database) -> str:
     if found == HEAD:
         return "ok"
     has = f"schema {found}" if found else "no schema"
-    return f"the database has {has}, this version works with {HEAD}: restart it"
+    return f"the database has {has}, but this process needs {HEAD}: restart the process"
 
 
 async def _run_async(url: str, work: Callable[[Any], None]) -> None:

@@ -86,14 +86,14 @@ def autocommit() -> Iterator[None]:
 
 
 def create_trigger(*statements: str) -> None:
-    """Create or replace a trigger of PostgreSQL. It waits for the table's writers, and they wait for it."""
+    """Create or replace a PostgreSQL trigger. This waits for the table's writers, and they wait for it."""
     with _gives_way(1):
         for each in statements:
             op.get_bind().exec_driver_sql(each)
 
 
 def set_storage(table: str, **parameters: float) -> None:
-    """Set PostgreSQL's storage parameters of a table that may be in use."""
+    """Set storage parameters of a table that may be in use. Does nothing on SQLite."""
     if not _is_sqlite():
         written = ", ".join(f"{name} = {value}" for name, value in parameters.items())
         with _gives_way(1):

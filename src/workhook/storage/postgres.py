@@ -570,7 +570,7 @@ class PostgresDatabase(Database):
 
 
 class _PostgresSnapshot(Reader):
-    """The reads of one transaction that sees a single moment."""
+    """A reader whose queries all see the same snapshot of the database, in one transaction."""
 
     def __init__(self, connection: Any, compiler: Compiler) -> None:
         self._connection, self._compile = connection, compiler

@@ -86,7 +86,7 @@ def _checks(kind: sa.types.TypeEngine[Any]) -> list[Check]:
         return [(lambda value: value in (0, 1), "is neither true nor false")]
     if isinstance(kind, sa.Integer):
         bound = _INT8 if isinstance(kind, sa.BigInteger) else _INT4
-        return [(lambda value: isinstance(value, int) and -bound <= value < bound, "is no whole number that fits")]
+        return [(lambda value: isinstance(value, int) and -bound <= value < bound, "is not an integer in range")]
     if isinstance(kind, sa.LargeBinary):
         return [(lambda value: isinstance(value, bytes), "is not made of bytes")]
     if isinstance(kind, sa.Text):

@@ -96,21 +96,21 @@ async def add_organization(visit: Visit) -> Response:
 @form_page(show_administration)
 async def disable_user(visit: Visit) -> Response:
     """Disable a user."""
-    return await _change(visit, actions.disable, gettext("Account of %(login)s disabled."))
+    return await _change(visit, actions.disable, gettext("Account %(login)s disabled."))
 
 
 @places.post("/settings/administration/users/{login}/enable", action="user.enable")
 @form_page(show_administration)
 async def enable_user(visit: Visit) -> Response:
     """Enable a user."""
-    return await _change(visit, actions.enable, gettext("Account of %(login)s enabled."))
+    return await _change(visit, actions.enable, gettext("Account %(login)s enabled."))
 
 
 @places.post("/settings/administration/users/{login}/delete", action="user.delete")
 @form_page(show_administration)
 async def delete_user(visit: Visit) -> Response:
     """Delete a user."""
-    return await _change(visit, actions.remove_user, gettext("Account of %(login)s deleted."))
+    return await _change(visit, actions.remove_user, gettext("Account %(login)s deleted."))
 
 
 async def _change(visit: Visit, act: Callable[[Write, str], Awaitable[object]], message: str) -> Response:

@@ -55,7 +55,7 @@ def _sentence(name: str, data: dict[str, Any]) -> str:
     if name == "config.previous_secret":
         return gettext("The previous secret is no longer used.")
     if name == "active":
-        return gettext("Turned on.") if data.get("active") else gettext("Turned off.")
+        return gettext("Enabled.") if data.get("active") else gettext("Disabled.")
     before = data.get("before", {})
     if name not in before:  # a webhook of an app, whose settings are not shown
         return gettext("%(setting)s: changed") % {"setting": _label(name)}

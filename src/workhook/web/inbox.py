@@ -17,14 +17,14 @@ _SENTENCES: Mapping[str, str] = {
     "mention": text("%(who)s mentioned you in “%(what)s”."),
     "assignment": text("%(who)s assigned “%(what)s” to you."),
     "deadline": text("“%(what)s” is due soon."),
-    "sent": text("%(who)s sent invoice %(what)s."),
+    "sent": text("%(who)s issued invoice %(what)s."),
     "voided": text("%(who)s voided invoice %(what)s."),
-    "credited": text("%(who)s credited invoice %(what)s."),
+    "credited": text("%(who)s issued a credit note for invoice %(what)s."),
     "issued": text("Invoice %(what)s was issued."),
     "payment": text("A payment of %(amount)s was recorded for invoice %(what)s."),
     "refund": text("%(amount)s was refunded for invoice %(what)s."),
     "invitation": text("%(who)s invited you to %(what)s."),
-    "hook_disabled": text("Webhook %(what)s was turned off."),
+    "hook_disabled": text("Webhook %(what)s was disabled."),
 }
 ICONS: Mapping[str, str] = {
     "mention": "message-square",
@@ -39,10 +39,10 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "mention": (text("Mentions"), text("Someone mentions you in a comment")),
     "assignment": (text("Assignments"), text("Someone assigns a task to you")),
     "deadline": (text("Due dates"), text("One of your tasks is due within a day")),
-    "invoice": (text("Invoices"), text("An invoice for your project is sent, voided or credited")),
+    "invoice": (text("Invoices"), text("An invoice for your project is issued, voided, or credited")),
     "payment": (text("Payments"), text("A payment is recorded or refunded")),
     "invitation": (text("Invitations"), text("Someone invites you to an organization or project")),
-    "hook_disabled": (text("Webhooks"), text("Workhook turns off a webhook you manage")),
+    "hook_disabled": (text("Webhooks"), text("Workhook disables a webhook you manage")),
 }
 """The label and the description of each kind in the settings."""
 

@@ -67,7 +67,7 @@ _ANCHORS = {"task_comment": "comment", "file_comment": "comment", "file_comment_
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A result. `base` is the address of its project, `number` the number of the task."""
+    """A search result. `base` is the address of its project; `number` is the number of a task."""
 
     kind: str
     address: str

@@ -1,6 +1,6 @@
-"""Answers of higher packages to the questions that lower ones ask (`kernel/questions.py`).
+"""Implementations of the late-bound functions in `kernel/questions.py`, from the packages that those must not import.
 
-They are registered when the first question is asked, so commands that ask none need not import every package.
+They are bound on the first call, so commands that never make such a call don't import every package.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workhook.work.time.timesheets import timers
 
 
 def register() -> None:
-    """Register all answers."""
+    """Bind all implementations."""
     questions.require_project_unbilled.answered_by(issued.require_project_unbilled)
     questions.require_tasks_unbilled.answered_by(issued.require_tasks_unbilled)
     questions.require_own_tasks.answered_by(shared_work.require_none_on_tasks)

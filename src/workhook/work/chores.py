@@ -32,7 +32,9 @@ MINUTE_S = 60.0
 HOUR_S = 3600.0
 
 RUNS = Counter("workhook_chore_runs_total", "Runs of background chores in this process.", ["chore", "outcome"])
-DONE = Counter("workhook_chore_things_total", "Work done by chores: rows removed, periods billed.", ["chore"])
+DONE = Counter(
+    "workhook_chore_things_total", "Items processed by chores, such as rows removed or periods billed.", ["chore"]
+)
 
 log = structlog.get_logger(__name__)
 

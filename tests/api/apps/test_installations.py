@@ -62,7 +62,7 @@ def test_an_owner_grants_all_that_the_app_asks_for(server: Server, world: World,
     assert (found["account"]["login"], found["target_type"]) == (world.organization, "Organization")
     assert api.read(f"{installations}/{found['id']}") == found
     assert api.read(installations) == {"total_count": 1, "installations": [found]}
-    again = f"{app['slug']} is already installed here"
+    again = f"{app['slug']} is already installed on this organization"
     invalid(api.post(installations, json={"app": app["slug"]}), fault("Installation", "app", "already_exists", again))
     with server.client(installation_token(server, found["id"])) as itself:
         assert itself.get(f"{world.repo_path}/hooks").status_code == 200
@@ -101,7 +101,7 @@ def test_what_cannot_be_granted(world: World, api: Api, server: Server, installa
         api.post(installations, json=more),
         fault("Installation", "permissions", "custom", "the app does not ask for work: write"),
         fault("Installation", "permissions", "custom", "the app does not ask for repository_hooks: read"),
-        fault("Installation", "repositories", "custom", "repositories must name 1 to 500 repositories"),
+        fault("Installation", "repositories", "custom", "repositories must list 1 to 500 repositories"),
     )
     elsewhere = server.world()
     with server.client(elsewhere.token) as client:

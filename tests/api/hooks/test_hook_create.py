@@ -214,7 +214,7 @@ def test_events_belong_to_kinds_of_hooks(api: Api, place: Place) -> None:
         ({"header_style": "gitlab"}, "header_style must be github, service or standard", "header_style"),
         (
             {"previous_secret_expires_in": 60},
-            "previous_secret_expires_in goes with a new secret",
+            "previous_secret_expires_in requires a new secret",
             "previous_secret_expires_in",
         ),
         ({"retries": 51}, "retries must be a whole number from 0 to 50", "retries"),
@@ -226,7 +226,7 @@ def test_events_belong_to_kinds_of_hooks(api: Api, place: Place) -> None:
         ({"rate_limit": "1e3"}, "rate_limit must be a whole number from 1 to 10000", "rate_limit"),
         (
             {"previous_secret_expires_in": 604_801},
-            "previous_secret_expires_in must be seconds, at most 604800",
+            "previous_secret_expires_in must be a number of seconds, at most 604800",
             "previous_secret_expires_in",
         ),
     ],
@@ -503,7 +503,7 @@ def test_two_secrets_while_one_expires(api: Api, place: Place, receiver: Receive
 @pytest.mark.one_database
 @pytest.mark.parametrize("secret", [None, "", "plain", "whsec_", "whsec_!!!", "whsec_abc", "WHSEC_c2VjcmV0"])
 def test_standard_webhooks_need_a_secret_of_their_form(api: Api, place: Place, secret: str | None) -> None:
-    expected = custom("secret must be whsec_ and a key in base64 where header_style is standard", "secret")
+    expected = custom("secret must be whsec_ followed by a base64 key if header_style is standard", "secret")
     standard = {"url": new_url(), "header_style": "standard"}
     made = {**standard, "secret": secret}
     refused(api.create(place, config=made), 422, "Validation Failed", expected)

@@ -115,7 +115,7 @@ def test_every_fault_is_told_at_once(world: World, api: Api) -> None:
             "OauthApp",
             "name",
             "custom",
-            "name must contain an ASCII letter or digit, and at most 34 characters in ASCII",
+            "name must contain an ASCII letter or digit, and can have at most 34 characters when written in ASCII",
         ),
         fault("OauthApp", "callback_urls", "missing_field", needed),
     )
@@ -188,7 +188,7 @@ def test_a_secret_is_replaced_without_a_gap(server: Server, world: World, api: A
     assert second.json()["last_eight"] == second.json()["client_secret"][-8:]
     assert takes(server, client_id, app["client_secret"])
     assert takes(server, client_id, second.json()["client_secret"])
-    message = "an app can have at most 2 secrets; delete one that is no longer used"
+    message = "an app can have at most 2 secrets; delete an unused one first"
     invalid(api.post(secrets), fault("OauthApp", "secrets", "custom", message))
 
     assert api.delete(f"{secrets}/{app['secrets'][0]['id']}").status_code == 204

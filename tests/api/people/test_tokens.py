@@ -165,7 +165,7 @@ def _seconds(text: str) -> int:
 
 def test_every_fault_is_named_at_once(server: Server, owner: Person, world: World) -> None:
     assert owner.faults(kind="king", note=7, scopes="repo", nonsense=1, expires_in_days=0, repositories=[]) == {
-        "nonsense": "there is no parameter nonsense",
+        "nonsense": "unknown parameter nonsense",
         "kind": "kind must be one of classic, fine_grained",
         "note": "note must be text of at most 255 characters or null",
         "scopes": "scopes must be a list of text",

@@ -112,7 +112,7 @@ class Mailer:
             outgoing = await self._compose(message)
         except Exception as error:  # noqa: BLE001  # handed to the log
             self._log_failure("mail_not_made", error, message)
-            await self._settle(message, "", MailOutcome("retry", "The message could not be made; the log says why."))
+            await self._settle(message, "", MailOutcome("retry", "The message could not be composed; see the log."))
             return
         if outgoing is None:
             log.info("mail_dropped", id=message.id, kind=message.kind)

@@ -216,8 +216,8 @@ def _own_name() -> str:
 
 
 WORDS: Mapping[str, str] = {
-    "bounced": "The mail server does not take mail for this address.",
-    "refused": "The mail server does not take this message.",
-    "retry": "The mail server did not take the message now.",
+    "bounced": "The mail server does not accept mail for this address.",
+    "refused": "The mail server does not accept this message.",
+    "retry": "The mail server is not accepting the message right now.",
 }
 """The meaning of each result except `sent`."""

@@ -172,7 +172,7 @@ async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[Ap
     """
     app = await _lock(tx, app)
     if len(await queries.list_secrets(tx, app.id)) >= SECRETS_MAX:
-        message = say("an app can have at most {} secrets; delete one that is no longer used", SECRETS_MAX)
+        message = say("an app can have at most {} secrets; delete an unused one first", SECRETS_MAX)
         raise _refused(app, "secrets", message)
     made, secret = await _insert_new_secret(tx, app)
     await _audit(tx, actor, app, "create_secret", secret_id=made.id)
@@ -195,7 +195,7 @@ async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -
     if any(each.fingerprint == key.fingerprint for each in known):
         raise _refused(app, "public_key", "the app has this key already", "already_exists")
     if len(known) >= KEYS_MAX:
-        message = say("an app can have at most {} keys; delete one that is no longer used", KEYS_MAX)
+        message = say("an app can have at most {} keys; delete an unused one first", KEYS_MAX)
         raise _refused(app, "keys", message)
     made = await _insert_new_key(tx, app, key)
     await _audit(tx, actor, app, "create_key", key_id=made.id, fingerprint=key.fingerprint)
@@ -290,7 +290,7 @@ async def in_transaction(call: Call, step: Callable[[Transaction], Awaitable[R]]
 
 
 async def find_named_app(call: Call, reader: Reader) -> App:
-    """Return the app in the path. Raises `NotFound`, also for an app of another organization."""
+    """Return the app in the path. Raises `NotFound` if it does not exist or belongs to another organization."""
     if "client_id" in call.request.path_params:
         app = await queries.find_client(reader, call.path("client_id"))
         oauth = True
@@ -317,7 +317,7 @@ async def create_key(public_key: str | None) -> NewKey:
 
 
 async def find_named_installation(call: Call, reader: Reader, number: int) -> Installation:
-    """Return an installation. Raises `NotFound`, also for one on another organization."""
+    """Return an installation. Raises `NotFound` if it does not exist or is on another organization."""
     found = require_found(await queries.find_installation(reader, number))
     if found.account.id != named_organization(call).account.id:
         call.record.set_subject(found.account.id, hidden=True)

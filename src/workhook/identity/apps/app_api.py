@@ -151,7 +151,7 @@ routes = Routes(WEBHOOK_API, "apps", read="app", write="app")
 
 
 async def _get_own_installation(reader: Reader, app_id: int, number: int) -> Installation:
-    """Return an installation of the app. Raises `NotFound`, also for an installation of another app."""
+    """Return an installation of the app. Raises `NotFound` if it does not exist or belongs to another app."""
     found = require_found(await queries.find_installation(reader, number))
     return require_found(found if found.app.id == app_id else None)
 

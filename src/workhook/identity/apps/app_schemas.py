@@ -144,7 +144,7 @@ class InstallationTokenShape(HiddenRepr, msgspec.Struct, kw_only=True):
     """An installation access token. It is shown only once."""
 
     token: str
-    expires_at: Annotated[Time, Meta(description="In an hour.")]
+    expires_at: Annotated[Time, Meta(description="One hour after it was issued.")]
     permissions: PermissionMap
     repository_selection: Selection
     repositories: (

@@ -65,7 +65,11 @@ async def install(
     faults += await _repository_faults(tx, organization, repository_ids)
     if await queries.find_installation_on(tx, fresh.id, organization.id) is not None:
         faults.append(
-            Fault(field="app", code="already_exists", message=say("{} is already installed here", fresh.slug))
+            Fault(
+                field="app",
+                code="already_exists",
+                message=say("{} is already installed on this organization", fresh.slug),
+            )
         )
     if faults:
         raise _invalid(faults)
@@ -206,7 +210,7 @@ async def _repository_faults(
     if ids is None:
         return []
     if not 1 <= len(ids) <= REPOSITORIES_MAX:
-        message = say("repositories must name 1 to {} repositories", REPOSITORIES_MAX)
+        message = say("repositories must list 1 to {} repositories", REPOSITORIES_MAX)
         return [Fault(field="repositories", code="custom", message=message)]
     added = set(ids).difference(kept)
     strange = added.difference(each.id for each in await find_repositories(tx, account, ids=sorted(added)))

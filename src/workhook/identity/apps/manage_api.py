@@ -131,7 +131,7 @@ async def apps_update(write: Write, edit: s.AppEdit) -> s.AppShape:
     "/orgs/{org}/oauth-apps/{client_id}",
     name="oauth_apps_delete",
     summary="Delete an OAuth app",
-    description="Its tokens, the consents of its users, and the webhooks that it alone sees are deleted, too.",
+    description="Also deletes its tokens, its users' grants, and the webhooks that only it can see.",
 )
 @apps.delete("/orgs/{org}/apps/{slug}")
 async def apps_delete(write: Write) -> None:

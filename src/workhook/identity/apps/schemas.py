@@ -105,10 +105,13 @@ def slug_of(name: str) -> str:
 
 def name_faults(name: str) -> list[Fault]:
     if not 1 <= len(name) <= NAME_MAX or not name.isprintable() or name != name.strip():
-        message = say("name must have 1 to {} printable characters, no space at its ends", NAME_MAX)
+        message = say("name must have 1 to {} printable characters, without spaces at the start or end", NAME_MAX)
         return [Fault(field="name", code="custom", message=message)]
     if not 1 <= len(slug_of(name)) <= NAME_MAX:
-        message = say("name must contain an ASCII letter or digit, and at most {} characters in ASCII", NAME_MAX)
+        message = say(
+            "name must contain an ASCII letter or digit, and can have at most {} characters when written in ASCII",
+            NAME_MAX,
+        )
         return [Fault(field="name", code="custom", message=message)]
     return []
 
@@ -116,7 +119,7 @@ def name_faults(name: str) -> list[Fault]:
 def description_faults(description: str | None) -> list[Fault]:
     if description is None or (len(description) <= DESCRIPTION_MAX and "\0" not in description):
         return []
-    message = say("description must have at most {} characters, none of them NUL", DESCRIPTION_MAX)
+    message = say("description can have at most {} characters, and no NUL characters", DESCRIPTION_MAX)
     return [Fault(field="description", code="custom", message=message)]
 
 
@@ -136,7 +139,7 @@ def callback_faults(urls: Sequence[str], *, required: bool) -> list[Fault]:
         message = "callback_urls must have at least one URL, unless the app uses the device flow"
         return [Fault(field="callback_urls", code="missing_field", message=message)]
     if len(urls) > CALLBACKS_MAX:
-        message = say("callback_urls may have at most {} URLs", CALLBACKS_MAX)
+        message = say("callback_urls can have at most {} URLs", CALLBACKS_MAX)
         return [Fault(field="callback_urls", code="custom", message=message)]
     complaints = [(url, callback_complaint(url)) for url in dict.fromkeys(urls)]
     return [
@@ -178,11 +181,11 @@ def permission_faults(permissions: Mapping[str, str], *, most: Mapping[str, str]
     faults = []
     for name, level in permissions.items():
         if name not in PERMISSIONS:
-            message = f"there is no permission {shown(name)}: there are {', '.join(PERMISSIONS)}"
+            message = f"unknown permission {shown(name)}; known permissions: {', '.join(PERMISSIONS)}"
         elif level not in LEVELS:
             message = f"{name} must be read or write"
         elif most is not None and (name not in most or LEVELS.index(level) > LEVELS.index(most[name])):
-            message = f"the app does not ask for {name}: {level}"
+            message = f"the app does not request {name}: {level}"
         else:
             continue
         faults.append(Fault(field="permissions", code="custom", message=message))

@@ -160,15 +160,15 @@ _TOKEN_FIELDS = dict(
     _CLIENT,
     grant_type=f"`authorization_code` (or absent), `refresh_token`, or `{DEVICE_GRANT}`.",
     code="The code from the redirect.",
-    redirect_uri="If given, the same as in the request for the code.",
+    redirect_uri="If sent, it must be the same as in the request for the code.",
     code_verifier="The verifier for the `code_challenge` of the request for the code.",
     refresh_token="The refresh token to exchange for a new pair.",  # noqa: S106  # no secret
     device_code="The `device_code` from `/login/device/code`.",
 )
 _DEVICE_FIELDS = dict(_CLIENT, scope="Scopes, separated by spaces or commas.")
 _BOTH = (
-    "Takes a form or JSON; answers JSON where `Accept` asks for it, otherwise a form. A repeated parameter is 400, "
-    "with the error `invalid_request`. "
+    "Accepts a form or JSON. Returns JSON if `Accept` requests it, and otherwise a form. A repeated parameter returns "
+    "400 with the error `invalid_request`. "
 )
 _FORMS: dict[str, Any] = {"problems": (400, 413, 429, 503), "etag": False, "other_media_types": (FORM,)}
 
@@ -234,8 +234,8 @@ def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Oauth
     body=_texts(_TOKEN_FIELDS),
     answers={200: TokenAnswer},
     description=_BOTH
-    + "Any other refusal has status 200: look for `error`. Using a code or refresh token twice revokes "
-    "the tokens that came of it.",
+    + "All other errors have status 200: check for `error`. Using a code or refresh token twice revokes "
+    "the tokens issued with it.",
     **_FORMS,
     action="oauth_token.issue",
 )
@@ -279,8 +279,8 @@ async def _grant(tx: Transaction, client: OauthClient, fields: Fields) -> TokenA
     "/login/device/code",
     body=_texts(_DEVICE_FIELDS),
     answers={200: DeviceAnswer},
-    description=_BOTH + "Show `user_code` and `verification_uri` to a person, then poll for the token. The error "
-    f"`slow_down` says that {codes.WAITING_MAX} codes of the app wait already.",
+    description=_BOTH + "Show `user_code` and `verification_uri` to the user, then poll for the token. The error "
+    f"`slow_down` means that {codes.WAITING_MAX} codes of the app are already pending.",
     **_FORMS,
     action="device_code.create",
 )

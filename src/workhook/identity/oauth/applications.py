@@ -367,7 +367,7 @@ async def _target(reader: Reader, app: App, user_id: int, wanted: ScopedTokenBod
         found = await queries.find_of_user(reader, app.id, user_id, found.id)
     if found is None:
         field, value = ("target_id", str(wanted.target_id)) if wanted.target is UNSET else ("target", wanted.target)
-        message = f"{shown(value)} is no organization on which the app is installed and in which the user has a part"
+        message = f"{shown(value)} is not an organization that the user can access and that has installed the app"
         raise _invalid(field, message)
     if wanted.target_id not in (UNSET, found.account.id):
         raise _invalid("target_id", "target_id does not match target")

@@ -190,7 +190,7 @@ def client_id_of(query: Mapping[str, Sequence[str]]) -> str:
     values = query.get("client_id", ())
     if len(values) != 1 or not values[0]:
         faults = [Fault(field="client_id", message="client_id is required, exactly once")]
-        raise Malformed(say("The address does not identify an app."), faults=faults)
+        raise Malformed(say("This link does not identify an app."), faults=faults)
     return values[0]
 
 
@@ -271,10 +271,10 @@ def _code_fault(row: Row, redirect_uri: str | None, verifier: str | None, secret
         return grants.Refusal("redirect_uri_mismatch", "redirect_uri must be the one that the code was requested with.")
     if not secret_shown:
         if not is_native(row["redirect_uri"]):
-            text = "client_secret is missing: only a program with a loopback redirect_uri goes without it."
+            text = "client_secret is required unless the redirect_uri is a loopback address."
             return grants.Refusal("incorrect_client_credentials", text)
         if row["code_challenge"] is None:
-            text = "Without client_secret the code has to be asked for with code_challenge (PKCE)."
+            text = "Without client_secret, the code must have been requested with code_challenge (PKCE)."
             return grants.Refusal("incorrect_client_credentials", text)
     fault = verifier_fault(verifier, row["code_challenge"])
     return grants.Refusal("bad_verification_code", f"{fault}.") if fault else None

@@ -76,10 +76,10 @@ async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple
 
 
 async def link(tx: Transaction, user: Account, issuer: str, subject: str) -> bool:
-    """Link a subject to a user. Return False if it already is. Raises `Conflict` if it belongs to another user."""
+    """Link a subject to a user. Return False if it was linked already. Raise `Conflict` if it is another user's."""
     known = await find(tx, Claims(issuer, subject))
     if known is not None and known.id != user.id:
-        raise Conflict(f"{subject} of {issuer} signs in as {known.login} already, and a subject is one user's.")
+        raise Conflict(f"{subject} of {issuer} already signs in as {known.login}. A subject has only one user.")
     if known is None:
         await _store(tx, user, issuer, subject)
     return known is None
@@ -96,13 +96,13 @@ async def _addressed_by(tx: Transaction, claims: Claims) -> Account | None:
     rows = await tx.fetch_all(_addressed, {"issuer": claims.issuer, "email": claims.email.lower(), "limit": 2})
     if len(rows) > 1:
         raise SignInRefused(
-            f"Several users have the e-mail address {claims.email}. Ask your administrator to leave it with one "
-            f"of them."
+            f"Several users have the e-mail address {claims.email}. Ask your administrator to remove it from all but "
+            f"one of them."
         )
     if rows and rows[0]["has_identity"]:
         raise SignInRefused(
             f"The user with the e-mail address {claims.email} signs in with another account of your provider. "
-            "Use that one, or ask whoever runs this server."
+            "Use that one, or ask your administrator."
         )
     return _enabled(rows[0]) if rows else None
 
@@ -117,15 +117,15 @@ def _enabled(row: Row) -> Account:
 def _nobody(claims: Claims) -> str:
     if claims.email is not None:
         return (
-            f"Nobody here has the e-mail address {claims.email}. Ask whoever runs this server to add you with it: "
+            f"No user has the e-mail address {claims.email}. Ask your administrator to add you with it: "
             f"workhook user add --login LOGIN --email {claims.email}"
         )
     linked = f"workhook user link-identity --login LOGIN --subject={shlex.quote(claims.subject)}"
     if claims.unverified_email:
         advice = "Your provider has not verified your e-mail address. Verify it there, then sign in again."
     else:
-        advice = "Your provider does not tell your e-mail address. Ask whoever runs it to let this server know it."
-    return f"{advice} Or ask whoever runs this server to link you: {linked}"
+        advice = "Your provider does not share your e-mail address. Ask its administrator to share it with this server."
+    return f"{advice} Or ask your administrator to link your account: {linked}"
 
 
 async def _free_login(reader: Reader, claims: Claims) -> str:
@@ -136,4 +136,4 @@ async def _free_login(reader: Reader, claims: Claims) -> str:
         login = stem[: LOGIN_MAX_CHARS - len(suffix)].strip("-") + suffix
         if login_fault(login) is None and await find_account(reader, login) is None:
             return login
-    raise SignInRefused(f"Too many users here are called {stem}. Ask whoever runs this server to add you by hand.")
+    raise SignInRefused(f"Too many users have a login like {stem}. Ask your administrator to add you manually.")

@@ -279,7 +279,7 @@ async def _metadata(session: ClientSession, issuer: str) -> Metadata:
     try:
         found = msgspec.convert(document, Metadata)
     except msgspec.ValidationError:
-        raise _unusable(issuer, "its configuration lacks an address") from None
+        raise _unusable(issuer, "its configuration has no valid endpoint or key address") from None
     if found.issuer != issuer:
         raise _unusable(issuer, f"it calls itself {shown(found.issuer)}")
     for address in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri, found.userinfo_endpoint):
@@ -368,7 +368,13 @@ def _unavailable() -> Unavailable:
 
 def _unusable(issuer: str, why: str) -> Unavailable:
     log.error("oidc_provider_unusable", issuer=issuer, reason=why)
-    return Unavailable(say("The identity provider is not set up as this server expects."), code="oidc_unusable")
+    return Unavailable(
+        say(
+            "Sign-in with the identity provider is not set up correctly. Ask your administrator, "
+            "who finds the reason in the server log."
+        ),
+        code="oidc_unusable",
+    )
 
 
 def _refused(reason: str) -> SignInRefused:

@@ -351,7 +351,7 @@ async def _find_user(
 
 
 async def _find_own(reader: Reader, login: str, known_device: KnownDevice) -> Row | None:
-    """Return the only user of this browser who claims this address, or None."""
+    """Return the user known to this browser who entered this address as their own, or None unless exactly one did."""
     rows = await reader.fetch_all(_by_id, {"user_ids": list(known_device.user_ids)})
     key = throttle.login_key(login)
     fitting = [

@@ -165,7 +165,10 @@ async def revoke_of(
     installation_id: int | None = None,
     user_id: int | None = None,
 ) -> int:
-    """Revoke the tokens that match all given values, at least one. A family's refresh tokens end too."""
+    """Revoke the tokens that match all given values; at least one value is required.
+
+    With `family`, its refresh tokens are invalidated, too.
+    """
     values = {"family": family, "app_id": app_id, "installation_id": installation_id, "user_id": user_id}
     params = {name: value for name, value in values.items() if value is not None}
     if not params:

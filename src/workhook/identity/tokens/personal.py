@@ -56,8 +56,8 @@ Days = Annotated[
     Meta(
         ge=0.001,
         le=EXPIRES_MAX_DAYS,
-        description="Days from now. Default: a classic token is valid as long as the token that makes it, a "
-        "fine-grained one for 30 days. A fine-grained one has at most 366.",
+        description="Days from now. By default, a classic token is valid as long as the token that creates it, and a "
+        "fine-grained one for 30 days. The maximum for a fine-grained token is 366.",
     ),
 ]
 
@@ -98,7 +98,7 @@ class TokenCreate(msgspec.Struct):
         Annotated[
             str,
             Meta(
-                description="Account to which a fine-grained token is confined: an organization you "
+                description="Account that a fine-grained token is limited to: an organization you "
                 "are in, or your own login."
             ),
         ]
@@ -130,18 +130,15 @@ class TokenShape(msgspec.Struct):
     scopes: Annotated[list[str], Meta(description="Scopes, for tokens that have them.")]
     permissions: Annotated[
         dict[str, str] | None,
-        Meta(description="For a fine-grained token, or a narrowed one of an app: permission → `read` or `write`."),
+        Meta(description="For a fine-grained token, or a scoped one of an app: permission → `read` or `write`."),
     ]
-    organization: Annotated[str | None, Meta(description="The login of the account to which such a token is confined.")]
+    organization: Annotated[str | None, Meta(description="Login of the account that such a token is limited to.")]
     repositories: Annotated[
         list[str] | Literal["all"] | None,
-        Meta(
-            description="Full names of the repositories to which such a token is confined, as far "
-            "as you still see them."
-        ),
+        Meta(description="Full names of the repositories that such a token is limited to, if you can still see them."),
     ]
     app: TokenApp | None
-    current: Annotated[bool, Meta(description="Whether it is the token that asks.")]
+    current: Annotated[bool, Meta(description="Whether it is the token used for this request.")]
     created_at: Time
     expires_at: Time | None
     last_used_at: Annotated[Time | None, Meta(description="Accurate to ten minutes.")]
@@ -334,8 +331,8 @@ async def create(
     if user.kind != "user":
         faults.append(_fault("user", f"{user.login} is not a user"))
     if await count_living(tx, user.id) >= LIVING_MAX:
-        remedy = "revoke those that are not used any more (GET /user/tokens, or `workhook token list`, tells which)"
-        faults.append(_fault("user", f"{user.login} has {LIVING_MAX} personal tokens, which is the most: {remedy}"))
+        remedy = "revoke unused ones (see GET /user/tokens or `workhook token list`)"
+        faults.append(_fault("user", f"{user.login} has {LIVING_MAX} personal tokens, the maximum; {remedy}"))
     expires_at = _expiry(wanted, by, faults)
     place: tuple[int, tuple[int, ...] | None] | None = None
     if wanted.kind == FINE_GRAINED.name:
@@ -524,8 +521,8 @@ async def tokens_list(call: Call, page: Page) -> Paged[list[TokenShape]]:
 @routes.post(
     "/user/tokens",
     etag=False,
-    description="It can do no more than the token that asks for it, and expires no later. It is revoked with that "
-    f"token and shares its request limit. A user has at most {LIVING_MAX} valid ones.",
+    description="It can do no more than the token used to create it, and expires no later. It is revoked with that "
+    f"token and shares its rate limit. A user can have at most {LIVING_MAX} valid tokens.",
 )
 async def tokens_create(write: Write, wanted: TokenCreate) -> Created[CreatedToken]:
     """Create a personal token."""

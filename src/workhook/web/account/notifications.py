@@ -72,7 +72,7 @@ async def trust_address(visit: Visit) -> Response:
     """Resume sending to the visitor's address after a bounce."""
 
     await visit.change(lambda write: forget_bounce(write.tx, write.actor.user.id))
-    return visit.done(ADDRESS, gettext("E-mail to your address is on again."))
+    return visit.done(ADDRESS, gettext("Workhook sends e-mail to your address again."))
 
 
 @places.post("/settings/notifications/confirm", action="notification_setting.edit")
@@ -88,7 +88,7 @@ async def ask_to_confirm(visit: Visit) -> Response:
     await visit.change(ask)
     return visit.done(
         ADDRESS,
-        gettext("Check your inbox for a confirmation link. If too many were sent today, try again tomorrow."),
+        gettext("Check your inbox for a confirmation link. If it doesn’t arrive, try again tomorrow."),
     )
 
 
@@ -148,7 +148,7 @@ async def _end(tx: Transaction, subscription: Subscription) -> None:
 
 
 def _subscription(call: Call) -> Subscription:
-    """Raises `NotFound`."""
+    """Return the subscription in the link. Raises `NotFound` if the link is invalid or has expired."""
     found = read_subscription(call.services.vault, call.path("token"))
     if found is None:
         raise NotFound(text("This link is invalid or has expired. Change your notification settings instead."))

@@ -235,7 +235,7 @@ async def page_password_post(call: Call) -> Response:
 
     renewed = await call.database.in_transaction(step)
     if renewed is not None:
-        note = flash.Note(gettext("Password changed. All other sessions were signed out."))
+        note = flash.Note(gettext("Password changed. You’ve been signed out everywhere else."))
         message = flash.left(call, renewed.csrf, note)
         return redirect("/settings", {**renewed.headers, **message})
     return await _password_form(call, session, [gettext(_HELD if checked and checked.attempt.held else _WRONG)])

@@ -30,13 +30,13 @@ _LIFETIMES = {
 }
 _SCOPE_WORDS = {
     "repo": text("Webhooks, events, and collaborators of your projects"),
-    "admin:repo_hook": text("View, create, edit, and delete webhooks of your projects, and publish events"),
-    "write:repo_hook": text("View, create, and edit webhooks of your projects, and publish events"),
-    "read:repo_hook": text("View webhooks of your projects and their deliveries"),
+    "admin:repo_hook": text("View, create, edit, and delete webhooks in your projects, and publish events"),
+    "write:repo_hook": text("View, create, and edit webhooks in your projects, and publish events"),
+    "read:repo_hook": text("View webhooks in your projects and their deliveries"),
     "admin:org_hook": text("Webhooks, events, and the audit log of organizations you own"),
     "admin:org": text("Members, invitations, apps, and the audit log of organizations you own"),
     "work": text("Projects, tasks, files, time, billing, and all other work you have access to"),
-    "work:read": text("Read-only access to all of that"),
+    "work:read": text("Read-only access to the same data"),
     "site_admin": text("The server’s users and organizations, while you are an administrator"),
 }
 

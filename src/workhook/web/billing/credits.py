@@ -75,7 +75,7 @@ async def grant(visit: Visit) -> Response:
     if typed := visit.fields.get("expires_at"):
         day, zone = read_day(typed), await find_zone(visit.database, access.repository.id)
         if day is None:
-            message = gettext("Enter the last day as a date, such as 2026-11-20")
+            message = gettext("Enter the last day as a date, such as 2026-11-20.")
             raise Invalid(faults=[Fault(field="expires_at", message=message)])
         expires["expires_at"] = to_millis_text(start_of(day + timedelta(days=1), zone))
     return await _append(visit, access, GRANT, gettext("Credits granted."), **expires)

@@ -163,7 +163,7 @@ async def create_invoice(visit: Visit) -> Response:
         if any(each.code == "no_rate" for each in problem.faults):
             form.problems = refused(visit, problem, offer).problems
         return await _form_page(visit, access, form)
-    words = gettext("Draft created. Add its line items next.")
+    words = gettext("Draft created. Add line items next.")
     if visit.fields.get("unbilled"):
         words = await words_of(visit, access, offer)
     return visit.done(paging.project_address(visit, "billing", made.id), words)

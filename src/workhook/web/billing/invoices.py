@@ -124,7 +124,7 @@ async def billing(visit: Visit) -> Response:
 
 
 async def invoice_at(visit: Visit) -> tuple[Access, Invoice]:
-    """Return the invoice in the path. Raises `NotFound`, also if it belongs to another project."""
+    """Return the invoice in the path. Raises `NotFound` if it does not exist or belongs to another project."""
     access = await visit.access()
     its, invoice = await actions.find_invoice(visit.database, visit.actor, visit.path("invoice_id"))
     access.require_same_project(its)

@@ -59,7 +59,7 @@ async def _owned(visit: Visit) -> Owner:
 
 
 async def _find(visit: Visit) -> tuple[Owner, Service]:
-    """Return the service in the path. Raises `NotFound`, also if it belongs to another account."""
+    """Return the service in the path. Raises `NotFound` if it does not exist or belongs to another account."""
     owner = await _owner(visit)
     service = await actions.find_service(visit.database, visit.actor, visit.path("service_id"))
     if service.owner.id != owner.account.id:

@@ -120,7 +120,7 @@ async def subscribe(visit: Visit) -> Response:
 
 
 async def _find(visit: Visit) -> tuple[Access, Checkout]:
-    """Return the subscription in the path. Raises `NotFound`, also if it belongs to another project."""
+    """Return the subscription in the path. Raises `NotFound` if it does not exist or belongs to another project."""
     access = await visit.access()
     its, checkout = await billing.find_checkout(visit.database, visit.actor, visit.path("checkout_id"))
     access.require_same_project(its)

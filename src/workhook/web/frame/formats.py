@@ -224,7 +224,7 @@ def read_number(typed: str) -> str:
     """
     if (found := _read(typed, *_DECIMAL[texts.language()])) is not None:
         return found
-    message = gettext("“%(typed)s” is not a number. Enter one such as %(example)s.")
+    message = gettext("“%(typed)s” is not a number. Enter a number such as %(example)s.")
     raise ValueError(message % _as_example(typed, _read_foreign(typed) or "1.5"))
 
 

@@ -266,7 +266,7 @@ class Visit:
         has_secret: bool = False,
         **context: object,
     ) -> Response:
-        """Render a page, with the note of the last change (`done`) and, by default, the form's status."""
+        """Render a page with the note left by `done` and, unless `status` is given, the form's status code."""
         note, used_up = flash.taken(self.call, self.session)
         return render.page(
             template,

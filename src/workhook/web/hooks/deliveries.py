@@ -39,7 +39,7 @@ def states() -> dict[str, str]:
         "retrying": gettext("retry scheduled"),
         "held": gettext("held back"),
         "delivered": gettext("delivered"),
-        "given_up": gettext("given up"),
+        "given_up": gettext("no more retries"),
     }
 
 
@@ -256,7 +256,7 @@ async def redeliver_many(visit: Visit, site: HookSite) -> Response:
     # A second one would be refused: show the progress of the first instead.
     if (running := await redelivery_jobs.find_running(visit.database, hook.id)) is not None:
         address = f"{site.address(hook.id)}/redeliveries/{running}"
-        return visit.done(address, gettext("A redelivery is already in progress. No new one was started."))
+        return visit.done(address, gettext("A redelivery is already in progress. Wait for it to finish."))
     with limit_in_words():
         job = await actions.redeliver_many(visit.call, hook.id, _failures(chosen))
     return redirect(f"{site.address(hook.id)}/redeliveries/{job.id}")

@@ -53,7 +53,7 @@ class DeliveryFilter(msgspec.Struct):
             found.faults = list(problem.faults)
         found.codes = _codes(values.get("code", ""))
         if values.get("code") and not found.codes:
-            message = gettext("Enter a status from 200 to 599, or a class such as 5xx.")
+            message = gettext("Enter a status code from 200 to 599, or a class such as 5xx.")
             found.faults.append(Fault(field="code", message=message))
         since, until = found.filters.since, found.filters.until
         if since is not None and until is not None and since > until:

@@ -18,8 +18,8 @@ _NOT_CHANGED = "304"  # the only 3xx code that is not a redirect
 OFF_REASONS = (
     text("The receiver answered 410 Gone."),
     text("Every delivery has failed for five days."),
-    text("Nobody who authorizes the app may have webhooks here any more."),
-    text("Nobody who may have webhooks here authorizes the app any more."),
+    text("The users who authorize the app may no longer manage webhooks here."),
+    text("The users who may manage webhooks here no longer authorize the app."),
     text("You no longer have permission to manage webhooks here."),
 )
 """The reasons for which Workhook disables a webhook, as in the audit log."""
@@ -112,7 +112,7 @@ def kept(response: DeliveryResponse) -> str:
         return gettext("Only the first %(most)s of a body are stored, so this one may be incomplete.") % {"most": most}
     if int(length) <= client.MAX_BODY_BYTES:
         return ""
-    return gettext("The receiver sent %(all)s; the first %(most)s are stored.") % {
+    return gettext("The receiver sent %(all)s; only the first %(most)s are stored.") % {
         "all": file_size(int(length)),
         "most": most,
     }

@@ -54,7 +54,7 @@ def write_message(letter: Letter, envelope: Envelope, files: Sequence[InvoiceFil
 
 
 def _on_single_lines(letter: Letter) -> Letter:
-    """Replace line breaks, so a title cannot add lines such as a link of its own."""
+    """Replace line breaks, so that a title cannot add lines to the message, such as a link."""
     return msgspec.structs.replace(
         letter,
         subject=one_line(letter.subject),

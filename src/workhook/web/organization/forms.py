@@ -16,8 +16,8 @@ PERMISSION = "permission."
 _TEXTS = ("name", "description", "homepage_url", "callback_urls", "public_key")
 FIELDS = frozenset({*_TEXTS, "permissions", "public"})
 _LABELS = {
-    "repository_hooks": (text("Project webhooks"), text("and their deliveries")),
-    "organization_hooks": (text("Organization webhooks"), text("with all events and the audit log")),
+    "repository_hooks": (text("Project webhooks"), text("including their deliveries")),
+    "organization_hooks": (text("Organization webhooks"), text("including all events and the audit log")),
     "work": (text("Work"), text("projects, tasks, files, time, and billing")),
 }
 _LEVELS = {"": text("no access"), "read": text("read"), "write": text("read and write")}

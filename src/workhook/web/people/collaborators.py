@@ -92,7 +92,7 @@ async def change_role(visit: Visit) -> Response:
         if account is None or not await is_collaborator(write.tx, access.repository, account):
             raise NotFound()
         await api.repository_collaborators_set(write, account.login, body)
-        return await _said(write, access, account.login, gettext("Role of %(login)s changed."))
+        return await _said(write, access, account.login, gettext("The role of %(login)s was changed."))
 
     text = await visit.change(change)
     if _is_own(visit) and body.permission != "admin":

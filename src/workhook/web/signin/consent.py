@@ -54,8 +54,8 @@ SCOPE_WORDS: Mapping[str, str] = {
     ),
 }
 PERMISSION_WORDS: Mapping[str, str] = {
-    "repository_hooks:read": text("View webhooks of projects and their deliveries"),
-    "repository_hooks:write": text("Create, edit, and delete webhooks of projects, and publish events"),
+    "repository_hooks:read": text("View webhooks in projects and their deliveries"),
+    "repository_hooks:write": text("Create, edit, and delete webhooks in projects, and publish events"),
     "organization_hooks:read": text("View the organization’s webhooks and their deliveries"),
     "organization_hooks:write": text(
         "Create, edit, and delete the organization’s webhooks, publish events, and view its audit log"
@@ -161,7 +161,7 @@ async def _code(tx: Transaction, session: Session, request: AuthorizationRequest
 
 
 def _authorization_asked(session: Session, request: AuthorizationRequest) -> str:
-    """Return the user and the request they saw. The form repeats it, so only what its page showed is granted."""
+    """Return the user's id and the requested scopes. The form sends them back, so only what it showed is granted."""
     return " ".join([str(session.user.id), *sorted(request.wanted)])
 
 

@@ -174,8 +174,8 @@ async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryC
 
 
 def _asked(session: Session, app: App, place: Account) -> str:
-    """Return the user and the request they saw. The form repeats it, so only what its page showed is granted: the name
-    in the URL may belong to another app by now."""
+    """Return the ids of the user, the account and the app, and the scopes. The form sends them back, so only what it
+    showed is granted: the name in the URL may belong to another app by now."""
     return " ".join([*map(str, (session.user.id, place.id, app.id)), *sorted(wanted(app, frozenset()))])
 
 

@@ -182,7 +182,7 @@ def _link_form(call: Call, link: sessions.SignInLink, faults: list[str]) -> Resp
 
 
 def is_offered(settings: Settings) -> bool:
-    """Return whether a mail server is set up to send the link."""
+    """Return whether a mail server is set up, which password links require."""
     return settings.smtp_url is not None and settings.mail_from is not None
 
 

@@ -1,1 +1,1 @@
-"""A task on a page of its own, with its comments and timers."""
+"""The page of a task, with its comments and timers."""

@@ -56,7 +56,7 @@ DONE, OPEN = "complete", "incomplete"
 
 
 class ChecklistView(msgspec.Struct, frozen=True):
-    """A section of a task. Only ticked and unticked items count toward `total`."""
+    """A checklist: one section of a task. Items that are neither ticked nor unticked do not count toward `total`."""
 
     name: str
     items: Mapping[str, str]

@@ -72,7 +72,7 @@ def read_duration(text: str) -> int:
         number = ambiguous.number
         raise _no_duration(message % {"clock": format_duration(number * MINUTE_MS), "number": number}) from None
     if spent is None:
-        raise _no_duration(gettext("Enter the duration as hours and minutes, such as 1:30, or as hours, such as 1.5"))
+        raise _no_duration(gettext("Enter hours and minutes, such as 1:30, or hours, such as 1.5."))
     if not spent:
         raise _no_duration(gettext("Enter a duration of more than 0, such as 0:30 for half an hour."))
     return spent
@@ -144,14 +144,14 @@ def _month_of(day: date) -> Period:
 def read_period(first: str, last: str) -> Period:
     """Parse the fields `from` and `to`. Raises `Invalid` with an error for each wrong field."""
     days = {"from": read_day(first), "to": read_day(last)}
-    message = gettext("Enter a date such as 2026-01-31")
+    message = gettext("Enter a date such as 2026-01-31.")
     faults = [Fault(field=name, message=message) for name, day in days.items() if day is None]
     since, to = days["from"], days["to"]
     if since is not None and to is not None:
         if to < since:
-            faults.append(Fault(field="to", message=gettext("The last day must not be before the first day")))
+            faults.append(Fault(field="to", message=gettext("The last day can’t be before the first day.")))
         elif (to - since).days >= PERIOD_MAX_DAYS:
-            longest = gettext("A report can cover at most %(days)d days") % {"days": PERIOD_MAX_DAYS}
+            longest = gettext("A report can cover at most %(days)d days.") % {"days": PERIOD_MAX_DAYS}
             faults.append(Fault(field="to", message=longest))
         else:
             return Period(since, to)

@@ -27,11 +27,11 @@ CALLED = {"start_time": "start", "end_time": "end"}
 """Form field names by API field name."""
 
 RATES_OF = {
-    "task": text("the task's rate"),
-    "project_member": text("the person's rate in this project"),
-    "project": text("this project's rate"),
-    "member": text("the person's rate in the organization"),
-    "organization": text("the organization's rate"),
+    "task": text("the task’s rate"),
+    "project_member": text("the person’s rate in this project"),
+    "project": text("this project’s rate"),
+    "member": text("the person’s rate in the organization"),
+    "organization": text("the organization’s rate"),
 }
 """Labels of rate sources."""
 
@@ -41,7 +41,7 @@ def rate_hint(rate_minor: int | None, source: str, currency: str) -> str:
     if rate_minor is None:
         return gettext("In the invoice currency")
     whose = gettext(RATES_OF[source])
-    return gettext("Empty: %(rate)s per hour, %(whose)s") % {"rate": money(rate_minor, currency), "whose": whose}
+    return gettext("Defaults to %(rate)s per hour, %(whose)s.") % {"rate": money(rate_minor, currency), "whose": whose}
 
 
 def query_of(return_to: str) -> dict[str, str]:

@@ -45,13 +45,13 @@ FIELD_LABELS: Mapping[str, str] = {
     "labels": text("labels"),
     "estimate": text("estimate"),
     "priority": text("priority"),
-    "completed": text("finished or not"),
+    "completed": text("completed"),
     "created": text("creation date"),
     "parent": text("parent card"),
     "blocked_by": text("blocked by"),
     "id": text("row ID"),
     "field": text("custom field"),
-    "nothing": text("nothing (all values are empty)"),
+    "nothing": text("not imported (all values are empty)"),
 }
 """The labels of the targets of table fields (`PlannedField`)."""
 

@@ -340,7 +340,7 @@ async def admin_users_delete(write: Write, username: str) -> None:
 async def admin_organizations_create(write: Write, wanted: OrganizationCreate) -> Created[OrganizationProfileShape]:
     """Create an organization.
 
-    Only administrators of the server can call this; they do not become members.
+    Only server administrators can call this. It does not make them members of the organization.
     """
     await require_administrator(write.tx, write.actor)
     made = await add_organization(write, wanted.login, wanted.admin, if_set(wanted.profile_name))

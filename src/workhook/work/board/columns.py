@@ -163,7 +163,7 @@ async def _find_column(
 
 
 def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[Access, Column, list[Column]]:
-    """Find a column among the rows of `_whole_board`. Raise `NotFound`, also if it was deleted during the wait."""
+    """Find a column in the rows of `_whole_board`. Raise `NotFound` if it is missing or was deleted during the wait."""
     access = to_access(rows[0] if rows else None, actor)
     ordered = sorted(rows, key=lambda row: (row["column_position"], row["column_id"]))
     board = [_read(row, position=position) for position, row in enumerate(ordered)]

@@ -352,7 +352,7 @@ async def edit(write: Write, held: Held[C], change: CommentEdit | ReplyEdit) -> 
         _require_may_edit(held, wanted)
     _require_may_hide(access, change.private)
     if not _words(before):
-        raise Conflict(say("It was deleted."), code="deleted")
+        raise Conflict(say("This comment was deleted."), code="deleted")
     if all(getattr(before, name) == value for name, value in wanted.items()):
         return before
     if isinstance(before, Reply) and isinstance(body := wanted.get("body"), str) and len(body) > len(before.body):
@@ -367,13 +367,13 @@ def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
     else:
         held.access.require_own(held.comment.user.id, "edit")
     if not held.access.is_admin or any(name != "private" for name in wanted):
-        why = phrase("What was imported is nobody's to edit" if held.is_imported else "Only the author can edit it")
+        why = phrase("Imported comments cannot be edited" if held.is_imported else "Only the author can edit it")
         message = compose("{}; an admin can hide it from clients (private: true) or delete it.", why)
         raise Forbidden(message, code="not_author")
 
 
 async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int = 0) -> None:
-    """Raise `Conflict` if a comment would have too many replies, because every response with it contains them all."""
+    """Raise `Conflict` if a comment would get too many replies: every response that includes it includes them all."""
     weight = await tx.fetch_row(_weight_of_replies, {"id": comment_id})
     if weight["count"] + count > REPLIES_MAX or weight["chars"] + chars > REPLIES_CHARS_MAX:
         raise Conflict(

@@ -101,16 +101,14 @@ class TaskComment(Record, frozen=True):
     user: PersonShape
     created_at: Timestamp
     updated_at: Timestamp
-    imported_author: Annotated[
-        str | None, EventSchema({"description": "the name of the author of an imported comment"})
-    ]
+    imported_author: Annotated[str | None, EventSchema({"description": "original author of an imported comment"})]
 
 
 class Reply(Record, frozen=True):
     """A reply to a comment on a file. `body` may contain sanitized HTML."""
 
     id: int
-    body: Annotated[str, EventSchema({"description": "may hold markup, sanitised"})]
+    body: Annotated[str, EventSchema({"description": "may contain sanitized HTML"})]
     file_comment_id: int
     private: bool
     user: PersonShape

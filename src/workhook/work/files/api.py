@@ -220,7 +220,7 @@ async def _find_allowed(call: Call) -> Content:
         return require_found(await actions.find_content(call.database, file_id))
     actor = caller_of(call).actor
     if actor is None and (expires is not None or signature is not None):
-        raise Forbidden("The link is invalid or has expired. Request the file again for a new one.", code="bad_link")
+        raise Forbidden("The link is invalid or has expired. Request the file again for a new link.", code="bad_link")
     if actor is None:
         raise Unauthenticated("Requires authentication", headers={"WWW-Authenticate": "Bearer"})
     actor = policy.admit(actor, policy.RULES["work.read"])

@@ -162,7 +162,7 @@ class Form:
             self.add_fault(
                 shown(part.name or ""),
                 "unknown",
-                say("there is no parameter {}", f"{shown(part.name or '')} of a file"),
+                say("unknown parameter {}", f"{shown(part.name or '')} of a file"),
             )
 
     def _add(self, data: bytes) -> None:
@@ -248,7 +248,7 @@ def clean_name(raw: str) -> str:
 
 
 def _shortened(name: str) -> str:
-    """Shorten the part of a name before its suffix."""
+    """Shorten a file name to `NAME_MAX_CHARS`. Its suffix is kept unless that is too long itself."""
     if len(name) <= NAME_MAX_CHARS:
         return name
     stem, dot, suffix = name.rpartition(".")

@@ -83,7 +83,7 @@ class Access(msgspec.Struct, frozen=True):
     def require_writable(self) -> None:
         """Raise `Forbidden` unless the caller may write, or `Conflict` if the project is archived."""
         if self.reads_only:
-            message = say("You need the role {} in the project {}.", "write", self.repository.full_name)
+            message = say("You need the {} role in the project {}.", "write", self.repository.full_name)
             raise Forbidden(message, code="missing_role")
         require_not_archived(self.repository)
 

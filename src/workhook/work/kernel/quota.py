@@ -47,7 +47,7 @@ REFUSALS = Counter("workhook_quota_refusals_total", "Changes refused by an organ
 GIVEN_UP = Counter("workhook_quota_counts_given_up_total", "Quota counts abandoned because they took too long.")
 ORGANIZATIONS = Gauge(
     "workhook_quota_organizations",
-    "Organizations known to this process to be above 90 % of a quota, or at it.",
+    "Organizations that this process knows to be above 90 % of a quota, or at the quota.",
     ["state"],
 )
 
@@ -279,7 +279,10 @@ def makes_records(action: str) -> bool:
 
 
 def watch(tx: Transaction, draft: Draft, size: int) -> None:
-    """Watch an event (`events.outbox.Watcher`). Changes made outside a request are included in the next count."""
+    """Add an event to the growth of its account in this transaction (an `events.outbox.Watcher`).
+
+    Changes made outside a request are skipped here; the next count of the usage includes them.
+    """
     call = current()
     memory = memory_of(call.services) if call is not None else None
     if call is None or memory is None:
@@ -349,17 +352,17 @@ async def _too_many(reader: Reader, call: Call, account_id: int, used: int, limi
     REFUSALS.labels("rows").inc()
     if await _may_know(reader, call, account_id):
         message = say(
-            "The organization has reached its quota of {} records (organization_max_rows): it has {}. Deleted "
-            "items count for the 30 days that they are in the trash, and events until they are removed after "
-            "the retention period. Delete what you do not need, or ask your administrator for a higher quota.",
+            "The organization has reached its quota of {} records (organization_max_rows): it has {}. Items in "
+            "the trash count for 30 days, and events count until they are removed at the end of the retention "
+            "period. Delete what you do not need, or ask your administrator for a higher quota.",
             Number(limit),
             Number(used),
         )
     else:
         message = say(
-            "The organization has reached its quota of {} records (organization_max_rows). Deleted items count "
-            "for the 30 days that they are in the trash, and events until they are removed after the retention "
-            "period. Delete what you do not need, or ask your administrator for a higher quota.",
+            "The organization has reached its quota of {} records (organization_max_rows). Items in the trash "
+            "count for 30 days, and events count until they are removed at the end of the retention period. "
+            "Delete what you do not need, or ask your administrator for a higher quota.",
             Number(limit),
         )
     kind = Forbidden if call.operation.area is WEBHOOK_API else Conflict
@@ -371,19 +374,18 @@ def too_large(max_mb: int, used_bytes: int | None) -> Problem:
     REFUSALS.labels("bytes").inc()
     if used_bytes is not None:
         message = say(
-            "The organization has reached its quota of {} MiB for files and events (organization_max_mb): {} "
-            "MiB are in use. Deleted items count for the 30 days that they are in the trash, and events until "
-            "they are removed after the retention period. Delete what you do not need, or ask your "
-            "administrator for a higher quota.",
+            "The organization has reached its quota of {} MiB for files and events (organization_max_mb): {} MiB "
+            "are in use. Items in the trash count for 30 days, and events count until they are removed at the "
+            "end of the retention period. Delete what you do not need, or ask your administrator for a higher "
+            "quota.",
             max_mb,
             f"{used_bytes / MIB:.1f}",
         )
     else:
         message = say(
-            "The organization has reached its quota of {} MiB for files and events (organization_max_mb). "
-            "Deleted items count for the 30 days that they are in the trash, and events until they are removed "
-            "after the retention period. Delete what you do not need, or ask your administrator for a higher "
-            "quota.",
+            "The organization has reached its quota of {} MiB for files and events (organization_max_mb). Items "
+            "in the trash count for 30 days, and events count until they are removed at the end of the retention "
+            "period. Delete what you do not need, or ask your administrator for a higher quota.",
             max_mb,
         )
     return TooLarge(message, code="storage_quota")

@@ -95,9 +95,7 @@ def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> i
 
 Rate = Annotated[
     Decimal,
-    wire_number(
-        "What an hour costs: an amount with at most the decimals of the currency.", minimum=0, maximum=RATE_MAX
-    ),
+    wire_number("Hourly rate, with at most the decimals of the currency.", minimum=0, maximum=RATE_MAX),
     Converter(read_rate, (int, float)),
 ]
 

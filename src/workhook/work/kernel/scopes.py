@@ -196,7 +196,7 @@ place_columns: Sequence[sa.Label[Any]] = (
 
 
 def read_place(row: Row, actor: Actor) -> ProjectRef:
-    """Read the project from the `place_columns` of a row, and let its owners see members' addresses."""
+    """Read the project from the `place_columns` of a row. If the caller owns it, let them see members' addresses."""
     account_id = row["place_account_id"]
     if row["place_role"] == "owner" or account_id == actor.user.id:
         actor.request.show_as_owner(account_id)

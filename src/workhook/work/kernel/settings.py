@@ -178,7 +178,7 @@ def _upper(text: str) -> str:
 
 
 def _not_a_country(text: str) -> str | None:
-    return None if text in COUNTRIES else "a country by its two letters (ISO 3166-1), such as DE"
+    return None if text in COUNTRIES else "a two-letter country code (ISO 3166-1), such as DE"
 
 
 Country = Annotated[

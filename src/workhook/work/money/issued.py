@@ -89,7 +89,7 @@ async def require_tasks_unbilled(tx: Transaction, names: Mapping[str, str]) -> N
 
 
 async def require_not_logo(tx: Transaction, repository_id: int, file_id: str, verb: str) -> None:
-    """Raise `Conflict` if the file is the project's avatar and so the logo of issued invoices.
+    """Raise `Conflict` if the file is the project's avatar and therefore the logo on issued invoices.
 
     Call this before the file is deleted or made private.
     """

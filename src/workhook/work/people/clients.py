@@ -283,6 +283,6 @@ def _require_person(actor: Actor, access: Access, doing: str) -> None:
     """Raise `Forbidden` for an app acting on its own, which must not decide who is in a project."""
     access.require_member(doing)
     if actor.installation_id is not None:
-        message = f"An app by itself does not {doing}: somebody who is in {access.repository.full_name} has to."
+        message = f"Apps acting on their own cannot {doing}. A member of {access.repository.full_name} must do this."
         raise Forbidden(message, code="missing_role")
     access.require_writable()

@@ -42,9 +42,9 @@ routes = Routes(WORK_API, "Members", read="work.read", write="work.write")
 
 
 class MemberCreate(msgspec.Struct):
-    """A person with an account."""
+    """The user to add as a member."""
 
-    username: Annotated[str, Meta(min_length=1, max_length=255, description="In any case.")]
+    username: Annotated[str, Meta(min_length=1, max_length=255, description="Case is ignored.")]
 
 
 class MemberShape(msgspec.Struct):
@@ -132,7 +132,7 @@ _add = (
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A user in relation to a project."""
+    """The user to add to or remove from a project, with their current roles and the caller's access."""
 
     access: Access
     account: Account | None  # None: no user has this login
@@ -249,7 +249,7 @@ async def remove_member(write: Write, project_id: str, username: str) -> Done:
 def _require_admin(access: Access, doing: str) -> None:
     access.require_member(doing)
     if access.repository.role != "admin":
-        message = say("You need the role admin in the project {} to {}.", access.repository.full_name, doing)
+        message = say("You need the admin role in the project {} to {}.", access.repository.full_name, doing)
         raise Forbidden(message, code="missing_role")
     access.require_writable()
 

@@ -243,14 +243,14 @@ def require_role(project: Project, role: str) -> None:
     """Raise `Forbidden` if the caller's role is lower."""
     roles = ("read", "write", "admin")
     if roles.index(project.repository.role or "read") < roles.index(role):
-        raise Forbidden(say("You need the role {} in the project {}.", role, project.full_name), code="missing_role")
+        raise Forbidden(say("You need the {} role in the project {}.", role, project.full_name), code="missing_role")
 
 
 def _require_admin_for(project: Project, fields: Sequence[str]) -> None:
     """Raise `Forbidden`, naming the fields, unless the caller is an admin."""
 
     def needed(named: str) -> Message:
-        return say("You need the role admin in the project {} to change {}.", project.full_name, named)
+        return say("You need the admin role in the project {} to change {}.", project.full_name, named)
 
     if fields and project.repository.role != "admin":
         faults = [Fault(field=each, code="missing_role", message=needed(f"`{each}`")) for each in fields]
@@ -306,5 +306,5 @@ async def publish(
 
 
 def name_from(title: str) -> str:
-    """Derive a name from a title: `buro-website-2` for `Büro: Website 2`, `project` without Latin letters or digits."""
+    """Derive a name from a title: `buro-website-2` for `Büro: Website 2`, or `project` if nothing usable remains."""
     return slug(title, NAME_MAX_CHARS, otherwise="project")

@@ -37,7 +37,7 @@ from workhook.work.kernel.schemas import if_set, rate_minor_of
 
 
 async def get_task(reader: Reader, actor: Actor, task_id: str, *, project_id: str | UnsetType = UNSET) -> Task:
-    """Return a task as the caller sees it. Raise `NotFound`, also if the task is not in the project `project_id`."""
+    """Return a task as the caller sees it. Raise `NotFound` if it is missing or outside the project `project_id`."""
     found = await queries.find_task(reader, actor, task_id)
     require_project(found.access, project_id)
     return await assignees.visible_task(reader, found.access, found.task)
@@ -239,7 +239,7 @@ def _allowed_terms(
     rate = terms.get("hourly_rate_minor", task.hourly_rate_minor)
     if rate != task.hourly_rate_minor and access.repository.role != "admin":
         name = access.repository.full_name
-        message = say("You need the role admin in the project {} to {}.", name, "set a task's hourly_rate")
+        message = say("You need the admin role in the project {} to {}.", name, "set a task's hourly_rate")
         raise Forbidden(message, code="missing_role")
     return terms
 

@@ -85,7 +85,9 @@ def _parameter_faults(number: int, operation: TaskOperation) -> Iterator[Fault]:
         yield Fault(field=field, code="missing", message=say("{} or {} is required", field, _field(number, "position")))
     for name in sorted(names - _ALLOWED[operation.action]):
         field = _field(number, name)
-        yield Fault(field=field, code="unknown", message=say("{}: {} does not take it", field, operation.action))
+        yield Fault(
+            field=field, code="unknown", message=say("{}: {} does not accept this field", field, operation.action)
+        )
 
 
 def _not_found(number: int, name: str, sentence: str) -> Invalid:

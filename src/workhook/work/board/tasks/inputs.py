@@ -30,7 +30,7 @@ from workhook.work.kernel.schemas import RATE_MAX, read_duration_up_to, read_rat
 Priority = Annotated[
     Level,
     Meta(
-        description="In any case.",
+        description="Case is ignored.",
         extra_json_schema={"enum": ["Low", "Medium", "High", "low", "medium", "high"]},
     ),
     Transform(str.lower),
@@ -74,7 +74,7 @@ TaskRate = Annotated[
     Meta(
         extra_json_schema={WIRE_TYPE: ["number", "string"], "minimum": 0, "maximum": RATE_MAX},
         description="Hourly rate of the task, with at most the decimals of the project's currency, as a number "
-        "or text. Requires the role admin. Null: the project's rate.",
+        "or text. Requires the admin role. Null: the project's rate.",
     ),
     Converter(read_rate, (int, float, str)),
 ]

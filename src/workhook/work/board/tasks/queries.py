@@ -2,7 +2,7 @@
 
 Each statement is restricted to one project, or to a task that an earlier statement found there.
 
-Changing the order of a column requires the lock of its row. Several columns are locked in the order of their ids, and
+Changing the order of a column requires the lock on its row. Several columns are locked in the order of their ids, and
 tasks after columns. On PostgreSQL, a statement that had to wait for a lock sees the locked row in its current state but
 everything else as it was before the wait. Rows therefore state whether they are `fresh`; if not, the statement is run
 again while the locks are held.
@@ -377,7 +377,7 @@ async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: s
     row = await fresh_row(tx, _to_move, params)
     if row is None:
         if await tx.fetch_one(_can_move, params) is not None:
-            raise Busy("It is being moved by too many requests at once.")
+            raise Busy("Too many requests are moving this task at the same time. Try again.")
         await find_task(tx, actor, task_id)  # raises if the task does not exist
         raise no_such_column("column_id")
     access = to_access(row, actor)
@@ -399,7 +399,7 @@ async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> tuple[
     row = await fresh_row(tx, _to_restore, params)
     if row is None:
         if await tx.fetch_one(_to_restore, params) is not None:
-            raise Busy("It is being moved by too many requests at once.")
+            raise Busy("Too many requests are moving this task at the same time. Try again.")
         return None
     access = to_access(row, actor)
     target = locked_column(row)
@@ -467,7 +467,7 @@ async def lock_tasks(
         return found
     for row in await fresh_rows(tx, _lock_tasks, {"task_ids": sorted(task_ids)}):
         if row["column_id"] not in locked:
-            raise Busy("A task is being moved by too many requests at once.")
+            raise Busy("Too many requests are moving these tasks at the same time. Try again.")
         if row["column_id"] in seen:
             access, column = seen[row["column_id"]]
             found[row["task_id"]] = _placed(row, access, column)

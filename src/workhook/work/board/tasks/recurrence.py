@@ -79,7 +79,7 @@ def find_rule_error(text: str) -> str | None:
         if name not in _FORMS or (name.startswith("BY") and name not in _ALLOWED[freq]):
             return _rule_error(f"; {freq} does not take {name[:20]} here")
         if re.fullmatch(_FORMS[name], value, re.ASCII) is None:
-            return _rule_error(f"; {name} cannot be so")
+            return _rule_error(f"; the value of {name} is invalid")
     if "COUNT" in parts and "UNTIL" in parts:
         return _rule_error(", with COUNT or UNTIL and not both")
     if freq in ("DAILY", "WEEKLY") and re.search(r"\d", parts.get("BYDAY", "")):
@@ -87,7 +87,7 @@ def find_rule_error(text: str) -> str | None:
     if "BYSETPOS" in parts and not parts.keys() & {"BYDAY", "BYMONTHDAY", "BYMONTH"}:
         return _rule_error("; BYSETPOS chooses among BYDAY, BYMONTHDAY or BYMONTH")
     if "UNTIL" in parts and _until(parts["UNTIL"]) is None:
-        return _rule_error("; UNTIL is no day")
+        return _rule_error("; UNTIL is not a valid date")
     return None
 
 
@@ -309,7 +309,7 @@ def occurrence_after(task: Task, now: int, zone: tzinfo) -> Occurrence | None:
 def require_next(task: Task, now: int, zone: tzinfo) -> None:
     """Raise `Invalid` if the task's rule has no further occurrence."""
     if task.repeat is not None and occurrence_after(task, now, zone) is None:
-        message = "repeat: there is no next time by this rule; give one that goes on, or null"
+        message = "repeat: this rule has no further dates; use one that continues, or null"
         raise Invalid(faults=[Fault(field="repeat", message=message)])
 
 

@@ -113,7 +113,9 @@ def _parent_faults(change: TaskChange, known: _Relations) -> list[Fault]:
     if parent_id == task_id:
         return [Fault(field=field, message=say("{}: a task cannot be a subtask of itself", field))]
     if known.parents[parent_id] is not None:
-        return [Fault(field=field, message=say("{}: a subtask cannot have subtasks; use its parent task", field))]
+        return [
+            Fault(field=field, message=say("{}: a subtask cannot have subtasks; use its parent task instead", field))
+        ]
     if known.subtasks.get(task_id):
         message = say(
             "{}: a task with subtasks cannot be a subtask; move its subtasks first, including those in the trash", field
@@ -143,7 +145,7 @@ async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list
     after = {each.after.id: each.after.blocked_by for each in changes if each.blockers_changed}
     graph = await reachable(tx, {blocker for blockers in after.values() for blocker in blockers})
     if graph is None:
-        sentence = "{}: more than {} tasks would wait for one another; make fewer of them wait"
+        sentence = "{}: more than {} tasks would block one another; remove some of the blockers"
         fields = [each.named("blocked_by") for each in changes if each.new_blockers]
         return [Fault(field=each, code="too_many", message=say(sentence, each, REACH_MAX)) for each in fields]
     circle = find_circle({**graph, **after}, after)

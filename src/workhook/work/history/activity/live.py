@@ -254,9 +254,9 @@ class Hub:
         listeners = [stream.listener for project in self._projects.values() for stream in project.streams]
         per_account_max = max(1, messages.endless_max() // 2)
         if sum(each.counted_as == listener.counted_as for each in listeners) >= PER_LISTENER_MAX:
-            message = f"You have {PER_LISTENER_MAX} streams open, all your tokens together, which is the most."
+            message = f"You have {PER_LISTENER_MAX} open streams across all your tokens, which is the maximum."
         elif sum(each.account_id == listener.account_id for each in listeners) >= per_account_max:
-            message = "The projects of this account have as many streams open as they may; try again later."
+            message = "The projects of this account have reached their limit of open streams; try again later."
         else:
             return
         raise TooManyRequests(message, code="too_many_streams", headers={"Retry-After": "10"})
@@ -410,7 +410,8 @@ async def follow(services: Services, repository_id: int, listener: Listener, aft
     if services.stopping.is_set():
         raise Unavailable(say("The server is shutting down."), code="stopping")
     if messages.opened() >= messages.endless_max():
-        raise Unavailable("The server has too many streams.", code="too_many_streams", retry_after_s=10)
+        message = "Too many streams are open on this server. Try again in a few seconds."
+        raise Unavailable(message, code="too_many_streams", retry_after_s=10)
     hub = _hubs.get(services.database)
     if hub is None:
         hub = _hubs[services.database] = Hub(services)

@@ -108,7 +108,7 @@ async def list_all_files(call: Call, query: AllFilesQuery) -> Listed[FilesAnswer
 
 @_of_comments.get("/comments")
 async def list_comments(call: Call, query: AllCommentsQuery) -> Listed[AnyCommentsAnswer]:
-    """List the comments and replies of every project the caller can see, oldest first.
+    """List the comments and replies in every project the caller can see, oldest first.
 
     Covers comments on tasks and files. A page may be short or empty without being the last. Follow the `Link` header
     until it has no next page.

@@ -176,12 +176,12 @@ async def _rescale_all(
 def does_not_fit(words: str, before: str, after: str, remedy: str = say("change the amount first")) -> Invalid:
     """Return the error for a change of currency where an amount has too many decimals or a rate is too high."""
     if digits_of(after) > digits_of(before):
-        code, why = "invalid", say("a rate can be at most {}", to_amount(RATE_MAX_MINOR, after))
+        code, why = "invalid", say("the rate cannot exceed {}", to_amount(RATE_MAX_MINOR, after))
     else:
         digits = digits_of(after)
         why = say("an amount has at most {} decimals", digits) if digits else say("an amount has no decimals")
         code = "too_many_decimals"
-    message = say("currency: {} does not fit {}, where {}; {}", words, after, why, remedy)
+    message = say("currency: {} is not valid in {}, where {}; {}", words, after, why, remedy)
     return Invalid(faults=[Fault(field="currency", code=code, message=message)])
 
 
@@ -216,7 +216,7 @@ async def edit_project_billing(write: Write, project_id: str, edit: ProjectBilli
     repository = access.repository
     if repository.role != "admin":
         doing = "change its billing settings"
-        message = say("You need the role admin in the project {} to {}.", repository.full_name, doing)
+        message = say("You need the admin role in the project {} to {}.", repository.full_name, doing)
         raise Forbidden(message, code="missing_role")
     access.require_writable()
     before = await settings.lock_project_billing(write.tx, repository.id)
@@ -312,7 +312,7 @@ async def _with_budget(
         return billing
     time_ms, amount = (None, None) if edit is None else (if_set(edit.hours), if_set(edit.amount))
     if edit is not None and (time_ms is None) == (amount is None):
-        message = "budget: it is of hours or of an amount; say one of both, or null for none"
+        message = "budget: specify either hours or an amount, or null for no budget"
         raise Invalid(faults=[Fault(field="budget", message=message)])
     minor = None if amount is None else to_minor(amount, billing.money, "budget.amount")
     if (time_ms, minor) == (billing.budget_ms, billing.budget_minor):

@@ -42,8 +42,8 @@ class Terms(msgspec.Struct, frozen=True):
 class State(Record, frozen=True):
     """The state of a subscription. Times are in milliseconds.
 
-    `periods` is the number of started periods, the last of which ends at `period_end`. Period n ends n -
-    `anchor_periods` intervals after `anchor`.
+    `periods` is the number of periods that have started; the last one ends at `period_end`. Period n ends
+    `n - anchor_periods` intervals after `anchor`.
     """
 
     completed_at: int | None = None

@@ -68,7 +68,7 @@ class ServiceCheckoutShape(msgspec.Struct):
     addons_purchased: Annotated[
         list[CheckoutServiceShape],
         Meta(description="Always empty: add-ons are checkouts."),
-        EventSchema({"description": "the add-ons that were bought with it"}),
+        EventSchema({"description": "always empty: add-ons are checkouts"}),
     ]
     retention_coupon_used: Annotated[bool, Meta(description="Always false: there are no coupons.")]
     unsubscribe_reason: str | None

@@ -135,7 +135,9 @@ def amounts_of(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tupl
         return [], Sums(rates.parts_of(_checked(invoice, total, rates.left, say("The invoice is fully credited."))))
     one = _find(rates, rate, "")
     words = rate_words(one.billed)
-    amount = _checked(invoice, total, one.left.gross, say("The invoice is fully credited at {}.", words), words)
+    amount = _checked(
+        invoice, total, one.left.gross, say("The part of the invoice taxed at {} is fully credited.", words), words
+    )
     return [], Sums((one.part_with_tax(amount),))
 
 
@@ -200,7 +202,7 @@ def _of_lines(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple
     inputs = if_set(wanted.invoice_items) or []
     extra = [name for name in ("total", "tax", "tax_category") if if_set(getattr(wanted, name)) is not None]
     if extra:
-        sentence = "{}: the lines state the amounts and rates that are credited; leave out one of both"
+        sentence = "{}: the lines already define the amounts and rates to credit; omit one or the other"
         raise Invalid(faults=[Fault(field=each, message=say(sentence, each)) for each in extra])
     items = items_of_inputs(inputs, invoice.currency)
     if faults := [f for n, each in enumerate(items) for f in rules.item_faults(each, f"invoice_items[{n}].")]:
@@ -210,7 +212,7 @@ def _of_lines(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple
     for item, one in zip(items, found, strict=True):
         bases[one.key] = bases.get(one.key, 0) + item.amount_minor
     if not any(bases.values()):
-        message = "invoice_items: the lines come to nothing; a credit note takes something back"
+        message = "invoice_items: the lines add up to 0; a credit note must credit an amount"
         raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
     for one in rates.rows:
         if bases.get(one.key, 0) > one.left.base:
@@ -262,9 +264,9 @@ def rate_words(row: TaxRow) -> str:
 
 def _more_than_due(field: str, left: int, invoice: Invoice, rate: str = "", *, before_tax: bool = False) -> Invalid:
     money = f"{to_amount(left, invoice.currency)} {invoice.currency}"
-    message = say("{}: {} can still be credited; enter that amount or less", field, money)
+    message = say("{}: at most {} can still be credited", field, money)
     if rate:
-        message = say("{}: at {}, {} can still be credited; enter that amount or less", field, rate, money)
+        message = say("{}: at the tax rate {}, at most {} can still be credited", field, rate, money)
     if before_tax:
-        message = say("{}: at {}, {} before tax can still be credited; enter that amount or less", field, rate, money)
+        message = say("{}: at the tax rate {}, at most {} before tax can still be credited", field, rate, money)
     return Invalid(faults=[Fault(field=field, code="more_than_due", message=message)])

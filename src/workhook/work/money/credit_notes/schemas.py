@@ -91,7 +91,7 @@ class CreditNote(Record, frozen=True):
     items: Annotated[ItemsText, JsonName("invoice_items"), Meta(description="Empty if a total was credited.")]
     buyer: Annotated[BuyerText | None, NOT_STORED, Meta(description="As on the invoice.")]
     seller: Annotated[SellerText, NOT_STORED, Meta(description="As on the invoice.")]
-    language: Annotated[Language, NOT_STORED, Meta(description="Currency of the invoice.")]
+    language: Annotated[Language, NOT_STORED, Meta(description="Language of the invoice.")]
     user: Annotated[PersonShape | None, NOT_STORED]
     position: Annotated[int, HIDDEN]
 

@@ -1,6 +1,6 @@
 """The credit ledgers of projects: append entries, each with an event, and track how much is left of each grant.
 
-A chore expires grants that are due. Appending an entry requires the lock of the project's row.
+A chore expires grants that are due. Appending an entry requires the lock on the project's row.
 """
 
 from __future__ import annotations
@@ -179,9 +179,9 @@ _change = (
 
 
 async def find_position(tx: Transaction, repository_id: int, now: int, *, enough_minor: int = 0) -> Position:
-    """Return the position with all due lots, and the oldest other lots until they add up to `enough_minor`.
+    """Return the position with all due lots and enough of the oldest other lots to cover `enough_minor`.
 
-    If the others do not add up to that much, all of them are returned.
+    If the other lots cannot cover it, all of them are included.
     """
     limit = LOTS_AT_FIRST
     while True:
@@ -237,7 +237,7 @@ class EntryDetails(msgspec.Struct, frozen=True):
 
 
 class LedgerWriter(msgspec.Struct, frozen=True):
-    """Appends entries to the ledger of a project. The transaction must hold the lock of the project's row."""
+    """Appends entries to the ledger of a project. The transaction must hold the lock on the project's row."""
 
     write: Write
     repository: Repository
@@ -373,7 +373,7 @@ async def create_task_credit(write: Write, project_id: str, wanted: TaskCreditCr
 async def _grant(writer: LedgerWriter, details: EntryDetails, wanted: TaskCreditCreate) -> TaskCredit:
     position, _ = await writer.expire_due()
     if position.balance_minor + wanted.amount > AMOUNT_MAX_MINOR:
-        message = say("amount must leave the balance at {} or less", HUNDREDTHS_MAX)
+        message = say("amount must not raise the balance above {}", HUNDREDTHS_MAX)
         raise Invalid(faults=[Fault(field="amount", message=message)])
     return await writer.append_grant(position, details, wanted.amount, if_set(wanted.expires_at))
 

@@ -35,7 +35,7 @@ def faults_of(create: TaskCreditCreate, now: int) -> list[Fault]:
     """Return the faults in combinations of parameters."""
     faults, spends = [], create.kind == "spend"
     if spends and not create.task_id:
-        faults.append(Fault(field="task_id", code="missing", message="task_id is required for a spend"))
+        faults.append(Fault(field="task_id", code="missing", message="task_id is required when spending credits"))
     if not spends and create.task_id:
         faults.append(Fault(field="task_id", message="task_id is for spends; a grant has none"))
     if isinstance(create.expires_at, int):
@@ -65,7 +65,7 @@ class TaskCredit(Record, frozen=True):
         Hundredths,
         JsonName("amount"),
         Meta(description="Change of the balance: positive or negative."),
-        EventSchema({"description": "signed: what the balance grew by"}),
+        EventSchema({"description": "change of the balance: positive or negative"}),
     ]
     balance_after_minor: Annotated[Hundredths, JsonName("balance_after")]
     task: CreditTaskShape | None
@@ -73,13 +73,13 @@ class TaskCredit(Record, frozen=True):
     user: Annotated[
         PersonShape | None,
         Meta(description="Null if Workhook created the entry."),
-        EventSchema({"description": "null when the service made the entry by itself"}),
+        EventSchema({"description": "null if Workhook created the entry"}),
     ]
     reversed: bool
     reverses_id: Annotated[
         str | None,
         JsonName("reverses"),
-        EventSchema({"description": "of a reversal: the id of the entry that it undoes"}, optional=True),
+        EventSchema({"description": "for a reversal: id of the entry that it reverses"}, optional=True),
     ]
     expires_at: Timestamp | None
     created_at: Timestamp

@@ -103,7 +103,7 @@ async def lock_invoice(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
 def require_issued(invoice: Invoice) -> None:
     """Raise `Conflict` if the invoice is a draft or void. Call this before recording money on it."""
     if invoice.status not in ISSUED:
-        remedy = phrase("send it first" if invoice.status == "draft" else "it owes nothing any more")
+        remedy = phrase("send it first" if invoice.status == "draft" else "nothing is due on it")
         message = compose("The invoice is {}; {}.", invoice.status, remedy)
         raise Conflict(message, code=f"invoice_{invoice.status}")
 
@@ -200,7 +200,7 @@ async def change_draft(
     if invoice.status == "void" or (invoice.status != "draft" and not changed <= _AFTER_SENDING):
         message = say("The invoice is void and cannot be changed.")
         if invoice.status != "void":
-            stay = "The invoice is {}; what its amounts follow from, its parties and its number stay as they are."
+            stay = "The invoice is {}; its lines, parties, tax, currency and number can no longer be changed."
             message = compose(stay, invoice.status)
         raise Conflict(message, code=f"invoice_{invoice.status}")
     claims: dict[str, dict[str, object]] = {}
@@ -258,10 +258,10 @@ def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access
         return
     if who == "seller":
         where = f"/organizations/{access.repository.owner.login}/billing"
-        message = say("seller.vat_id: an invoice with reverse_charge needs it; set vat_id in {} first", where)
+        message = say("seller.vat_id: required for an invoice with reverse_charge; set vat_id in {} first", where)
     else:
         where = f"/projects/{access.repository.project_id}/billing"
-        message = say("buyer.vat_id: an invoice with reverse_charge needs it; set buyer.vat_id in {} first", where)
+        message = say("buyer.vat_id: required for an invoice with reverse_charge; set buyer.vat_id in {} first", where)
     raise Invalid(faults=[Fault(field=f"{who}.vat_id", code="missing", message=message)])
 
 
@@ -274,9 +274,7 @@ def _require_zone(settings: InvoiceSettings, access: Access) -> None:
     if zone is None or is_known(zone):
         return
     where = f"/organizations/{access.repository.owner.login}/billing"
-    message = say(
-        "seller.timezone: this server does not know the time zone {}; choose another timezone in {} first", zone, where
-    )
+    message = say("seller.timezone: unknown time zone {}; choose another time zone in {} first", zone, where)
     raise Invalid(faults=[Fault(field="seller.timezone", message=message)])
 
 
@@ -298,7 +296,7 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     if books.paid and books.due:
         raise Conflict("The invoice has payments; refund them first.", code="has_payments")
     if invoice.status != "sent" and invoice.total_minor:  # an invoice with a total of 0 cannot be credited
-        message = say("The invoice is {}; credit it instead (credit_notes).", invoice.status)
+        message = say("The invoice is {}; issue a credit note instead (credit_notes).", invoice.status)
         raise Conflict(message, code=f"invoice_{invoice.status}")
     await queries.release(write.tx, invoice.id)
     return answer_of(await change_invoice(write, access, invoice, "voided", {"status": "void"}), write.now)

@@ -1,4 +1,4 @@
-"""An invoice or a credit note as PDF and as e-invoice.
+"""An invoice or a credit note as a PDF and as an e-invoice.
 
 PDFs are rendered in a limited process (`render.py`), one at a time per organization, and cached for a while. The same
 process finds characters that no font has.

@@ -480,7 +480,7 @@ async def _number_faults(tx: Transaction, repository: Repository, invoice: Invoi
     await queries.lock_numbers(tx, repository.owner.id)
     if not await queries.is_taken(tx, repository.owner.id, number):
         return []
-    message = say("invoice_number: {} is the number of another invoice", number)
+    message = say("invoice_number: {} is already used by another invoice", number)
     return [Fault(field="invoice_number", code="already_exists", message=message)]
 
 

@@ -104,10 +104,10 @@ class EInvoice(msgspec.Struct, frozen=True):
 def einvoice_of(
     invoice: Invoice, repository: Repository, settings: tuple[Party, Party], credit: Credit | None = None
 ) -> EInvoice:
-    """Convert an issued invoice or, with `credit`, a credit note of it, which has the same parties.
+    """Convert an issued invoice or, with `credit`, one of its credit notes, which has the same parties.
 
-    `settings` are the current seller and buyer, whose countries are used if the invoice was sent without. Raise
-    `Invalid`, naming what is missing.
+    `settings` are the current seller and buyer. Their countries are used if the invoice was sent without any. Raise
+    `Invalid` naming what is missing.
     """
     paper, currency, books = DocumentLocale(invoice.language), invoice.currency, invoice.books
     issued = invoice.days.issued or day_in(invoice.created_at, invoice.zone)
@@ -215,7 +215,7 @@ def _decimal_faults(items: Sequence[Item], rows: Sequence[TaxRow], currency: str
     every += [minor for each in rows for minor in (each.base, each.tax)]
     if all(amount_of(each, currency) == round(amount_of(each, currency), DECIMALS_MAX) for each in every):
         return []
-    message = say("currency: an e-invoice allows at most two decimals, and amounts in {} have more", currency)
+    message = say("currency: an e-invoice allows at most two decimals, but amounts in {} have more", currency)
     return [Fault(field="currency", code="too_many_decimals", message=message)]
 
 

@@ -238,7 +238,7 @@ def rows_of(text: str) -> tuple[TaxRow, ...]:
 def rate_fault(millionths: int | None, category: Category | None) -> Message | None:
     """Return why the rate and the category cannot be combined, or None."""
     if category not in (None, "standard") and millionths:
-        return compose("a tax that is {} has 0 percent; leave out one of both", category)
+        return compose("a tax that is {} has 0 percent; omit one of them", category)
     return None
 
 

@@ -78,16 +78,16 @@ class InvoiceItemShape(msgspec.Struct, omit_defaults=True):
 
     kind: Annotated[
         Literal["item", "time", "service"],
-        Meta(description="`item`: written by hand; `time`: from timesheets; `service`: from a checkout."),
-        EventSchema({"description": "written by hand, made of time, or of a service checkout"}),
+        Meta(description="`item`: entered manually; `time`: from timesheets; `service`: from a checkout."),
+        EventSchema({"description": "entered manually, from timesheets, or from a service checkout"}),
     ]
     description: str
     qty: Annotated[int | float, _NUMBER]
     unit_price: int | float
     timesheet_ids: Annotated[
         list[str],
-        Meta(description="User who recorded the time."),
-        EventSchema({"description": "whose time it is"}),
+        Meta(description="Timesheets that the line bills; empty for other lines."),
+        EventSchema({"description": "timesheets that the line bills"}),
     ]
     discount: Annotated[int | float | None, _MAYBE_PERCENT] = None
     discount_amount: Annotated[int | float | None, _MAYBE] = None
@@ -95,7 +95,7 @@ class InvoiceItemShape(msgspec.Struct, omit_defaults=True):
     tax_category: Annotated[Category | None, _MAYBE] = None
     service_from: Annotated[
         str | None,
-        Meta(description="First day of the time or period; null for lines written by hand."),
+        Meta(description="First day of the time or period; null for lines entered manually."),
         EventSchema({"type": "string", "format": "date"}, optional=True),
     ] = None
     service_to: Annotated[str | None, EventSchema({"type": "string", "format": "date"}, optional=True)] = None
@@ -214,7 +214,7 @@ class InvoiceItemInput(msgspec.Struct):
     qty: Qty
     unit_price: Money
     discount: Annotated[Percent, Meta(description="Percent.")] | UnsetType | None = UNSET
-    discount_amount: Annotated[Money, Meta(description="At most the line.")] | UnsetType | None = UNSET
+    discount_amount: Annotated[Money, Meta(description="At most the amount of the line.")] | UnsetType | None = UNSET
     tax: Annotated[Percent, Meta(description="Percent. Default: the invoice's rate.")] | UnsetType | None = UNSET
     tax_category: Category | UnsetType | None = UNSET
 
@@ -360,14 +360,14 @@ class Invoice(Record, frozen=True):
         NOT_STORED,
         JsonName("amount_due"),
         Meta(description="Amount still to be paid; for a draft, its total."),
-        EventSchema({"description": "what is still to be paid; of a draft its total"}),
+        EventSchema({"description": "amount still to be paid; for a draft, its total"}),
     ]
     to_refund_minor: Annotated[
         Minor,
         NOT_STORED,
         JsonName("to_refund"),
         Meta(description="Amount paid beyond what is owed."),
-        EventSchema({"description": "what was paid above the rest that is not credited"}),
+        EventSchema({"description": "amount paid beyond what is owed"}),
     ]
     currency: Annotated[str, CURRENCY]
     issued: Timestamp | None
@@ -379,12 +379,12 @@ class Invoice(Record, frozen=True):
     credit_type: Annotated[str | None, Meta(description="`true` or `false`.")]
     items: Annotated[ItemsText, JsonName("invoice_items")]
     recurring_items: Annotated[
-        RecurringText, JsonName("recurring_invoice_items"), Meta(description="What a service checkout bills.")
+        RecurringText, JsonName("recurring_invoice_items"), Meta(description="Lines billed by a service checkout.")
     ]
     group_by: Annotated[
         GroupBy | None,
         Meta(description="What each line of time groups, per rate; null: one line per timesheet."),
-        EventSchema({"description": "what has one line of time, at each rate; null: each timesheet"}),
+        EventSchema({"description": "what each line of time groups, per rate; null: one line per timesheet"}),
     ]
     payments_shown: Annotated[BookedText, NOT_STORED, JsonName("payments")]
     credit_notes_shown: Annotated[BookedText, NOT_STORED, JsonName("credit_notes")]
@@ -393,14 +393,14 @@ class Invoice(Record, frozen=True):
         NOT_STORED,
         JsonName("buyer"),
         Meta(description="Buyer. For a draft, the current settings; fixed when the invoice is sent."),
-        EventSchema({"description": "who pays; of a draft as the settings say now, fixed when it is sent"}),
+        EventSchema({"description": "buyer; for a draft, the current settings; fixed when the invoice is sent"}),
     ]
     seller_shown: Annotated[
         SellerText,
         NOT_STORED,
         JsonName("seller"),
         Meta(description="Seller. For a draft, the current settings; fixed when the invoice is sent."),
-        EventSchema({"description": "who bills; of a draft as the settings say now, fixed when it is sent"}),
+        EventSchema({"description": "seller; for a draft, the current settings; fixed when the invoice is sent"}),
     ]
     language: Language
     service_from_shown: Annotated[
@@ -420,7 +420,7 @@ class Invoice(Record, frozen=True):
     user: Annotated[
         PersonShape | None,
         Meta(description="Null if Workhook created the invoice."),
-        EventSchema({"description": "null when the service made the invoice by itself"}),
+        EventSchema({"description": "null if Workhook created the invoice"}),
     ]
     created_at: Timestamp
     updated_at: Timestamp
@@ -469,7 +469,7 @@ class Invoice(Record, frozen=True):
         return (*rules.items_of(self.items), *rules.items_of(self.recurring_items))
 
     def with_overdue_at(self) -> Invoice:
-        """Return the invoice with `overdue_at` set; it is None for a draft and without `due`."""
+        """Return the invoice with `overdue_at` set, which is None for a draft and for an invoice without `due`."""
         end = None if self.seller is None or self.due is None else end_of(self.due, self.zone)
         return msgspec.structs.replace(self, overdue_at=end)
 

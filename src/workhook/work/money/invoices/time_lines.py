@@ -94,7 +94,7 @@ def lines_of(
 def in_language(
     items: Sequence[Item], times: Iterable[InvoicedTime], group_by: GroupBy | None, language: Language
 ) -> list[Item]:
-    """Return the lines, with the texts of time lines translated to the language of the invoice."""
+    """Return the lines, with the texts of time lines translated into the language of the invoice."""
     known, reworded = {each.id: each for each in times}, list[Item]()
     for item in items:
         found = [known[each] for each in item.timesheet_ids if each in known]

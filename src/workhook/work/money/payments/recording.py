@@ -1,4 +1,4 @@
-"""Record payments and refunds. Each is written under the lock of its invoice's row, in commit order."""
+"""Record payments and refunds. Each is written while its invoice's row is locked, in commit order."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDet
     books = invoice.books
     asked = if_set(wanted.amount) if isinstance(wanted, PaymentCreate) else None
     nothing = Conflict(say("Nothing is due on the invoice."), code="nothing_due")
-    more = say("amount: {} is due; enter that amount or less", _money_text(books.due, invoice))
+    more = say("amount: only {} is due; enter that amount or less", _money_text(books.due, invoice))
     amount = _amount(invoice, asked, books.due, nothing, "more_than_due", more)
     require_capacity(invoice, is_rest=amount == books.due, limit=2 * BOOKED_MAX)
     payment = _new(write, invoice, "payment", amount, wanted)
@@ -107,7 +107,7 @@ def _new(write: Write, invoice: Invoice, kind: Kind, amount: int, wanted: Paymen
     """Build a payment or refund. Raise `Invalid` if `paid_at` is more than a day ahead."""
     paid_at = if_set(wanted.paid_at)
     if paid_at is not None and paid_at > write.now + DAY_MS:
-        message = "paid_at is more than a day ahead; book a payment when it has come"
+        message = "paid_at must not be more than a day in the future; record the payment once it has arrived"
         raise Invalid(faults=[Fault(field="paid_at", message=message)])
     assert invoice.invoice_number is not None, "it is issued"
     return Payment(
@@ -159,7 +159,8 @@ def require_capacity(invoice: Invoice, *, is_rest: bool, limit: int | None = Non
     if count < BOOKED_MAX or (is_rest and (limit is None or count < limit)):
         return
     message = say(
-        "The invoice has {} payments and credit notes; omit the amount to record everything that is still due.",
+        "The invoice already has {} payments and credit notes. It can only take one for everything that is still "
+        "due: omit the amount.",
         Number(count),
     )
     if is_rest:

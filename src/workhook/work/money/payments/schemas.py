@@ -84,14 +84,14 @@ class Payment(Record, frozen=True):
     refund_of: Annotated[
         str | None,
         Meta(description="Payment that this refund belongs to."),
-        EventSchema({"description": "of a refund: the id of the payment that it gives back of"}),
+        EventSchema({"description": "for a refund: id of the payment"}),
     ]
     invoice: Annotated[BookedOn, NOT_STORED]
     user: Annotated[
         PersonShape | None,
         NOT_STORED,
         Meta(description="User who recorded it; null if unknown."),
-        EventSchema({"description": "who booked it; null if nobody knows"}),
+        EventSchema({"description": "user who recorded it; null if unknown"}),
     ]
     created_at: Timestamp
     position: Annotated[int, HIDDEN]

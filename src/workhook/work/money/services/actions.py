@@ -187,7 +187,7 @@ async def lock_service(write: Write, service_id: str) -> Service:
 
 
 async def _find(reader: Reader, statement: sa.Select[Any], service_id: str, actor: Actor) -> Service:
-    """Find a service. Raise `NotFound`, also if the caller does not belong to its account."""
+    """Find a service. Raise `NotFound` if it does not exist or the caller does not belong to its account."""
     row = require_found(await reader.fetch_one(statement, {"id": service_id, "user_id": actor.user.id}))
     hidden = row["role"] is None and row["account_id"] != actor.user.id
     actor.request.set_subject(row["account_id"], hidden=hidden)

@@ -130,7 +130,7 @@ class Service(Record, frozen=True):
     preview_image: Url | None
     service_prices: tuple[ServicePrice, ...]  # the prices on offer, in order
     default_price: ServicePrice | None
-    checkout_link: Annotated[Url | None, NOT_STORED, Meta(description="Null: there is no page to check out at.")]
+    checkout_link: Annotated[Url | None, NOT_STORED, Meta(description="Always null: there is no checkout page.")]
     created_at: Timestamp
     updated_at: Timestamp
     owner: Annotated[Account, HIDDEN]

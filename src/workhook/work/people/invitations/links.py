@@ -27,9 +27,7 @@ from workhook.work.people.membership import (
     set_member,
 )
 
-GONE = (
-    "This link is not good: it is wrong, was used or taken back, or its time is over. Ask whoever sent it for another."
-)
+GONE = "This link is invalid, or has expired, been used or been withdrawn. Ask the sender for a new one."
 
 
 class NewAccount(msgspec.Struct):
@@ -88,7 +86,7 @@ async def accept(write: Write, secret: str) -> Invitation:
     user = write.actor.user
     invitation = await find(write.tx, secret, user)
     if not is_for(invitation, user):
-        raise Forbidden(say("This invitation is for another person."), code="not_invited")
+        raise Forbidden(say("This invitation is for someone else."), code="not_invited")
     if invitation.repository is None:
         # Lock the owners before the invitation, in the same order as when an owner loses the role.
         await actions.lock_owners(write.tx, invitation.account)
@@ -113,7 +111,7 @@ async def decline(write: Write, secret: str) -> None:
     """Decline an invitation. Raises `NotFound` and `Forbidden`."""
     invitation = await find(write.tx, secret, write.actor.user)
     if not is_for(invitation, write.actor.user):
-        raise Forbidden(say("This invitation is for another person."), code="not_invited")
+        raise Forbidden(say("This invitation is for someone else."), code="not_invited")
     if await invitations.take(write.tx, invitation, secret) is None:
         raise NotFound(GONE)
     await record_invitation(write, invitation, "delete")

@@ -35,8 +35,8 @@ from workhook.work.people.membership import remove_member, send_link, set_member
 
 ROLES = {"admin": "owner", "member": "member", "direct_member": "member"}
 INVITED = (
-    "An invited person gets access on accepting. The invitation holds for 7 days, and as long as the inviter may "
-    f"invite. 422: {PENDING_MAX:,} invitations to this organization or project wait already"
+    "Invited people get access when they accept. An invitation is valid for 7 days, as long as the inviter may invite "
+    f"people. Returns 422 if {PENDING_MAX:,} invitations to the organization or project are already pending"
 )
 
 routes = Routes(WEBHOOK_API, "people", read="organization.people", write="organization.people")
@@ -48,7 +48,7 @@ class OrganizationInvitationBody(msgspec.Struct):
     invitee_id: Annotated[int, Meta(ge=1, le=2**53 - 1)] | UnsetType = UNSET
     email: Email | UnsetType = UNSET
     role: Annotated[Literal["direct_member", "admin"], Meta(description="`admin`: an owner.")] = "direct_member"
-    team_ids: Annotated[list[int], Meta(description="There are no teams: ignored.")] | UnsetType = UNSET
+    team_ids: Annotated[list[int], Meta(description="Ignored: there are no teams.")] | UnsetType = UNSET
 
 
 class MembershipBody(msgspec.Struct):
@@ -162,8 +162,8 @@ async def end_invitation(write: Write, invitation: Invitation) -> bool:
 @routes.put(
     "/orgs/{org}/memberships/{username}",
     resource="OrganizationMembership",
-    description="Somebody in another organization that the caller owns becomes a member at once. Others are invited: "
-    f"`state` is `pending`. {INVITED}, or the last owner would lose the role.",
+    description="A user in another organization that the caller owns becomes a member immediately. Others are invited: "
+    f"`state` is `pending`. {INVITED}, or if the last owner would lose the role.",
     action="member.add",
 )
 async def organization_memberships_set(write: Write, username: str, body: MembershipBody) -> Membership:

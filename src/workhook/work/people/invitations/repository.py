@@ -53,8 +53,8 @@ class RepositoryInvitationBody(msgspec.Struct):
     "/repos/{owner}/{repo}/collaborators/{username}",
     resource="Collaborator",
     answers={201: RepositoryInvitation, 204: None},
-    description="204: the person has the role now. They are in the organization, in another one together with the "
-    f"caller, or in the repository already. 201: anybody else is invited. {INVITED}.",
+    description="Returns 204 if the person now has the role: people who are in the organization or the repository, or "
+    f"share another organization with the caller. Returns 201 if the person was invited. {INVITED}.",
     action="member.add",
 )
 async def repository_collaborators_set(write: Write, username: str, body: CollaboratorBody) -> Response:

@@ -1,7 +1,7 @@
 """Execution of a plan in batches of tasks, one transaction each.
 
 Every created record publishes an event, as if it had been created through the API. Each record is linked to its
-original in the same commit, so an interrupted import can be resumed. Dependencies are written as edits after all tasks
+original in the same commit, so an interrupted import can be resumed. Dependencies are written as edits once all tasks
 exist.
 """
 
@@ -180,15 +180,17 @@ def remarks_of(rest: Remaining) -> list[Message]:
     warnings = []
     if rest.changed:
         number, names = Number(len(rest.changed)), name_some(rest.changed)
-        one = say("1 task was changed in the source since the last import and was left as it is here: {}", names)
+        one = say("1 task has changed in the source since the last import and was not updated here: {}", names)
         more = say(
-            "{} tasks were changed in the source since the last import and were left as they are here: {}",
+            "{} tasks have changed in the source since the last import and were not updated here: {}",
             number,
             names,
         )
         warnings.append(one if number == 1 else more)
     if rest.elsewhere:
-        warnings.append(say("already imported to another project and left there: {}", name_some(rest.elsewhere)))
+        warnings.append(
+            say("already imported into another project, so not imported here: {}", name_some(rest.elsewhere))
+        )
     if rest.orphaned_subtasks:
         warnings.append(
             say(
@@ -230,7 +232,7 @@ async def _write_waits_of_one(tx: Transaction, *, task_import: Import, waits: Se
         await edit_task(Write(tx, task_import.actor, task_import.base), found, edit)
     except (Invalid, NotFound) as problem:
         title = next(each.title for each in some.tasks if each.key == waits[0].task_key)
-        return [say("task {} does not wait for others here: {}", repr(shown(title)), phrase(problem.message))]
+        return [say("task {} was imported without its blockers: {}", repr(shown(title)), phrase(problem.reasons[0]))]
     links = [
         {
             "account_id": task_import.organization.id,

@@ -1,6 +1,6 @@
 """Plans of projects from Asana exports ("Export", "JSON"). Pure functions.
 
-The answer of Asana's API to `GET /tasks?project=…` has the same form. docs/team/import.md says what becomes what.
+Asana's API returns the same format for `GET /tasks?project=…`. docs/team/import.md documents the mapping.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def read_project(data: bytes) -> list[AsanaTask]:
     """Return the tasks of a file, each before its subtasks. Raises `InvalidFile`."""
     found = parse_json(data)
     if not isinstance(found, dict):
-        raise InvalidFile([f"it is no export of Asana: it holds {name_of(found)}, not an object"])
+        raise InvalidFile([f"this is not an Asana export: it contains {name_of(found)}, not an object"])
     if "data" not in found:
-        raise InvalidFile(["it is no export of Asana: it has no list of tasks called data"])
+        raise InvalidFile(["this is not an Asana export: it has no list of tasks called data"])
     top = Node(found, "")
     tasks = list(_tasks(top))
     if top.faults:
@@ -146,7 +146,7 @@ def plan_of_project(tasks: list[AsanaTask], stem: str, choices: Choices) -> Impo
     mapper = _TaskMapper(project_id, tasks, made)
     planned = [mapper.task(each) for each in tasks]
     if is_cut(name):
-        made.warnings.append(phrase("the project's name is cut to 255 characters"))
+        made.warnings.append(phrase("the project's name is shortened to 255 characters"))
     return made.plan(name, planned, "section")
 
 

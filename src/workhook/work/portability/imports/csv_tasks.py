@@ -1,7 +1,7 @@
 """Plans of projects from tables with one task per row. Pure functions.
 
-docs/team/import.md says which names of fields mean what. The table of tasks that Workhook exports itself has more:
-lists, checklists, fields and rules in its cells.
+docs/team/import.md lists the recognized field names. Workhook's own export of tasks has more: its cells can contain
+lists, checklists, fields and rules.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class _RowMapper:
         for row in self._table.rows:
             row_id = self._text(row, "id")
             if row_id and row_id in lines:
-                self._fault(row, "id", compose("{} is that of line {}, too", repr(shown(row_id)), lines[row_id]))
+                self._fault(row, "id", compose("{} is also the id of line {}", repr(shown(row_id)), lines[row_id]))
             lines.setdefault(row_id, row.line)
             named = f"id {row_id[:255]}" if row_id else title_of(self._text(row, "title"))
             keys.append(self._made.key_of(f"task:{self._title}/{named}"))
@@ -262,7 +262,7 @@ class _RowMapper:
         text = self._text(row, meaning)
         found = day_or_moment(text)
         if text and found is None:
-            wrong = "{} is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z"
+            wrong = "{} is not a date; use 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z"
             self._fault(row, meaning, compose(wrong, repr(shown(text))))
         return found
 
@@ -290,7 +290,7 @@ class _RowMapper:
         except AmbiguousNumber:
             found = None
         if found is None or found > ESTIMATE_MAX_MS:
-            wrong = compose("{} is no time that a task may take; write 1h 30m or 1:30", repr(shown(text)))
+            wrong = compose("{} is not a valid estimate; write 1h 30m or 1:30", repr(shown(text)))
             self._fault(row, "estimate", wrong)
         return found
 

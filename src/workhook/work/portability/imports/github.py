@@ -1,8 +1,7 @@
-"""From issues and projects of GitHub to the plan of a project. Pure. docs/team/import.md says what becomes what.
+"""Plans of projects from GitHub issues and projects. Pure functions.
 
 The files are the output of `gh issue list --json …` and `gh project item-list --format json`. The keys of an issue
-depend on the requested fields, and only its number and title are required. The mapping is documented in
-docs/how-to/import.md.
+depend on the requested fields, and only its number and title are required. docs/team/import.md documents the mapping.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ def read_file(data: bytes) -> GitHubFile:
         top = Node(found, "")
         read = GitHubFile([], [each.read(ProjectItem) for each in top.nodes("items")])
     else:
-        raise InvalidFile([f"it is neither a list of issues nor the items of a project: it holds {name_of(found)}"])
+        raise InvalidFile([f"this is neither a list of issues nor the items of a project, but {name_of(found)}"])
     if top.faults:
         raise InvalidFile(top.faults)
     return read
@@ -273,7 +272,7 @@ class _IssueMapper:
             comment_key = key_of(f"task_comment:{key.removeprefix('task:')}/{known}")
             yield PlannedComment(comment_key, kept, each.author, parse_moment(each.created_at))
         if cut:
-            warn(say("{} of its comments cut to {} KiB", cut, 64))
+            warn(say("{} of its comments are shortened to {} KiB", cut, 64))
 
     def _note_lost(self, issue: Issue | None, name: str) -> None:
         if issue is None:

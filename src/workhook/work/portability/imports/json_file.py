@@ -1,7 +1,7 @@
 """Parsing of JSON files from other programs, with faults that state their location.
 
-Every key may be missing or null, because exports vary over the years. A value of the wrong type is a fault. Unknown
-keys are ignored.
+Every key may be missing or null, because export formats have changed over the years. A value of the wrong type is a
+fault. Unknown keys are ignored.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _NoNumberError(ValueError):
 
 
 def _refuse(constant: str) -> object:
-    raise _NoNumberError(f"{constant} is no number of JSON")
+    raise _NoNumberError(f"{constant} is not valid in JSON")
 
 
 def clean(text: str) -> str:

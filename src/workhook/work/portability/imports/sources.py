@@ -21,7 +21,7 @@ _EXCEL, _NUMBERS = b"xl/workbook", b"Index/Document.iwa"  # names of ZIP entries
 def refuse_other(data: bytes) -> None:
     """Raise `InvalidFile` for unsupported formats recognized by their magic numbers."""
     if data.startswith(b"%PDF-"):
-        fault = "it is a PDF, and no table: export CSV or JSON from the program that made it"
+        fault = "it is a PDF, not a table: export CSV or JSON from the program that created it"
     elif data.startswith(_OLE) or (data.startswith(_ZIP) and _EXCEL in data):
         fault = "it is an Excel file: save it as CSV (UTF-8) and import that"
     elif not data.startswith(_ZIP):
@@ -31,7 +31,7 @@ def refuse_other(data: bytes) -> None:
     elif _NUMBERS in data:
         fault = "it is a Numbers file: save it as CSV (UTF-8) and import that"
     else:
-        fault = "it is a packed file (ZIP): unpack it and import what is in it"
+        fault = "it is a ZIP file: unzip it and import its contents"
     raise InvalidFile([fault])
 
 

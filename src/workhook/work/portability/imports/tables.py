@@ -147,8 +147,8 @@ def _in_words(text: str, delimiter: str, line: int) -> str:
             )
         case "too long in quotes":
             return say(
-                "line {}, column {}: the field that starts here has more than {} characters; its quotation "
-                "mark may not be closed",
+                "line {}, column {}: the field that starts here has more than {} characters; a closing quotation "
+                "mark may be missing",
                 line,
                 column,
                 Number(most),
@@ -160,7 +160,7 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*+(?P<closed>"?)')
 
 
 def _fault_of_record(text: str, delimiter: str, start: int, most: int) -> tuple[int, str]:
-    """Return the position of the fault in the text, and its kind."""
+    """Return the position and the kind of the fault in the record that begins at `start`, or an empty kind."""
     plain, at = re.compile(rf"[^{delimiter}\r\n]*"), start
     while at < len(text):
         quoted = _QUOTED.match(text, at)

@@ -109,7 +109,7 @@ def described(kind: str, name: str, text: str, warn: ThingWarnings) -> str | Non
     if is_cut(name):
         warn(
             say(
-                "its {} is cut to {} characters; the full text is at the start of the description",
+                "its {} is shortened to {} characters; the full text is at the start of the description",
                 kind,
                 TITLE_MAX_CHARS,
             )
@@ -117,7 +117,7 @@ def described(kind: str, name: str, text: str, warn: ThingWarnings) -> str | Non
         text = f"{name.strip()}\n\n{text}".rstrip()
     kept = truncate_bytes(text)
     if kept != text:
-        warn(say("its description is cut to {} KiB", TEXT_MAX_BYTES // 1024))
+        warn(say("its description is shortened to {} KiB", TEXT_MAX_BYTES // 1024))
     return kept if kept.strip() else None
 
 
@@ -159,7 +159,7 @@ class PropertyBudget:
         kept = truncate_bytes(text, min(TEXT_MAX_BYTES, self._left_bytes))
         self._left_bytes -= len(kept.encode())
         if kept != text:
-            self.warn(say("the field {} is cut", shown(name)))
+            self.warn(say("the field {} is shortened", shown(name)))
         return kept
 
     def take_key(self, taken: int, most: int, message: Message) -> bool:

@@ -1,8 +1,8 @@
 """Plans of projects from exports of Trello boards ("Export as JSON"). Pure functions.
 
-Every key may be missing or null, as exports of different years and of boards with different additions differ; a value
-of the wrong type is a fault. Keys that are not named here are not looked at. docs/team/import-trello.md says what
-becomes what. What has no place in a project is named in what the plan loses.
+Every key may be missing or null, because exports differ between years and between boards with different Power-Ups. A
+value of the wrong type is a fault. Unknown keys are ignored. docs/team/import-trello.md documents the mapping. The plan
+lists the data that cannot be imported.
 """
 
 from __future__ import annotations
@@ -192,12 +192,12 @@ def read_export(data: bytes) -> Export:
     """Parse an export. Raises `InvalidFile`."""
     found = parse_json(data)
     if not isinstance(found, dict):
-        raise InvalidFile([f"it is no export of a board: it holds {name_of(found)}, not an object"])
+        raise InvalidFile([f"this is not a board export: it contains {name_of(found)}, not an object"])
     board = Node(found, "")
     if "lists" not in found and "cards" not in found:
         if "idBoard" in found and "idList" in found:
             raise InvalidFile(["it is the export of one card; export the board that the card is on"])
-        raise InvalidFile(["it is no export of a board: it has neither lists nor cards"])
+        raise InvalidFile(["this is not a board export: it has no lists or cards"])
     actions, cards = list(board.nodes("actions")), list(board.nodes("cards"))
     nested = [
         each.read(Checklist, card_id=each.text("idCard") or card.text("id"))
@@ -289,7 +289,7 @@ def plan_of(export: Export, choices: Choices) -> ImportPlan:
     used = {task.column_key for task in tasks}
     columns += [each for each in (no_list, archived) if each.key in used]
     warnings += [
-        say("list {}: {}", repr(shown(each.name.strip())), say("its name is cut to 255 characters"))
+        say("list {}: {}", repr(shown(each.name.strip())), say("its name is shortened to 255 characters"))
         for each in export.lists
         if is_cut(each.name)
     ]
@@ -302,10 +302,10 @@ def plan_of(export: Export, choices: Choices) -> ImportPlan:
 def _of_the_board(export: Export, done: Collection[str]) -> list[Message]:
     warnings = []
     if export.actions == ACTIONS_MAX:
-        most = "the export has 1,000 actions, the most that Trello puts into one: older comments are missing"
+        most = "the export has 1,000 actions, the maximum for Trello: older comments are missing"
         warnings.append(phrase(most))
     if is_cut(export.name):
-        warnings.append(phrase("the board's name is cut to 255 characters"))
+        warnings.append(phrase("the board's name is shortened to 255 characters"))
     return [*warnings, *unknown_names(done, (each.name for each in export.lists), "list")]
 
 
@@ -440,7 +440,7 @@ class CardMapper:
         budget = PropertyBudget(warn)
         fields = self._fields(card, budget, list_name, keep_due=deadline is None)
         if self.cut_comments[card.id]:
-            warn(say("{} of its comments cut to {} KiB", self.cut_comments[card.id], TEXT_MAX_BYTES // 1024))
+            warn(say("{} of its comments are shortened to {} KiB", self.cut_comments[card.id], TEXT_MAX_BYTES // 1024))
         finished = card.due_complete or column.completes
         return PlannedTask(
             key=key,
@@ -530,11 +530,11 @@ class CardMapper:
                 self.losses.add("item_details", card.name, kept="the name of the item")
             name = name_of(title_of(each.name, limit=TITLE_MAX_CHARS - len(details)) + details)
             if is_cut(each.name + details):
-                budget.warn(say("items of its checklists are cut to {} characters", TITLE_MAX_CHARS))
+                budget.warn(say("its checklist items are shortened to {} characters", TITLE_MAX_CHARS))
             if budget.take_whole(name):
                 yield name, "complete" if each.complete else "incomplete"
             else:
-                budget.warn(say("items of its checklists beyond {} KiB are left out", PROPERTIES_MAX_BYTES // 1024))
+                budget.warn(say("its checklist items beyond {} KiB are left out", PROPERTIES_MAX_BYTES // 1024))
 
     def _details(self, item: CheckItem) -> str:
         """Return the due date and member of an item, as in ` — 2024-05-01, Ada Lovelace (ada)`."""

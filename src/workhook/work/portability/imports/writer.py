@@ -48,7 +48,7 @@ class Import(msgspec.Struct, frozen=True):
     people: People
     base: str
     keeps_authors: bool = True
-    hint: str = "--member NAME=LOGIN says who is who"
+    hint: str = "use --member NAME=LOGIN to match people"
 
 
 class BatchWriter:

@@ -199,7 +199,7 @@ def _number_check(name: str) -> Check | None:
 
 
 def _is(good: Callable[[Any], object], wanted: str) -> Check:
-    return lambda value: None if good(value) else f"it has to be {wanted}"
+    return lambda value: None if good(value) else f"it must be {wanted}"
 
 
 def _between(low: int, high: int) -> Check:
@@ -231,7 +231,7 @@ def _as(kind: Any) -> Check:
         except msgspec.ValidationError as error:
             return str(error)
         if wrong := next((found for each in checks if (found := each(value))), None):
-            return f"it has to be {wrong}"
+            return f"it must be {wrong}"
         mended = prepare(value)
         return None if mended == value else f"the API would store {shown(str(mended))!r}"
 
@@ -247,7 +247,7 @@ _check_currency = _is(CURRENCIES.__contains__, "a currency of ISO 4217")
 
 def _check_file_name(value: str) -> str | None:
     kept = clean_name(value)
-    return None if kept == value else f"it has to be the name of a file, such as {shown(kept)!r}"
+    return None if kept == value else f"it must be the name of a file, such as {shown(kept)!r}"
 
 
 def _check_markup(value: str) -> str | None:
@@ -256,7 +256,7 @@ def _check_markup(value: str) -> str | None:
     try:
         return None if markup.clean(value) == value else "it has markup that the API would not keep"
     except ValueError as error:
-        return f"it has to be {error}"
+        return f"it must be {error}"
 
 
 check_login = _is(is_login, "1 to 39 letters, digits and single hyphens")
@@ -269,7 +269,7 @@ def _check_document_number(value: str) -> str | None:
     try:
         return None if rules.read_number(value) == value else "it begins or ends with a space"
     except ValueError as error:
-        return f"it has to be {error}"
+        return f"it must be {error}"
 
 
 # Nothing can be inserted next to an odd rank (`column_order`).
@@ -361,9 +361,7 @@ def _check_items(value: list[Any]) -> str | None:
         except msgspec.ValidationError as error:
             return f"item {number}: {error}"
         if not _QTY.fullmatch(item.qty) or Decimal(item.qty) > rules.QTY_MAX:
-            return (
-                f"item {number}: its quantity has to be a number of at most {rules.QTY_MAX}, with at most six decimals"
-            )
+            return f"item {number}: its quantity must be a number of at most {rules.QTY_MAX}, with at most six decimals"
         for name, (low, high) in _ITEM_RANGES.items():
             found = getattr(item, name)
             for each in found if isinstance(found, list) else [found]:
@@ -371,7 +369,7 @@ def _check_items(value: list[Any]) -> str | None:
                     return f"item {number}, {name}: {wrong}"
         days = item.days or ()
         if any(_as(ServiceDay)(each) for each in days) or list(days) != sorted(days):
-            return f"item {number}: its days have to be a first and a last one, such as 2026-11-27"
+            return f"item {number}: its days must be a first and a last day, such as 2026-11-27"
         if wrong := _as(LongText)(item.description):
             return f"item {number}, description: {wrong}"
     return None
@@ -409,7 +407,7 @@ def _check_config(value: dict[str, Any]) -> str | None:
         if wrong := CONFIG_KEYS[name].read(ConfigChange(), each):
             return wrong
     if not str(value.get("url", "")).startswith(("http://", "https://")):
-        return "url: it has to be an http or https URL"
+        return "url: it must be an http or https URL"
     return _as(WebAddress)(value["url"])
 
 

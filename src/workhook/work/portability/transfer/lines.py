@@ -215,12 +215,12 @@ def fault_of_manifest(manifest: ExportManifest, now: int) -> str | None:
         return "exported_at: it is in the future"
     for name, value in (("workhook", manifest.workhook), ("server", manifest.server)):
         if (wrong := check_name(value)) or not value.isprintable():
-            return f"{name}: {wrong or 'it has to be printable'}"
+            return f"{name}: {wrong or 'it must be printable'}"
     if wrong := check_login(manifest.organization):
         return f"organization: {wrong}"
     counts = [each.lines for each in manifest.lines.values()]
     if min([*counts, manifest.files.count, manifest.files.bytes]) < 0 or sum(counts) > LINES_MAX:
-        return f"lines: there have to be from 0 to {LINES_MAX:,}"
+        return f"lines: there must be from 0 to {LINES_MAX:,}"
     return None
 
 

@@ -140,7 +140,7 @@ def check(folder: Path, progress: Progress, check_url: CheckUrl) -> CheckedExpor
 def _read_manifest(folder: Path) -> ExportManifest:
     path = folder / MANIFEST
     if not is_plain_file(path):
-        raise ExportNotUsable(f"there is no {path}: this is no export, or one that was interrupted")
+        raise ExportNotUsable(f"{path} is missing: this is not an export, or it was interrupted")
     if path.stat().st_size > MANIFEST_MAX_BYTES:
         raise ExportNotUsable(f"{path} is larger than {MANIFEST_MAX_BYTES >> 20} MiB")
     data = path.read_bytes()
@@ -150,8 +150,8 @@ def _read_manifest(folder: Path) -> ExportManifest:
             raise ExportNotUsable(f"{path} is of the format {head.format!r}, not {FORMAT!r}")
         if head.format_version > VERSION:
             raise ExportNotUsable(
-                f"the export has version {head.format_version} of the format, and this Workhook reads up to {VERSION}: "
-                "import it with a newer one"
+                f"the export has version {head.format_version} of the format, but this version of Workhook reads up to "
+                f"{VERSION}: import it with a newer version"
             )
         manifest = msgspec.json.decode(data, type=ExportManifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -160,9 +160,9 @@ def _read_manifest(folder: Path) -> ExportManifest:
     if wrong := fault_of_manifest(manifest, now_ms()):
         raise ExportNotUsable(f"{path}: {wrong}")
     if missing := sorted(wanted - manifest.lines.keys()):
-        raise ExportNotUsable(f"{path} does not name {', '.join(missing)}")
+        raise ExportNotUsable(f"{path} does not list {', '.join(missing)}")
     if unknown := sorted(manifest.lines.keys() - wanted):
-        raise ExportNotUsable(f"{path} names {', '.join(unknown)}, which this version does not know")
+        raise ExportNotUsable(f"{path} lists {', '.join(unknown)}, which this version does not know")
     return manifest
 
 
@@ -221,16 +221,16 @@ class _Checker:
         for name, facts in self.checked.manifest.lines.items():
             path = folder / name
             if not is_plain_file(path):
-                self._fault(f"{name} is missing, or not a plain file")
+                self._fault(f"{name} is missing or not a regular file")
             elif _sha256(path) != facts.sha256:
-                self._fault(f"{name} is not what the manifest says: it was changed or cut short (sha256 differs)")
+                self._fault(f"{name} does not match the manifest: it was changed or truncated (sha256 differs)")
         self._stop_if_faulty()
 
     def _read_people(self) -> None:
         seen: set[str] = set()
         for number, person in lines_of(self.checked.folder, PEOPLE_FILE, MovedPerson):
             if key_of(person.login) in seen:
-                self._fault(f"{PEOPLE_FILE}, line {number}, login: {person.login} was there before")
+                self._fault(f"{PEOPLE_FILE}, line {number}, login: {person.login} occurs more than once")
             for field, wrong in faults_of(person):
                 self._fault(f"{PEOPLE_FILE}, line {number}, {field}: {wrong}")
             seen.add(key_of(person.login))
@@ -278,7 +278,7 @@ class _Checker:
             return
         checked, known = self.checked, self.checked.known(kind.name)
         if line.id in known:
-            self._fault(f"{place}, id: {line.id} was there before")
+            self._fault(f"{place}, id: {line.id} occurs more than once")
         elif kind.name == "task_buckets":
             known[line.id] = new_bucket_id()
         elif kind.name in NUMERIC_ID_KINDS:
@@ -311,12 +311,12 @@ class _Checker:
             if line.id not in self.checked.manifest.files.missing:
                 self._fault(f"{place}: {FILES}/{line.id} is missing")
         elif path.stat().st_size != line.size or _sha256(path) != line.sha256:
-            self._fault(f"{place}: {FILES}/{line.id} is not the file that the line is about (sha256 differs)")
+            self._fault(f"{place}: {FILES}/{line.id} does not match the line (sha256 differs)")
 
     def _check_sums_of(self, kind: LineKind, line: Any, place: str) -> None:
         if kind.name == "invoices" and line.status != "draft":
             if line.seller is None:
-                self._fault(f"{place}, seller: an invoice that was sent has one")
+                self._fault(f"{place}, seller: required for an invoice that was sent")
             faults = faults_of_invoice(line)
         elif kind.name == "credit_notes":
             faults = faults_of_credit_note(line)
@@ -332,7 +332,7 @@ class _Checker:
         since = line.running_since if line.running_since is not None else line.start_time
         ran_ms = self.checked.manifest.exported_at - since  # may be negative if the clocks of two machines differ
         if not -DAY_MS <= ran_ms <= RUNNING_MAX_MS:
-            self._fault(f"{place}, running_since: it does not fit to when the export was made")
+            self._fault(f"{place}, running_since: inconsistent with the time of the export")
 
     def _note(self, kind: LineKind, line: Any, place: str) -> None:
         """Record values that are checked across lines later."""
@@ -351,7 +351,7 @@ class _Checker:
         elif kind.name == "invoices" and line.status not in ("draft", "void"):
             books = Balance(line.total_minor, line.paid_minor or 0, line.credited_minor or 0)
             if line.status != books.status:
-                self._fault(f"{place}, status: with what is paid and credited it is {books.status}")
+                self._fault(f"{place}, status: must be {books.status}, given its payments and credit notes")
             self._books[line.id] = [books.paid, books.credited]
             self._credited[line.id] = CreditedRates(line.taxes)
         elif kind.name == "payments" and line.invoice_id in self._books:
@@ -363,7 +363,7 @@ class _Checker:
     def _check_columns(self) -> None:
         """Require a bucket for each column, because a column without one cannot take tasks."""
         for column_id in self.checked.texts.get("columns", NewIds()).by_old.keys() - self._stretched:
-            self._fault(f"task_buckets.jsonl: the column {column_id} has none")
+            self._fault(f"task_buckets.jsonl: the column {column_id} has no line")
 
     def _check_books(self) -> None:
         if self.checked.organization is None:
@@ -374,7 +374,7 @@ class _Checker:
             if credited:
                 self._fault(f"invoices.jsonl, {invoice_id}, credited_minor: it is not the sum of its credit notes")
             if wrong := self._credited[invoice_id].fault():
-                self._fault(f"credit_notes.jsonl, those of {invoice_id}, taxes: {wrong}")
+                self._fault(f"credit_notes.jsonl, credit notes of {invoice_id}, taxes: {wrong}")
 
 
 def is_plain_file(path: Path) -> bool:
@@ -398,20 +398,20 @@ class Keys:
         self._seen: dict[tuple[object, ...], int] = {}
 
     def add(self, number: int, line: Any) -> Iterator[str]:
-        """Yield the repeated keys of line `number`, such as `invoice_number: 7 was there before, in line 2`."""
+        """Yield the repeated keys of line `number`, such as `invoice_number: 7 already occurs in line 2`."""
         for names in keys_of(self._kind):
             values = tuple(getattr(line, each) for each in names)
             if None in values:
                 continue
             first = self._seen.setdefault((names, *values), number)
             if first != number and names:
-                yield f"{', '.join(names)}: {', '.join(map(str, values))} was there before, in line {first}"
+                yield f"{', '.join(names)}: {', '.join(map(str, values))} already occurs in line {first}"
             elif first != number:
                 yield "there can be only one line"
         if self._kind.name == PROJECTS and line.deleted_at is None:
             first = self._seen.setdefault(("name", key_of(line.name)), number)
             if first != number:
-                yield f"name: {line.name} was there before, in line {first}"
+                yield f"name: {line.name} already occurs in line {first}"
 
 
 @cache
@@ -477,16 +477,16 @@ def faults_of_invoice(line: Any) -> Iterator[tuple[str, str]]:
         return
     sums = rules.sums_of_items(items, TaxRate(line.tax_millionths, line.tax_category), discount)
     if line.amount_minor != sums.amount:
-        yield "amount_minor", f"its lines and discounts give {sums.amount}"
+        yield "amount_minor", f"its lines and discounts add up to {sums.amount}"
     if line.total_minor != sums.total:
-        yield "total_minor", f"its lines, discounts and taxes give {sums.total}"
+        yield "total_minor", f"its lines, discounts and taxes add up to {sums.total}"
     if tuple(line.taxes) != sums.taxes:
-        yield "taxes", "they are not what its lines give"
+        yield "taxes", "they do not match its lines"
 
 
 def faults_of_credit_note(line: Any) -> Iterator[tuple[str, str]]:
     """Yield each wrong field with its fault. A credit note need not have line items."""
     if line.amount_minor != sum(each.base for each in line.taxes):
-        yield "amount_minor", "it is not the sum of what is taxed"
+        yield "amount_minor", "it is not the sum of the taxed amounts"
     if line.total_minor != sum(each.gross for each in line.taxes):
-        yield "total_minor", "it is not the sum of its taxes and what is taxed"
+        yield "total_minor", "it is not the sum of the taxed amounts and the taxes"

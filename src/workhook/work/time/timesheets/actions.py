@@ -148,7 +148,7 @@ async def resume_timesheet(write: Write, timesheet_id: str) -> Response:
     times = rules.resumed(before.times, write.now)
     if times != before.times:
         if not await timers.may_run(write.tx, found.user.id, before.repository.id):
-            message = "The user of this timer can no longer write to the project, so that the timer stays as it is."
+            message = "The user of this timer can no longer write to the project, so the timer cannot be resumed."
             raise Conflict(message, code="not_in_project")
         await timers.pause(write, [each for each in timers_of_user if each.id != timesheet_id])
     return await _change_times(write, before, times, "resumed")
@@ -215,7 +215,7 @@ def _says_nothing_new(timesheet: Timesheet, edit: TimesheetEdit) -> bool:
 
 
 def _steady_tag(timesheet: Timesheet) -> str:
-    """Return the hash of the GET response as of the moment the timer last started to run."""
+    """Hash the GET response as of the timer's last start, so that the hash stays the same while the timer runs."""
     body = TimesheetAnswer(timesheet_to_response(timesheet, timesheet.times.running_since or 0))
     return hashlib.sha256(json.encode(body)).hexdigest()
 
@@ -234,4 +234,4 @@ def _require_match(write: Write, timesheet: Timesheet) -> None:
         return
     tags = [each.strip().removeprefix("W/").strip('"').partition(_COUNTED)[0] for each in condition.split(",")]
     if _steady_tag(timesheet) not in tags:
-        raise PreconditionFailed("It was changed since you read it. Read it again, then decide.")
+        raise PreconditionFailed("This has changed since you read it. Read it again before you change it.")

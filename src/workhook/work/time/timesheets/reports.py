@@ -154,8 +154,8 @@ class ReportQuery(msgspec.Struct):
         return start_ms(self.to, self.zone)
 
 
-_OF_AMOUNT = "Of `amount`: that of the billing settings of the project, or else of its organization."
-_EACH_CURRENCY = "What is to be paid in each currency, by its code."
+_OF_AMOUNT = "Currency of `amount`, from the billing settings of the project, or else of its organization."
+_EACH_CURRENCY = "Amounts by currency code."
 
 
 class AmountShape(msgspec.Struct):

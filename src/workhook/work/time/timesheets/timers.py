@@ -1,11 +1,11 @@
-"""Timers that start or finish as a consequence: a card moves, another timer starts, or a permission ends.
+"""Timers that start or finish because a card was moved, another timer was started, or a permission was lost.
 
 A user has at most one running timer across all projects, which a unique index enforces. A token that cannot reach a
 running timer cannot start another one.
 
-A timer may run where its user can write to the project and is not disabled. When the permission ends, the timer is
-finished, with its event, in the same transaction. Starting a timer and removing a permission both lock the user's
-account, and check again once they have the lock, so a timer that starts at that moment is either rejected or finished.
+A timer may run only while its user is not disabled and can write to the project. Removing that permission finishes the
+timer and records its event in the same transaction. Starting a timer and removing a permission both lock the user's
+account and check again once they have the lock, so a timer started at that moment is either rejected or finished.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ async def pause(write: Write, running: Sequence[Timesheet]) -> None:
 def new_timesheet(
     access: Access, task: TimesheetTaskShape, terms: TimeTerms, times: rules.Times, now: int
 ) -> Timesheet:
-    """Return a timesheet of the caller, without notes and with the inherited terms."""
+    """Return a new timesheet for the caller, with the inherited terms and no notes."""
     return Timesheet(
         id=new_id("tms"),
         repository=access.repository,
