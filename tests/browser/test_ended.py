@@ -45,7 +45,7 @@ async def test_what_was_typed_is_sent_after_signing_in_again(visit: Visits, serv
     ended = page.get_by_role("alert").filter(has_text=ENDED)
     await expect(ended.get_by_role("link", name="Sign in")).to_have_attribute("target", "_blank")
     await come_back(page, server, team.member)
-    await expect(page.get_by_text("You are signed in again.")).to_be_visible()
+    await expect(page.get_by_text("You’re signed in again.")).to_be_visible()
     await expect(comment).to_have_value("Written for an hour")
     await page.get_by_role("button", name="Comment", exact=True).click()
     await expect(page.locator(".comments > li")).to_contain_text("Written for an hour")

@@ -42,7 +42,7 @@ async def test_a_client_comes_by_a_link(visit: Visits, team: Team, scripts: bool
     await owner.reload()
     await expect(clients.get_by_text("Grace", exact=True)).to_be_visible()
     await page.goto(link)
-    await expect(page.get_by_text("This link is not good")).to_be_visible()
+    await expect(page.get_by_text("This link is invalid")).to_be_visible()
 
 
 @pytest.mark.whole

@@ -38,8 +38,8 @@ async def test_one_browser_ends_the_session_of_another(visit: Visits, team: Team
     here = await visit("/settings", team.member, scripts=scripts)
     elsewhere = await visit("/settings", team.member, scripts=scripts)
     await here.reload()
-    await here.get_by_role("button", name="Sign out the session from").click()
-    await expect(here.get_by_role("button", name="Sign out the session from")).to_have_count(0)
+    await here.get_by_role("button", name="Sign out: session from").click()
+    await expect(here.get_by_role("button", name="Sign out: session from")).to_have_count(0)
     await elsewhere.reload()
     await expect(elsewhere.get_by_role("heading", name="Sign in")).to_be_visible()
 

@@ -188,7 +188,7 @@ def test_the_key_is_kept_apart(small: Small, tmp_path: Path) -> None:
     for each in (tmp_path / "backup").rglob("*"):
         assert each.is_dir() or key.strip() not in each.read_bytes()
     said = small.cli.run("backup", str(tmp_path / "second"), "--with-key").stdout
-    assert f"The secret key is in {tmp_path / 'second' / 'secret.key'}: move it elsewhere" in said
+    assert f"The secret key is in {tmp_path / 'second' / 'secret.key'}. Move it elsewhere" in said
     assert (tmp_path / "second" / "secret.key").read_bytes() == key
 
     without = nobody(tmp_path)
@@ -298,7 +298,7 @@ def test_what_is_damaged_is_not_restored(made: Path, tmp_path: Path) -> None:
     for each in (made / "workhook.db", made / "SHA256SUMS", file):
         whole = each.read_bytes()
         _flip(each)
-        assert f"{each} is not as it was written" in cli.refused("restore", str(made))
+        assert f"{each} has changed since the backup" in cli.refused("restore", str(made))
         each.unlink()
         assert f"{each} is missing" in cli.refused("restore", str(made))
         each.write_bytes(whole)
@@ -320,7 +320,7 @@ def test_a_newer_backup_says_what_to_install(made: Path, tmp_path: Path) -> None
     assert "the backup has schema 9999" in said
     assert "Install Workhook 7.1.0" in said
     path.write_text(json.dumps({"format": 2, "more": "that nobody knows yet"}))
-    assert "a newer version of Workhook made the backup" in cli.refused("restore", str(made))
+    assert "was created by a newer version of Workhook" in cli.refused("restore", str(made))
 
 
 def test_a_database_of_another_schema_is_not_backed_up(small: Small, tmp_path: Path) -> None:
@@ -387,8 +387,8 @@ def test_an_interrupted_backup_is_none(backend: Databases, number: signal.Signal
     assert "Traceback" not in said
     if number == signal.SIGINT:
         assert status == 130
-        assert f"What is in {folder} is no backup, and can be deleted." in said
-    assert "holds no whole backup" in nobody(tmp_path).refused("restore", str(folder))
+        assert f"{folder} does not contain a complete backup and can be deleted." in said
+    assert "is not a complete backup" in nobody(tmp_path).refused("restore", str(folder))
     assert f"{folder} is not empty" in small.cli.refused("backup", str(folder))
     shutil.rmtree(folder)
     assert small.cli.json("backup", str(folder))
@@ -414,7 +414,7 @@ def test_an_interrupted_restore_is_not_served(made: Path, number: signal.Signals
     assert "Traceback" not in said
     if number == signal.SIGINT:
         assert status == 130
-        assert f"What is in {cli.data} is not whole: delete it, but keep its secret.key." in said
+        assert f"The data in {cli.data} is incomplete. Delete it, but keep secret.key." in said
     with pytest.raises(AssertionError, match="its restore was interrupted"):
         Server(cli.data, {}).start()
     assert "is not empty" in cli.refused("restore", str(made))
@@ -443,4 +443,4 @@ def test_a_full_disk_is_named(small: Small, tmp_path: Path, room: int, with_file
     assert "Traceback" not in done.stderr
     assert str(folder) in done.stderr
     assert "space" in done.stderr
-    assert "holds no whole backup" in nobody(tmp_path).refused("restore", str(folder))
+    assert "is not a complete backup" in nobody(tmp_path).refused("restore", str(folder))

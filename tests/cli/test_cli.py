@@ -191,7 +191,7 @@ def test_a_mistake_is_said_in_words(made_cli: Cli, words: str, said: str) -> Non
         ("token create --user octo --scopes repo,king", "'king' is not one of repo, admin:repo_hook, "),
         ("token create --user octo --scopes repo --kind oauth", "is not one of 'classic'"),
         ("token create --user octo --scopes repo --expires-in -1", "'-1' is not a number of days above 0"),
-        ("deliveries list", "Use one of --hook, --repository and --organization."),
+        ("deliveries list", "Use exactly one of --hook, --repository and --organization."),
         ("deliveries list --hook 1 --status ok", "'ok' is not one of 'success', 'failure'"),
         ("deliveries list --hook 1 --since yesterday", "'yesterday' is not a time such as 2026-"),
         ("deliveries list --hook 1 --limit 0", "'0' is not a whole number from 1 on"),
@@ -281,7 +281,7 @@ def test_an_output_without_room_is_told(cli: Cli) -> None:
             stderr=subprocess.PIPE,
             text=True,
         )
-    assert (done.returncode, "Make room where the command writes" in done.stderr) == (1, True), done.stderr
+    assert (done.returncode, "Free some space where the command" in done.stderr) == (1, True), done.stderr
     assert "Traceback" not in done.stderr
 
 

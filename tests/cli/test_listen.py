@@ -137,8 +137,8 @@ def test_what_it_needs(tmp_path: Path) -> None:
     cli.setup("--project", "Website")
     to = ("--forward", "http://localhost:3000/")
     for wrong in ("localhost:3000", "http://localhost:3000/a b", "http://a..b/", "http://u:p@localhost/"):
-        assert "--forward is no address" in cli.refused("listen", "--forward", wrong, "--hook", "1", status=2)
-    assert "Use one of --repository and --hook" in cli.refused("listen", *to, status=2)
+        assert "--forward is not a valid URL" in cli.refused("listen", "--forward", wrong, "--hook", "1", status=2)
+    assert "Use exactly one of --repository and --hook" in cli.refused("listen", *to, status=2)
     assert "there is no webhook 4711" in cli.refused("listen", *to, "--hook", "4711")
     assert "there is no repository acme/none" in cli.refused("listen", *to, "--repository", "acme/none")
     wanted = ("--repository", "acme/website", "--events", "push,pusch")

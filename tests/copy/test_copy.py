@@ -310,7 +310,7 @@ def test_the_copy_of_another_file_is_not_gone_on_with(filled: Filled, file: Path
     other = filled.copied(tmp_path / "other")
     assert "another file" in refused("copy", other, url)
     assert answered("release", file)["released"]
-    assert "before it was used again" in refused("copy", file, url)
+    assert "before servers used it again" in refused("copy", file, url)
 
 
 @pytest.mark.whole

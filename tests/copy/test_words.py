@@ -50,8 +50,8 @@ def test_an_interrupted_copy_says_what_is_kept_and_how_it_goes_on(
 ) -> None:
     url = postgres.new(tmp_path / "unused")["database_url"]  # migrated, and empty
     said = _interrupted(file, url)
-    assert f"The copy of {file} to PostgreSQL at {database_address(url)} was begun" in said
-    assert "What was copied is kept: run the same `workhook database copy` again, and it goes on." in said
+    assert f"The copy of {file} to PostgreSQL at {database_address(url)} is incomplete" in said
+    assert "Run the same `workhook database copy` again to continue it." in said
     assert f"workhook database release {file}" in said
     assert answered("copy", file, url)["resumed"] is True
 
@@ -84,7 +84,7 @@ def test_whoever_comes_to_a_moved_file_learns_which_it_is_and_where_it_went(
 def test_a_copy_that_is_not_whole_is_named_on_both_sides(file: Path, postgres: PostgresDatabases) -> None:
     url = postgres.new(file.parent / "unused")["database_url"]
     _interrupted(file, url)
-    for words, other in ((("--data", str(file.parent)), str(file)), (("--database-url", url), "not whole")):
+    for words, other in ((("--data", str(file.parent)), str(file)), (("--database-url", url), "is incomplete")):
         for command in (("user", "list"), ("doctor",)):
             done = forge.run((*command, *words), {**ENVIRONMENT, "WORKHOOK_SECRET_KEY": "k" * 40}, timeout_s=110)
             said = done.stdout + done.stderr
@@ -105,7 +105,7 @@ def test_a_file_or_a_database_without_a_schema_is_said_in_plain_words(file: Path
     ask(url, "CREATE TABLE alembic_version (version_num text)")
     said = refused("copy", file, url)
     assert "None" not in said
-    assert "holds no schema" in said
+    assert "has no schema" in said
 
 
 @pytest.mark.whole
@@ -115,7 +115,7 @@ def test_what_release_says(file: Path, url: str, tmp_path: Path) -> None:
     done = run("release", file)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"servers can use {file} again" in done.stdout
-    assert f"the copy at {database_address(url)} is another database from now on" in done.stdout
+    assert f"the copy at {database_address(url)} is now an independent database" in done.stdout
     missing = refused("release", tmp_path / "none.db")
     assert f"there is no file {tmp_path / 'none.db'}" in missing
     folder = tmp_path / "folder"

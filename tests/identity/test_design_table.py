@@ -125,7 +125,7 @@ def test_a_row(stand: Stand, kind: str, row: Row) -> None:
         if scope in row.scopes:
             assert answer.is_success, f"{scope}: {answer.text}"
         else:
-            refused(answer, 403, f"The token lacks a scope: this needs {row.words}.")
+            refused(answer, 403, f"The token needs the scope {row.words}.")
     for sort, words in (("fine-grained", PERSONAL), ("installation", INTEGRATION)):
         for name in ("repository_hooks", "organization_hooks", "work"):
             for level in ("read", "write"):

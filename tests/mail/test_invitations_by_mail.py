@@ -88,7 +88,7 @@ def test_inviting_again_and_again_sends_few_links(studio: Studio, mail: MailServ
 def test_a_page_says_that_the_link_was_sent(studio: Studio, mail: MailServer, owner: Browser) -> None:
     address = new_address()
     people = f"/{studio.world.organization}/people"
-    assert "E-mail addresses get an e-mail with a link" in text_of(owner.get(people).text)
+    assert "People invited by e-mail get a link" in text_of(owner.get(people).text)
     shown = owner.fill_csrf(people, who=address, role="member", link="1")
     assert f"The link is e-mailed to {address}." in text_of(shown.text)
     [got] = mail.wait_for(address)

@@ -180,7 +180,7 @@ def test_a_message_that_was_tried_in_vain_was_not_refused(
     address = str(studio.client.me["email"])
     monkeypatch.setattr(mail, "rcpt", lambda *_: "451 4.3.0 busy")
     invoice_id = send_invoice(studio)
-    assert until(lambda: page_with("Trying again soon", studio, owner, invoice_id))
+    assert until(lambda: page_with("Workhook will try again soon", studio, owner, invoice_id))
 
     async def hurry(services: Services) -> None:
         async with services.database.transaction() as tx:

@@ -51,7 +51,7 @@ def test_the_file_is_made_once_for_the_owner_alone(tmp_path: Path) -> None:
 
 def test_what_is_no_key_is_told(tmp_path: Path) -> None:
     (tmp_path / KEY_FILE).write_text("not a key\n")
-    with pytest.raises(VaultError, match="no usable key"):
+    with pytest.raises(VaultError, match="does not contain a valid key"):
         open_vault(tmp_path, None, make=True)
 
 

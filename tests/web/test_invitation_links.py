@@ -211,7 +211,7 @@ def test_every_link_that_is_not_good_has_the_same_page(place: Place) -> None:
     pages = {gone(stranger, each) for each in bad}
     assert len(pages) == 1
     [page] = pages
-    assert "This link is not good" in page
+    assert "This link is invalid" in page
     assert place.world.organization not in page
     assert stranger.get(newer).status_code == 200
     assert stranger.get(links[changed]).status_code == 200

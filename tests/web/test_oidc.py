@@ -186,13 +186,13 @@ def test_whoever_has_a_link_to_an_invitation_may_be_new(site: Site) -> None:
     with Browser(site.server) as browser:
         assert f'href="/login/oidc?return_to={by_address}"' in browser.get(by_address).text
         for elsewhere in ("/", by_login, by_address + "x", f"/x{by_address}"):
-            refused(browser.get(site.back(browser, fresh, elsewhere)), 403, "Nobody here has the e-mail address")
+            refused(browser.get(site.back(browser, fresh, elsewhere)), 403, "No user has the e-mail address")
         answer = browser.get(site.back(browser, fresh, by_address))
         assert (answer.status_code, answer.headers["location"]) == (303, by_address), answer.text
         assert browser.fill(by_address, f"{by_address}/accept").status_code == 303
         assert browser.get(people).status_code == 200
     with Browser(site.server) as browser:
-        refused(browser.get(site.back(browser, later, by_address)), 403, "Nobody here has the e-mail address")
+        refused(browser.get(site.back(browser, later, by_address)), 403, "No user has the e-mail address")
     assert by_address.rpartition("/")[2] not in site.server.log()
 
 
@@ -235,7 +235,7 @@ def test_the_audit_log_tells_who_was_linked_and_how_they_signed_in(site: Site) -
         ({"email": "nobody@example.com", "email_verified": False}, "has not verified your e-mail address"),
         ({"email": "nobody@example.com"}, "has not verified your e-mail address"),
         ({"email": "nobody@example.com", "email_verified": "true"}, "has not verified your e-mail address"),
-        ({}, "does not tell your e-mail address"),
+        ({}, "does not share your e-mail address"),
     ],
 )
 def test_who_has_no_account_is_told_what_to_do(site: Site, claims: Claims, said: str) -> None:
@@ -274,7 +274,7 @@ def test_an_address_that_only_looks_alike_is_another(site: Site) -> None:
 
     site.server.run(call_kate)
     site.provider.know(subject, email=f"\u212aate-{name}@example.com", email_verified=True)
-    refused(site.sign_in(subject), 403, "Nobody here has the e-mail address")
+    refused(site.sign_in(subject), 403, "No user has the e-mail address")
     site.provider.know(subject, email=f"kATE-{name}@Example.com", email_verified=True)
     assert site.sign_in(subject).status_code == 303
     assert site.user_of(subject) == person.id

@@ -58,7 +58,7 @@ def test_a_project_sets_what_differs_and_its_budget(studio: Studio) -> None:
         assert studio.owner.fill(path, path, budget_hours=typed).status_code == 303
         assert studio.call("GET", f"{studio.project}/billing")["billing"]["budget"]["hours"] == hours
     both = studio.owner.fill(path, path, budget_amount="100")
-    assert (both.status_code, "say one of both" in text_of(both.text)) == (422, True)
+    assert (both.status_code, "specify either hours or an amount" in text_of(both.text)) == (422, True)
     refused = studio.owner.fill(path, path, **{f"rate-{login}": "much"})
     assert (refused.status_code, f'id="rate-{login}-fault"' in refused.text) == (422, True)
     assert studio.owner.fill(path, path, budget_hours="", **{f"rate-{login}": ""}).status_code == 303

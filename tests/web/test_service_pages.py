@@ -328,7 +328,7 @@ def test_credits_are_granted_spent_and_reversed(studio: Studio) -> None:
     assert f'href="{base}"' in page_of(studio.member, f"{studio.base}/billing")
     text = text_of(page_of(studio.member, base))
     assert "No credits yet." in text
-    assert "Credits are work bought in advance" in text
+    assert "Credits are prepaid work" in text
     assert "There are no open tasks to spend credits on." in text_of(page_of(studio.member, base))
     task = studio.add_task(studio.add_column("To do"), HOSTILE)
     day = to_seconds_text(now_ms() + 30 * DAY_MS)[:10]

@@ -223,7 +223,7 @@ def test_its_webhook_gets_the_event_and_the_login_is_free(server: Server, receiv
 def test_the_command_deletes_beside_a_running_server(server: Server) -> None:
     world, other = server.world(), server.world()
     cli = Cli(server.data, {k: v for k, v in server.settings.items() if k == "database_url"})
-    assert "Give --yes" in cli.refused("organization", "delete", world.organization, status=2)
+    assert "Use --yes" in cli.refused("organization", "delete", world.organization, status=2)
     done = cli.json("organization", "delete", world.organization, "--yes")
     assert done == {"organization": world.organization, "issued_invoices": 0, "purged": True}
     with server.client(world.token) as client:

@@ -304,8 +304,8 @@ OPEN_DOCUMENT = packed("mimetype=application/vnd.oasis.opendocument.spreadsheet"
         (bytes.fromhex("d0cf11e0a1b11ae1") + bytes(500), "it is an Excel file: save it as CSV (UTF-8)"),
         (OPEN_DOCUMENT, "it is an OpenDocument file: save it as CSV (UTF-8)"),
         (packed("Index/Document.iwa", "Metadata/Properties.plist"), "it is a Numbers file: save it as CSV (UTF-8)"),
-        (packed("plan.csv"), "it is a packed file (ZIP): unpack it"),
-        (b"%PDF-1.7\n", "it is a PDF, and no table"),
+        (packed("plan.csv"), "it is a ZIP file: unzip it"),
+        (b"%PDF-1.7\n", "it is a PDF, not a table"),
     ],
 )
 def test_a_file_of_another_program_is_named(data: bytes, said: str) -> None:

@@ -143,7 +143,7 @@ def test_deep_and_many_subtasks() -> None:
     ("data", "said"),
     [
         (b"[]", ["it is no export of Asana: it holds a list, not an object"]),
-        (b"{}", ["it is no export of Asana: it has no list of tasks called data"]),
+        (b"{}", ["this is not an Asana export: it has no list of tasks called data"]),
         (b'{"data": [\n{"gid" 1}]}', ["the file is not valid JSON: line 2, column 8: Expecting ':' delimiter"]),
         (
             b'{"data": [{"name": 7, "subtasks": [{"completed": "yes"}], "memberships": [{"section": []}]}, 3]}',

@@ -250,7 +250,7 @@ def test_what_is_too_much_is_told_by_card() -> None:
     [task] = made.tasks
     card = f"card '{'n' * 77}...': "
     assert set(made.warnings) == {
-        card + "its name is cut to 255 characters; the full text is at the start of the description",
+        card + "its name is shortened to 255 characters; the full text is at the start of the description",
         card + "its description is cut to 64 KiB",
         card + "its due date 'soon' is not a valid time and is kept in the field trello_due",
         card + "items of its checklists are cut to 255 characters",

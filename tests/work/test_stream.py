@@ -480,7 +480,7 @@ async def test_a_process_has_a_number_of_streams_which_keep_it_from_nothing(
     opened = [await live.follow(services, repository_id, ONE._replace(account_id=each), None) for each in range(2)]
     try:
         assert protocol.limit_concurrency == 102
-        with pytest.raises(Unavailable, match="too many streams") as refused:
+        with pytest.raises(Unavailable, match="too many open streams") as refused:
             await live.follow(services, repository_id, ONE, None)
         assert refused.value.headers["Retry-After"] == "10"
     finally:
@@ -504,7 +504,7 @@ async def test_one_account_takes_half_of_the_streams_of_a_process(
     try:
         await follow(0, 1)
         await follow(1, 1)
-        with pytest.raises(TooManyRequests, match="as many streams open as they may") as refused:
+        with pytest.raises(TooManyRequests, match="reached their limit of open streams") as refused:
             await follow(2, 1)
         assert (refused.value.code, refused.value.headers["Retry-After"]) == ("too_many_streams", "10")
         await follow(2, 2)

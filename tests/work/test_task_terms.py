@@ -94,7 +94,7 @@ def test_only_an_admin_sets_the_rate_of_a_task(rates: Rates) -> None:
     on_task(rates, hourly_rate=50)
     answer = member.refused(403, "PATCH", path, json={"hourly_rate": 60})
     assert answer["code"] == "missing_role"
-    assert "role admin" in answer["message"]
+    assert "admin role" in answer["message"]
     member.refused(403, "PATCH", path, json={"hourly_rate": None})
     operation = {"action": "edit", "id": rates.task, "hourly_rate": 60}
     member.refused(403, "POST", "/tasks/bulk", json={"operations": [operation]})

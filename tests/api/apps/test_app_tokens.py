@@ -27,7 +27,7 @@ from workhook.storage.metadata import bigint_param
 NOT_GRANTED = "The permissions requested are not granted to this installation."
 NOT_REACHED = "There is at least one repository that does not exist or is not accessible to the parent installation."
 NOT_ACCESSIBLE = "Resource not accessible by integration"
-NO_JWT = "An app's JSON web token is taken only where the app itself is asked for; make an installation access token."
+NO_JWT = "Only operations of the app itself accept its JSON web token. Use an installation access token instead."
 _entries = (
     sa.select(audit_log.c.action, audit_log.c.actor_id, audit_log.c.detail)
     .where(audit_log.c.app_id == bigint_param("app_id"), audit_log.c.status.is_(None))

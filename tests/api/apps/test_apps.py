@@ -246,7 +246,7 @@ REFUSALS = {
     "member": (403, "You must be an organization owner."),
     "stranger": (404, "Not Found"),
     "owner of another organization": (404, "Not Found"),
-    "owner without the scope": (403, "The token lacks a scope: this needs admin:org."),
+    "owner without the scope": (403, "The token needs the scope admin:org."),
     "OAuth app": (403, "This takes no OAuth app token."),
     "user of the app": (403, "Resource not accessible by integration"),
     "installation": (403, "Resource not accessible by integration"),
@@ -385,7 +385,7 @@ def test_the_commands(server: Server, world: World, api: Api, tmp_path: Path, cl
     assert member[:2] == (1, "")
     install = ("app", "install", slug, *owner)
     assert answer(*install) == {**installed, "changed": False}  # nothing is widened that nobody has asked for
-    assert "was installed there already, and nothing has changed" in cli.run(*install)[1]
+    assert "was already installed there; nothing has changed" in cli.run(*install)[1]
     for one, other in (("--permissions", "work:read"), ("--repository", world.repository)):
         both = "--all-permissions" if one == "--permissions" else "--all-repositories"
         assert cli.run(*install, one, other, both)[0] == 2
@@ -425,7 +425,7 @@ def test_uninstalling_tells_of_webhooks(server: Server, world: World, api: Api, 
     words = (app.slug, "--organization", world.organization)
     first = made(app.installation_id, 1)
     left = cli.run("app", "uninstall", *words)[1]
-    assert "webhooks that it made stay and go on" in left
+    assert "its webhooks remain active" in left
     assert left.splitlines()[2:] == first
     again = made(cli.json("app", "install", *words)["id"], 2)
     gone = cli.json("app", "uninstall", *words, "--remove-webhooks")

@@ -110,7 +110,7 @@ def test_repositories_one_by_one(server: Server, world: World, call: Callable[[s
         member = str(server.run(lambda services: add_user(services, world, member="member")))
         refused(call(member, method, f"{one}/{shop}"), 403, "You must be an organization owner.")
         token = str(server.run(lambda services: add_token(services, world, ["repo"], member="owner")))
-        refused(call(token, method, f"{one}/{shop}"), 403, "The token lacks a scope: this needs admin:org.")
+        refused(call(token, method, f"{one}/{shop}"), 403, "The token needs the scope admin:org.")
         refused(call(user_token(server, app, world.owner), method, f"{one}/{shop}"), 403, NOT_ACCESSIBLE)
     assert chosen() == [shop]
 

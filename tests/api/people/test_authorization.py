@@ -213,7 +213,7 @@ def test_every_scope(site: Site, operation: Operation) -> None:
     group = GROUPS[short(operation)]
     table = REPOSITORY_SCOPES if site.place(operation).kind == "repository" else ORGANIZATION_SCOPES
     words, fitting = table.get(group, ("", {*SCOPES, ""}))
-    lacking = f"403 The token lacks a scope: this needs {words}."
+    lacking = f"403 The token needs the scope {words}."
     expected = {scope: OK if scope in fitting else lacking for scope in site.scopes}
     responses = {scope: site.call(operation, token) for scope, token in site.scopes.items()}
     assert {scope: outcome(each, operation) for scope, each in responses.items()} == expected

@@ -112,7 +112,7 @@ def test_a_user_is_disabled_and_enabled(cli: Cli) -> None:
 
 def test_nothing_new_is_made_for_who_is_disabled(cli: Cli) -> None:
     cli.json("user", "disable", "ada")
-    said = "workhook: ada is disabled.\nLet the user in again with `workhook user enable ada`.\n"
+    said = "workhook: ada is disabled.\nEnable the user with `workhook user enable ada`.\n"
     for words in (
         ("user", "sign-in-link", "--login", "ada"),
         ("user", "password-link", "--login", "ada"),
@@ -127,7 +127,7 @@ def test_the_last_owner_is_not_disabled(cli: Cli) -> None:
     cli.json("setup", "--organization", "beta", "--owner", "octo")
     assert cli.refused("user", "disable", "octo") == (
         "workhook: octo is the last owner of acme, beta who is not disabled.\n"
-        "Make somebody else an owner first:\n"
+        "Make someone else an owner first:\n"
         "workhook member add --organization acme --user LOGIN --role owner\n"
         "workhook member add --organization beta --user LOGIN --role owner\n"
     )
@@ -143,7 +143,7 @@ def test_the_last_owner_is_not_disabled(cli: Cli) -> None:
 
 
 def test_a_user_is_deleted(cli: Cli) -> None:
-    assert "Give --yes" in cli.refused("user", "delete", "ada", status=2)
+    assert "Use --yes" in cli.refused("user", "delete", "ada", status=2)
     assert "octo is the last active administrator" in cli.refused("user", "delete", "octo", "--yes")
     cli.json("user", "admin", "ada")
     assert "member add --organization acme" in cli.refused("user", "delete", "octo", "--yes")

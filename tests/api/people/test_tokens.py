@@ -371,7 +371,7 @@ def test_the_command_makes_lists_and_revokes_every_kind(tmp_path: Path, backend:
         ("--kind fine-grained", "a fine-grained token needs --permissions and --organization."),
         ("--kind fine-grained --permissions work=admin", "'work=admin' is not one of repository_hooks, "),
         ("--scopes repo --organization acme", "--organization: only for a fine-grained token."),
-        ("--kind classic", "Missing option '--scopes'"),
+        ("--kind classic", "a classic token needs --scopes"),
     ],
 )
 def test_options_that_do_not_go_together_are_named(tmp_path: Path, words: str, said: str) -> None:

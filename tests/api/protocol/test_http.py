@@ -63,7 +63,7 @@ def test_no_such_path_in_area_a(api: Api, path: str) -> None:
 def test_methods_of_area_b(api: Api, path: str, methods: str) -> None:
     for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE"} - set(methods.split(", ")):
         response = api.request(method, path)
-        refused(response, 405, f"This path takes {methods}.")
+        refused(response, 405, f"This path accepts {methods}.")
         assert response.headers["allow"] == methods
     response = api.options(path)
     assert (response.status_code, response.content, response.headers["allow"]) == (204, b"", methods)
@@ -76,7 +76,7 @@ def test_methods_of_area_a(api: Api) -> None:
         ("/api/v1/projects/prj_1", "DELETE, GET, HEAD, OPTIONS, PATCH"),
     ):
         response = api.request("PUT", path)
-        assert envelope(response, 405, "method_not_allowed")["message"] == f"This path takes {methods}."
+        assert envelope(response, 405, "method_not_allowed")["message"] == f"This path accepts {methods}."
         assert response.headers["allow"] == methods
         assert api.options(path).headers["allow"] == methods
 
@@ -188,7 +188,7 @@ def test_a_host_that_is_none(api: Api, host: str) -> None:
     assert (response.status_code, response.json()) == (
         400,
         {
-            "message": "The Host header is no host name or address (RFC 9112, 3.2).",
+            "message": "The Host header is not a valid host name or address (RFC 9112, 3.2).",
             "documentation_url": "/docs",
             "status": "400",
         },

@@ -54,7 +54,7 @@ def test_a_key_that_does_not_fit_is_one_fault_of_the_key(cli: Cli, left: str) ->
         path.write_bytes(new_key() if left == "another key" else b"nonsense")
     bad = found(cli)
     assert set(bad) == {"key"}
-    assert "Put back the file" in bad["key"]["advice"]
+    assert "Restore the file" in bad["key"]["advice"]
     assert cli.run("user", "list").returncode == 1  # as the commands find it
 
 
@@ -63,7 +63,7 @@ def test_a_key_that_cannot_be_read(cli: Cli) -> None:
     path = cli.data / "secret.key"
     path.unlink()
     path.mkdir()  # also root cannot read that
-    assert "Let this user read" in found(cli)["key"]["advice"]
+    assert "Give this user read access to" in found(cli)["key"]["advice"]
 
 
 def test_traces_that_cannot_be_sent(cli: Cli) -> None:

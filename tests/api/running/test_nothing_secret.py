@@ -566,6 +566,6 @@ def test_a_backup_without_the_key_opens_nothing(backend: Databases, tmp_path: Pa
         server.close()
     assert done.returncode == 1
     assert KEY_FILE in done.stderr
-    assert "is missing, and this database was used with it" in done.stderr
+    assert "is missing, but this database was used with that key" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / KEY_FILE).exists(), "no other key is made in its place"

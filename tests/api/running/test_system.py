@@ -255,7 +255,7 @@ def test_every_operation_says_who_may(document: dict[str, Any]) -> None:
         target = RULES[each.access].target
         if target in ("app", "client"):
             assert operation["security"] == [{target: []}]
-            assert "Needs a JSON Web Token" in operation["description"] or target == "client"
+            assert "Requires a JSON Web Token" in operation["description"] or target == "client"
             continue
         assert "Needs a token" in operation["description"]
         for scope in RULES[each.access].scopes:

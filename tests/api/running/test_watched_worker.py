@@ -101,7 +101,7 @@ def test_a_worker_of_an_older_version_is_not_ready(pair: tuple[Server, Server]) 
         assert ready is not None
         assert ready.headers["retry-after"] == "2"
         assert ready.json()["checks"]["schema"] == (
-            f"the database has schema 9999, this version works with {HEAD}: restart it"
+            f"the database has schema 9999, but this process needs {HEAD}: restart the process"
         )
         assert client.get("/healthz").status_code == 200
 
