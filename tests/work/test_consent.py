@@ -1,6 +1,6 @@
-"""Nobody is put into a project without consent, anybody leaves, and addresses stay with whom they belong to.
+"""Consent and privacy: people join projects only by consent, can always leave, and keep their addresses private.
 
-Two organizations whose people overlap: the studio's, and another one with an owner and people of its own.
+Two organizations with a common member: the studio's, and another one with an owner of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workhook.identity import actions, queries
 
 
 class Neighbour:
-    """Another organization on the same server: its owner, and `both`, a member of this one and of the studio's."""
+    """Another organization on the same server. `both` is a member of it and of the studio's organization."""
 
     def __init__(self, studio: Studio) -> None:
         self.world: World = studio.server.run(make_world)
@@ -49,7 +49,7 @@ def members(studio: Studio) -> str:
 
 
 def invitations(caller: Caller) -> list[dict[str, Any]]:
-    """Those to repositories that wait for the caller."""
+    """Return the caller's pending repository invitations."""
     found: list[dict[str, Any]] = caller.http.get("/user/repository_invitations").raise_for_status().json()
     return found
 
@@ -57,7 +57,7 @@ def invitations(caller: Caller) -> list[dict[str, Any]]:
 # --- projects --------------------------------------------------------------------------------------------------------
 
 
-def test_who_shares_no_organization_is_invited_and_shown_without_id_and_address(
+def test_a_person_outside_the_organization_is_invited_without_revealing_id_or_address(
     studio: Studio, neighbour: Neighbour, members: str
 ) -> None:
     stranger = neighbour.owner.me
@@ -68,13 +68,13 @@ def test_who_shares_no_organization_is_invited_and_shown_without_id_and_address(
     assert answer["member"]["email"] != stranger["email"]
     text = str(answer)
     assert stranger["email"] not in text
-    # Nothing happened, and the project does not exist for them.
+    # Nothing changed, and the invited person cannot see the project yet.
     assert studio.happened() == []
     neighbour.owner.refused(404, "GET", studio.project)
     assert stranger["username"] not in studio_text(studio.owner, members)
 
 
-def test_who_is_invited_accepts(studio: Studio, neighbour: Neighbour, members: str) -> None:
+def test_an_invitation_can_be_accepted(studio: Studio, neighbour: Neighbour, members: str) -> None:
     stranger = neighbour.owner.me
     studio.owner.post(members, json={"username": stranger["username"]})
     [waiting] = invitations(neighbour.owner)
@@ -90,7 +90,7 @@ def test_who_is_invited_accepts(studio: Studio, neighbour: Neighbour, members: s
     assert neighbour.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").status_code == 404
 
 
-def test_who_is_invited_declines(studio: Studio, neighbour: Neighbour, members: str) -> None:
+def test_an_invitation_can_be_declined(studio: Studio, neighbour: Neighbour, members: str) -> None:
     studio.owner.post(members, json={"username": neighbour.owner.login})
     [waiting] = invitations(neighbour.owner)
     assert neighbour.owner.http.delete(f"/user/repository_invitations/{waiting['id']}").status_code == 204
@@ -99,17 +99,17 @@ def test_who_is_invited_declines(studio: Studio, neighbour: Neighbour, members: 
     assert studio.happened() == []
 
 
-def test_who_shares_an_organization_is_added_at_once(studio: Studio, neighbour: Neighbour, members: str) -> None:
+def test_a_person_in_the_same_organization_is_added_at_once(studio: Studio, neighbour: Neighbour, members: str) -> None:
     answer = studio.owner.post(members, json={"username": neighbour.both.login})
     assert (answer["pending"], answer["member"]["username"]) == (False, neighbour.both.login)
-    # For the other organization, the same person and its owner are in one; the studio's owner is not.
+    # `both` also belongs to the other organization; the studio's owner does not.
     theirs = f"/projects/{neighbour.world.project_id}/members"
     assert neighbour.owner.post(theirs, json={"username": neighbour.both.login})["pending"] is False
     assert neighbour.owner.post(theirs, json={"username": studio.world.owner})["pending"] is True
     neighbour.owner.refused(404, "GET", studio.project)
 
 
-def test_a_collaborator_leaves(studio: Studio, members: str) -> None:
+def test_a_collaborator_can_leave(studio: Studio, members: str) -> None:
     for role in ("read", "write", "admin"):
         added = studio.add(role=role)
         name = added.login
@@ -120,12 +120,12 @@ def test_a_collaborator_leaves(studio: Studio, members: str) -> None:
         assert [each.action for each in studio.happened() if each.name == "member"] == ["removed"]
 
 
-def test_who_is_here_through_the_organization_does_not_leave_the_project(studio: Studio, members: str) -> None:
+def test_an_organization_member_cannot_leave_a_single_project(studio: Studio, members: str) -> None:
     path = f"{members}/{studio.member.login}"
     assert studio.member.refused(409, "DELETE", path)["code"] == "not_added"
 
 
-def test_a_client_leaves(studio: Studio) -> None:
+def test_a_client_can_leave(studio: Studio) -> None:
     other, login = studio.add_client(), studio.client.login
     own = next(
         each["id"] for each in studio.owner.get(f"{studio.project}/clients")["clients"] if each["username"] == login
@@ -140,7 +140,7 @@ def test_a_client_leaves(studio: Studio) -> None:
 
 
 def _records(studio: Studio, scene: Scene) -> list[str]:
-    """The paths of records that show people, with `both` as an assignee and author."""
+    """Return the paths of records that show people, with `both` as an assignee."""
     task_id = scene.task(assignees=[scene.somebody])
     return [f"{studio.project}/members", f"/tasks/{task_id}", f"{studio.project}/tasks", f"{studio.project}/activity",
             f"/organizations/{studio.world.organization}/members"]  # fmt: skip
@@ -164,7 +164,7 @@ def test_addresses_are_shown_to_the_person_and_to_owners(studio: Studio, neighbo
             assert owner["email"] not in seen["both"], path
 
 
-def test_owners_see_no_address_of_people_from_outside(studio: Studio, neighbour: Neighbour, members: str) -> None:
+def test_owners_do_not_see_addresses_of_outsiders(studio: Studio, neighbour: Neighbour, members: str) -> None:
     stranger = neighbour.owner.me
     studio.owner.post(members, json={"username": stranger["username"]})
     [waiting] = invitations(neighbour.owner)
@@ -178,7 +178,7 @@ def test_owners_see_no_address_of_people_from_outside(studio: Studio, neighbour:
     assert stranger["email"] not in studio_text(studio.owner, members)
 
 
-def test_no_payload_shows_an_address(studio: Studio, neighbour: Neighbour) -> None:
+def test_no_payload_contains_an_address(studio: Studio, neighbour: Neighbour) -> None:
     both, owner = neighbour.both.me, studio.owner.me
     scene = Scene(studio.owner, studio.project_id, studio.world.organization, both["username"])
     task_id = scene.task(assignees=[scene.somebody])

@@ -1,4 +1,4 @@
-"""A refusal that names a remedy names one that works: whoever does what it says gets what was refused."""
+"""Errors that suggest a remedy: following the suggestion works."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from workhook.work.money.payments.recording import BOOKED_MAX
 
 Act = Callable[[], httpx.Response]
 Case = Callable[["Ground"], Iterator[Act]]
-"""Yields what is refused, does what the refusal says, and yields what has to succeed then."""
+"""Yields a request that is refused, applies the suggested remedy, and yields a request that must succeed."""
 
 
 class Ground:
-    """A project whose owner acts, unless another caller is named."""
+    """A project for the cases. Requests are made by its owner unless another caller is given."""
 
     def __init__(self, studio: Studio, scene: Scene) -> None:
         self.studio, self.scene = studio, scene
@@ -46,7 +46,7 @@ class Ground:
         return f"/invoices/{self.studio.invoice(*steps, **{'invoice_items': [LINE], **more})['id']}"
 
     def billed(self, *steps: str) -> tuple[str, str]:
-        """The paths of time and of its invoice."""
+        """Return the paths of a time entry and its invoice."""
         time = self.scene.timesheet()
         return f"/timesheets/{time}", self.invoice(*steps, timesheet_ids=[time])
 
@@ -135,7 +135,7 @@ def credit_in_parts(at: Ground, invoice: str) -> None:
 
 
 def timer_of_another(at: Ground) -> Iterator[Act]:
-    """It runs in a project in which who wants to resume the other one cannot write."""
+    """The timer runs in a project where the caller cannot write."""
     person = at.studio.member
     first = person.post(f"{at.project}/timesheets", json={"task_id": at.scene.task()})["timesheet"]["id"]
     person.post(f"/timesheets/{first}/pause")
@@ -255,7 +255,7 @@ def discount_in_a_currency_without_decimals(at: Ground) -> Iterator[Act]:
 
 
 def rates_in_another_currency(at: Ground, make: Callable[[Ground], Act]) -> Iterator[Act]:
-    """`make` stores an amount with a decimal too many and answers what changes it."""
+    """`make` stores an amount with too many decimals and returns the request that fixes it."""
     at.owner.patch(f"{at.project}/billing", json={"currency": "EUR"})
     change = make(at)
     yield (act := at.act("PATCH", f"{at.project}/billing", currency="JPY"))
@@ -280,7 +280,7 @@ def deleted_task_rate(at: Ground) -> Act:
 
 
 def drafted_time_rate(at: Ground) -> Act:
-    """The change of the time is refused, too, and names the draft."""
+    """Changing the time entry is refused as well, with a suggestion about the draft."""
     time = at.scene.timesheet(billable_rate=80.5)
     invoice = at.invoice(timesheet_ids=[time])
 
@@ -437,7 +437,7 @@ def comment_with_many_replies(at: Ground) -> Iterator[Act]:
 
 
 def administration(at: Ground, method: str, path: str, **body: Any) -> Act:
-    """An act of somebody who becomes an administrator of the server."""
+    """Return a request by a server administrator."""
     administrator = at.studio.stranger
     change(at.studio.server, administrator.login)
     return partial(administrator.http.request, method, f"/admin{path}", json=body or None)
@@ -604,8 +604,8 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     ],
 }  # fmt: skip
 
-# Another value in the same request, or another day: what cannot be out of reach. The last two wait for a thousand
-# invitations and for a zone that only another server knows.
+# Remedies within the same request or on another day, which are always possible. Two exceptions would require a thousand
+# invitations, or a time zone that only another server knows.
 IN_THE_REQUEST = {
     "This address has already received {} invitations today. Try again tomorrow, or send the link yourself.",
     "{} {} is reserved for a page of the server; choose another",
@@ -644,7 +644,7 @@ def test_every_refusal_that_names_a_remedy_has_a_case() -> None:
     assert named - set(CASES) == IN_THE_REQUEST
 
 
-def test_nothing_is_left_to_void_of_what_is_credited(studio: Studio, draw: Draw) -> None:
+def test_a_fully_credited_invoice_suggests_no_remedy_for_voiding(studio: Studio, draw: Draw) -> None:
     path = f"/invoices/{draw('send')}"
     studio.owner.post(f"{path}/credit_notes", json={"reason": "Wrong"})
     assert studio.owner.refused(409, "POST", f"{path}/void")["message"] == "The invoice is fully credited."
@@ -655,7 +655,7 @@ _NAMES = [f"{sentence[:50]} {name}".strip() for sentence, found in CASES.items()
 
 
 @pytest.mark.parametrize(("sentence", "case"), _PAIRS, ids=_NAMES)
-def test_the_remedy_that_a_refusal_names_works(studio: Studio, scene: Scene, sentence: str, case: Case) -> None:
+def test_the_suggested_remedy_works(studio: Studio, scene: Scene, sentence: str, case: Case) -> None:
     steps = iter(case(Ground(studio, scene)))
     refused = next(steps)()
     assert 400 <= refused.status_code < 500, refused.text
