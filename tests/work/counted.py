@@ -119,7 +119,7 @@ class CountedServer:
             counting: Services = replace(services, database=self._counted)  # type: ignore[arg-type]  # same interface
             config = uvicorn.Config(build_app(counting), loop="none", lifespan="off", log_config=None, ws="none")
             self._server = uvicorn.Server(config)
-            # asyncio disables Nagle's algorithm only with an explicit protocol; it delays two-part responses by 40 ms.
+            # asyncio sets TCP_NODELAY only with an explicit protocol. Without it, two-part responses take 40 ms longer.
             listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             listening.bind(("127.0.0.1", 0))
             listening.listen()  # connections made before the server takes over wait instead of being refused

@@ -55,7 +55,7 @@ def titles(caller: Caller, **query: Any) -> list[str]:
     return [each["title"] for each in listed(caller, "/tasks", **query)]
 
 
-def walked(caller: Caller, path: str, **query: Any) -> Iterator[list[JsonObject]]:
+def pages_of(caller: Caller, path: str, **query: Any) -> Iterator[list[JsonObject]]:
     """Yield the pages, following the `Link` header."""
     address = f"{path}?{urlencode(query)}"
     while address:
@@ -128,7 +128,7 @@ def test_paging_continues_in_every_sort_order(across: Across, sort: str | None) 
     query = {"sort": sort} if sort else {}
     whole = [each["id"] for each in listed(studio.owner, "/tasks", **query)]
     assert len(set(whole)) == 9
-    pages = list(walked(studio.owner, "/tasks", per_page=2, **query))
+    pages = list(pages_of(studio.owner, "/tasks", per_page=2, **query))
     assert [each["id"] for page in pages for each in page] == whole
     assert max(map(len, pages)) == 2
     of_each = [
@@ -237,7 +237,7 @@ def test_running_timers_are_listed_across_projects(across: Across) -> None:
     assert [each["task"]["title"] for each in listed(studio.owner, "/timesheets/running", user="me")] == ["third"]
     assert [each["task"]["title"] for each in listed(studio.member, "/timesheets/running")] == ["second"]
     assert listed(studio.client, "/timesheets/running") == []
-    pages = list(walked(studio.owner, "/timesheets/running", per_page=1))
+    pages = list(pages_of(studio.owner, "/timesheets/running", per_page=1))
     assert [each["id"] for page in pages for each in page] == [each["id"] for each in running]
 
 
@@ -362,7 +362,7 @@ def test_a_column_has_the_filters_of_a_project(studio: Studio) -> None:
     assert found(q="kitch") == ["window"]
     whole = studio.owner.get(path)["tasks"]
     assert studio.owner.get(path, params={"finished": "false"})["tasks"] == whole
-    pages = list(walked(studio.owner, path, per_page=1, finished="false"))
+    pages = list(pages_of(studio.owner, path, per_page=1, finished="false"))
     assert [each["title"] for page in pages for each in page] == ["roof", "door", "window"]
     assert studio.owner.faults("GET", path, params={"sort": "title"}) == {"sort": "unknown"}
     assert studio.owner.refused(404, "GET", path, params={"priority": "high", "project_id": "prj_x"})
@@ -450,7 +450,7 @@ def test_sorting_is_stable_across_pages(board: Studio, name: str, per_page: int)
     first = board.owner.get(f"{board.project}/tasks")["tasks"][0]
     board.owner.patch(f"/tasks/{first['id']}", json={"description": "changed last"})
     for sort in (name, f"-{name}"):
-        listed = list(walked(board.owner, f"{board.project}/tasks", sort=sort, per_page=per_page))
+        listed = list(pages_of(board.owner, f"{board.project}/tasks", sort=sort, per_page=per_page))
         assert {len(page) for page in listed[:-1]} <= {per_page}
         found = [each["title"] for page in listed for each in page]
         if name == "title":  # uppercase sorts first or next to its lowercase letter, depending on the database

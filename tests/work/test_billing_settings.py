@@ -55,7 +55,7 @@ def project(studio: Studio) -> str:
     return f"{studio.project}/billing"
 
 
-def drawn(studio: Studio, **parameters: Any) -> Any:
+def new_draft(studio: Studio, **parameters: Any) -> Any:
     """Create a draft."""
     return studio.owner.post(f"{studio.project}/invoices", json={"invoice_items": [WORK], **parameters})["invoice"]
 
@@ -177,7 +177,7 @@ def test_errors_in_the_buyer_name_the_nested_field(studio: Studio, project: str)
 
 def test_a_draft_takes_the_defaults_of_the_organization(studio: Studio, account: str) -> None:
     studio.owner.patch(account, json=ACCOUNT)
-    made = drawn(studio)
+    made = new_draft(studio)
     found = {name: made[name] for name in ("currency", "tax", "tax_category", "payment_terms", "language", "total")}
     assert found == {
         "currency": "EUR", "tax": 19, "tax_category": "standard", "payment_terms": "14 days net", "language": "de",
@@ -192,7 +192,7 @@ def test_a_draft_takes_the_defaults_of_the_organization(studio: Studio, account:
 def test_project_settings_override_those_of_the_organization(studio: Studio, account: str, project: str) -> None:
     studio.owner.patch(account, json=ACCOUNT)
     studio.owner.patch(project, json=PROJECT)
-    made = drawn(studio)
+    made = new_draft(studio)
     assert (made["currency"], made["tax"], made["language"]) == ("CHF", 7.7, "en")
     assert made["payment_terms"] == "14 days net"
     assert sent(studio, made)["due"] == to_millis_text(midnight_of(day_in(now_ms(), BERLIN) + timedelta(days=30)))
@@ -201,27 +201,27 @@ def test_project_settings_override_those_of_the_organization(studio: Studio, acc
 def test_values_in_the_request_override_the_settings(studio: Studio, account: str) -> None:
     studio.owner.patch(account, json=ACCOUNT)
     own = {"currency": "USD", "payment_terms": None, "language": "en", "due": "2027-01-31"}
-    made = drawn(studio, tax=None, **own)
+    made = new_draft(studio, tax=None, **own)
     found = [made[name] for name in ("currency", "tax", "tax_category", "payment_terms", "language", "total")]
     assert found == ["USD", None, None, None, "en", 100]
     assert sent(studio, made)["due"] == "2027-01-31T00:00:00.000Z"
-    assert drawn(studio, tax_category="exempt")["tax"] is None
-    assert drawn(studio, tax=5)["tax_category"] is None
+    assert new_draft(studio, tax_category="exempt")["tax"] is None
+    assert new_draft(studio, tax=5)["tax_category"] is None
 
 
 def test_a_project_overrides_tax_rate_and_category_together(studio: Studio, account: str, project: str) -> None:
     studio.owner.patch(account, json={"tax": 19, "tax_category": "standard"})
     studio.owner.patch(project, json={"tax_category": "exempt"})
-    made = drawn(studio)
+    made = new_draft(studio)
     assert (made["tax"], made["tax_category"], made["total"]) == (None, "exempt", 100)
 
 
 def test_without_a_setting_the_currency_is_that_of_the_last_invoice(studio: Studio, account: str) -> None:
-    assert drawn(studio)["currency"] == "USD"
-    drawn(studio, currency="CHF")
-    assert drawn(studio)["currency"] == "CHF"
+    assert new_draft(studio)["currency"] == "USD"
+    new_draft(studio, currency="CHF")
+    assert new_draft(studio)["currency"] == "CHF"
     studio.owner.patch(account, json={"currency": "EUR"})
-    assert drawn(studio)["currency"] == "EUR"
+    assert new_draft(studio)["currency"] == "EUR"
 
 
 # --- parties ---------------------------------------------------------------------------------------------------------

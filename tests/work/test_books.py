@@ -303,7 +303,7 @@ def test_random_histories_are_those_of_the_model(studio: Studio, seed: int, curr
         raise
 
 
-def at_once(works: list[Callable[[], Any]]) -> list[Any]:
+def run_concurrently(works: list[Callable[[], Any]]) -> list[Any]:
     with ThreadPoolExecutor(len(works)) as threads:
         return [each.result() for each in [threads.submit(work) for work in works]]
 
@@ -322,7 +322,7 @@ def test_fifty_at_once_book_no_more_than_there_is(studio: Studio) -> None:
     payments = [ask(f"{path}/payments", {"amount": 7})] * 20
     refunds = [ask(f"/payments/{first}/refund", {"amount": 3})] * 15
     notes = [ask(f"{path}/credit_notes", {"total": 9, "reason": "x"})] * 15
-    answers = at_once([*payments, *refunds, *notes])
+    answers = run_concurrently([*payments, *refunds, *notes])
     assert set(answers) <= {200, 409, 422}
     record = studio.owner.get(path)["invoice"]
     assert answers[20:35].count(200) == 6, "20 was paid, and is given back by 3"
@@ -360,6 +360,6 @@ def test_concurrent_sends_and_credits_leave_no_gap_in_the_numbers(studio: Studio
         note = studio.owner.post(f"/invoices/{invoice}/credit_notes", json={"reason": "x"})["credit_note"]
         return sent, note["credit_note_number"]
 
-    numbers = at_once([lambda each=each: send_and_credit(each) for each in drafts])  # type: ignore[misc]
+    numbers = run_concurrently([lambda each=each: send_and_credit(each) for each in drafts])  # type: ignore[misc]
     assert sorted(number for number, _ in numbers) == [f"INV-{n:05d}" for n in range(1, 13)]
     assert sorted(number for _, number in numbers) == [f"CN-{n:05d}" for n in range(1, 13)]

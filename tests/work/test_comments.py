@@ -27,7 +27,7 @@ EMPTY_HTML = ("<p> </p>", "<script>x</script>", "<!-- x -->", "<img src=x>", "&n
 LONG_HTML = ("&" * 65_536, "<b>" * 5000 + "x")
 
 
-class Said:
+class Comment:
     """A comment or reply by `author`. `list` is the path of its siblings."""
 
     def __init__(self, studio: Studio, kind: str, author: Caller, words: str = "Mine", **more: Any) -> None:
@@ -74,7 +74,7 @@ def without_replies(comment: JsonObject) -> JsonObject:
 
 
 def test_a_comment_can_be_created(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.member, WORDS[kind])
+    said = Comment(studio, kind, studio.member, WORDS[kind])
     made, login = said.made, studio.member.login
     assert set(made) == KEYS[kind]
     assert isinstance(made["id"], int)
@@ -100,7 +100,7 @@ def test_a_comment_can_be_created(studio: Studio, kind: str) -> None:
 
 
 def test_comments_disappear_with_their_subject(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.owner)
+    said = Comment(studio, kind, studio.owner)
     studio.owner.delete(said.thing)
     studio.happened()
     body = {said.field: "x"}
@@ -113,7 +113,7 @@ def test_comments_disappear_with_their_subject(studio: Studio, kind: str) -> Non
 
 
 def test_invalid_fields_are_named(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.owner, "x" * 65_536)
+    said = Comment(studio, kind, studio.owner, "x" * 65_536)
     field, is_html = said.field, kind == "file_comment_reply"
     studio.happened()
     assert studio.owner.faults("POST", said.list, json={}) == {field: "missing"}
@@ -127,7 +127,7 @@ def test_invalid_fields_are_named(studio: Studio, kind: str) -> None:
 
 
 def test_a_comment_can_be_edited(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.member, "One")
+    said = Comment(studio, kind, studio.member, "One")
     before, field = said.made, said.field
     studio.happened()
     after = said.edit(studio.member, **{field: "Two", "private": True})
@@ -143,7 +143,7 @@ def test_a_comment_can_be_edited(studio: Studio, kind: str) -> None:
 
 def test_concurrent_edits_are_serialized(studio: Studio, kind: str) -> None:
     """Each event starts from the text the previous one ended with."""
-    said = Said(studio, kind, studio.owner, "0")
+    said = Comment(studio, kind, studio.owner, "0")
     studio.happened()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: said.edit(studio.owner, **{said.field: str(number)}), range(1, 13)))
@@ -153,7 +153,7 @@ def test_concurrent_edits_are_serialized(studio: Studio, kind: str) -> None:
 
 
 def test_a_comment_can_be_deleted(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.member)
+    said = Comment(studio, kind, studio.member)
     studio.happened()
     assert studio.member.delete(said.path) == {"success": True}
     [event] = studio.happened()
@@ -161,12 +161,12 @@ def test_a_comment_can_be_deleted(studio: Studio, kind: str) -> None:
     assert said.listed(studio.member) == []
     studio.member.refused(404, "DELETE", said.path)
     studio.member.refused(404, "PATCH", said.path, json={said.field: "Two"})
-    assert Said(studio, kind, studio.member).made["id"] > said.made["id"], "no id is used twice"
+    assert Comment(studio, kind, studio.member).made["id"] > said.made["id"], "no id is used twice"
 
 
 def test_clients_see_public_comments_and_change_only_their_own(studio: Studio, kind: str) -> None:
-    theirs, shown = Said(studio, kind, studio.client), Said(studio, kind, studio.member)
-    hidden, field = Said(studio, kind, studio.member, private=True), theirs.field
+    theirs, shown = Comment(studio, kind, studio.client), Comment(studio, kind, studio.member)
+    hidden, field = Comment(studio, kind, studio.member, private=True), theirs.field
     studio.happened()
     assert [len(each.listed(studio.client)) for each in (theirs, shown, hidden)] == [1, 1, 0]
     for said, status, caller in (
@@ -326,7 +326,7 @@ def test_only_the_author_can_change_the_text(studio: Studio, kind: str, by: str,
     author = getattr(studio, of)
     others = {"admin": lambda: studio.add(role="admin"), "collaborator": lambda: studio.add(role="write")}
     caller = others[by]() if by in others else studio.add_client() if by == of == "client" else getattr(studio, by)
-    said = Said(studio, kind, author)
+    said = Comment(studio, kind, author)
     if by != of or by == "client":
         studio.happened()
         for change in ({said.field: "Put in a mouth"}, {said.field: "Put in a mouth", "private": True}, {}):
@@ -339,7 +339,7 @@ def test_only_the_author_can_change_the_text(studio: Studio, kind: str, by: str,
 
 
 def test_an_admin_can_hide_and_show_comments_of_others(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.member)
+    said = Comment(studio, kind, studio.member)
     assert studio.add(member="member").refused(403, "PATCH", said.path, json={"private": True})["code"] == "not_author"
     for admin in (studio.owner, studio.add(role="admin")):
         admin.patch(said.path, json={"private": True})
@@ -350,7 +350,7 @@ def test_an_admin_can_hide_and_show_comments_of_others(studio: Studio, kind: str
 
 def test_a_comment_deleted_by_an_admin_remains_as_deleted(studio: Studio, kind: str) -> None:
     for author, admin in ((studio.client, studio.owner), (studio.member, studio.add(role="admin"))):
-        said = Said(studio, kind, author)
+        said = Comment(studio, kind, author)
         refused = studio.add(member="member").refused(403, "DELETE", said.path)
         assert refused["code"] == "not_author"
         studio.happened()
@@ -374,7 +374,7 @@ def test_a_comment_deleted_by_an_admin_remains_as_deleted(studio: Studio, kind: 
 @pytest.mark.parametrize("by", ["member", "owner"])
 def test_replies_of_others_outlive_the_comment(studio: Studio, by: str) -> None:
     caller: Caller = getattr(studio, by)
-    said = Said(studio, "file_comment", caller)
+    said = Comment(studio, "file_comment", caller)
     studio.client.post(f"{said.path}/comments", json={"body": "An answer"})
     assert caller.delete(said.path) == {"success": True}
     for reader in (studio.owner, studio.client):
@@ -383,14 +383,14 @@ def test_replies_of_others_outlive_the_comment(studio: Studio, by: str) -> None:
 
 
 def test_deleting_a_comment_withdraws_its_notifications(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.client, f"Look, @{studio.member.login}")
+    said = Comment(studio, kind, studio.client, f"Look, @{studio.member.login}")
     assert len(studio.member.get("/me/notifications")["notifications"]) == 1
     studio.owner.delete(said.path)
     assert studio.member.get("/me/notifications")["notifications"] == []
 
 
 def test_a_notification_names_the_author_of_the_comment(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.member, f"Look, @{studio.client.login}")
+    said = Comment(studio, kind, studio.member, f"Look, @{studio.client.login}")
     studio.owner.patch(said.path, json={"private": True})
     assert studio.client.get("/me/notifications")["notifications"] == []
     studio.owner.patch(said.path, json={"private": False})

@@ -17,7 +17,7 @@ from workhook.http.calls import Services
 from workhook.identity import actions, queries
 
 
-class Neighbour:
+class Neighbor:
     """Another organization on the same server. `both` is a member of it and of the studio's organization."""
 
     def __init__(self, studio: Studio) -> None:
@@ -39,8 +39,8 @@ class Neighbour:
 
 
 @pytest.fixture
-def neighbour(studio: Studio) -> Neighbour:
-    return Neighbour(studio)
+def neighbor(studio: Studio) -> Neighbor:
+    return Neighbor(studio)
 
 
 @pytest.fixture
@@ -58,9 +58,9 @@ def invitations(caller: Caller) -> list[dict[str, Any]]:
 
 
 def test_a_person_outside_the_organization_is_invited_without_revealing_id_or_address(
-    studio: Studio, neighbour: Neighbour, members: str
+    studio: Studio, neighbor: Neighbor, members: str
 ) -> None:
-    stranger = neighbour.owner.me
+    stranger = neighbor.owner.me
     answer = studio.owner.post(members, json={"username": stranger["username"].upper()})
     assert answer["pending"] is True
     assert set(answer["member"]) == {"login", "username", "email", "avatar"}
@@ -70,43 +70,43 @@ def test_a_person_outside_the_organization_is_invited_without_revealing_id_or_ad
     assert stranger["email"] not in text
     # Nothing changed, and the invited person cannot see the project yet.
     assert studio.happened() == []
-    neighbour.owner.refused(404, "GET", studio.project)
+    neighbor.owner.refused(404, "GET", studio.project)
     assert stranger["username"] not in studio_text(studio.owner, members)
 
 
-def test_an_invitation_can_be_accepted(studio: Studio, neighbour: Neighbour, members: str) -> None:
-    stranger = neighbour.owner.me
+def test_an_invitation_can_be_accepted(studio: Studio, neighbor: Neighbor, members: str) -> None:
+    stranger = neighbor.owner.me
     studio.owner.post(members, json={"username": stranger["username"]})
-    [waiting] = invitations(neighbour.owner)
+    [waiting] = invitations(neighbor.owner)
     assert (waiting["repository"]["full_name"], waiting["permissions"]) == (studio.world.full_name, "write")
     assert studio.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").status_code == 404
-    assert neighbour.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").status_code == 204
-    assert neighbour.owner.get(studio.project)["project"]["id"] == studio.project_id
+    assert neighbor.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").status_code == 204
+    assert neighbor.owner.get(studio.project)["project"]["id"] == studio.project_id
     [added] = studio.happened()
     assert (added.name, added.action, added.record["username"]) == ("member", "added", stranger["username"])
     assert added.payload["sender"]["login"] == stranger["username"]
     assert stranger["email"] not in str(added.payload)
-    assert invitations(neighbour.owner) == []
-    assert neighbour.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").status_code == 404
+    assert invitations(neighbor.owner) == []
+    assert neighbor.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").status_code == 404
 
 
-def test_an_invitation_can_be_declined(studio: Studio, neighbour: Neighbour, members: str) -> None:
-    studio.owner.post(members, json={"username": neighbour.owner.login})
-    [waiting] = invitations(neighbour.owner)
-    assert neighbour.owner.http.delete(f"/user/repository_invitations/{waiting['id']}").status_code == 204
-    assert invitations(neighbour.owner) == []
-    neighbour.owner.refused(404, "GET", studio.project)
+def test_an_invitation_can_be_declined(studio: Studio, neighbor: Neighbor, members: str) -> None:
+    studio.owner.post(members, json={"username": neighbor.owner.login})
+    [waiting] = invitations(neighbor.owner)
+    assert neighbor.owner.http.delete(f"/user/repository_invitations/{waiting['id']}").status_code == 204
+    assert invitations(neighbor.owner) == []
+    neighbor.owner.refused(404, "GET", studio.project)
     assert studio.happened() == []
 
 
-def test_a_person_in_the_same_organization_is_added_at_once(studio: Studio, neighbour: Neighbour, members: str) -> None:
-    answer = studio.owner.post(members, json={"username": neighbour.both.login})
-    assert (answer["pending"], answer["member"]["username"]) == (False, neighbour.both.login)
+def test_a_person_in_the_same_organization_is_added_at_once(studio: Studio, neighbor: Neighbor, members: str) -> None:
+    answer = studio.owner.post(members, json={"username": neighbor.both.login})
+    assert (answer["pending"], answer["member"]["username"]) == (False, neighbor.both.login)
     # `both` also belongs to the other organization; the studio's owner does not.
-    theirs = f"/projects/{neighbour.world.project_id}/members"
-    assert neighbour.owner.post(theirs, json={"username": neighbour.both.login})["pending"] is False
-    assert neighbour.owner.post(theirs, json={"username": studio.world.owner})["pending"] is True
-    neighbour.owner.refused(404, "GET", studio.project)
+    theirs = f"/projects/{neighbor.world.project_id}/members"
+    assert neighbor.owner.post(theirs, json={"username": neighbor.both.login})["pending"] is False
+    assert neighbor.owner.post(theirs, json={"username": studio.world.owner})["pending"] is True
+    neighbor.owner.refused(404, "GET", studio.project)
 
 
 def test_a_collaborator_can_leave(studio: Studio, members: str) -> None:
@@ -146,14 +146,14 @@ def _records(studio: Studio, scene: Scene) -> list[str]:
             f"/organizations/{studio.world.organization}/members"]  # fmt: skip
 
 
-def test_addresses_are_shown_to_the_person_and_to_owners(studio: Studio, neighbour: Neighbour) -> None:
-    both, colleague, owner = neighbour.both.me, studio.member.me, studio.owner.me
+def test_addresses_are_shown_to_the_person_and_to_owners(studio: Studio, neighbor: Neighbor) -> None:
+    both, colleague, owner = neighbor.both.me, studio.member.me, studio.owner.me
     scene = Scene(studio.owner, studio.project_id, studio.world.organization, both["username"])
     paths = _records(studio, scene)
     assert all(each["email"].endswith("@example.com") for each in (both, colleague, owner))
     for path in paths:
         seen = {caller: studio_text(each, path) for caller, each in
-                {"owner": studio.owner, "both": neighbour.both, "member": studio.member}.items()}  # fmt: skip
+                {"owner": studio.owner, "both": neighbor.both, "member": studio.member}.items()}  # fmt: skip
         assert both["username"] in seen["member"], path
         assert both["email"] not in seen["member"], path
         if "activity" not in path:
@@ -164,22 +164,22 @@ def test_addresses_are_shown_to_the_person_and_to_owners(studio: Studio, neighbo
             assert owner["email"] not in seen["both"], path
 
 
-def test_owners_do_not_see_addresses_of_outsiders(studio: Studio, neighbour: Neighbour, members: str) -> None:
-    stranger = neighbour.owner.me
+def test_owners_do_not_see_addresses_of_outsiders(studio: Studio, neighbor: Neighbor, members: str) -> None:
+    stranger = neighbor.owner.me
     studio.owner.post(members, json={"username": stranger["username"]})
-    [waiting] = invitations(neighbour.owner)
-    neighbour.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").raise_for_status()
-    scene = Scene(neighbour.owner, studio.project_id, studio.world.organization)
+    [waiting] = invitations(neighbor.owner)
+    neighbor.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").raise_for_status()
+    scene = Scene(neighbor.owner, studio.project_id, studio.world.organization)
     path = f"/tasks/{scene.task()}/task_comments"
-    neighbour.owner.post(path, json={"text": "Said"})
-    assert stranger["email"] in studio_text(neighbour.owner, path)
+    neighbor.owner.post(path, json={"text": "Said"})
+    assert stranger["email"] in studio_text(neighbor.owner, path)
     assert stranger["username"] in studio_text(studio.owner, path)
     assert stranger["email"] not in studio_text(studio.owner, path)
     assert stranger["email"] not in studio_text(studio.owner, members)
 
 
-def test_no_payload_contains_an_address(studio: Studio, neighbour: Neighbour) -> None:
-    both, owner = neighbour.both.me, studio.owner.me
+def test_no_payload_contains_an_address(studio: Studio, neighbor: Neighbor) -> None:
+    both, owner = neighbor.both.me, studio.owner.me
     scene = Scene(studio.owner, studio.project_id, studio.world.organization, both["username"])
     task_id = scene.task(assignees=[scene.somebody])
     studio.owner.post(f"/tasks/{task_id}/task_comments", json={"text": "Said"})

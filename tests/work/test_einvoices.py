@@ -139,7 +139,7 @@ def test_errors_name_the_missing_data_and_where_to_enter_it(bills: Bills) -> Non
     assert bills.document(bills.send(line(100), tax=19))
 
 
-def _registered(document: bytes) -> dict[str | None, str | None]:
+def _tax_registrations(document: bytes) -> dict[str | None, str | None]:
     """Return the seller's tax registrations by scheme, with the seller's identifier under None."""
     [seller] = ET.fromstring(document).iter(f"{_RAM}SellerTradeParty")  # produced by this project
     found = [*seller.findall(f"{_RAM}ID"), *seller.findall(f"{_RAM}SpecifiedTaxRegistration/{_RAM}ID")]
@@ -151,14 +151,14 @@ def test_a_tax_number_suffices_without_a_vat_id(bills: Bills, rate: dict[str, An
     bills.settle(vat_id=None, tax_number="21/815/08150")
     sent = bills.send(line(100), line(5, **rate))
     only = {None: "21/815/08150", "FC": "21/815/08150"}
-    assert _registered(bills.document(sent)) == only
+    assert _tax_registrations(bills.document(sent)) == only
     body = {"total": 5, "reason": "Late"}
     note = bills.owner.post(f"/invoices/{sent}/credit_notes", json=body)["credit_note"]["id"]
-    assert _registered(bills.document(note, "credit_notes")) == only
+    assert _tax_registrations(bills.document(note, "credit_notes")) == only
     # A sent invoice keeps the data it was sent with.
     bills.owner.patch(bills.account, json={"vat_id": "DE123456789", "tax_number": "1"})
-    assert _registered(bills.document(sent)) == only
-    assert _registered(bills.document(bills.send(line(1)))) == {"VA": "DE123456789", "FC": "1"}
+    assert _tax_registrations(bills.document(sent)) == only
+    assert _tax_registrations(bills.document(bills.send(line(1)))) == {"VA": "DE123456789", "FC": "1"}
 
 
 def test_reverse_charge_requires_a_vat_id(bills: Bills) -> None:

@@ -49,7 +49,7 @@ def attached(pdf: bytes) -> dict[str, bytes]:
     return {name: content for name, (content,) in opened(pdf).attachments.items()}
 
 
-def require_carried(bills: Bills, document_id: str, kind: str = "invoices") -> PdfReader:
+def require_embedded(bills: Bills, document_id: str, kind: str = "invoices") -> PdfReader:
     """Check that the PDF is archivable and embeds the e-invoice unchanged."""
     pdf, xml = pdf_of(bills, document_id, kind), bills.document(document_id, kind)
     assert facturx.get_xml_from_pdf(pdf, check_xsd=True) == ("factur-x.xml", xml)
@@ -73,7 +73,7 @@ def left_out(bills: Bills, reason: str) -> float:
 def test_an_invoice_carries_its_e_invoice(bills: Bills) -> None:
     bills.settle(payment_days=14)
     sent = bills.send(line(100, discount=10), line(50, tax=7, qty=2.5), tax=19, payment_terms="<b> & ]]> \u201cx\u201d")
-    reader = require_carried(bills, sent)
+    reader = require_embedded(bills, sent)
     assert "INV-" in text_of(reader)
     root: Any = reader.root_object
     [file] = [each.get_object() for each in root["/AF"]]
@@ -86,9 +86,9 @@ def test_an_invoice_carries_its_e_invoice(bills: Bills) -> None:
     assert f"{reader.metadata.creation_date:%Y-%m-%dT%H:%M:%S}" == issued[:19]
     # After a payment, both the page and the e-invoice show the new amount due.
     bills.owner.post(f"/invoices/{sent}/payments", json={"amount": 20})
-    assert "Paid 20.00 EUR" in text_of(require_carried(bills, sent))
+    assert "Paid 20.00 EUR" in text_of(require_embedded(bills, sent))
     bills.owner.post(f"/invoices/{sent}/pay")
-    require_carried(bills, sent)
+    require_embedded(bills, sent)
 
 
 @pytest.mark.parametrize("total", [5, None])
@@ -97,8 +97,8 @@ def test_a_credit_note_carries_its_own(bills: Bills, total: int | None) -> None:
     sent = bills.send(line(100), line(50, tax=7), tax=19)
     what = {"total": total} if total else {"invoice_items": [line(10), line(5, tax=7, discount=50)]}
     made = bills.owner.post(f"/invoices/{sent}/credit_notes", json={**what, "reason": "Late"})["credit_note"]
-    require_carried(bills, made["id"], "credit_notes")
-    require_carried(bills, sent)
+    require_embedded(bills, made["id"], "credit_notes")
+    require_embedded(bills, sent)
 
 
 def test_the_same_invoice_is_the_same_file(bills: Bills) -> None:
@@ -114,7 +114,7 @@ def test_the_same_invoice_is_the_same_file(bills: Bills) -> None:
 
 def test_a_long_invoice_carries_a_long_one(bills: Bills) -> None:
     bills.settle()
-    require_carried(bills, bills.send(*[line(1, description=f"Line {number}") for number in range(400)], tax=19))
+    require_embedded(bills, bills.send(*[line(1, description=f"Line {number}") for number in range(400)], tax=19))
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,13 @@ def test_logos_unsuitable_for_archives_are_converted(
 ) -> None:
     bills.settle()
     upload(content, name, media_type)
-    assert images_of(require_carried(bills, bills.send(line(100), tax=19))) == 1
+    assert images_of(require_embedded(bills, bills.send(line(100), tax=19))) == 1
 
 
 def test_an_invalid_logo_does_not_prevent_the_document(bills: Bills, upload: Upload) -> None:
     bills.settle()
     upload(b"no image", "logo.png", "image/png")
-    assert images_of(require_carried(bills, bills.send(line(100), tax=19))) == 0
+    assert images_of(require_embedded(bills, bills.send(line(100), tax=19))) == 0
 
 
 # --- without an e-invoice ----------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_what_is_no_e_invoice_is_printed_as_before(bills: Bills) -> None:
     draft = bills.owner.post(f"{bills.studio.project}/invoices", json=body)["invoice"]["id"]
     require_plain(pdf_of(bills, draft))
     void = bills.send(line(100), tax=19)
-    require_carried(bills, void)
+    require_embedded(bills, void)
     bills.owner.post(f"/invoices/{void}/void")
     require_plain(pdf_of(bills, void))
     require_plain(pdf_of(bills, bills.send(line(1.125), currency="KWD")))
@@ -176,7 +176,7 @@ def test_a_country_that_is_written_later_is_enough(bills: Bills) -> None:
     sent = bills.send(line(100), tax=19)
     require_plain(pdf_of(bills, sent))
     bills.owner.patch(bills.account, json={"country": "DE"})
-    require_carried(bills, sent)
+    require_embedded(bills, sent)
 
 
 def test_a_page_with_missing_glyphs_is_not_archivable(bills: Bills) -> None:

@@ -39,7 +39,7 @@ def run_purge(studio: Studio, days: float) -> int:
     return removed
 
 
-def leave(studio: Studio, name: str, text: str, days: float) -> None:
+def create_leftover(studio: Studio, name: str, text: str, days: float) -> None:
     """Create a file in the store as left `days` ago by a process that crashed."""
     path = studio.server.data / "files" / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,11 +76,11 @@ def test_orphaned_content_is_swept_after_a_day(studio: Studio) -> None:
     upload(studio, "kept")
     deleted = upload(studio, "deleted")
     studio.owner.delete(f"/files/{deleted}")
-    leave(studio, place(new_id("blb")), "an orphan", 1.1)
-    leave(studio, place(new_id("blb")), "perhaps a file in a moment", 0.9)
-    leave(studio, "incoming/blb_" + "0" * 25 + "c", "an old draft", 1.1)
-    leave(studio, "incoming/blb_" + "0" * 25 + "d", "under way", 0.9)
-    leave(studio, "0a/notes.txt", "somebody else's", 400)
+    create_leftover(studio, place(new_id("blb")), "an orphan", 1.1)
+    create_leftover(studio, place(new_id("blb")), "perhaps a file in a moment", 0.9)
+    create_leftover(studio, "incoming/blb_" + "0" * 25 + "c", "an old draft", 1.1)
+    create_leftover(studio, "incoming/blb_" + "0" * 25 + "d", "under way", 0.9)
+    create_leftover(studio, "0a/notes.txt", "somebody else's", 400)
     assert run_purge(studio, 0) == 0
     assert stored(studio) == ["deleted", "kept", "perhaps a file in a moment", "somebody else's", "under way"]
     assert run_purge(studio, 2) == 0  # by then, kept and deleted are older than a day
@@ -88,6 +88,6 @@ def test_orphaned_content_is_swept_after_a_day(studio: Studio) -> None:
 
 
 def test_files_of_another_database_are_left_alone(studio: Studio) -> None:
-    leave(studio, place(lower_bound_id("blb", now_ms() - 3 * DAY_MS)), "from before this database", 2)
+    create_leftover(studio, place(lower_bound_id("blb", now_ms() - 3 * DAY_MS)), "from before this database", 2)
     assert run_purge(studio, 0) == 0
     assert stored(studio) == ["from before this database"]

@@ -77,7 +77,7 @@ def blobs(studio: Studio) -> list[str]:
 
 
 @contextmanager
-def by_hand(studio: Studio, *headers: str, token: str | None = None) -> Iterator[socket.socket]:
+def raw_upload(studio: Studio, *headers: str, token: str | None = None) -> Iterator[socket.socket]:
     """Send the head of an upload request and yield the connection."""
     url = httpx.URL(studio.server.url)
     with socket.create_connection((url.host, url.port or 80), timeout=WAIT_S) as connection:
@@ -234,13 +234,13 @@ def test_a_file_at_the_limit_is_accepted_and_one_byte_more_is_refused(studio: St
 
 
 def test_a_declared_oversized_body_is_refused_before_it_arrives(studio: Studio) -> None:
-    with by_hand(studio, f"Content-Length: {10**12}") as connection:
+    with raw_upload(studio, f"Content-Length: {10**12}") as connection:
         status, problem = read_answer(connection)
     assert (status, problem["code"]) == (413, "too_large")
 
 
 def test_a_body_of_unknown_length_is_refused_once_it_is_too_large(studio: Studio) -> None:
-    with by_hand(studio, "Transfer-Encoding: chunked") as connection:
+    with raw_upload(studio, "Transfer-Encoding: chunked") as connection:
         begun = part(FILE)[:-2]
         connection.sendall(b"%x\r\n%s\r\n" % (len(begun), begun))
         for _ in range(LIMIT_MIB * 16 + 1):
@@ -260,7 +260,7 @@ def drafts(studio: Studio) -> list[Path]:
 
 def test_an_aborted_upload_leaves_nothing(studio: Studio) -> None:
     before = blobs(studio)
-    with by_hand(studio, f"Content-Length: {MIB}") as connection:
+    with raw_upload(studio, f"Content-Length: {MIB}") as connection:
         connection.sendall(part(FILE)[:-2] + bytes(300_000))
         until(lambda: drafts(studio))
     until(lambda: not drafts(studio))
@@ -270,7 +270,9 @@ def test_an_aborted_upload_leaves_nothing(studio: Studio) -> None:
 
 def test_a_stranger_cannot_make_the_server_store_anything(studio: Studio) -> None:
     before = blobs(studio)
-    with by_hand(studio, f"Content-Length: {MIB}", "Expect: 100-continue", token=studio.stranger.token) as connection:
+    with raw_upload(
+        studio, f"Content-Length: {MIB}", "Expect: 100-continue", token=studio.stranger.token
+    ) as connection:
         status, _ = read_answer(connection)  # no body was sent, and none was requested
     assert status == 404
     assert blobs(studio) == before
@@ -286,7 +288,7 @@ def test_a_token_that_is_revoked_while_the_body_comes_finishes_nothing(studio: S
         async with services.database.transaction() as tx:
             await tx.execute(tokens.update().where(tokens.c.digest == digest_of(token)).values(revoked_at=1))
 
-    with by_hand(studio, f"Content-Length: {len(body)}", token=token) as connection:
+    with raw_upload(studio, f"Content-Length: {len(body)}", token=token) as connection:
         connection.sendall(body[:200_000])
         until(lambda: drafts(studio))
         studio.server.run(revoke)
@@ -307,7 +309,7 @@ def test_concurrent_uploads_use_little_memory(studio: Studio) -> None:
     begun = part(FILE)[:-2] + bytes(size)
     with ExitStack() as stack:
         connections = [
-            stack.enter_context(by_hand(studio, f"Content-Length: {len(begun) + 100}")) for _ in range(count)
+            stack.enter_context(raw_upload(studio, f"Content-Length: {len(begun) + 100}")) for _ in range(count)
         ]
         for connection in connections:
             connection.sendall(begun)

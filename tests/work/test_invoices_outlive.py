@@ -37,7 +37,7 @@ _row = sa.select(invoices).where(invoices.c.id == sa.bindparam("id"))
 _task = sa.select(tasks.c.id).where(tasks.c.id == sa.bindparam("id"))
 
 
-def _bury(studio: Studio, statement: sa.Update, gone_id: str, *, days: int) -> None:
+def _backdate_deletion(studio: Studio, statement: sa.Update, gone_id: str, *, days: int) -> None:
     """Move an object into the trash directly, as if it had been deleted `days` ago."""
 
     studio.server.execute(statement, {"gone_id": gone_id, "at": now_ms() - days * DAY_MS})
@@ -67,7 +67,7 @@ def _issue(studio: Studio, *timesheet_ids: str, steps: tuple[str, ...] = ("send"
     return invoice
 
 
-def _kept(caller: Caller, path: str, *numbers: str, method: str = "DELETE", **more: Any) -> str:
+def _refused_deletion(caller: Caller, path: str, *numbers: str, method: str = "DELETE", **more: Any) -> str:
     """Check that a deletion is refused because of invoices, and return the message."""
     refused = caller.refused(409, method, path, **more)
     assert refused["code"] == "has_invoices"
@@ -83,18 +83,18 @@ def test_a_project_with_an_issued_invoice_cannot_be_deleted(studio: Studio, step
     admin, invoice = studio.add(role="admin"), _issue(studio, steps=steps)
     studio.happened()
     for caller in (studio.owner, admin):
-        assert "archive" in _kept(caller, studio.project, invoice["invoice_number"])
+        assert "archive" in _refused_deletion(caller, studio.project, invoice["invoice_number"])
     assert studio.happened() == []
     assert studio.owner.get(f"/invoices/{invoice['id']}")["invoice"] == invoice
     assert studio.owner.patch(studio.project, json={"archive": True})["project"]["archive"] is True
-    _kept(studio.owner, studio.project, invoice["invoice_number"])
+    _refused_deletion(studio.owner, studio.project, invoice["invoice_number"])
     studio.client.refused(403, "DELETE", studio.project)
 
 
 def test_the_error_names_up_to_five_invoices(studio: Studio) -> None:
     numbers = [_issue(studio)["invoice_number"] for _ in range(6)]
     _issue(studio, steps=(), invoice_number="DRAFT-1")
-    message = _kept(studio.owner, studio.project, *numbers[:5])
+    message = _refused_deletion(studio.owner, studio.project, *numbers[:5])
     assert numbers[5] not in message
     assert "more" in message
     assert "DRAFT" not in message
@@ -112,7 +112,7 @@ def test_a_project_with_issued_invoices_is_never_purged(studio: Studio) -> None:
     """Not even if it were in the trash."""
     invoice = _issue(studio)
     [before] = _stored(studio, _row, invoice["id"])
-    _bury(studio, _bury_project, studio.project_id, days=31)
+    _backdate_deletion(studio, _bury_project, studio.project_id, days=31)
     _run_chores(studio)
     _run_chores(studio, in_days=400)
     assert _stored(studio, _row, invoice["id"]) == [before]
@@ -131,7 +131,7 @@ def test_a_service_on_an_issued_invoice_cannot_be_deleted(studio: Studio, shop: 
     studio.owner.post(f"/service_checkouts/{checkout['id']}/complete")
     [invoice] = studio.owner.get(f"{studio.project}/invoices")["invoices"]
     studio.happened()
-    assert "active" in _kept(studio.owner, f"/services/{service['id']}", invoice["invoice_number"])
+    assert "active" in _refused_deletion(studio.owner, f"/services/{service['id']}", invoice["invoice_number"])
     assert studio.happened() == []
     studio.member.refused(403, "DELETE", f"/services/{service['id']}")
     studio.owner.delete(f"/services/{other['id']}")
@@ -140,7 +140,7 @@ def test_a_service_on_an_issued_invoice_cannot_be_deleted(studio: Studio, shop: 
     assert studio.owner.delete(f"/service_checkouts/{checkout['id']}") == {"success": True}
     studio.owner.refused(404, "GET", f"/service_checkouts/{checkout['id']}")
     assert studio.owner.get(f"/invoices/{invoice['id']}")["invoice"] == invoice
-    _kept(studio.owner, f"/services/{service['id']}", invoice["invoice_number"])
+    _refused_deletion(studio.owner, f"/services/{service['id']}", invoice["invoice_number"])
 
 
 # --- time and tasks --------------------------------------------------------------------------------------------------
@@ -159,11 +159,11 @@ def test_a_task_with_invoiced_time_cannot_be_deleted(studio: Studio, scene: Scen
     studio.owner.post(f"/tasks/{task}/restore")
     invoice = studio.owner.post(f"/invoices/{invoice['id']}/send")["invoice"]
     studio.happened()
-    assert "archive" in _kept(studio.owner, f"/tasks/{task}", invoice["invoice_number"])
+    assert "archive" in _refused_deletion(studio.owner, f"/tasks/{task}", invoice["invoice_number"])
     operations = [{"action": "delete", "id": scene.task()}, {"action": "delete", "id": task}]
     studio.happened()
     body = {"operations": operations}
-    refused = _kept(studio.owner, "/tasks/bulk", invoice["invoice_number"], method="POST", json=body)
+    refused = _refused_deletion(studio.owner, "/tasks/bulk", invoice["invoice_number"], method="POST", json=body)
     assert "operations[1]" in refused
     assert studio.happened() == []
     assert studio.owner.refused(409, "DELETE", f"/timesheets/{timesheet}")["code"] == "invoiced"
@@ -177,7 +177,7 @@ def test_the_error_names_each_invoice_of_a_task_once(studio: Studio, scene: Scen
     first, task = _time(studio, scene)
     second, third = scene.timesheet(task_id=task), scene.timesheet(task_id=task)
     numbers = [_issue(studio, first, second)["invoice_number"], _issue(studio, third)["invoice_number"]]
-    message = _kept(studio.owner, f"/tasks/{task}", *numbers)
+    message = _refused_deletion(studio.owner, f"/tasks/{task}", *numbers)
     assert [message.count(each) for each in numbers] == [1, 1]
 
 
@@ -185,7 +185,7 @@ def test_a_client_cannot_delete_its_task_on_an_issued_invoice(studio: Studio, sc
     """The client can see the invoice, so the error may name it."""
     task = studio.client.post(f"/columns/{scene.column()}/tasks", json={"title": "Mine"})["task"]["id"]
     invoice = _issue(studio, scene.timesheet(task_id=task))
-    _kept(studio.client, f"/tasks/{task}", invoice["invoice_number"])
+    _refused_deletion(studio.client, f"/tasks/{task}", invoice["invoice_number"])
     assert studio.client.get(f"/invoices/{invoice['id']}")["invoice"]["invoice_number"] == invoice["invoice_number"]
 
 
@@ -193,7 +193,7 @@ def test_a_task_deleted_before_it_was_invoiced_is_not_purged(studio: Studio, sce
     timesheet, task = _time(studio, scene)
     studio.owner.delete(f"/tasks/{task}")
     invoice = _issue(studio, timesheet)  # time in the trash can still be billed
-    _bury(studio, _bury_task, task, days=60)
+    _backdate_deletion(studio, _bury_task, task, days=60)
     studio.server.run(lambda services: trash.purge_tasks(services, now_ms()))
     assert _stored(studio, _task, task) == [{"id": task}]
     assert studio.owner.get(f"/invoices/{invoice['id']}")["invoice"] == invoice
@@ -216,7 +216,7 @@ def test_the_logo_of_issued_invoices_cannot_be_deleted(studio: Studio) -> None:
     studio.owner.delete(f"/files/{logo}")
     studio.owner.post(f"/files/{logo}/restore")
     invoice = _issue(studio)
-    assert "avatar" in _kept(studio.owner, f"/files/{logo}", invoice["invoice_number"])
+    assert "avatar" in _refused_deletion(studio.owner, f"/files/{logo}", invoice["invoice_number"])
     other = _logo(studio, private=True)  # no invoice shows it
     studio.owner.delete(f"/files/{other}")
     studio.owner.delete(f"/files/{logo}")

@@ -215,7 +215,7 @@ def test_printing_keeps_nobody_waiting(studio: Studio, draw: Draw) -> None:
     assert {each.result().status_code for each in prints} == {200}
 
 
-def _boxes(studio: Studio) -> float:
+def _missing_glyphs(studio: Studio) -> float:
     found = re.search("^workhook_invoice_pdf_boxes_total ([0-9.]+)", studio.nobody.http.get("/metrics").text, re.M)
     assert found is not None
     return float(found[1])
@@ -223,11 +223,11 @@ def _boxes(studio: Studio) -> float:
 
 def test_what_no_font_has_is_told(studio: Studio, draw: Draw) -> None:
     """U+FDD0 is a noncharacter, which no font has a glyph for. The bundled fonts cover the other texts."""
-    before, invoice_id = _boxes(studio), draw(bill_to="Ada \ufdd0 Lovelace")
+    before, invoice_id = _missing_glyphs(studio), draw(bill_to="Ada \ufdd0 Lovelace")
     boxes = studio.owner.call("GET", f"/invoices/{invoice_id}/pdf")
     assert (boxes.status_code, boxes.headers["x-missing-characters"]) == (200, "U+FDD0")
     assert "Lovelace" in text_of(PdfReader(io.BytesIO(boxes.content)))
-    assert _boxes(studio) == before + 1
+    assert _missing_glyphs(studio) == before + 1
     for name in ("Åse Ünal", "Ωμέγα", "Жанна", "“quoted”: 5 €", "→ ✓"):
         whole = studio.owner.call("GET", f"/invoices/{draw(bill_to=name)}/pdf")
         assert (whole.status_code, whole.headers.get("x-missing-characters")) == (200, None), name

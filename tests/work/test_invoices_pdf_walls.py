@@ -46,7 +46,7 @@ def suspended_renders(studio: Studio) -> Iterator[list[psutil.Process]]:
                 each.resume()
 
 
-def stop_all(studio: Studio, stopped: list[psutil.Process]) -> int:
+def suspend_renders(studio: Studio, stopped: list[psutil.Process]) -> int:
     """Suspend all rendering processes and return how many are suspended."""
     for each in renders(studio):
         if each not in stopped:
@@ -121,7 +121,7 @@ def test_a_killed_render_is_repeated_without_the_logo(studio: Studio, draw: Draw
     invoice_id = draw("send")
     with ThreadPoolExecutor(1) as pool, suspended_renders(studio) as stopped:
         printed = pool.submit(read, studio, invoice_id)
-        until(lambda: stop_all(studio, stopped))
+        until(lambda: suspend_renders(studio, stopped))
         stopped[0].kill()
         assert images_of(printed.result()) == 0
         assert "INV-00001" in text_of(printed.result())
@@ -160,7 +160,7 @@ def test_the_process_has_nothing_of_the_server(studio: Studio, draw: Draw) -> No
     invoice_id = draw("send", invoice_items=[LINE] * 900)
     with ThreadPoolExecutor(1) as pool, suspended_renders(studio) as stopped:
         printed = pool.submit(read, studio, invoice_id)
-        until(lambda: stop_all(studio, stopped))
+        until(lambda: suspend_renders(studio, stopped))
         (process,) = stopped
         folder = process.cwd()
         assert set(process.environ()) <= {"LD_LIBRARY_PATH"}
@@ -189,7 +189,7 @@ def test_one_organization_keeps_no_other_waiting(studio: Studio, draw: Draw, els
     theirs = elsewhere.owner.post(f"{elsewhere.project}/invoices", json={"invoice_items": [LINE]})["invoice"]["id"]
     with ThreadPoolExecutor(len(ours)) as pool, suspended_renders(studio) as stopped:
         prints = [pool.submit(read, studio, each) for each in ours]
-        until(lambda: stop_all(studio, stopped) + metric(studio, "workhook_invoice_pdf_waiting") >= 2)
+        until(lambda: suspend_renders(studio, stopped) + metric(studio, "workhook_invoice_pdf_waiting") >= 2)
         assert "Draft" in str(read(elsewhere, theirs).metadata)
         for each in stopped:
             each.resume()
@@ -201,7 +201,7 @@ def test_too_many_that_wait_are_refused(studio: Studio, elsewhere: Studio, draw:
     ours = [draw() for _ in range(12)]
     with ThreadPoolExecutor(len(ours)) as pool, suspended_renders(studio) as stopped:
         first = pool.submit(studio.owner.call, "GET", f"/invoices/{ours[0]}/pdf")
-        until(lambda: stop_all(studio, stopped))
+        until(lambda: suspend_renders(studio, stopped))
         prints = [pool.submit(studio.owner.call, "GET", f"/invoices/{each}/pdf") for each in ours[1:]]
         until(lambda: sum(each.done() for each in prints) == 3)
         for each in [each.result() for each in prints if each.done()]:
@@ -219,7 +219,7 @@ def test_the_same_version_is_printed_once(studio: Studio, draw: Draw, upload: Up
     with ThreadPoolExecutor(3) as pool, suspended_renders(studio) as stopped:
         shared = metric(studio, "workhook_invoice_pdf_answers_total", source="shared")
         prints = [pool.submit(read, studio, invoice_id) for _ in range(3)]
-        until(lambda: stop_all(studio, stopped))
+        until(lambda: suspend_renders(studio, stopped))
         stopped[0].resume()
         assert len({text_of(each.result()) for each in prints}) == 1
     assert rendered() == before + 1

@@ -90,7 +90,7 @@ def _ready(scene: Scene, keys: Iterable[str]) -> Asked:
     return asked
 
 
-def _wrong(caller: Caller, asked: Asked, status: int, code: str | None = None, **more: Any) -> list[str]:
+def _unexpected(caller: Caller, asked: Asked, status: int, code: str | None = None, **more: Any) -> list[str]:
     """Return the operations with an unexpected response."""
     answers = [(key, _call(caller, key, *given, **more)) for key, given in asked.items()]
     return [
@@ -103,8 +103,8 @@ def _wrong(caller: Caller, asked: Asked, status: int, code: str | None = None, *
 def test_a_reader_reads_and_changes_nothing(studio: Studio, scene: Scene) -> None:
     reader, reads, changes = studio.add(role="read"), _ready(scene, READS), _ready(scene, CHANGES)
     studio.happened()
-    assert _wrong(reader, reads, 200) == []
-    assert _wrong(reader, changes, 403, "missing_role") == []
+    assert _unexpected(reader, reads, 200) == []
+    assert _unexpected(reader, changes, 403, "missing_role") == []
     assert studio.happened() == []
 
 
@@ -112,12 +112,12 @@ def test_a_project_that_is_archived_can_be_read_and_one_that_is_deleted_is_gone(
     reads, changes = _ready(scene, READS), _ready(scene, CHANGES)
     studio.owner.patch(studio.project, json={"archive": True})
     studio.happened()
-    assert _wrong(studio.owner, reads, 200) == []
-    assert _wrong(studio.owner, changes, 409, "archived") == []
+    assert _unexpected(studio.owner, reads, 200) == []
+    assert _unexpected(studio.owner, changes, 409, "archived") == []
     assert studio.happened() == []
 
     studio.server.execute(sa.update(projects).where(projects.c.id == studio.project_id).values(deleted_at=1))
-    assert _wrong(studio.owner, {**reads, **changes}, 404, "not_found") == []
+    assert _unexpected(studio.owner, {**reads, **changes}, 404, "not_found") == []
 
 
 @pytest.mark.parametrize("no_such", ["no-such", "0", "9" * 40])
@@ -127,7 +127,7 @@ def test_an_unknown_id_is_not_found(studio: Studio, scene: Scene, no_such: str) 
         for key, (_, _, body) in TABLE.items()
         if "{}" in key
     }
-    assert _wrong(studio.owner, asked, 404, "not_found") == []
+    assert _unexpected(studio.owner, asked, 404, "not_found") == []
 
 
 # A membership has no state that a caller could have seen.
@@ -137,7 +137,7 @@ STATELESS = {"DELETE /projects/{}/members/{}"}
 def test_a_change_is_made_only_to_the_state_that_if_match_names(studio: Studio, scene: Scene) -> None:
     asked = _ready(scene, [key for key in TABLE if key.startswith(("PATCH", "DELETE")) and key not in STATELESS])
     studio.happened()
-    assert _wrong(studio.owner, asked, 412, "precondition_failed", headers={"If-Match": '"else"'}) == []
+    assert _unexpected(studio.owner, asked, 412, "precondition_failed", headers={"If-Match": '"else"'}) == []
     assert studio.happened() == []
     for key, given in asked.items():
         path = _path(key, given[0])
@@ -145,9 +145,9 @@ def test_a_change_is_made_only_to_the_state_that_if_match_names(studio: Studio, 
         tag = studio.owner.call("GET", path).headers["etag"] if is_read else "*"
         if tag != "*":
             assert studio.owner.call("GET", path, headers={"If-None-Match": tag}).status_code == 304, key
-        assert _wrong(studio.owner, {key: given}, 200, headers={"If-Match": tag}) == []
+        assert _unexpected(studio.owner, {key: given}, 200, headers={"If-Match": tag}) == []
         if key.startswith("PATCH") and tag != "*":
-            assert _wrong(studio.owner, {key: given}, 412, headers={"If-Match": tag}) == []
+            assert _unexpected(studio.owner, {key: given}, 412, headers={"If-Match": tag}) == []
 
 
 def test_concurrent_deletions_take_effect_once(studio: Studio, scene: Scene) -> None:

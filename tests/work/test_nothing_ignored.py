@@ -56,7 +56,7 @@ Asked = list[tuple[str, Request]]
 
 @pytest.fixture(scope="module")
 def refusing(server: Server) -> Iterator[Studio]:
-    """Yield a studio in which every request is refused."""
+    """Yield a studio that receives only invalid requests."""
     studio = Studio(server, server.world())
     yield studio
     studio.close()
@@ -68,7 +68,7 @@ def asked(refusing: Studio) -> Asked:
     return list(_requests(scene_of(refusing)))
 
 
-def _must_be(status: int, response: httpx.Response, key: str, named: str | None = None) -> Iterator[str]:
+def _unexpected(status: int, response: httpx.Response, key: str, named: str | None = None) -> Iterator[str]:
     """Yield the differences between the expected and the actual response."""
     if response.status_code != status:
         told = "" if response.status_code == 200 else f": {response.text[:200]}"
@@ -77,7 +77,7 @@ def _must_be(status: int, response: httpx.Response, key: str, named: str | None 
         yield f"{key}: names {response.json()['errors']}"
 
 
-def _unread(studio: Studio, call: Request, **more: Any) -> httpx.Response:
+def _response_head(studio: Studio, call: Request, **more: Any) -> httpx.Response:
     """Return the response without reading the body of a stream."""
     method, path, given = call
     with studio.owner.http.stream(method, f"/api/v1{path}", **{**given, **more}) as response:
@@ -91,7 +91,7 @@ def test_an_unknown_parameter_in_the_query_is_refused(refusing: Studio, asked: A
     refusing.happened()
     for key, call in asked:
         params = {**call[2].get("params", {}), UNKNOWN: "1"}
-        wrong += _must_be(422, _unread(refusing, call, params=params), key, UNKNOWN)
+        wrong += _unexpected(422, _response_head(refusing, call, params=params), key, UNKNOWN)
     wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
 
@@ -101,7 +101,7 @@ def test_an_unknown_body_parameter_is_refused(refusing: Studio, asked: Asked) ->
     refusing.happened()
     for key, call in asked:
         more = {"data": {UNKNOWN: "1"}} if "files" in call[2] else {"json": {**call[2].get("json", {}), UNKNOWN: 1}}
-        wrong += _must_be(422, _unread(refusing, call, **more), key, UNKNOWN)
+        wrong += _unexpected(422, _response_head(refusing, call, **more), key, UNKNOWN)
     wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
 
@@ -115,8 +115,8 @@ def test_a_body_that_is_not_a_json_object_is_refused(refusing: Studio, asked: As
         if "files" in given:
             continue  # forms are covered in test_files_upload.py
         call = (method, path, {name: value for name, value in given.items() if name != "json"})
-        response = _unread(refusing, call, content=body, headers={"Content-Type": "application/json"})
-        wrong += _must_be(400, response, key)
+        response = _response_head(refusing, call, content=body, headers={"Content-Type": "application/json"})
+        wrong += _unexpected(400, response, key)
     wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
 
@@ -126,7 +126,7 @@ def test_a_body_of_another_media_type_is_refused(refusing: Studio, asked: Asked)
     for key, (method, path, given) in asked:
         if "files" not in given:
             headers = {"Content-Type": "text/plain"}
-            wrong += _must_be(415, _unread(refusing, (method, path, {}), content=b"{}", headers=headers), key)
+            wrong += _unexpected(415, _response_head(refusing, (method, path, {}), content=b"{}", headers=headers), key)
     assert wrong == [], "\n".join(wrong)
 
 
@@ -134,8 +134,8 @@ def test_no_bytes_are_no_body_whatever_they_are_declared_to_be(studio: Studio, s
     wrong: list[str] = []
     for key, call in _requests(scene):
         if not call[2] and key != STREAM:
-            response = _unread(studio, call, content=b"", headers={"Content-Type": "application/json"})
-            wrong += _must_be(200, response, key) if key not in _NEEDS_MORE else ()
+            response = _response_head(studio, call, content=b"", headers={"Content-Type": "application/json"})
+            wrong += _unexpected(200, response, key) if key not in _NEEDS_MORE else ()
     assert wrong == [], "\n".join(wrong)
 
 
@@ -226,7 +226,7 @@ def test_a_parameter_that_is_twice_in_the_query_is_refused(refusing: Studio, ask
             tried += 1
             for values in (["1", "1"], ["1", ""]):
                 params = {**call[2].get("params", {}), name: values}
-                wrong += _must_be(422, _unread(refusing, call, params=params), f"{key}?{name}", name)
+                wrong += _unexpected(422, _response_head(refusing, call, params=params), f"{key}?{name}", name)
     assert tried > (30 if DEPTH == "usual" else 100), "operations declare more"
     wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
@@ -243,8 +243,8 @@ def test_a_repeated_body_field_is_refused(refusing: Studio, asked: Asked) -> Non
         for name, value in body.items():
             again = json.encode(name) + b":" + json.encode(value)
             content = json.encode(body)[:-1] + b", " + again + b" }"
-            response = _unread(refusing, (method, path, more), content=content)
-            wrong += _must_be(422, response, f"{key} {name}", name)
+            response = _response_head(refusing, (method, path, more), content=content)
+            wrong += _unexpected(422, response, f"{key} {name}", name)
     wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
 

@@ -36,7 +36,7 @@ def inbox(person: Caller, **query: Any) -> list[dict[str, Any]]:
     return found
 
 
-def titles_by_kind(person: Caller) -> list[tuple[str, str]]:
+def kinds_and_titles(person: Caller) -> list[tuple[str, str]]:
     """Return the kind and the subject's title of each notification, newest first."""
     return [(each["kind"], each["subject"]["title"]) for each in inbox(person)]
 
@@ -88,7 +88,7 @@ def test_mentions_in_replies_and_file_comments_notify(studio: Studio) -> None:
     assert newest["text"] == f"Once more, @{studio.member.login}"
     studio.owner.delete(f"/file_comments/{comment_id}")
     assert inbox(studio.member) == []  # deleted together with its subject
-    assert stored(studio, studio.owner) == []
+    assert mentioned_logins(studio, studio.owner) == []
 
 
 # --- assignments ------------------------------------------------------------------------------------------------------
@@ -97,12 +97,12 @@ def test_mentions_in_replies_and_file_comments_notify(studio: Studio) -> None:
 def test_an_assignee_is_notified_unless_they_assigned_themselves(studio: Studio) -> None:
     people = [studio.member.login, studio.owner.login]
     task_id = studio.task(title="Logo", assignees=people)
-    assert titles_by_kind(studio.member) == [("assignment", "Logo")]
+    assert kinds_and_titles(studio.member) == [("assignment", "Logo")]
     assert inbox(studio.owner) == []
     studio.member.patch(f"/tasks/{task_id}", json={"assignees": [studio.member.login]})
     studio.member.patch(f"/tasks/{task_id}", json={"assignees": people})
-    assert titles_by_kind(studio.owner) == [("assignment", "Logo")]
-    assert titles_by_kind(studio.member) == [("assignment", "Logo")]  # was assigned already
+    assert kinds_and_titles(studio.owner) == [("assignment", "Logo")]
+    assert kinds_and_titles(studio.member) == [("assignment", "Logo")]  # was assigned already
 
 
 def test_a_bulk_request_notifies_each_assignee_of_each_task(studio: Studio) -> None:
@@ -113,12 +113,12 @@ def test_a_bulk_request_notifies_each_assignee_of_each_task(studio: Studio) -> N
     ]
     operations.append({"action": "edit", "id": kept, "assignees": [studio.member.login, studio.client.login]})
     studio.owner.post("/tasks/bulk", json={"operations": operations})
-    assert sorted(titles_by_kind(studio.member)) == [
+    assert sorted(kinds_and_titles(studio.member)) == [
         ("assignment", "Kept"),
         ("assignment", "One"),
         ("assignment", "Two"),
     ]
-    assert titles_by_kind(studio.client) == [("assignment", "Kept")]
+    assert kinds_and_titles(studio.client) == [("assignment", "Kept")]
     assert {each["project"]["id"] for each in inbox(studio.member)} == {studio.project_id}
 
 
@@ -133,16 +133,16 @@ def test_a_deadline_within_a_day_is_notified_once(studio: Studio) -> None:
     studio.task(title="Nobody's", deadline=soon)
     studio.task(title="Overdue", deadline=to_millis_text(now_ms() - HOUR_MS), assignees=mine)
     run_chore(studio, "deadlines")
-    until(lambda: titles_by_kind(studio.owner) == [("deadline", "Soon")])  # the server's own chore may run as well
+    until(lambda: kinds_and_titles(studio.owner) == [("deadline", "Soon")])  # the server's own chore may run as well
     assert inbox(studio.owner)[0]["deadline"] == soon
     assert inbox(studio.owner)[0]["actor"] is None
     run_chore(studio, "deadlines")
     assert len(inbox(studio.owner)) == 1
     studio.owner.patch(f"/tasks/{task_id}", json={"deadline": to_millis_text(now_ms() + 3 * HOUR_MS)})
     run_chore(studio, "deadlines")
-    until(lambda: titles_by_kind(studio.owner) == [("deadline", "Soon")] * 2)
+    until(lambda: kinds_and_titles(studio.owner) == [("deadline", "Soon")] * 2)
     run_chore(studio, "deadlines", now_ms() + DAY_MS + HOUR_MS)
-    until(lambda: titles_by_kind(studio.owner)[0] == ("deadline", "Later"))
+    until(lambda: kinds_and_titles(studio.owner)[0] == ("deadline", "Later"))
 
 
 def test_deadlines_in_archived_projects_and_of_former_members_are_not_notified(studio: Studio) -> None:
@@ -156,7 +156,7 @@ def test_deadlines_in_archived_projects_and_of_former_members_are_not_notified(s
     run_chore(studio, "deadlines")
     assert inbox(studio.owner) == []
     studio.owner.post(f"{studio.project}/members", json={"username": member.login})
-    assert titles_by_kind(member) == [("assignment", "Left")]  # from the time before they left
+    assert kinds_and_titles(member) == [("assignment", "Left")]  # from the time before they left
     studio.task(title="Archived", deadline=soon, assignees=[studio.owner.login])
     studio.owner.patch(studio.project, json={"archive": True})
     run_chore(studio, "deadlines")
@@ -201,7 +201,7 @@ def test_drafts_do_not_notify_but_voided_invoices_do(studio: Studio, scene: Scen
 def test_every_owner_is_notified_of_an_automatically_issued_invoice(studio: Studio, scene: Scene) -> None:
     assert studio.client.login
     checkout_id = scene.checkout("complete")
-    assert titles_by_kind(studio.owner) == []  # the owner completed it themselves
+    assert kinds_and_titles(studio.owner) == []  # the owner completed it themselves
     assert [each["action"] for each in inbox(studio.client)] == ["sent"]
     run_chore(studio, "service_checkout_periods", now_ms() + 32 * DAY_MS)
     assert [(each["kind"], each["actor"]) for each in inbox(studio.owner)] == [("invoice", None)]
@@ -352,10 +352,10 @@ def test_an_inbox_keeps_only_the_newest_and_recent_notifications(
     at = now_ms() - chores.KEPT_MS - MINUTE_MS
     studio.server.execute(_date_back, {"id": oldest, "at": at})
     run_chore(studio, "notifications")
-    assert [title for _, title in titles_by_kind(studio.member)] == ["3", "2", "1"]
+    assert [title for _, title in kinds_and_titles(studio.member)] == ["3", "2", "1"]
     monkeypatch.setattr(chores, "KEPT_MAX", 2)
     run_chore(studio, "notifications")
-    assert [title for _, title in titles_by_kind(studio.member)] == ["3", "2"]
+    assert [title for _, title in kinds_and_titles(studio.member)] == ["3", "2"]
 
 
 # --- mentions --------------------------------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ def file(studio: Studio) -> str:
     return f"/files/{studio.file()}"
 
 
-def seen(studio: Studio, person: Caller, limit: int = 20) -> list[Mention]:
+def visible_mentions(studio: Studio, person: Caller, limit: int = 20) -> list[Mention]:
     """Return the mentions shown on the person's page, newest first."""
 
     async def read(services: Services) -> list[Mention]:
@@ -392,10 +392,10 @@ def seen(studio: Studio, person: Caller, limit: int = 20) -> list[Mention]:
 
 
 def words(studio: Studio, person: Caller) -> list[str]:
-    return [each.words for each in seen(studio, person)]
+    return [each.words for each in visible_mentions(studio, person)]
 
 
-def stored(studio: Studio, author: Caller) -> list[str]:
+def mentioned_logins(studio: Studio, author: Caller) -> list[str]:
     """Return the logins the author has mentioned, regardless of visibility."""
 
     async def read(services: Services) -> list[str]:
@@ -423,7 +423,7 @@ def test_a_mention_has_author_subject_and_time(studio: Studio, task: str, file: 
     made = studio.owner.post(f"{task}/task_comments", json={"text": f"**Please** look, @{name.upper()}!"})
     about = comment_on_file(studio.client, file, f"And here: `code` @{name}")
     answered = reply(studio.owner, about, f"<p>Yes, <b>@{name}</b></p>")
-    answer, on_file, on_task = seen(studio, studio.member)
+    answer, on_file, on_task = visible_mentions(studio, studio.member)
     assert (on_task.kind, on_task.comment_id) == ("task_comment", made["task_comment"]["id"])
     assert (on_task.about_id, on_task.title) == (task.removeprefix("/tasks/"), "Landing page")
     assert on_task.words == f"Please look, @{name.upper()}!"
@@ -433,7 +433,7 @@ def test_a_mention_has_author_subject_and_time(studio: Studio, task: str, file: 
     assert (on_file.words, on_file.author.login) == (f"And here: code @{name}", studio.client.login)
     assert (answer.kind, str(answer.comment_id)) == ("file_comment_reply", answered.rpartition("/")[2])
     assert (answer.about_id, answer.words) == (on_file.about_id, f"Yes, @{name}")
-    assert [each.id for each in seen(studio, studio.member, limit=2)] == [answer.id, on_file.id]
+    assert [each.id for each in visible_mentions(studio, studio.member, limit=2)] == [answer.id, on_file.id]
     assert on_task.created_at <= on_file.created_at <= answer.created_at
 
 
@@ -441,8 +441,8 @@ def test_code_oneself_and_outsiders_are_not_mentioned(studio: Studio, task: str)
     names = (studio.stranger.login, studio.world.organization, studio.owner.login, "nobody-is-called-so")
     comment(studio.owner, task, " ".join(f"@{each}" for each in names))
     comment(studio.owner, task, f"`@{studio.member.login}` {studio.member.login}@example.com @{studio.member.login}.x")
-    assert stored(studio, studio.owner) == [studio.member.login]  # from the login followed by a full stop
-    assert seen(studio, studio.stranger) == []
+    assert mentioned_logins(studio, studio.owner) == [studio.member.login]  # from the login followed by a full stop
+    assert visible_mentions(studio, studio.stranger) == []
 
 
 def test_mentions_are_limited_to_people_of_the_organization(studio: Studio, elsewhere: Studio, task: str) -> None:
@@ -451,8 +451,8 @@ def test_mentions_are_limited_to_people_of_the_organization(studio: Studio, else
     text = f"@{studio.member.login} @{worker.login} @{elsewhere.world.owner} @{studio.world.owner}"
     comment(studio.owner, task, text)
     comment(elsewhere.owner, there, text)
-    assert stored(studio, studio.owner) == [studio.member.login]
-    assert stored(elsewhere, elsewhere.owner) == [worker.login]
+    assert mentioned_logins(studio, studio.owner) == [studio.member.login]
+    assert mentioned_logins(elsewhere, elsewhere.owner) == [worker.login]
     # A member of one and client of the other is mentioned in each according to their role there.
     both = studio.add(role="write")
     elsewhere.new_client(f"{both.login}@example.com")
@@ -460,7 +460,7 @@ def test_mentions_are_limited_to_people_of_the_organization(studio: Studio, else
     comment(elsewhere.owner, there, f"there @{both.login}", private=True)
     comment(elsewhere.owner, there, f"seen there @{both.login}")
     assert words(studio, both) == [f"seen there @{both.login}", f"here @{both.login}"]
-    assert [each.repository.full_name for each in seen(studio, both)] == [
+    assert [each.repository.full_name for each in visible_mentions(studio, both)] == [
         elsewhere.world.full_name, studio.world.full_name,
     ]  # fmt: skip
 
@@ -473,31 +473,31 @@ def test_a_comment_hidden_from_clients_mentions_no_client(studio: Studio, task: 
     reply(studio.owner, comment_on_file(studio.owner, file, "Said"), both, private=True)
     secret = f"/files/{studio.file(private='true')}"
     reply(studio.owner, comment_on_file(studio.owner, secret, both), both)
-    assert set(stored(studio, studio.owner)) == {studio.member.login}
-    assert (len(seen(studio, studio.member)), seen(studio, studio.client)) == (6, [])
+    assert set(mentioned_logins(studio, studio.owner)) == {studio.member.login}
+    assert (len(visible_mentions(studio, studio.member)), visible_mentions(studio, studio.client)) == (6, [])
     assert (len(inbox(studio.member)), inbox(studio.client)) == (6, [])
     studio.owner.patch(private, json={"private": False})
     assert words(studio, studio.client) == [both]
     assert len(inbox(studio.client)) == 1
     studio.owner.patch(private, json={"private": True})
-    assert studio.client.login not in stored(studio, studio.owner)
+    assert studio.client.login not in mentioned_logins(studio, studio.owner)
     assert inbox(studio.client) == []
-    assert len(seen(studio, studio.member)) == len(inbox(studio.member)) == 6
+    assert len(visible_mentions(studio, studio.member)) == len(inbox(studio.member)) == 6
 
 
 def test_a_mention_hidden_later_disappears_for_clients(studio: Studio, file: str) -> None:
     both = f"@{studio.client.login} @{studio.member.login}"
     about = comment_on_file(studio.owner, file, both)
     answered = reply(studio.owner, about, both)
-    assert len(seen(studio, studio.client)) == 2
+    assert len(visible_mentions(studio, studio.client)) == 2
     studio.owner.patch(about, json={"private": True})
-    assert seen(studio, studio.client) == []  # the reply belongs to the hidden comment
+    assert visible_mentions(studio, studio.client) == []  # the reply belongs to the hidden comment
     studio.owner.patch(about, json={"private": False})
-    assert len(seen(studio, studio.client)) == 2
+    assert len(visible_mentions(studio, studio.client)) == 2
     studio.owner.patch(file, json={"private": True})
-    assert seen(studio, studio.client) == []
+    assert visible_mentions(studio, studio.client) == []
     studio.owner.patch(answered, json={"body": f"Now {both}"})
-    assert len(seen(studio, studio.member)) == 2
+    assert len(visible_mentions(studio, studio.member)) == 2
 
 
 @pytest.mark.parametrize("kind", ["task_comment", "file_comment", "file_comment_reply"])
@@ -511,30 +511,30 @@ def test_an_edit_adds_and_removes_mentions(studio: Studio, task: str, file: str,
     else:
         path = reply(studio.owner, comment_on_file(studio.owner, file, "Said"), first)
     field = "body" if kind == "file_comment_reply" else "text"
-    [before] = seen(studio, one)
+    [before] = visible_mentions(studio, one)
     studio.owner.patch(path, json={field: f"@{one.login} and @{two.login} look"})
-    assert [each.id for each in seen(studio, one)] == [before.id]  # still the same mention
+    assert [each.id for each in visible_mentions(studio, one)] == [before.id]  # still the same mention
     assert len(inbox(one)) == len(inbox(two)) == 1
     assert words(studio, two) == [f"@{one.login} and @{two.login} look"]
     studio.owner.patch(path, json={field: f"@{two.login} looks"})
-    assert (seen(studio, one), words(studio, two)) == ([], [f"@{two.login} looks"])
+    assert (visible_mentions(studio, one), words(studio, two)) == ([], [f"@{two.login} looks"])
     studio.owner.patch(path, json={field: f"@{one.login} looks"})
-    assert (words(studio, one), seen(studio, two)) == ([f"@{one.login} looks"], [])
+    assert (words(studio, one), visible_mentions(studio, two)) == ([f"@{one.login} looks"], [])
     studio.owner.patch(path, json={field: "nobody looks"})
-    assert stored(studio, studio.owner) == []
+    assert mentioned_logins(studio, studio.owner) == []
     # Authors cannot mention themselves.
     studio.owner.patch(path, json={field: f"@{studio.owner.login} @{one.login}"})
-    assert (len(seen(studio, studio.owner)), len(seen(studio, one))) == (0, 1)
+    assert (len(visible_mentions(studio, studio.owner)), len(visible_mentions(studio, one))) == (0, 1)
     studio.owner.delete(path)
-    assert (seen(studio, studio.owner), seen(studio, one)) == ([], [])
-    assert stored(studio, studio.owner) == []
+    assert (visible_mentions(studio, studio.owner), visible_mentions(studio, one)) == ([], [])
+    assert mentioned_logins(studio, studio.owner) == []
 
 
 def test_a_comment_deleted_by_a_client_mentions_no_one_even_if_replies_remain(studio: Studio, file: str) -> None:
     path = comment_on_file(studio.client, file, f"@{studio.member.login} look")
     reply(studio.owner, path, f"@{studio.member.login} looks")
     studio.client.delete(path)
-    assert stored(studio, studio.client) == []
+    assert mentioned_logins(studio, studio.client) == []
     assert words(studio, studio.member) == [f"@{studio.member.login} looks"]
 
 
@@ -545,9 +545,9 @@ def test_mentions_in_the_trash_are_hidden(studio: Studio, task: str, file: str) 
     for path in (task, file, studio.project):
         studio.owner.delete(path)
         left = 0 if path == studio.project else 1
-        assert len(seen(studio, studio.member)) == len(inbox(studio.member)) == left, path
+        assert len(visible_mentions(studio, studio.member)) == len(inbox(studio.member)) == left, path
         studio.owner.post(f"{path}/restore")
-        assert len(seen(studio, studio.member)) == len(inbox(studio.member)) == 2
+        assert len(visible_mentions(studio, studio.member)) == len(inbox(studio.member)) == 2
 
 
 def test_mentions_follow_the_current_role_of_a_person(studio: Studio, task: str) -> None:
@@ -556,7 +556,7 @@ def test_mentions_follow_the_current_role_of_a_person(studio: Studio, task: str)
     comment(studio.owner, task, f"private @{person.login}", private=True)
     assert words(studio, person) == [f"private @{person.login}", f"open @{person.login}"]
     studio.owner.delete(f"{studio.project}/members/{person.login}")
-    assert seen(studio, person) == []
+    assert visible_mentions(studio, person) == []
     studio.new_client(f"{person.login}@example.com")
     assert words(studio, person) == [f"open @{person.login}"]
 
@@ -564,6 +564,6 @@ def test_mentions_follow_the_current_role_of_a_person(studio: Studio, task: str)
 def test_mentions_in_a_private_project_are_hidden_from_other_members(studio: Studio, task: str) -> None:
     comment(studio.owner, task, f"look @{studio.member.login} @{studio.client.login}")
     studio.owner.patch(studio.project, json={"private": True})
-    assert (seen(studio, studio.member), len(seen(studio, studio.client))) == ([], 1)
+    assert (visible_mentions(studio, studio.member), len(visible_mentions(studio, studio.client))) == ([], 1)
     comment(studio.owner, task, f"again @{studio.member.login}")
-    assert stored(studio, studio.owner).count(studio.member.login) == 1
+    assert mentioned_logins(studio, studio.owner).count(studio.member.login) == 1

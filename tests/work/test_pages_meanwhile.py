@@ -31,10 +31,10 @@ from workhook.work.kernel.access import Access
 from workhook.work.kernel.scopes import source_of_project
 from workhook.work.time.timesheets.queries import TIMESHEETS
 
-LOOKS = 4
+SCANNED_ROWS = 4
 
 
-class Meanwhile:
+class InterruptedReader:
     """A reader that runs a function after the first read."""
 
     def __init__(self, reader: Reader, happens: Callable[[], object]) -> None:
@@ -66,12 +66,12 @@ async def access(services: Services, studio: Studio) -> Access:
 
 @pytest.mark.parametrize("what", ["tasks by id", "tasks by title, backwards", "timesheets"])
 def test_no_match_is_skipped(studio: Studio, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    monkeypatch.setattr(lists, "MAX_SCANNED_ROWS_IN_PROJECT", LOOKS)
+    monkeypatch.setattr(lists, "MAX_SCANNED_ROWS_IN_PROJECT", SCANNED_ROWS)
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     column, kind = scene.column(), what.split()[0]
     make = partial(scene.timesheet, billable=False) if kind == "timesheets" else partial(scene.task, column)
-    made = sorted((make() for _ in range(2 * LOOKS)), reverse="backwards" in what)
-    fits = {made[LOOKS - 1], made[LOOKS]}  # the last scanned row and the one after it
+    made = sorted((make() for _ in range(2 * SCANNED_ROWS)), reverse="backwards" in what)
+    fits = {made[SCANNED_ROWS - 1], made[SCANNED_ROWS]}  # the last scanned row and the one after it
     for each in fits:
         studio.owner.patch(f"/{kind}/{each}", json={"billable": True} if kind == "timesheets" else {"labels": ["rare"]})
 
@@ -80,7 +80,7 @@ def test_no_match_is_skipped(studio: Studio, monkeypatch: pytest.MonkeyPatch, wh
         after: Key | None = None
         happens: Callable[[], object] = lambda: studio.owner.delete(f"/{kind}/{made[0]}")  # noqa: E731
         for _ in range(len(made)):
-            reader: Any = Meanwhile(services.database, happens)
+            reader: Any = InterruptedReader(services.database, happens)
             listed: Any
             if kind == "timesheets":
                 listed = await lists.read(reader, TIMESHEETS, source, {"billable": True}, after=after, limit=10)

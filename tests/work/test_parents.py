@@ -293,7 +293,7 @@ def _ids(caller: Caller, path: str, **query: str) -> list[str]:
     return [each["id"] for each in caller.get(path, params=query)["tasks"]]
 
 
-def _says(studio: Studio, path: str, **body: Any) -> str:
+def _parent_error(studio: Studio, path: str, **body: Any) -> str:
     method = "POST" if "/columns/" in path else "PATCH"
     (fault,) = studio.owner.refused(422, method, path, json=body)["errors"]
     assert fault["field"] == "parent_id"
@@ -342,12 +342,14 @@ def test_subtasks_cannot_have_subtasks(studio: Studio) -> None:
     parent = studio.task(column)
     child = studio.task(column, parent_id=parent)
     other = studio.task(column)
-    assert _says(studio, f"/columns/{column}/tasks", title="Below", parent_id=child) == NO_LEVELS
-    assert _says(studio, f"/tasks/{other}", parent_id=child) == NO_LEVELS
-    assert _says(studio, f"/tasks/{parent}", parent_id=other) == HAS_SUBTASKS
-    assert _says(studio, f"/tasks/{other}", parent_id=other) == "parent_id: a task cannot be a subtask of itself"
+    assert _parent_error(studio, f"/columns/{column}/tasks", title="Below", parent_id=child) == NO_LEVELS
+    assert _parent_error(studio, f"/tasks/{other}", parent_id=child) == NO_LEVELS
+    assert _parent_error(studio, f"/tasks/{parent}", parent_id=other) == HAS_SUBTASKS
+    assert (
+        _parent_error(studio, f"/tasks/{other}", parent_id=other) == "parent_id: a task cannot be a subtask of itself"
+    )
     studio.owner.delete(f"/tasks/{child}")
-    assert _says(studio, f"/tasks/{parent}", parent_id=other) == HAS_SUBTASKS, "the subtask can be restored"
+    assert _parent_error(studio, f"/tasks/{parent}", parent_id=other) == HAS_SUBTASKS, "the subtask can be restored"
 
 
 def test_the_parent_must_be_a_task_of_the_same_project(studio: Studio) -> None:
@@ -357,8 +359,8 @@ def test_the_parent_must_be_a_task_of_the_same_project(studio: Studio) -> None:
     deleted, task = studio.task(column), studio.task(column)
     studio.owner.delete(f"/tasks/{deleted}")
     for wrong in (theirs, deleted, "tsk_nothing"):
-        assert _says(studio, f"/tasks/{task}", parent_id=wrong) == NOT_FOUND
-        assert _says(studio, f"/columns/{column}/tasks", title="New", parent_id=wrong) == NOT_FOUND
+        assert _parent_error(studio, f"/tasks/{task}", parent_id=wrong) == NOT_FOUND
+        assert _parent_error(studio, f"/columns/{column}/tasks", title="New", parent_id=wrong) == NOT_FOUND
     assert _ids(studio.owner, f"{studio.project}/tasks", parent_id=theirs) == []
 
 

@@ -40,8 +40,8 @@ def two(server: Server) -> Iterator[tuple[dict[str, Caller], dict[str, str]]]:
     callers = {name: Caller(server, token) for name, token in tokens.items()}
     ids = dict[str, str]()
     for name, world, owner in (("first", first, "owner"), ("second", second, "other owner")):
-        ids |= _made(callers[owner], name, world)
-    server.run(lambda services: _by_hand(services, tokens["by hand"], (first, second)))
+        ids |= _create_projects(callers[owner], name, world)
+    server.run(lambda services: _add_roles(services, tokens["by hand"], (first, second)))
     for kind, some in (("fine", None), ("chosen", "private")):
         token = server.run(lambda services, some=some: _confined(services, tokens["owner and member"], first, some))
         callers[kind] = Caller(server, str(token))
@@ -53,7 +53,7 @@ def two(server: Server) -> Iterator[tuple[dict[str, Caller], dict[str, str]]]:
         each.http.close()
 
 
-def _made(owner: Caller, name: str, world: World) -> dict[str, str]:
+def _create_projects(owner: Caller, name: str, world: World) -> dict[str, str]:
     ids = {f"{name} website": world.project_id}
     for kind in KINDS:
         body = {"title": kind, "name": kind, "private": kind.startswith("private"), "organization": world.organization}
@@ -63,8 +63,8 @@ def _made(owner: Caller, name: str, world: World) -> dict[str, str]:
     return ids
 
 
-async def _by_hand(services: Services, token: str, worlds: tuple[World, ...]) -> None:
-    """Make the user an admin of the private project in the first organization and of the deleted one in the second."""
+async def _add_roles(services: Services, token: str, worlds: tuple[World, ...]) -> None:
+    """Make the user an admin of a private and of a deleted project, and a reader of an open one."""
     async with services.database.transaction() as tx:
         actor = must(await find_actor(tx, token))
         for world, names in zip(worlds, (("private",), ("gone", "open")), strict=True):

@@ -172,7 +172,7 @@ def test_concurrent_moves_leave_at_most_one_running_timer_per_user(studio: Studi
         body = {"column_id": (doing, done)[number // 4 % 2]}
         callers[number % 3].patch(f"/tasks/{tasks[number % 4]}", json=body)
 
-    at_once(work, range(36))
+    run_concurrently(work, range(36))
     running = studio.owner.get(f"{studio.project}/timesheets", params={"is_active": "true"})["timesheets"]
     users = [each["user"]["id"] for each in running]
     assert len(users) == len(set(users))
@@ -267,7 +267,7 @@ def test_an_invalid_cursor_is_refused(studio: Studio) -> None:
 # --- concurrency ------------------------------------------------------------------------------------------------------
 
 
-def at_once(work: Callable[[Any], Any], each: Sequence[Any]) -> list[Any]:
+def run_concurrently(work: Callable[[Any], Any], each: Sequence[Any]) -> list[Any]:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(work, each))
 
@@ -277,7 +277,7 @@ def test_concurrent_moves_keep_the_order_of_the_others(studio: Studio) -> None:
     before = filled(studio, column_id, 200)
     shuffle = random.Random(2)
     moved = shuffle.sample(before, AT_ONCE)
-    at_once(lambda task_id: move(studio, task_id, position=shuffle.randrange(200)), moved)
+    run_concurrently(lambda task_id: move(studio, task_id, position=shuffle.randrange(200)), moved)
     after = order(studio, column_id)
     assert sorted(after) == sorted(before)
     assert [each for each in after if each not in moved] == [each for each in before if each not in moved]
@@ -289,7 +289,7 @@ def test_concurrent_moves_between_two_columns(studio: Studio) -> None:
     mine, theirs = filled(studio, here, 60), filled(studio, there, 60)
     ways = [(task_id, there) for task_id in mine[:25]] + [(task_id, here) for task_id in theirs[:25]]
     random.Random(3).shuffle(ways)
-    at_once(lambda way: move(studio, way[0], column_id=way[1], position=10), ways)
+    run_concurrently(lambda way: move(studio, way[0], column_id=way[1], position=10), ways)
     left, right = order(studio, here), order(studio, there)
     assert sorted(left) == sorted(mine[25:] + theirs[:25])
     assert sorted(right) == sorted(theirs[25:] + mine[:25])
@@ -302,7 +302,7 @@ def test_concurrent_moves_of_one_task(studio: Studio) -> None:
     others = [filled(studio, each, 5) for each in columns]
     [task_id] = filled(studio, columns[0], 1)
     studio.happened()
-    at_once(lambda number: move(studio, task_id, column_id=columns[number % 3], position=2), range(24))
+    run_concurrently(lambda number: move(studio, task_id, column_id=columns[number % 3], position=2), range(24))
     found = [order(studio, each) for each in columns]
     assert [[each for each in listed if each != task_id] for listed in found] == others
     assert sum(listed.count(task_id) for listed in found) == 1
@@ -327,7 +327,7 @@ def test_concurrent_insertions_and_deletions(studio: Studio) -> None:
         made = studio.owner.post(f"/columns/{column_id}/tasks", json={"title": "new", "position": number})
         return str(made["task"]["id"])
 
-    new = [each for each in at_once(work, range(AT_ONCE)) if each is not None]
+    new = [each for each in run_concurrently(work, range(AT_ONCE)) if each is not None]
     after = order(studio, column_id)
     assert sorted(after) == sorted([each for each in before if each not in gone] + new)
     assert [each for each in after if each not in new] == [each for each in before if each not in gone]
@@ -339,7 +339,7 @@ def test_concurrent_edits_and_moves_are_all_applied(studio: Studio) -> None:
     edits: list[tuple[str, JsonObject]] = [(each, {"title": f"new {each}"}) for each in task_ids]
     edits += [(each, {"column_id": other}) for each in task_ids]
     edits += [(each, {"labels": ["x"]}) for each in task_ids]
-    at_once(lambda edit: studio.owner.patch(f"/tasks/{edit[0]}", json=edit[1]), edits)
+    run_concurrently(lambda edit: studio.owner.patch(f"/tasks/{edit[0]}", json=edit[1]), edits)
     for each in studio.owner.get(f"/columns/{other}/tasks")["tasks"]:
         assert (each["title"], each["labels"]) == (f"new {each['id']}", ["x"])
     assert sorted(order(studio, other)) == sorted(task_ids)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.world import must
 from tests.work.studio import Caller, JsonObject, Studio
-from tests.work.test_positions import at_once
+from tests.work.test_positions import run_concurrently
 from workhook.hooks.publishing import parse_publication, publish
 from workhook.hooks.records import HookOwner
 from workhook.http.calls import Services
@@ -231,7 +231,7 @@ def test_concurrent_pushes_complete_a_task_once(pushes: Pushes) -> None:
     def push(number: int) -> int:
         return int(pushes.push(*(said if number % 2 else reversed(said)), id=f"push-{number // 2}").status_code)
 
-    statuses = at_once(push, range(12))
+    statuses = run_concurrently(push, range(12))
     assert set(statuses) <= {202, 422}, "the same id with the commits in another order is refused"
     assert all(map(pushes.is_done, tasks))
     told = [each.record["number"] for each in pushes.studio.happened() if each.action == "completed"]

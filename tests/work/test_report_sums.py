@@ -191,7 +191,7 @@ async def _check(scene: Scene, person: int, params: Mapping[str, Any]) -> None:
     assert found == _expected(scene, await scene.rows(), person, params, now), params
 
 
-def _questions(scene: Scene, chance: random.Random) -> Iterator[dict[str, Any]]:
+def _queries(scene: Scene, chance: random.Random) -> Iterator[dict[str, Any]]:
     """Yield every grouping with random filters."""
     for group_by in ("user", "task", "project", "day"):
         params: dict[str, Any] = {"group_by": group_by}
@@ -261,7 +261,7 @@ async def test_a_report_tells_what_the_timesheets_say(scene: Scene, monkeypatch:
             if summed:
                 await sums.add_changes(scene.services, now_ms())
                 assert await scene.services.database.fetch_one(sa.select(timesheet_changes.c.id)) is None
-            for params in _questions(scene, chance):
+            for params in _queries(scene, chance):
                 for person in (0, 1):
                     await _check(scene, person, params)
 

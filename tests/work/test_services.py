@@ -265,7 +265,7 @@ def printed(studio: Studio, invoice_id: str) -> str:
     return " ".join(text_of(read(studio, invoice_id)).split()).lower()
 
 
-def strings(document: bytes) -> list[str]:
+def document_dates(document: bytes) -> list[str]:
     """Return the dates of an e-invoice except for the issue date."""
     parts = document.decode().split('DateTimeString format="102">')
     return [each.partition("<")[0] for each in parts[2:]]
@@ -293,7 +293,7 @@ def test_the_service_period_is_derived_from_the_time(bills: Bills, drawn: dict[s
     assert "service period 3 nov 2026 \u2013 12 nov 2026" in printed(bills.studio, drawn["id"])
     document = bills.document(drawn["id"])
     assert len(texts(document, "BillingSpecifiedPeriod")) == 3
-    assert strings(document) == ["20261103", "20261103", "20261112", "20261112", "20261103", "20261112"]
+    assert document_dates(document) == ["20261103", "20261103", "20261112", "20261112", "20261103", "20261112"]
     assert texts(document, "ActualDeliverySupplyChainEvent") == []
 
 
@@ -315,7 +315,7 @@ def test_the_service_period_can_be_set_until_sending(bills: Bills, drawn: dict[s
     assert bills.owner.refused(409, "PATCH", where, json={"service_to": "2026-12-01"})["code"] == "invoice_sent"
     document = bills.document(drawn["id"])
     assert len(texts(document, "ActualDeliverySupplyChainEvent")) == 1
-    assert strings(document)[-1] == "20261130"
+    assert document_dates(document)[-1] == "20261130"
     assert "30 nov 2026" in printed(bills.studio, drawn["id"])
 
 
@@ -323,7 +323,7 @@ def test_without_a_service_period_none_is_stated(bills: Bills) -> None:
     bills.settle()
     sent = bills.send(DESIGN)
     assert days_of(bills.owner.get(f"/invoices/{sent}")["invoice"]) == (None, None)
-    assert strings(bills.document(sent)) == []
+    assert document_dates(bills.document(sent)) == []
     assert "service" not in printed(bills.studio, sent)
     body = {"invoice_items": [{**DESIGN, "service_from": "2026-11-01"}]}
     [fault] = bills.owner.refused(422, "POST", f"{bills.studio.project}/invoices", json=body)["errors"]

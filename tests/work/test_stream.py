@@ -412,7 +412,7 @@ async def _next(stream: AsyncIterator[bytes]) -> bytes:
         return await anext(stream)
 
 
-async def _told(stream: AsyncIterator[bytes]) -> bytes:
+async def _next_event(stream: AsyncIterator[bytes]) -> bytes:
     """Return the next part that is not a heartbeat, of which there may be extra ones on a stalled machine."""
     while (part := await _next(stream)) == HEARTBEAT:
         pass
@@ -428,7 +428,7 @@ async def test_a_heartbeat_keeps_the_connection_alive(
         assert await _next(stream) == b"retry: 2000\nid: 0\n\n"
         assert [await _next(stream) for _ in range(2)] == [HEARTBEAT] * 2
         event_id = await _append(services, repository_id, text="line\nbreak")
-        assert (await _told(stream)).startswith(b"id: %d\nevent: push\ndata: {" % event_id)
+        assert (await _next_event(stream)).startswith(b"id: %d\nevent: push\ndata: {" % event_id)
     finally:
         await stream.aclose()
 
@@ -443,7 +443,7 @@ async def test_a_lost_signal_only_causes_a_delay(
         async with open_services(services.settings) as other:
             other.database.signals.forward = None
             event_id = await _append(other, repository_id)
-        assert (await _told(stream)).startswith(b"id: %d\n" % event_id)
+        assert (await _next_event(stream)).startswith(b"id: %d\n" % event_id)
     finally:
         await stream.aclose()
 
@@ -520,7 +520,7 @@ async def test_a_stopping_server_ends_streams_and_refuses_new_ones(services: Ser
     await _next(stream)
     services.stopping.set()
     with pytest.raises(StopAsyncIteration):
-        await _told(stream)
+        await _next_event(stream)
     await stream.aclose()
     with pytest.raises(Unavailable, match="shutting down"):
         await live.follow(services, repository_id, ONE, None)
@@ -546,13 +546,13 @@ async def test_a_listener_that_loses_access_gets_earlier_events_first(
     stream = await live.follow(services, repository_id, ONE, None)
     try:
         await _next(stream)
-        following = asyncio.create_task(_told(stream))
+        following = asyncio.create_task(_next_event(stream))
         await asyncio.to_thread(until, lambda: stream._is_live)
         event_id = await _append(services, repository_id)
         gone = True
         if good:
             assert (await following).startswith(b"id: %d\n" % event_id)
-            following = asyncio.create_task(_told(stream))
+            following = asyncio.create_task(_next_event(stream))
         with pytest.raises(StopAsyncIteration):
             await following
     finally:

@@ -16,7 +16,7 @@ from tests.work.studio import Studio
 _WAITS = "SELECT count(*) FROM pg_stat_activity, pg_sleep(0.01) WHERE $1 = ANY (pg_blocking_pids(pid))"
 
 
-async def _stand_in_the_way(url: str, invoice_id: str, timesheet_id: str, held: threading.Event) -> None:
+async def _provoke_deadlock(url: str, invoice_id: str, timesheet_id: str, held: threading.Event) -> None:
     """Provoke a deadlock in which the server is the victim.
 
     Lock the time entry and set `held`. Wait until a backend waits for that lock, which is the server's request holding
@@ -38,7 +38,7 @@ async def _stand_in_the_way(url: str, invoice_id: str, timesheet_id: str, held: 
         await watcher.close()
 
 
-def _again(studio: Studio) -> float:
+def _retries(studio: Studio) -> float:
     lines = studio.nobody.http.get("/metrics").text.splitlines()
     mine = 'workhook_database_rolled_back_total{outcome="again",reason="deadlock"}'
     return next((float(line.split()[-1]) for line in lines if line.startswith(mine)), 0)
@@ -53,18 +53,18 @@ def test_a_deadlock_is_retried(studio: Studio, scene: Scene, receiver: Receiver)
     path = f"/invoices/{invoice['id']}"
     studio.owner.post(f"{path}/send")
     studio.happened()
-    before, url = _again(studio), studio.server.settings.get("database_url")
+    before, url = _retries(studio), studio.server.settings.get("database_url")
     with ThreadPoolExecutor(1) as pool:
         if url is not None:  # SQLite has only one writer
             held = threading.Event()
-            trouble = pool.submit(finish, lambda: _stand_in_the_way(url, invoice["id"], timesheet_id, held))
+            trouble = pool.submit(finish, lambda: _provoke_deadlock(url, invoice["id"], timesheet_id, held))
             assert held.wait(WAIT_S)
         answer = studio.owner.call("POST", f"{path}/void", headers={"Idempotency-Key": "once"})
         if url is not None:
             trouble.result()
     assert (answer.status_code, answer.json()["invoice"]["status"]) == (200, "void")
     # There may be several retries if the server locks the invoice again before the other connection wakes up.
-    assert _again(studio) > before if url is not None else _again(studio) == before
+    assert _retries(studio) > before if url is not None else _retries(studio) == before
     again = studio.owner.call("POST", f"{path}/void", headers={"Idempotency-Key": "once"})
     assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
     assert [each.action for each in studio.happened()] == ["voided"]

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from tests.work.studio import JsonObject, Studio
-from tests.work.test_positions import at_once
+from tests.work.test_positions import run_concurrently
 from tests.work.trello_importer import Importer, small
 
 AT_ONCE = 50
@@ -82,7 +82,7 @@ def test_fifty_concurrent_requests_leave_no_gap_or_duplicate(studio: Studio) -> 
         return made
 
     counts = [shuffle.choice((1, 1, 1, 2, 3)) for _ in range(AT_ONCE)]
-    made = at_once(make, counts)
+    made = run_concurrently(make, counts)
     told = [each["number"] for some in made for each in some]
     assert sorted(told) == list(range(1, sum(counts) + 1))
     for some in made:

@@ -62,7 +62,7 @@ def _add_elsewhere(studio: Studio, caller: Caller) -> Studio:
     return there
 
 
-def _told(studio: Studio) -> list[tuple[str | None, str, bool]]:
+def _timesheet_events(studio: Studio) -> list[tuple[str | None, str, bool]]:
     """Return the action, the record ID and whether there is a sender, for each timesheet event."""
     found = [each for each in studio.happened() if each.name == "timesheet"]
     return [(each.action, each.record["id"], each.payload["sender"] is not None) for each in found]
@@ -91,7 +91,7 @@ def test_a_timer_is_finished_when_its_user_may_no_longer_stop_it(studio: Studio,
     studio.hook("http://127.0.0.1:9/", "timesheet", active=False)
     studio.happened()
     lose(studio, caller)
-    told = _told(studio)
+    told = _timesheet_events(studio)
     if loss == "project deleted":
         assert sorted(told) == sorted([("finished", each["id"], True) for each in (running, other)])
         studio.owner.post(f"{studio.project}/restore")
@@ -115,7 +115,7 @@ def test_timers_elsewhere_keep_running(studio: Studio, loss: str) -> None:
     there.happened()
     lose(studio, caller)
     assert desk.get(running)["is_active"]
-    assert _told(there) == []
+    assert _timesheet_events(there) == []
     assert not Desk(studio, studio.owner).get(paused)["finished"], "a paused one counts nothing"
     there.close()
 
