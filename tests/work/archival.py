@@ -1,7 +1,7 @@
-"""What a PDF for archives (PDF/A-3b, ISO 19005-3) has to be, as far as its structure tells; and the metadata in it.
+"""Structural checks for archival PDFs (PDF/A-3b, ISO 19005-3) and access to their metadata.
 
-No validator of PDF/A can be had from the registries that the tests use. The rules here are those that a change of the
-template, of Typst or of the metadata could break.
+None of the package registries used by the tests offers a PDF/A validator. These checks cover the rules that a change to
+the template, Typst or the metadata could break.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FONT_FILES = {"/FontFile", "/FontFile2", "/FontFile3"}
 
 
 def opened(pdf: bytes) -> PdfReader:
-    """Strictly: every object has to be where the table says."""
+    """Open a PDF in strict mode, resolving every object through the cross-reference table."""
     reader = PdfReader(io.BytesIO(pdf), strict=True)
     for _ in _objects(reader):
         pass
@@ -49,7 +49,7 @@ def _objects(reader: PdfReader) -> Iterator[Any]:
 
 
 def metadata(reader: PdfReader) -> ET.Element:
-    """The tree of RDF. It is not compressed, so that programs find it that know nothing of PDF."""
+    """Return the RDF tree, which must be uncompressed for tools that cannot parse PDF."""
     stream: Any = reader.root_object["/Metadata"].get_object()
     assert stream["/Type"] == "/Metadata"
     assert stream["/Subtype"] == "/XML"
@@ -57,18 +57,18 @@ def metadata(reader: PdfReader) -> ET.Element:
     text = stream.get_data().decode()
     assert text.startswith("<?xpacket begin=")
     assert text.endswith('<?xpacket end="r"?>')
-    [tree] = ET.fromstring(text).iter(f"{_RDF}RDF")  # ours
+    [tree] = ET.fromstring(text).iter(f"{_RDF}RDF")  # produced by this project
     return tree
 
 
 def facturx_properties(reader: PdfReader) -> dict[str, str]:
-    """By name."""
+    """Return the Factur-X properties by name."""
     described = metadata(reader).findall(f"{_RDF}Description/*")
     return {each.tag.removeprefix(FX): each.text or "" for each in described if each.tag.startswith(FX)}
 
 
 def faults(pdf: bytes) -> list[str]:
-    """What archives would refuse."""
+    """Return everything an archive would reject."""
     reader = opened(pdf)
     found = [*_head_faults(pdf, reader), *_metadata_faults(reader)]
     for each in _objects(reader):

@@ -1,4 +1,4 @@
-"""What the tests of the work API share."""
+"""Shared fixtures of the work API tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.work.trello_importer import Importer
 
 @pytest.fixture
 def elsewhere(server: Server) -> Iterator[Studio]:
-    """Another organization on the same server."""
+    """Return another organization on the same server."""
     elsewhere = Studio(server, server.world())
     yield elsewhere
     elsewhere.close()
@@ -31,14 +31,17 @@ def scene(studio: Studio) -> Scene:
 
 @pytest.fixture
 def draw(studio: Studio) -> Draw:
-    """Makes an invoice of one line, takes `steps` with it (`send`, `void`), and answers its id."""
+    """Return a function that creates a one-line invoice, applies `steps` (`send`, `void`) and returns its ID."""
 
     return lambda *steps, **body: studio.invoice(*steps, **{"invoice_items": [LINE], **body})["id"]
 
 
 @pytest.fixture
 def upload(studio: Studio) -> Upload:
-    """Makes a file of the project its avatar, and so the logo of its invoices. Answers its link."""
+    """Return a function that uploads a file as the project's avatar and returns its link.
+
+    The avatar is also the logo on the project's invoices.
+    """
 
     def make(content: bytes, name: str, media_type: str, **more: str) -> str:
         answer = studio.owner.post(f"{studio.project}/files", files={"file": (name, content, media_type)}, data=more)

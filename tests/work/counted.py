@@ -1,4 +1,4 @@
-"""A server in this process that counts the statements of each request."""
+"""An in-process server that counts the SQL statements of each request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _texts: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def _text(statement: Any) -> str:
-    """The beginning of a statement, as SQLite gets it. Most are the same object for each request: compiled once."""
+    """Return the beginning of a statement in the SQLite dialect, cached because most requests reuse the same object."""
     if statement not in _texts:
         written: Any = statement.of("sqlite") if isinstance(statement, PerDialect) else statement
         _texts[statement] = " ".join(str(written.compile(dialect=SQLITE)).split())[:160]
@@ -44,7 +44,7 @@ def _text(statement: Any) -> str:
 
 
 class Counted:
-    """A database that does what the real one does and counts; BEGIN and COMMIT are not statements here."""
+    """A counting wrapper around a real database. BEGIN and COMMIT do not count as statements."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -58,9 +58,9 @@ class Counted:
 
     def _counting(self, what: Any, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         async def counted(*given: Any) -> Any:
-            if _inside.get() or given[1:] == ([],):  # one method calls another; nothing is sent for no rows
+            if _inside.get() or given[1:] == ([],):  # a nested call, or a batch without rows, which sends nothing
                 return await method(*given)
-            # What waits is one trip before it.
+            # Deferred statements share one round trip that precedes this one.
             along = [_text(each.statement) for each in getattr(what, "deferred", ())]
             if (question := getattr(what, "deferred_read", None)) is not None:
                 along.append(_text(question.statement))
@@ -89,7 +89,7 @@ class Counted:
 
 
 class CountedServer:
-    """Without a worker. `statements` are those since `forget`."""
+    """A server without a worker. `statements` contains the statements since the last `forget`."""
 
     wrap: type[Counted] = Counted
 
@@ -116,13 +116,13 @@ class CountedServer:
             self._counted = self.wrap(services.database)
             self.world = await make_world(services)
             self.member_token = await add_user(services, self.world, member="member")
-            counting: Services = replace(services, database=self._counted)  # type: ignore[arg-type]  # it does what a Database does
+            counting: Services = replace(services, database=self._counted)  # type: ignore[arg-type]  # same interface
             config = uvicorn.Config(build_app(counting), loop="none", lifespan="off", log_config=None, ws="none")
             self._server = uvicorn.Server(config)
-            # With its protocol: asyncio looks at that, or an answer in two pieces waits 40 ms between them.
+            # asyncio sets TCP_NODELAY only with an explicit protocol. Without it, two-part responses take 40 ms longer.
             listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             listening.bind(("127.0.0.1", 0))
-            listening.listen()  # who connects before the server takes over waits and is not refused
+            listening.listen()  # connections made before the server takes over wait instead of being refused
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
             self._ready.set()
             await self._server.serve(sockets=[listening])
@@ -133,15 +133,17 @@ class CountedServer:
 
     @property
     def of_requests(self) -> list[str]:
-        """Those without the look-up of a token, which is remembered for a moment: only some requests have one. Nor the
-        note of its use, which may be written while the next request is answered."""
+        """Statements without the token lookup and the update of its last use.
+
+        The lookup is cached briefly, so only some requests make one. The update may run during the next request.
+        """
         return [each for each in self._counted.statements if not each.startswith((LOOK_UP, NOTE))]
 
     def forget(self) -> None:
         self._counted.statements.clear()
 
     def run(self, work: Callable[[Services], Awaitable[T]]) -> T:
-        """`await work(services)`; what it asks is not counted."""
+        """Run `work(services)` without counting its statements."""
 
         async def done() -> T:
             return await work(self._services)

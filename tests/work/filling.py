@@ -1,10 +1,10 @@
-"""A database of PostgreSQL with many rows of what requests ask for all the time, made of one of each."""
+"""Fill a PostgreSQL database with many copies of the rows that requests read most."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# A row that is there, with other values in some columns; `n` counts.
+# Copies an existing row, changing some columns; `n` is the running number.
 _COPY = (
     "INSERT INTO {table} SELECT (jsonb_populate_record(NULL::{table}, to_jsonb(t) || jsonb_build_object({changed}))).*"
     " FROM (SELECT * FROM {table} ORDER BY 1 LIMIT 1) AS t, generate_series({start}, {count}) AS n"
@@ -27,7 +27,7 @@ _MORE = (
     " user_id, created_at, updated_at)"
     " SELECT m, 'tsk_' || n || '_' || m, 100000 + n, 'col_' || n, 1000000 + n, m << 16, 'Task',"
     " '{}', '{}', '[]', 100000 + n, 1, 1 FROM {many} AS n, generate_series(1, 40) AS m",
-    # A few columns have most of the tasks.
+    # A few columns contain most of the tasks.
     "INSERT INTO task_buckets (id, column_id, rank, size)"
     " SELECT 5000000 + n, 'col_' || n % 8 + 1, n, 0 FROM {many} AS n",
     "INSERT INTO tasks (number, id, repository_id, column_id, bucket_id, rank, title, fields, sections, labels,"
@@ -47,7 +47,7 @@ _MORE = (
 
 
 async def fill(connection: Any, *, start: int = 1, count: int = 40_000, analyze: bool = True) -> None:
-    """Make the rows from `start` to `count`, of each kind at most as many as a large server has."""
+    """Insert the rows from `start` to `count`, capped per table at the size of a large server."""
     for table, most, changed in _COPIES:
         numbers = {"start": start, "count": min(most, count)}
         await connection.execute(_COPY.format(table=table, changed=changed, **numbers))

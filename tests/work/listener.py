@@ -1,4 +1,4 @@
-"""A client of an event stream, on a socket of its own. What it does not read waits in the socket."""
+"""An event stream client on its own socket. Unread data stays in the socket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.harness.waiting import WAIT_S
 
 @dataclass(frozen=True)
 class Told:
-    """One event."""
+    """An event of the stream."""
 
     id: int
     event: str
@@ -22,7 +22,10 @@ class Told:
 
 
 class Listener:
-    """`path` is what follows `/api/v1`. `status` and `headers` are there at once; events when they are asked for."""
+    """A client of one event stream.
+
+    `path` is relative to `/api/v1`. `status` and `headers` are available immediately; `events` reads on demand.
+    """
 
     def __init__(
         self, url: str, path: str, token: str | None, *, last: object = None, receive_bytes: int | None = None
@@ -44,13 +47,13 @@ class Listener:
         self.status = int(head[0].split()[1])
         self.headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in head[1:] if line)}
         self.comments = 0
-        self.last: int | None = None  # the id to come back with
+        self.last: int | None = None  # the ID to resume from
         self._began: int | None = None
         self._told: list[Told] = []
-        self._parse()  # what came in one piece with the head: nothing else may come before the next heartbeat
+        self._parse()  # data that arrived with the head; nothing more may arrive before the next heartbeat
 
     def events(self, count: int, timeout_s: float = WAIT_S) -> list[Told]:
-        """The next so many, and no more than have come."""
+        """Return the next `count` events and leave later ones for the next call."""
         end = time.monotonic() + timeout_s
         while len(self._told) < count:
             assert self._more(end), f"{len(self._told)} of {count} events came before the end or within {timeout_s} s"
@@ -58,14 +61,14 @@ class Listener:
         return taken
 
     def nothing_for(self, seconds: float) -> bool:
-        """Whether no event comes for so long."""
+        """Return whether no event arrives within `seconds`."""
         end = time.monotonic() + seconds
         while not self._told and self._more(end):
             pass
         return not self._told
 
     def rest(self, timeout_s: float = WAIT_S) -> list[Told]:
-        """What comes until the server ends the stream."""
+        """Return the events up to the end of the stream."""
         end = time.monotonic() + timeout_s
         while self._more(end):
             pass
@@ -74,7 +77,7 @@ class Listener:
         return taken
 
     def opened(self) -> int:
-        """Where it begins."""
+        """Return the event ID at which the stream starts."""
         end = time.monotonic() + WAIT_S
         while self._began is None:
             assert self._more(end)
@@ -111,7 +114,7 @@ class Listener:
         return bool(data)
 
     def _more(self, end: float) -> bool:
-        """Read on. False at the end of the stream, or of the time."""
+        """Read more data. Return False at the end of the stream or after the deadline."""
         if self.ended or not self._read(end):
             self._parse()
             return False
@@ -119,7 +122,7 @@ class Listener:
         return True
 
     def _parse(self) -> None:
-        while b"\r\n" in self._raw:  # chunks
+        while b"\r\n" in self._raw:  # chunked encoding
             size_text, _, rest = bytes(self._raw).partition(b"\r\n")
             size = int(size_text, 16)
             if len(rest) < size + 2:

@@ -1,4 +1,4 @@
-"""What tests of printed invoices share: images, and what is in a PDF."""
+"""Helpers for tests of printed invoices: images and PDF contents."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def text_of(reader: PdfReader) -> str:
 
 
 def printed(studio: Studio, invoice_id: str, kind: str = "invoices") -> str:
-    """The text of a document on one line."""
+    """Return the text of a document on one line."""
     return " ".join(text_of(read(studio, invoice_id, kind)).split())
 
 
@@ -54,14 +54,14 @@ def images_of(reader: PdfReader) -> int:
 
 
 def metric(studio: Studio, name: str, **labels: str) -> float:
-    """0 if nothing was counted yet."""
+    """Return the value of a metric, or 0 if it has no sample."""
     families = text_string_to_metric_families(studio.nobody.http.get("/metrics").text)
     samples = [each for family in families for each in family.samples]
     return sum(each.value for each in samples if each.name == name and labels.items() <= each.labels.items())
 
 
 def renders(studio: Studio) -> list[psutil.Process]:
-    """The server's processes that print."""
+    """Return the server's PDF rendering processes."""
     assert studio.server.process is not None
     found = []
     for each in psutil.Process(studio.server.process.pid).children():
@@ -72,5 +72,5 @@ def renders(studio: Studio) -> list[psutil.Process]:
 
 
 def as_shown(lines: Iterable[dict[str, Any]], *, kind: str = "item") -> list[dict[str, Any]]:
-    """Lines of an invoice or credit note as answers have them, from how they were sent."""
+    """Return lines in the form that responses show, given the lines of the request."""
     return [{"kind": kind, **each, "timesheet_ids": []} for each in lines]

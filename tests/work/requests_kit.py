@@ -1,4 +1,4 @@
-"""A good request for every operation of the work API, and who may make it."""
+"""A valid request for every operation of the work API, and who may make it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 from tests.work.paper import png
 from tests.work.scene import Scene
 
-# Answers to owner, member, client and stranger; nobody, without a token, always gets 401.
+# Statuses for owner, member, client and stranger. Without a token the status is always 401.
 ALL = (200, 200, 200, 200)
-INSIDE = (200, 200, 200, 404)  # what clients see or do as well
-TEAM = (200, 200, 404, 404)  # what does not exist for clients
-TEAM_ONLY = (200, 200, 403, 404)  # what clients see and may not do
+INSIDE = (200, 200, 200, 404)  # visible to clients, or allowed for them
+TEAM = (200, 200, 404, 404)  # hidden from clients
+TEAM_ONLY = (200, 200, 403, 404)  # visible to clients but not allowed for them
 OWNERS = (200, 403, 403, 404)
-AUTHOR = OWNERS  # who made it: the owner
+AUTHOR = OWNERS  # the author is the owner
 OWNERS_HIDDEN = (200, 403, 404, 404)
 
 Made = Callable[[Scene], Any]
 Row = tuple[tuple[int, int, int, int], Made, dict[str, Any] | Made]
-"""The answers; what makes the thing that the path names (its id, or several); the request's body or its makings."""
+"""The statuses; a function returning the ID or IDs in the path; the request options or a function returning them."""
 
 
 def _project(scene: Scene) -> str:

@@ -1,4 +1,4 @@
-"""How somebody loses a right in the place of a studio."""
+"""Ways for a person to lose rights in a studio's organization or repository."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ BASE = "http://work.example.com"
 
 
 Change = Callable[[Transaction, Account, Repository, Account], Any]
-"""Gets the organization, the repository and the person."""
+"""A change, called with the transaction, the organization, the repository and the person."""
 
 
 def change_by_hand(studio: Studio, caller: Caller | str, change: Change) -> None:
-    """As on the command line. `caller`: or a login, of somebody whose token is not good."""
+    """Apply a change as the command line does. `caller` may be a login for persons without a valid token."""
     login = caller if isinstance(caller, str) else caller.login
 
     async def run(services: Services) -> None:

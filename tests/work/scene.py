@@ -1,4 +1,4 @@
-"""One fresh thing of each kind, and a good request for every operation of the work API."""
+"""A fresh object of each kind for requests to the work API."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ async def _tell(services: Services, project_id: str, invoice_id: str) -> None:
 
 
 class Scene:
-    """Makes things in a project as its owner: each call makes a new one and answers its id."""
+    """Creates objects in a project as its owner. Each call creates a new one and returns its ID."""
 
     def __init__(self, owner: Caller, project_id: str, organization: str, somebody: str = "") -> None:
-        """`somebody` is the login of a member of the organization."""
+        """Set up the scene. `somebody` is the login of a member of the organization."""
         self.owner = owner
         self.project_id = project_id
         self.organization = organization
@@ -90,7 +90,7 @@ class Scene:
         return str(self._made("timesheet", f"{self.project_path}/timesheets", json=body))
 
     def time_for_its_budget(self) -> JsonObject:
-        """The body of time that comes to the budget of the project."""
+        """Return the body of a time entry large enough to reach the project's budget."""
         self.owner.patch(f"{self.project_path}/billing", json={"budget": {"hours": 900}})
         return {"task_id": self.task(), "duration": 31 * 24 * 3_600_000, "billable": True}
 
@@ -126,27 +126,27 @@ class Scene:
         return invoice_id
 
     def payment(self) -> str:
-        """Of a part of an invoice."""
+        """Create a partial payment."""
         return str(self._made("payment", f"/invoices/{self.invoice('send')}/payments", json={"amount": 1}))
 
     def notification(self) -> int:
-        """One of the owner, of an invoice that Workhook issued by itself."""
+        """Create a notification for the owner about an invoice that Workhook issued automatically."""
         self.owner.server.run(partial(_tell, project_id=self.project_id, invoice_id=self.invoice("send")))
         newest = self.owner.get("/me/notifications", params={"per_page": 1})["notifications"]
         return int(newest[0]["id"])
 
     def invoice_to_credit(self) -> str:
-        """Of an account that has made a credit note before."""
+        """Create an invoice in an account that already has a credit note."""
         self.credit_note()
         return self.invoice("send")
 
     def credit_note(self) -> str:
-        """Of a part of an invoice."""
+        """Create a partial credit note."""
         body = {"total": 1, "reason": "Late"}
         return str(self._made("credit_note", f"/invoices/{self.invoice('send')}/credit_notes", json=body))
 
     def e_invoice(self) -> str:
-        """It says all that an e-invoice needs."""
+        """Create an invoice with everything an e-invoice requires."""
         settings = {"country": "DE", "vat_id": "DE123456789"}
         self.owner.patch(f"/organizations/{self.organization}/billing", json=settings)
         self.owner.patch(f"{self.project_path}/billing", json={"buyer": {"name": "Client AG", "country": "AT"}})
@@ -157,24 +157,24 @@ class Scene:
         return str(self._made("credit_note", path, json={"total": 1, "reason": "Late"}))
 
     def billed_organization(self) -> str:
-        """It has billing settings, which differ from those before."""
+        """Change the organization's billing settings."""
         self.owner.patch(f"/organizations/{self.organization}/billing", json={"payment_terms": "Later"})
         return self.organization
 
     def priced_member(self) -> tuple[str, str]:
-        """The organization, and a member of it who has a rate."""
+        """Return the organization and one of its members, who has an hourly rate."""
         path = f"/organizations/{self.organization}/members/{self.somebody}"
         self.owner.patch(path, json={"hourly_rate": 2})
         return self.organization, self.somebody
 
     def pictured_organization(self) -> str:
-        """It has a logo on its invoices."""
+        """Set the organization's invoice logo."""
         path = f"/organizations/{self.organization}/billing/logo"
         self.owner.answer("PUT", path, files={"file": ("logo.png", png())})
         return self.organization
 
     def billed_project(self) -> str:
-        """It has billing settings, which differ from those before."""
+        """Change the project's billing settings."""
         for currency in ("USD", "EUR"):
             self.owner.patch(f"{self.project_path}/billing", json={"currency": currency})
         return self.project_id

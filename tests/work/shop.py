@@ -1,4 +1,4 @@
-"""Services to buy in a studio, and a clock for what was bought."""
+"""A shop selling a studio's services, with control over the clock of its subscriptions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _periods = (
 )
 _forget = sa.update(service_checkouts).values(due_at=None)
 
-Step = Callable[..., Awaitable[object]]  # (write, checkout's id)
+Step = Callable[..., Awaitable[object]]  # (write, checkout ID)
 
 
 _STEPS: dict[str, Step] = {
@@ -44,8 +44,10 @@ _STEPS: dict[str, Step] = {
 
 
 class Shop:
-    """What it does through the API happens now; what takes a time happens then. Times are text, `2031-01-31T10:00`,
-    and in the future, so that the server's own scheduler leaves them alone."""
+    """Sells services. API calls happen now; methods with a time happen then.
+
+    Times are text such as `2031-01-31T10:00`. They lie in the future, where the server's own scheduler ignores them.
+    """
 
     def __init__(self, studio: Studio) -> None:
         self.studio = studio
@@ -56,26 +58,26 @@ class Shop:
         return found
 
     def choose(self, service: JsonObject | None = None, *, by: Caller | None = None, **more: Any) -> JsonObject:
-        """A pending checkout."""
+        """Create a pending checkout."""
         body = {"service_id": (service or self.service())["id"], **more}
         path = f"{self.studio.project}/service_checkouts"
         found: JsonObject = (by or self.studio.owner).post(path, json=body)["service_checkout"]
         return found
 
     def checkout(self, checkout: JsonObject) -> JsonObject:
-        """As it is now."""
+        """Return the checkout's current state."""
         found: JsonObject = self.studio.owner.get(f"/service_checkouts/{checkout['id']}")["service_checkout"]
         return found
 
     def buy(self, at: str, service: JsonObject | None = None, **more: Any) -> JsonObject:
-        """A checkout that was completed at that time. What happened up to here is forgotten."""
+        """Return a checkout completed at `at`, and discard the events up to then."""
         checkout = self.choose(service, **more)
         self.at(at, "complete", checkout)
         self.studio.happened()
         return self.checkout(checkout)
 
     def at(self, time: str, step: str, checkout: JsonObject) -> None:
-        """`complete`, `pause`, `unpause`, `cancel`, `delete` by the owner at that time."""
+        """Run `complete`, `pause`, `unpause`, `cancel` or `delete` as the owner at `time`."""
 
         async def run(services: Services) -> None:
             user = must(await find_account(services.database, self.studio.world.owner))
@@ -86,13 +88,13 @@ class Shop:
         self.studio.server.run(run)
 
     def schedule(self, at: str) -> int:
-        """One run of the scheduler at that time: how many periods it began."""
+        """Run the scheduler once at `at` and return the number of periods it started."""
 
         begun: int = self.studio.server.run(lambda services: billing.begin_due_periods(services, millis(at)))
         return begun
 
     def schedule_at_once(self, at: str, schedulers: int) -> list[int]:
-        """Likewise, by several at once, as if each were a process."""
+        """Run several schedulers concurrently, each with its own services as in a separate process."""
 
         async def one() -> int:
             async with open_services(load(self.studio.server.settings, {})) as services:
@@ -105,13 +107,13 @@ class Shop:
         return begun
 
     def periods(self, checkout: JsonObject) -> list[tuple[int, str | None, str | None]]:
-        """The number of each period that began, its invoice and its credits."""
+        """Return the number, invoice ID and credit ID of each started period."""
 
         rows = self.studio.server.fetch(_periods, {"id": checkout["id"]})
         return [(row["number"], row["invoice_id"], row["credit_id"]) for row in rows]
 
     def close(self) -> None:
-        """Nothing is due any more on the server, which other tests use after this one."""
+        """Leave nothing due on the server, which later tests share."""
 
         self.studio.server.execute(_forget)
 

@@ -1,4 +1,4 @@
-"""A studio to test the work API with: one project, and the people around it, on a real server."""
+"""A studio for work API tests: one project and its people on a real server."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _events = (
 
 
 def without_addresses(value: Any) -> Any:
-    """What an answer shows, as events show it: with stand-ins for the addresses of people."""
+    """Return a response in the form used in events, with placeholders for e-mail addresses."""
     if isinstance(value, list | tuple):
         return [without_addresses(each) for each in value]
     if not isinstance(value, dict):
         return value
     plain = {name: without_addresses(each) for name, each in value.items()}
-    name = plain.get("login", plain.get("username"))  # a client has the second
+    name = plain.get("login", plain.get("username"))  # client records have `username`
     return {**plain, "email": placeholder_address(name)} if name and "email" in plain else plain
 
 
 class Told(dict[str, Any]):
-    """A part of an event. It equals what the API answers but for the addresses of people, which no event has."""
+    """Part of an event. Equals the API's record apart from e-mail addresses, which events omit."""
 
     def __eq__(self, other: object) -> bool:
         return dict.__eq__(self, without_addresses(other))
@@ -50,11 +50,11 @@ class Told(dict[str, Any]):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    __hash__ = None  # as a dict
+    __hash__ = None  # unhashable, like dict
 
     @classmethod
     def of(cls, value: Any) -> Any:
-        """With everything that is in it."""
+        """Wrap `value` and everything nested in it."""
         if isinstance(value, list):
             return [cls.of(each) for each in value]
         return cls({name: cls.of(each) for name, each in value.items()}) if isinstance(value, dict) else value
@@ -69,7 +69,7 @@ def _validator(event: str) -> Draft202012Validator:
 
 @dataclass(frozen=True)
 class Happened:
-    """An event that was stored; its payload fits the schema that the catalogue shows."""
+    """A stored event whose payload matches its schema in the catalog."""
 
     name: str
     action: str | None
@@ -87,7 +87,7 @@ class Happened:
 
 
 class Caller:
-    """One person with a token. `path` is what follows `/api/v1`."""
+    """A person with a token. `path` arguments are relative to `/api/v1`."""
 
     def __init__(self, server: Server, token: str | None) -> None:
         self.server, self.token = server, token
@@ -110,7 +110,7 @@ class Caller:
         return self.http.request(method, f"/api/v1{path}", **more)
 
     def answer(self, method: str, path: str, **more: Any) -> Any:
-        """What a call that has to succeed answers."""
+        """Return the response body of a call that must succeed."""
         response = self.call(method, path, **more)
         assert response.status_code == 200, f"{method} {path}: {response.status_code} {response.text}"
         return response.json()
@@ -128,7 +128,7 @@ class Caller:
         return self.answer("DELETE", path, **more)
 
     def refused(self, status: int, method: str, path: str, **more: Any) -> JsonObject:
-        """The error of a call that has to fail, checked to the letter of the work API."""
+        """Return the error body of a call that must fail, checking its exact shape."""
         response = self.call(method, path, **more)
         assert response.status_code == status, f"{method} {path}: {response.status_code} {response.text}"
         body: JsonObject = response.json()
@@ -138,12 +138,15 @@ class Caller:
         return body
 
     def faults(self, method: str, path: str, **more: Any) -> dict[str, str]:
-        """The codes of a 422, by field."""
+        """Return the error codes of a 422 response by field."""
         return {each["field"]: each["code"] for each in self.refused(422, method, path, **more)["errors"]}
 
 
 class Studio:
-    """`owner`, `member`, `client` and `stranger` are callers with every scope; `nobody` has no token."""
+    """A project and its people.
+
+    `owner`, `member`, `client` and `stranger` are callers with every scope; `nobody` has no token.
+    """
 
     def __init__(self, server: Server, world: World) -> None:
         self.server = server
@@ -155,7 +158,7 @@ class Studio:
         self._seen = set[int]()
 
     def add(self, **place: Any) -> Caller:
-        """Somebody more: `member="member"`, `role="read"`, as `tests.harness.world.add_user` takes it."""
+        """Add another person, such as `member="member"` or `role="read"`, as in `tests.harness.world.add_user`."""
 
         return self.caller(self.server.run(lambda services: add_user(services, self.world, **place)))
 
@@ -163,7 +166,7 @@ class Studio:
         return self.caller(self.server.run(lambda services: add_client(services, self.world)))
 
     def new_client(self, email: str) -> JsonObject:
-        """The record of somebody with this address who has accepted to be a client."""
+        """Return the record of a new client who has accepted the invitation sent to `email`."""
         made = self.server.run(lambda services: become_client(services, self.project_id, email))
         client: JsonObject = self.owner.get(f"/clients/{made.id}")["client"]
         return client
@@ -185,21 +188,21 @@ class Studio:
         return self.caller(None)
 
     def column(self, title: str = "To do", *, project: str | None = None, **more: Any) -> str:
-        """The id of a new column, in the studio's project unless the path of another is given."""
+        """Return the ID of a new column in the project with the path `project`, by default the studio's."""
         body = {"title": title, **more}
         return str(self.owner.post(f"{project or self.project}/columns", json=body)["column"]["id"])
 
     def task(self, column_id: str | None = None, title: str = "Task", **more: Any) -> str:
-        """The id of a new task of the owner."""
+        """Return the ID of a new task of the owner."""
         return str(self.owner.new_task(column_id or self.column(), title, **more)["id"])
 
     def file(self, title: str = "plan.txt", **more: Any) -> str:
-        """The id of a new file of the owner."""
+        """Return the ID of a new file of the owner."""
         files = {"file": ("plan.txt", b"a file", "text/plain")}
         return str(self.owner.post(f"{self.project}/files", files=files, data={"title": title, **more})["file"]["id"])
 
     def invoice(self, *steps: str, **body: Any) -> JsonObject:
-        """An invoice of the owner, of 100 EUR unless said otherwise, and taken so far: `invoice("send", "pay")`."""
+        """Return an invoice of the owner, of 100 EUR by default, after the given steps: `invoice("send", "pay")`."""
         line = {"description": "Design", "qty": 1, "unit_price": 100}
         whole = {"invoice_items": [line], "currency": "EUR", **body}
         made: JsonObject = self.owner.post(f"{self.project}/invoices", json=whole)["invoice"]
@@ -208,17 +211,17 @@ class Studio:
         return made
 
     def hook(self, url: str, *events: str, place: str | None = None, **more: Any) -> None:
-        """A webhook of the repository, or of another place, on these events or all."""
+        """Create a webhook for `events`, or for all, on the repository or on `place`."""
         config = {"url": url, "content_type": "json"}
         hook = {"name": "web", "events": events or ["*"], "config": config, **more}
         made = self.owner.http.post(f"{place or self.world.repo_path}/hooks", json=hook)
         assert made.status_code == 201, made.text
 
     def happened(self) -> list[Happened]:
-        """The events of the organization since this was last asked, each held against its schema."""
+        """Return the organization's events since the previous call, each validated against its schema."""
 
         rows = self.server.fetch(_events, {"project_id": self.project_id})
-        found = [row for row in rows if row["id"] not in self._seen]  # one with a lower id may be committed later
+        found = [row for row in rows if row["id"] not in self._seen]  # lower IDs may be committed later
         self._seen |= {row["id"] for row in found}
         new = [Happened(row["name"], row["action"], json.decode(from_stored(row["payload"]) or b"")) for row in found]
         for each in new:

@@ -1,4 +1,4 @@
-"""Lists across projects: everything that the caller sees, with the filters of a project's lists."""
+"""Lists across projects: everything visible to the caller, with the filters of a project's lists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TITLES = ["first", "second", "third"]
 
 
 class Across:
-    """Two projects of the studio that everybody sees, one that is private, and things of each kind in them."""
+    """Two projects everyone in the studio sees, a private one, and objects of each kind in them."""
 
     def __init__(self, studio: Studio) -> None:
         self.studio = studio
@@ -34,7 +34,7 @@ class Across:
         return str(made["project"]["id"])
 
     def add_tasks(self, **more: Any) -> list[str]:
-        """One in each project, the hidden one last."""
+        """Add one task to each project, the hidden one last."""
         pairs = zip(self.columns, TITLES, strict=True)
         return [self.studio.task(column, title, **more) for column, title in pairs]
 
@@ -55,8 +55,8 @@ def titles(caller: Caller, **query: Any) -> list[str]:
     return [each["title"] for each in listed(caller, "/tasks", **query)]
 
 
-def walked(caller: Caller, path: str, **query: Any) -> Iterator[list[JsonObject]]:
-    """Page by page, as `Link` leads on."""
+def pages_of(caller: Caller, path: str, **query: Any) -> Iterator[list[JsonObject]]:
+    """Yield the pages, following the `Link` header."""
     address = f"{path}?{urlencode(query)}"
     while address:
         response = caller.call("GET", address)
@@ -65,7 +65,7 @@ def walked(caller: Caller, path: str, **query: Any) -> Iterator[list[JsonObject]
         address = response.links.get("next", {}).get("url", "").partition("/api/v1")[2]
 
 
-def test_tasks_of_every_project_as_each_sees_them(across: Across) -> None:
+def test_the_task_list_covers_every_project_visible_to_the_caller(across: Across) -> None:
     studio = across.studio
     ids = across.add_tasks()
     assert titles(studio.owner) == TITLES
@@ -77,7 +77,7 @@ def test_tasks_of_every_project_as_each_sees_them(across: Across) -> None:
     assert listed(studio.owner, "/tasks") == whole
 
 
-def test_what_is_deleted_is_not_listed_and_what_is_archived_is(across: Across) -> None:
+def test_deleted_tasks_are_not_listed_but_archived_ones_are(across: Across) -> None:
     studio = across.studio
     first, *_ = across.add_tasks()
     studio.owner.patch(f"/projects/{across.other}", json={"archive": True})
@@ -87,7 +87,7 @@ def test_what_is_deleted_is_not_listed_and_what_is_archived_is(across: Across) -
     assert titles(studio.owner) == TITLES[1:2]
 
 
-def test_projects_and_organizations_narrow_a_list(across: Across) -> None:
+def test_a_list_can_be_narrowed_by_project_and_organization(across: Across) -> None:
     studio = across.studio
     across.add_tasks()
     own, other, hidden = across.projects
@@ -101,7 +101,7 @@ def test_projects_and_organizations_narrow_a_list(across: Across) -> None:
     assert studio.owner.faults("GET", "/tasks", params={"colour": "red"}) == {"colour": "unknown"}
 
 
-def test_tasks_with_the_filters_of_a_project(across: Across) -> None:
+def test_the_task_list_has_the_filters_of_a_project(across: Across) -> None:
     studio = across.studio
     [a, b, c] = across.columns
     studio.task(a, "door", priority="High", labels=["home"], deadline="2026-12-01", assignees=[studio.member.login])
@@ -120,7 +120,7 @@ def test_tasks_with_the_filters_of_a_project(across: Across) -> None:
 
 
 @pytest.mark.parametrize("sort", ["title", "-title", "deadline", "-deadline", "created_at", "-updated_at", None])
-def test_every_order_goes_on_where_a_page_ends(across: Across, sort: str | None) -> None:
+def test_paging_continues_in_every_sort_order(across: Across, sort: str | None) -> None:
     studio = across.studio
     for number, column in enumerate(across.columns * 3):
         more = {"deadline": f"2026-12-0{number % 4 + 1}"} if number % 3 else {}
@@ -128,7 +128,7 @@ def test_every_order_goes_on_where_a_page_ends(across: Across, sort: str | None)
     query = {"sort": sort} if sort else {}
     whole = [each["id"] for each in listed(studio.owner, "/tasks", **query)]
     assert len(set(whole)) == 9
-    pages = list(walked(studio.owner, "/tasks", per_page=2, **query))
+    pages = list(pages_of(studio.owner, "/tasks", per_page=2, **query))
     assert [each["id"] for page in pages for each in page] == whole
     assert max(map(len, pages)) == 2
     of_each = [
@@ -139,7 +139,7 @@ def test_every_order_goes_on_where_a_page_ends(across: Across, sort: str | None)
         assert [each for each in whole if each in ids] == ids
 
 
-def test_a_client_sees_the_team_and_itself_on_tasks(across: Across) -> None:
+def test_a_client_sees_only_itself_and_the_team_on_tasks(across: Across) -> None:
     studio = across.studio
     other_client = studio.add_client()
     names = [studio.member.login, studio.client.login, other_client.login]
@@ -153,7 +153,7 @@ def test_a_client_sees_the_team_and_itself_on_tasks(across: Across) -> None:
     assert {each["username"] for each in task["assignees"]} == set(names)
 
 
-def test_addresses_are_shown_to_the_owner_alone(across: Across) -> None:
+def test_a_client_does_not_see_the_address_of_a_team_member(across: Across) -> None:
     studio = across.studio
     studio.task(across.columns[0], "door", assignees=[studio.member.login])
     mine = studio.member.me["email"]
@@ -164,7 +164,7 @@ def test_addresses_are_shown_to_the_owner_alone(across: Across) -> None:
     assert task["assignees"][0]["email"] != mine
 
 
-def test_time_of_every_project(across: Across) -> None:
+def test_the_timesheet_list_covers_every_project(across: Across) -> None:
     studio = across.studio
     for caller, task, more in (
         (studio.owner, across.add_tasks()[0], {"duration": 1000}),
@@ -192,7 +192,7 @@ def test_time_of_every_project(across: Across) -> None:
 
 
 def _tables(caller: Caller, **query: Any) -> Iterator[tuple[list[dict[str, str]], bool]]:
-    """Page by page, each with whether there is another."""
+    """Yield the rows of each page and whether another page follows."""
     address = f"/timesheets?{urlencode(query)}"
     while address:
         answer = caller.http.get(f"/api/v1{address}" if address.startswith("/t") else address, headers=AS_TABLE)
@@ -205,7 +205,7 @@ def _tables(caller: Caller, **query: Any) -> Iterator[tuple[list[dict[str, str]]
 AS_TABLE = {"Accept": "text/csv"}
 
 
-def test_time_of_every_project_as_a_table(across: Across, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timesheets_of_every_project_can_be_read_as_csv(across: Across, monkeypatch: pytest.MonkeyPatch) -> None:
     studio = across.studio
     studio.owner.patch(f"/projects/{across.other}/billing", json={"currency": "JPY", "hourly_rate": 6000})
     for number, task in enumerate(across.add_tasks(), 1):
@@ -226,7 +226,7 @@ def test_time_of_every_project_as_a_table(across: Across, monkeypatch: pytest.Mo
     assert listed(studio.owner, "/timesheets")[0]["id"] == rows[0]["id"]
 
 
-def test_timers_that_run(across: Across) -> None:
+def test_running_timers_are_listed_across_projects(across: Across) -> None:
     studio = across.studio
     tasks = across.add_tasks()
     assert listed(studio.owner, "/timesheets/running") == []
@@ -237,11 +237,11 @@ def test_timers_that_run(across: Across) -> None:
     assert [each["task"]["title"] for each in listed(studio.owner, "/timesheets/running", user="me")] == ["third"]
     assert [each["task"]["title"] for each in listed(studio.member, "/timesheets/running")] == ["second"]
     assert listed(studio.client, "/timesheets/running") == []
-    pages = list(walked(studio.owner, "/timesheets/running", per_page=1))
+    pages = list(pages_of(studio.owner, "/timesheets/running", per_page=1))
     assert [each["id"] for page in pages for each in page] == [each["id"] for each in running]
 
 
-def test_invoices_of_every_project(across: Across) -> None:
+def test_the_invoice_list_covers_every_project(across: Across) -> None:
     studio = across.studio
     for project, due in zip(across.projects, ("2026-01-01", "2031-01-01", None), strict=True):
         items = [{"description": "Work", "qty": 1, "unit_price": 10}]
@@ -278,7 +278,7 @@ def test_invoices_of_every_project(across: Across) -> None:
     assert studio.owner.get(f"/invoices/{draft['id']}")["invoice"] == found
 
 
-def test_files_of_every_project(across: Across) -> None:
+def test_the_file_list_covers_every_project(across: Across) -> None:
     studio = across.studio
     for number, project in enumerate(across.projects):
         for private in (False, True):
@@ -305,7 +305,7 @@ def test_files_of_every_project(across: Across) -> None:
     assert named(studio.owner) == every[1:]
 
 
-def test_comments_and_replies_of_every_project(across: Across) -> None:
+def test_the_comment_list_covers_every_project_and_includes_replies(across: Across) -> None:
     studio, owner = across.studio, across.studio.owner
     tasks, file = across.add_tasks(), studio.file("seen.txt")
     secret = studio.file("secret.txt", private="true")
@@ -343,7 +343,7 @@ def test_comments_and_replies_of_every_project(across: Across) -> None:
     assert texts(owner) == ["on a task", "private", "on a secret"]
 
 
-def test_a_column_with_the_filters_of_a_project(studio: Studio) -> None:
+def test_a_column_has_the_filters_of_a_project(studio: Studio) -> None:
     column, done = studio.column(), studio.column("Done", stage="done")
     member = studio.member.login
     studio.task(column, "door", priority="high", labels=["home"], assignees=[member], deadline="2026-12-01")
@@ -362,7 +362,7 @@ def test_a_column_with_the_filters_of_a_project(studio: Studio) -> None:
     assert found(q="kitch") == ["window"]
     whole = studio.owner.get(path)["tasks"]
     assert studio.owner.get(path, params={"finished": "false"})["tasks"] == whole
-    pages = list(walked(studio.owner, path, per_page=1, finished="false"))
+    pages = list(pages_of(studio.owner, path, per_page=1, finished="false"))
     assert [each["title"] for page in pages for each in page] == ["roof", "door", "window"]
     assert studio.owner.faults("GET", path, params={"sort": "title"}) == {"sort": "unknown"}
     assert studio.owner.refused(404, "GET", path, params={"priority": "high", "project_id": "prj_x"})
@@ -371,7 +371,7 @@ def test_a_column_with_the_filters_of_a_project(studio: Studio) -> None:
 
 
 # --- tasks list ------------------------------------------------------------------------------------------------------
-# A project's tasks: filters, sorting, pages, the trash.
+# A project's task list: filters, sorting, paging and the trash.
 
 
 def titles_of(studio: Studio, **query: Any) -> list[str]:
@@ -390,7 +390,7 @@ def board(studio: Studio) -> Studio:
     return studio
 
 
-def test_filters(board: Studio) -> None:
+def test_tasks_can_be_filtered(board: Studio) -> None:
     cases: list[tuple[JsonObject, list[str]]] = [
         ({}, ["door", "Window", "roof", "attic"]),
         ({"priority": "LOW"}, ["Window", "roof"]),
@@ -423,11 +423,11 @@ def test_filters(board: Studio) -> None:
         assert titles_of(board, **query) == wanted, query
 
 
-def test_every_record_is_whole(board: Studio) -> None:
+def test_listed_records_are_complete(board: Studio) -> None:
     listed = board.owner.get(f"{board.project}/tasks")["tasks"]
     for each in listed:
         assert board.owner.get(f"/tasks/{each['id']}")["task"] == each
-    for column_id in {each["column"]["id"] for each in listed}:  # all of it is read in another way than a page of it
+    for column_id in {each["column"]["id"] for each in listed}:  # full columns and pages take different code paths
         path = f"/columns/{column_id}/tasks"
         found = board.owner.get(path)["tasks"]
         by_id = sorted(found, key=lambda each: str(each["id"]))
@@ -444,26 +444,26 @@ SORTED = {
 
 @pytest.mark.parametrize("per_page", [1, 3])
 @pytest.mark.parametrize("name", ["created_at", "updated_at", "deadline", "title"])
-def test_sorting_holds_over_pages(board: Studio, name: str, per_page: int) -> None:
+def test_sorting_is_stable_across_pages(board: Studio, name: str, per_page: int) -> None:
     [column_id] = {each["column"]["id"] for each in board.owner.get(f"{board.project}/tasks")["tasks"][:1]}
     board.task(column_id, "late")
     first = board.owner.get(f"{board.project}/tasks")["tasks"][0]
     board.owner.patch(f"/tasks/{first['id']}", json={"description": "changed last"})
     for sort in (name, f"-{name}"):
-        listed = list(walked(board.owner, f"{board.project}/tasks", sort=sort, per_page=per_page))
+        listed = list(pages_of(board.owner, f"{board.project}/tasks", sort=sort, per_page=per_page))
         assert {len(page) for page in listed[:-1]} <= {per_page}
         found = [each["title"] for page in listed for each in page]
-        if name == "title":  # capitals come first, or with their letter, as the database has it
+        if name == "title":  # uppercase sorts first or next to its lowercase letter, depending on the database
             assert sorted(found) == sorted(titles_of(board))
             lower = [each for each in found if each.islower()]
             assert lower == sorted(lower, reverse=sort.startswith("-"))
         elif name == "deadline" and sort.startswith("-"):
-            assert found == ["Window", "attic", "door", "late", "roof"]  # without one: last all the same
+            assert found == ["Window", "attic", "door", "late", "roof"]  # no deadline: last in both directions
         else:
             assert found == (SORTED[name][::-1] if sort.startswith("-") else SORTED[name])
 
 
-def test_faults(studio: Studio) -> None:
+def test_invalid_query_parameters_are_refused(studio: Studio) -> None:
     path = f"{studio.project}/tasks"
     wrong = {
         "sort": "position", "priority": "urgent", "finished": "maybe", "deadline_before": "soon", "per_page": "0",
@@ -486,7 +486,7 @@ def purged(studio: Studio, days: int) -> int:
     return count
 
 
-def test_what_was_deleted_is_in_the_trash_for_a_month(studio: Studio) -> None:
+def test_a_deleted_task_stays_in_the_trash_for_a_month(studio: Studio) -> None:
     column_id = studio.column()
     made = [studio.task(column_id, title) for title in "ABC"]
     for each in made[:2]:
@@ -505,7 +505,7 @@ def test_what_was_deleted_is_in_the_trash_for_a_month(studio: Studio) -> None:
 
 def test_time_that_was_recorded_keeps_its_task(studio: Studio) -> None:
     column_id = studio.column()
-    made = [studio.task(column_id, str(number)) for number in range(130)]  # more than a batch
+    made = [studio.task(column_id, str(number)) for number in range(130)]  # more than one batch
     body = {"task_id": made[0], "duration": 60_000}
     timesheet = studio.owner.post(f"{studio.project}/timesheets", json=body)["timesheet"]
     operations = [{"action": "delete", "id": each} for each in made]

@@ -1,4 +1,4 @@
-"""`/projects/{id}/activity`: what happened, newest first."""
+"""`/projects/{id}/activity`: the project's events, newest first."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _publish(studio: Studio, event: str = "push", **payload: object) -> None:
     assert studio.owner.http.post(f"{studio.world.repo_path}/events", json=body).status_code == 202
 
 
-def test_what_happened_is_listed(studio: Studio, path: str) -> None:
+def test_events_are_listed_newest_first(studio: Studio, path: str) -> None:
     assert studio.owner.get(path) == {"success": True, "activity": []}
     _rename(studio.member, studio, "First", "Second")
     answer = studio.owner.get(path)
@@ -50,7 +50,7 @@ def test_what_happened_is_listed(studio: Studio, path: str) -> None:
     assert studio.member.get(path) == answer
 
 
-def test_what_was_published_is_listed_but_not_what_is_about_hooks(studio: Studio, path: str) -> None:
+def test_published_events_are_listed_but_hook_events_are_not(studio: Studio, path: str) -> None:
     hook = {"name": "web", "config": {"url": "http://127.0.0.1:9/secret"}, "events": ["push"]}
     made = studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=hook)
     _publish(studio, "push", ref="refs/heads/main")
@@ -61,7 +61,7 @@ def test_what_was_published_is_listed_but_not_what_is_about_hooks(studio: Studio
     assert pushed["actor"]["username"] == studio.world.owner
 
 
-def test_filters(studio: Studio, path: str) -> None:
+def test_activity_can_be_filtered(studio: Studio, path: str) -> None:
     _rename(studio.owner, studio, "Owner's")
     _publish(studio)
     _rename(studio.member, studio, "Member's")
@@ -87,12 +87,12 @@ def test_filters(studio: Studio, path: str) -> None:
     }
 
 
-def test_pages(studio: Studio, path: str) -> None:
+def test_paging_lists_every_event_once(studio: Studio, path: str) -> None:
     _rename(studio.owner, studio, *"abcde")
     answer = studio.owner.call("GET", path, params={"per_page": 2, "event": "project"})
     found = _titles(answer.json())
     assert len(found) == 2
-    _rename(studio.owner, studio, "f")  # what comes meanwhile shifts nothing
+    _rename(studio.owner, studio, "f")  # events added meanwhile do not shift the pages
     while "next" in answer.links:
         answer = studio.owner.http.get(answer.links["next"]["url"])
         found += _titles(answer.json())
@@ -100,7 +100,7 @@ def test_pages(studio: Studio, path: str) -> None:
     assert studio.owner.faults("GET", path, params={"cursor": "v1_x"}) == {"cursor": "invalid"}
 
 
-def test_long_payloads_make_short_pages(studio: Studio, path: str) -> None:
+def test_long_payloads_shorten_the_pages(studio: Studio, path: str) -> None:
     for number in range(5):
         _publish(studio, number=number, text="x" * (queries.PAGE_BYTES // 3))
     answer = studio.owner.call("GET", path)
@@ -111,8 +111,8 @@ def test_long_payloads_make_short_pages(studio: Studio, path: str) -> None:
     assert pages == [[4, 3, 2], [1, 0]]
 
 
-def test_an_account_that_is_nobody_s(studio: Studio, path: str) -> None:
-    """An event of Workhook itself, or from before the actor was kept."""
+def test_an_event_without_an_actor_is_listed(studio: Studio, path: str) -> None:
+    """Workhook's own events have no actor, nor have events from before actors were recorded."""
     _rename(studio.owner, studio, "New")
     [event] = studio.owner.get(path)["activity"]
 

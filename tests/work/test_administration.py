@@ -1,4 +1,4 @@
-"""Administrators of the server: people and organizations, and what is left of somebody whose account was removed."""
+"""Server administrators managing users and organizations, and what remains of a removed user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workhook.identity.tables import audit_log
 
 
 def change(server: Server, login: str, *, remove: bool = False) -> None:
-    """Make somebody an administrator, or take it back whoever else is one."""
+    """Appoint an administrator, or remove one even if they are the last."""
 
     async def run(services: Services) -> None:
         async with services.database.transaction() as tx:
@@ -40,7 +40,10 @@ def change(server: Server, login: str, *, remove: bool = False) -> None:
 
 @pytest.fixture
 def admin(server: Server, studio: Studio) -> Iterator[Caller]:
-    """The only one, who is in no organization of the studio. The server's own is one again afterwards."""
+    """Yield the only administrator, who is in no organization of the studio.
+
+    Restore the server's own ones afterwards.
+    """
     caller = studio.stranger
 
     before = [row["user_id"] for row in server.fetch(sa.select(administrators_table.c.user_id))]
@@ -77,7 +80,7 @@ def new_login(studio: Studio, name: str) -> str:
     return f"{name}-{studio.project_id[-8:].lower()}"
 
 
-def test_to_others_it_is_not_there(studio: Studio) -> None:
+def test_the_admin_api_is_hidden_from_other_users(studio: Studio) -> None:
     for method, path in (
         ("GET", "/admin/users"),
         ("POST", f"/admin/users/{studio.member.login}/disable"),
@@ -90,7 +93,7 @@ def test_to_others_it_is_not_there(studio: Studio) -> None:
     assert ask(studio.nobody, "GET", "/admin/users").status_code == 401
 
 
-def test_a_person_is_added_with_an_organization_of_their_own(server: Server, studio: Studio, admin: Caller) -> None:
+def test_an_administrator_adds_a_user_and_an_organization(server: Server, studio: Studio, admin: Caller) -> None:
     login, place = new_login(studio, "ada"), new_login(studio, "studio")
     body = {"login": login, "email": f"{login}@example.com", "name": "Ada"}
     response = ask(admin, "POST", "/api/v3/admin/users", json=body)
@@ -109,7 +112,7 @@ def test_a_person_is_added_with_an_organization_of_their_own(server: Server, stu
     assert [each["field"] for each in errors] == ["login", "admin"]
 
 
-def test_everybody_is_listed(studio: Studio, admin: Caller) -> None:
+def test_all_users_are_listed(studio: Studio, admin: Caller) -> None:
     found, page = [], 1
     while rows := done(admin, "GET", "/admin/users", 200, params={"per_page": 100, "page": page}):
         found += rows
@@ -120,7 +123,7 @@ def test_everybody_is_listed(studio: Studio, admin: Caller) -> None:
     assert studio.world.organization not in by_login
 
 
-def test_somebody_is_locked_out_and_let_in_again(studio: Studio, admin: Caller) -> None:
+def test_a_user_can_be_disabled_and_enabled_again(studio: Studio, admin: Caller) -> None:
     path, member = f"/admin/users/{studio.member.login}", studio.member
     assert done(admin, "POST", f"{path}/disable", 200)["disabled_at"] is not None
     again = done(admin, "POST", f"{path}/disable", 200)
@@ -135,7 +138,7 @@ def test_somebody_is_locked_out_and_let_in_again(studio: Studio, admin: Caller) 
     assert ask(admin, "POST", "/admin/users/nobody-here/disable").status_code == 404
 
 
-def test_the_work_of_somebody_who_is_removed_stays(server: Server, studio: Studio, scene: Scene, admin: Caller) -> None:
+def test_the_work_of_a_removed_user_remains(server: Server, studio: Studio, scene: Scene, admin: Caller) -> None:
     member, client = studio.member, studio.client
     login, address = member.login, str(member.me["email"])
     task = scene.task(title="Landing page")
@@ -167,7 +170,7 @@ def test_the_work_of_somebody_who_is_removed_stays(server: Server, studio: Studi
     assert account(server, login) is None, "somebody else can have the login"
 
 
-def test_of_two_administrators_who_remove_each_other_one_stays(server: Server, studio: Studio, admin: Caller) -> None:
+def test_two_administrators_who_disable_each_other_leave_one(server: Server, studio: Studio, admin: Caller) -> None:
     other = studio.add()
     change(server, other.login)
     with ThreadPoolExecutor(2) as pool:
@@ -175,7 +178,7 @@ def test_of_two_administrators_who_remove_each_other_one_stays(server: Server, s
             pool.submit(ask, caller, "POST", f"/admin/users/{victim.login}/disable")
             for caller, victim in ((admin, other), (other, admin))
         ]
-    # The second is locked out before it is asked, or is told that the first is the last.
+    # The second is disabled before the request runs, or is refused because the first is the last administrator.
     assert sorted(each.result().status_code for each in calls)[0] == 200
     assert {each.result().status_code for each in calls} <= {200, 401, 422}
     left = [each for each in (admin, other) if ask(each, "GET", "/admin/users").status_code == 200]
@@ -185,7 +188,7 @@ def test_of_two_administrators_who_remove_each_other_one_stays(server: Server, s
     change(server, other.login, remove=True)
 
 
-def test_what_an_administrator_did_is_in_the_audit_log(server: Server, studio: Studio, admin: Caller) -> None:
+def test_administrator_actions_are_in_the_audit_log(server: Server, studio: Studio, admin: Caller) -> None:
     member = studio.member
     admin_id, member_id = admin.me["id"], member.me["id"]
     done(admin, "POST", f"/admin/users/{member.login}/disable", 200)
@@ -198,10 +201,10 @@ def test_what_an_administrator_did_is_in_the_audit_log(server: Server, studio: S
 
 
 # --- organization deletion -------------------------------------------------------------------------------------------
-# Deleting an organization: who may, what its webhook gets, and the command.
+# Deleting an organization: permissions, the webhook event and the command.
 
 
-def test_its_webhook_gets_the_event_and_the_login_is_free(server: Server, receiver: Receiver) -> None:
+def test_deleting_an_organization_notifies_its_webhook_and_frees_the_login(server: Server, receiver: Receiver) -> None:
     world = server.world()
     with server.client(world.token) as client:
         config = {"url": receiver.url, "content_type": "json"}

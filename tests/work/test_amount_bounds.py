@@ -1,4 +1,4 @@
-"""One bound for amounts, in minor units of every currency: whatever can be made can be paid, refunded and credited."""
+"""One bound for amounts in minor units of any currency: whatever can be created can be paid, refunded and credited."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sent(studio: Studio, currency: str, *lines: Any, **more: Any) -> Any:
 
 
 def settle(studio: Studio, invoice: Any) -> None:
-    """Pay all of it, refund all of it and credit all of it, each in one amount."""
+    """Pay, refund and credit the whole invoice, each in a single amount."""
     path, total = f"/invoices/{invoice['id']}", invoice["total"]
     payment = studio.owner.post(f"{path}/payments", json={"amount": total})["payment"]
     assert studio.owner.get(path)["invoice"]["status"] == "paid"
@@ -34,7 +34,7 @@ def settle(studio: Studio, invoice: Any) -> None:
 
 @st.composite
 def bodies(draw: st.DrawFn, currency: str) -> dict[str, Any]:
-    """Lines near both ends of what an amount can be, with the taxes and discounts that an invoice can have."""
+    """Generate lines near both ends of the allowed amounts, with valid taxes and discounts."""
     price = st.one_of(st.integers(0, 10**4), st.integers(AMOUNT_MAX_MINOR - 10, AMOUNT_MAX_MINOR))
     qty = st.sampled_from([1, 0.000001, 0.333333, 3, 1_000_000])
     tax = st.sampled_from([0, 7, 19, 33.3333, 100])
@@ -45,7 +45,7 @@ def bodies(draw: st.DrawFn, currency: str) -> dict[str, Any]:
 
 @pytest.mark.one_database
 @pytest.mark.parametrize("currency", CURRENCIES)
-def test_whatever_is_sent_is_paid_refunded_and_credited_in_full(studio: Studio, currency: str) -> None:
+def test_any_invoice_that_can_be_sent_can_be_paid_refunded_and_credited_in_full(studio: Studio, currency: str) -> None:
     @settings(max_examples=8, deadline=None)
     @given(bodies(currency))
     def check(body: dict[str, Any]) -> None:
@@ -61,7 +61,7 @@ def test_whatever_is_sent_is_paid_refunded_and_credited_in_full(studio: Studio, 
 
 
 @pytest.mark.parametrize("currency", CURRENCIES)
-def test_the_largest_invoice_is_settled_and_one_unit_more_is_refused(studio: Studio, currency: str) -> None:
+def test_the_largest_invoice_can_be_settled_and_one_unit_more_is_refused(studio: Studio, currency: str) -> None:
     most, unit = to_amount(AMOUNT_MAX_MINOR, currency), to_amount(1, currency)
     settle(studio, sent(studio, currency, line(1, most)))
     settle(studio, sent(studio, currency, line(1, most), tax=100))
@@ -112,7 +112,7 @@ def test_a_subscription_that_can_be_bought_can_be_paid(studio: Studio, currency:
 @pytest.mark.parametrize(
     ("before", "after", "bound"), [("EUR", "BHD", 10_000_000_000), ("JPY", "EUR", 100_000_000_000)]
 )
-def test_an_amount_that_is_too_large_in_another_currency_is_named_with_its_bound(
+def test_an_amount_too_large_for_a_new_currency_is_refused_with_its_bound(
     studio: Studio, before: str, after: str, bound: int
 ) -> None:
     large = to_amount(AMOUNT_MAX_MINOR, before)

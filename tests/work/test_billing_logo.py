@@ -1,4 +1,4 @@
-"""The logo of an organization's invoices: what is taken, where it is printed, and when its content goes."""
+"""Logos of an organization's invoices: accepted files, where they are printed and when their content is deleted."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def put(studio: Studio, settings: str, content: bytes, **more: Any) -> Any:
 
 
 def logos(studio: Studio) -> dict[str, str]:
-    """The blobs of all that are stored, by id."""
+    """Return the blobs of all stored logos by ID."""
     return {row["id"]: row["blob"] for row in studio.server.fetch(sa.select(billing_logos))}
 
 
-def test_it_is_printed_and_can_be_removed(studio: Studio, settings: str) -> None:
+def test_a_logo_is_printed_and_can_be_removed(studio: Studio, settings: str) -> None:
     logo = put(studio, settings, png())
     assert logo.startswith("lgo_")
     assert studio.owner.get(settings)["billing"]["logo"] == logo
@@ -48,7 +48,7 @@ def test_it_is_printed_and_can_be_removed(studio: Studio, settings: str) -> None
     assert logo not in logos(studio)
 
 
-def test_an_invoice_that_was_sent_keeps_its_logo(studio: Studio, settings: str) -> None:
+def test_a_sent_invoice_keeps_its_logo(studio: Studio, settings: str) -> None:
     first = put(studio, settings, png())
     sent = studio.invoice("send")["id"]
     second = put(studio, settings, png(8, 8))
@@ -64,7 +64,7 @@ def test_an_invoice_that_was_sent_keeps_its_logo(studio: Studio, settings: str) 
     assert studio.owner.call("GET", f"/credit_notes/{note['id']}/pdf").status_code == 200
 
 
-def test_other_kinds_are_refused_whatever_they_call_themselves(studio: Studio, settings: str) -> None:
+def test_other_file_types_are_refused_whatever_their_declared_type(studio: Studio, settings: str) -> None:
     for content in (SVG, b"", b"GIF89a", b"%PDF-1.7", b"\x89PN"):
         files = {"file": ("logo.png", content, "image/png")}
         error = studio.owner.refused(422, "PUT", f"{settings}/logo", files=files)
@@ -72,7 +72,7 @@ def test_other_kinds_are_refused_whatever_they_call_themselves(studio: Studio, s
         assert studio.owner.get(settings)["billing"]["logo"] is None, content
 
 
-def test_what_is_sent_besides_and_too_much_is_refused(studio: Studio, settings: str) -> None:
+def test_extra_fields_and_oversized_logos_are_refused(studio: Studio, settings: str) -> None:
     path, files = f"{settings}/logo", {"file": ("x", png())}
     assert studio.owner.faults("PUT", path, files=files, data={"title": "X"}) == {"title": "unknown"}
     assert studio.owner.faults("PUT", path, files={"other": ("x", png())}) != {}
@@ -81,12 +81,12 @@ def test_what_is_sent_besides_and_too_much_is_refused(studio: Studio, settings: 
     assert "1 MiB" in error["message"]
 
 
-def test_a_jpeg_that_cannot_be_drawn_leaves_the_initials(studio: Studio, settings: str) -> None:
+def test_an_undecodable_jpeg_falls_back_to_the_initials(studio: Studio, settings: str) -> None:
     assert put(studio, settings, JPEG)
     assert images_of(read(studio, studio.invoice()["id"])) == 0
 
 
-def test_contents_without_a_row_are_swept_and_others_stay(studio: Studio, settings: str, server: Server) -> None:
+def test_orphaned_logo_content_is_swept_and_the_rest_remains(studio: Studio, settings: str, server: Server) -> None:
     first = put(studio, settings, png())
     gone = logos(studio)[first]
     second = put(studio, settings, png(8, 8))

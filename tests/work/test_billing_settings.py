@@ -1,6 +1,4 @@
-"""Billing settings of organizations, people and projects: who sees and changes them, what is refused, and what new
-invoices take from them.
-"""
+"""Billing settings of organizations, people and projects: permissions, validation and the defaults of new invoices."""
 
 from __future__ import annotations
 
@@ -48,7 +46,7 @@ UNSET_PROJECT = dict.fromkeys(PROJECT) | {"buyer": dict.fromkeys(PROJECT["buyer"
 
 @pytest.fixture
 def account(studio: Studio) -> str:
-    """The path of the organization's settings."""
+    """Return the path of the organization's settings."""
     return f"/organizations/{studio.world.organization}/billing"
 
 
@@ -57,8 +55,8 @@ def project(studio: Studio) -> str:
     return f"{studio.project}/billing"
 
 
-def drawn(studio: Studio, **parameters: Any) -> Any:
-    """A new draft."""
+def new_draft(studio: Studio, **parameters: Any) -> Any:
+    """Create a draft."""
     return studio.owner.post(f"{studio.project}/invoices", json={"invoice_items": [WORK], **parameters})["invoice"]
 
 
@@ -69,18 +67,18 @@ def sent(studio: Studio, record: Any) -> Any:
 # --- an organization -------------------------------------------------------------------------------------------------
 
 
-def test_what_was_never_set_is_null_or_the_default_that_counts(studio: Studio, account: str) -> None:
+def test_unset_fields_are_null_or_show_their_default(studio: Studio, account: str) -> None:
     assert studio.owner.get(account) == {"billing": {**UNSET_ACCOUNT, "logo": None}, "success": True}
 
 
-def test_each_field_is_set_kept_and_cleared(studio: Studio, account: str) -> None:
+def test_each_field_can_be_set_kept_and_cleared(studio: Studio, account: str) -> None:
     assert studio.owner.patch(account, json=ACCOUNT)["billing"] == {**ACCOUNT, "logo": None}
     assert studio.owner.patch(account, json={"email": "x@acme.example"})["billing"]["legal_name"] == "Acme Studio GmbH"
     assert studio.owner.get(account)["billing"] == {**ACCOUNT, "email": "x@acme.example", "logo": None}
     assert studio.owner.patch(account, json=dict.fromkeys(ACCOUNT))["billing"] == {**UNSET_ACCOUNT, "logo": None}
 
 
-def test_what_people_type_is_stored_in_one_form(studio: Studio, account: str) -> None:
+def test_input_is_stored_in_normalized_form(studio: Studio, account: str) -> None:
     typed = {"iban": "de89 3704 0044 0532 0130 00", "bic": "cobadeffxxx", "vat_id": "de 123.456.789", "currency": "eur"}
     texts = {"legal_name": "  Acme  ", "tax_number": " 21 815\n08150 "}
     made = studio.owner.patch(account, json={**typed, **texts})["billing"]
@@ -88,7 +86,7 @@ def test_what_people_type_is_stored_in_one_form(studio: Studio, account: str) ->
     assert found == [IBAN, "COBADEFFXXX", "DE123456789", "EUR", "Acme", "21 815 08150"]
 
 
-def test_what_is_refused_names_the_field_and_the_remedy(studio: Studio, account: str) -> None:
+def test_errors_name_the_field_and_the_remedy(studio: Studio, account: str) -> None:
     cases: list[tuple[str, object, str]] = [
         ("iban", "DE89370400440532013001", "check digits"),
         ("bic", "COBA", "a BIC of 8 or 11"),
@@ -117,7 +115,7 @@ def test_what_is_refused_names_the_field_and_the_remedy(studio: Studio, account:
         assert studio.owner.get(account)["billing"][field] == UNSET_ACCOUNT[field], field
 
 
-def test_only_standard_has_a_percentage(studio: Studio, account: str) -> None:
+def test_only_the_standard_category_has_a_tax_rate(studio: Studio, account: str) -> None:
     wrong = {"tax": 19, "tax_category": "reverse_charge"}
     assert studio.owner.faults("PATCH", account, json=wrong) == {"tax_category": "invalid"}
     studio.owner.patch(account, json={"tax": 19})
@@ -125,7 +123,7 @@ def test_only_standard_has_a_percentage(studio: Studio, account: str) -> None:
     assert studio.owner.patch(account, json={"tax": 0, "tax_category": "exempt"})["billing"]["tax"] == 0
 
 
-def test_a_person_has_settings_of_their_own(studio: Studio) -> None:
+def test_a_person_has_their_own_settings(studio: Studio) -> None:
     own = f"/organizations/{studio.member.login}/billing"
     studio.member.patch(own, json={"legal_name": "M. Ember", "number_format": "M{number}", "currency": "EUR"})
     assert studio.member.get(own)["billing"]["legal_name"] == "M. Ember"
@@ -138,7 +136,7 @@ def test_a_person_has_settings_of_their_own(studio: Studio) -> None:
     assert studio.member.post(f"/invoices/{made['id']}/send")["invoice"]["invoice_number"] == "M1"
 
 
-def test_a_change_is_in_the_audit_log_and_no_change_is_not(studio: Studio, account: str, project: str) -> None:
+def test_only_real_changes_are_in_the_audit_log(studio: Studio, account: str, project: str) -> None:
     for path, change in ((account, {"iban": IBAN}), (project, {"buyer": {"name": "Client AG"}})):
         studio.owner.patch(path, json=change)
         studio.owner.patch(path, json=change)
@@ -152,20 +150,20 @@ def test_a_change_is_in_the_audit_log_and_no_change_is_not(studio: Studio, accou
 # --- a project -------------------------------------------------------------------------------------------------------
 
 
-def test_a_project_says_what_differs(studio: Studio, project: str) -> None:
+def test_a_project_stores_only_its_overrides(studio: Studio, project: str) -> None:
     assert studio.owner.get(project)["billing"] == UNSET_PROJECT
     assert studio.owner.patch(project, json=PROJECT)["billing"] == {**PROJECT, "rates": []}
     assert studio.member.get(project)["billing"] == {**PROJECT, "rates": []}
     assert studio.owner.patch(project, json=dict.fromkeys(PROJECT))["billing"] == UNSET_PROJECT
 
 
-def test_parts_of_the_buyer_stay_as_they_are(studio: Studio, project: str) -> None:
+def test_a_partial_update_of_the_buyer_keeps_the_other_fields(studio: Studio, project: str) -> None:
     studio.owner.patch(project, json={"buyer": {"name": "Client AG", "email": "a@client.example"}})
     changed = studio.owner.patch(project, json={"buyer": {"email": None, "vat_id": "ATU12345678"}})["billing"]["buyer"]
     assert changed == {"name": "Client AG", "address": None, "vat_id": "ATU12345678", "email": None, "country": None}
 
 
-def test_faults_of_the_buyer_have_its_name(studio: Studio, project: str) -> None:
+def test_errors_in_the_buyer_name_the_nested_field(studio: Studio, project: str) -> None:
     wrong = {"buyer": {"vat_id": "X", "email": "X", "iban": IBAN}}
     assert studio.owner.faults("PATCH", project, json=wrong) == {
         "buyer.iban": "unknown", "buyer.vat_id": "invalid", "buyer.email": "invalid",
@@ -174,12 +172,12 @@ def test_faults_of_the_buyer_have_its_name(studio: Studio, project: str) -> None
     assert studio.owner.faults("PATCH", project, json={"buyer": []}) == {"buyer": "invalid"}
 
 
-# --- what new invoices take from them --------------------------------------------------------------------------------
+# --- defaults of new invoices ----------------------------------------------------------------------------------------
 
 
-def test_a_draft_begins_with_what_the_organization_says(studio: Studio, account: str) -> None:
+def test_a_draft_takes_the_defaults_of_the_organization(studio: Studio, account: str) -> None:
     studio.owner.patch(account, json=ACCOUNT)
-    made = drawn(studio)
+    made = new_draft(studio)
     found = {name: made[name] for name in ("currency", "tax", "tax_category", "payment_terms", "language", "total")}
     assert found == {
         "currency": "EUR", "tax": 19, "tax_category": "standard", "payment_terms": "14 days net", "language": "de",
@@ -191,43 +189,43 @@ def test_a_draft_begins_with_what_the_organization_says(studio: Studio, account:
     assert issued["due"] == to_millis_text(midnight_of(day_in(now_ms(), BERLIN) + timedelta(days=14)))
 
 
-def test_what_the_project_says_comes_first(studio: Studio, account: str, project: str) -> None:
+def test_project_settings_override_those_of_the_organization(studio: Studio, account: str, project: str) -> None:
     studio.owner.patch(account, json=ACCOUNT)
     studio.owner.patch(project, json=PROJECT)
-    made = drawn(studio)
+    made = new_draft(studio)
     assert (made["currency"], made["tax"], made["language"]) == ("CHF", 7.7, "en")
     assert made["payment_terms"] == "14 days net"
     assert sent(studio, made)["due"] == to_millis_text(midnight_of(day_in(now_ms(), BERLIN) + timedelta(days=30)))
 
 
-def test_what_the_request_says_wins(studio: Studio, account: str) -> None:
+def test_values_in_the_request_override_the_settings(studio: Studio, account: str) -> None:
     studio.owner.patch(account, json=ACCOUNT)
     own = {"currency": "USD", "payment_terms": None, "language": "en", "due": "2027-01-31"}
-    made = drawn(studio, tax=None, **own)
+    made = new_draft(studio, tax=None, **own)
     found = [made[name] for name in ("currency", "tax", "tax_category", "payment_terms", "language", "total")]
     assert found == ["USD", None, None, None, "en", 100]
     assert sent(studio, made)["due"] == "2027-01-31T00:00:00.000Z"
-    assert drawn(studio, tax_category="exempt")["tax"] is None
-    assert drawn(studio, tax=5)["tax_category"] is None
+    assert new_draft(studio, tax_category="exempt")["tax"] is None
+    assert new_draft(studio, tax=5)["tax_category"] is None
 
 
-def test_rate_and_category_of_the_project_count_together(studio: Studio, account: str, project: str) -> None:
+def test_a_project_overrides_tax_rate_and_category_together(studio: Studio, account: str, project: str) -> None:
     studio.owner.patch(account, json={"tax": 19, "tax_category": "standard"})
     studio.owner.patch(project, json={"tax_category": "exempt"})
-    made = drawn(studio)
+    made = new_draft(studio)
     assert (made["tax"], made["tax_category"], made["total"]) == (None, "exempt", 100)
 
 
-def test_without_a_currency_it_is_that_of_the_last_invoice(studio: Studio, account: str) -> None:
-    assert drawn(studio)["currency"] == "USD"
-    drawn(studio, currency="CHF")
-    assert drawn(studio)["currency"] == "CHF"
+def test_without_a_setting_the_currency_is_that_of_the_last_invoice(studio: Studio, account: str) -> None:
+    assert new_draft(studio)["currency"] == "USD"
+    new_draft(studio, currency="CHF")
+    assert new_draft(studio)["currency"] == "CHF"
     studio.owner.patch(account, json={"currency": "EUR"})
-    assert drawn(studio)["currency"] == "EUR"
+    assert new_draft(studio)["currency"] == "EUR"
 
 
 # --- parties ---------------------------------------------------------------------------------------------------------
-# Who bills and who pays: in a draft as the settings say, fixed when it is sent; numbers by the account's format.
+# Seller and buyer: drafts follow the settings, sending fixes both, and numbers use the account's format.
 
 
 BUYER = {
@@ -241,7 +239,7 @@ SELLER = {
 
 
 class Books:
-    """The settings of a studio, and its invoices."""
+    """A studio's billing settings and invoices."""
 
     def __init__(self, studio: Studio) -> None:
         self.studio = studio
@@ -250,7 +248,7 @@ class Books:
         self.project = f"{studio.project}/billing"
 
     def settle(self) -> None:
-        """Both parties are known."""
+        """Set both parties."""
         self.owner.patch(self.account, json={"legal_name": SELLER["name"], **{k: SELLER[k] for k in _OF_SELLER}})
         self.owner.patch(self.project, json={"buyer": BUYER})
 
@@ -264,7 +262,7 @@ class Books:
         return self.owner.get(f"/invoices/{record['id']}")["invoice"]
 
     def numbers(self, number_format: str | None, count: int = 1) -> list[str]:
-        """Those of so many invoices in this format."""
+        """Return the numbers of `count` new invoices with this format."""
         self.owner.patch(self.account, json={"number_format": number_format})
         return [self.send(self.draw())["invoice_number"] for _ in range(count)]
 
@@ -280,7 +278,7 @@ def books(studio: Studio) -> Books:
 # --- parties ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_draft_shows_what_the_settings_say_now(books: Books, studio: Studio) -> None:
+def test_a_draft_follows_the_current_settings(books: Books, studio: Studio) -> None:
     made = books.draw()
     nobody = {**dict.fromkeys(SELLER), "name": "Acme"}
     assert (made["buyer"], made["seller"]) == (None, nobody)
@@ -321,7 +319,7 @@ def test_a_credit_note_has_the_parties_of_its_invoice(books: Books) -> None:
     assert listed == found
 
 
-def test_the_language_of_a_draft_can_be_changed_and_no_longer(books: Books) -> None:
+def test_the_language_can_be_changed_only_in_a_draft(books: Books) -> None:
     made = books.draw()
     assert made["language"] == "en"
     changed = books.owner.patch(f"/invoices/{made['id']}", json={"language": "de"})["invoice"]
@@ -334,18 +332,18 @@ def test_the_language_of_a_draft_can_be_changed_and_no_longer(books: Books) -> N
 # --- reverse charge ---------------------------------------------------------------------------------------------------
 
 
-def test_a_line_with_reverse_charge_needs_them_too(books: Books) -> None:
+def test_a_line_with_reverse_charge_requires_vat_ids_too(books: Books) -> None:
     lines = [{**WORK, "tax": 19}, {**WORK, "tax_category": "reverse_charge"}]
     made = books.draw(invoice_items=lines)
     assert books.owner.faults("POST", f"/invoices/{made['id']}/send") == {"seller.vat_id": "missing"}
 
 
-def test_reverse_charge_has_no_percentage(books: Books) -> None:
+def test_reverse_charge_has_no_tax_rate(books: Books) -> None:
     body = {"invoice_items": [WORK], "tax": 19, "tax_category": "reverse_charge"}
     assert books.owner.faults("POST", f"{books.studio.project}/invoices", json=body) == {"tax_category": "invalid"}
 
 
-def test_the_invoice_of_a_subscription_has_the_settings(books: Books, shop: Shop) -> None:
+def test_a_subscription_invoice_follows_the_settings(books: Books, shop: Shop) -> None:
     books.settle()
     books.owner.patch(books.account, json={"tax": 20, "payment_days": 7, "language": "de"})
 
@@ -368,13 +366,13 @@ def test_the_invoice_of_a_subscription_has_the_settings(books: Books, shop: Shop
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_format_of_ones_own_goes_on_with_the_counter(books: Books) -> None:
+def test_a_custom_format_continues_the_counter(books: Books) -> None:
     assert books.numbers(None, 2) == ["INV-00001", "INV-00002"]
     assert books.numbers("R{number}") == ["R3"]
     assert books.numbers("INV-{number:05}") == ["INV-00004"]
 
 
-def test_with_a_year_numbers_start_anew(books: Books) -> None:
+def test_a_format_with_a_year_starts_its_own_counter(books: Books) -> None:
     year = to_millis_text(now_ms())[:4]
     assert books.numbers(None) == ["INV-00001"]
     assert books.numbers("{year}-{number:03}", 2) == [f"{year}-001", f"{year}-002"]
@@ -382,15 +380,15 @@ def test_with_a_year_numbers_start_anew(books: Books) -> None:
     assert books.numbers(None) == ["INV-00002"]
 
 
-def test_a_number_that_somebody_chose_is_passed_over(books: Books) -> None:
+def test_a_manually_chosen_number_is_skipped(books: Books) -> None:
     year = to_millis_text(now_ms())[:4]
     books.owner.patch(books.account, json={"number_format": "{year}-{number}"})
     books.draw(invoice_number=f"{year}-1")
     assert books.send(books.draw())["invoice_number"] == f"{year}-2"
 
 
-def test_the_search_for_a_number_ends_where_all_are_taken(books: Books, studio: Studio) -> None:
-    """With a format that no request can store: it has no number."""
+def test_sending_fails_if_every_number_is_taken(books: Books, studio: Studio) -> None:
+    """Use a format without a number, which the API would not accept."""
     books.settle()
     owner = sa.select(accounts.c.id).where(accounts.c.login == studio.world.organization)
     change = sa.update(account_billing).where(account_billing.c.account_id == owner.scalar_subquery())

@@ -1,4 +1,4 @@
-"""Books that cannot lie: random histories against a model that counts in fractions, and fifty requests at once."""
+"""Consistency of the books: random histories checked against a model in fractions, and fifty concurrent requests."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tests.harness.depth import DEEP, deep
 from tests.work.studio import Studio
 
 UNITS = {"EUR": Fraction(1, 100), "JPY": Fraction(1), "BHD": Fraction(1, 1000)}
-"""The smallest amount that can be paid in a currency."""
+"""The smallest payable amount of a currency."""
 
 
 def half_up(value: Fraction, unit: Fraction) -> Fraction:
-    """To the unit."""
+    """Round half up to a multiple of `unit`."""
     return floor(value / unit + Fraction(1, 2)) * unit
 
 
 def exact(number: float) -> Fraction:
-    """Of a number as JSON has it, with at most six decimals."""
+    """Convert a JSON number with at most six decimals."""
     return Fraction(str(number))
 
 
@@ -36,7 +36,7 @@ class Line:
     qty: str
     price: str
     discount: str | None = None  # percent
-    percent: str | None = None  # of tax, where it is not the invoice's
+    percent: str | None = None  # of tax, if it differs from the invoice's
 
     @property
     def amount(self) -> Fraction:
@@ -50,8 +50,11 @@ class Line:
 
 
 def total_of(lines: list[Line], percent: str, discount: str | None = None) -> Fraction:
-    """With tax: the discount is shared over the rates so that nobody gets more than a unit too much or too little, and
-    whoever was cut most gets the unit first."""
+    """Return the total including tax.
+
+    The discount is split over the rates with an error below one unit each. The rates that were rounded down most get
+    the remaining units first.
+    """
     unit = lines[0].unit
     nets: dict[Fraction, Fraction] = {}
     for each in lines:
@@ -72,15 +75,15 @@ Sums = tuple[Fraction, Fraction]
 
 
 def by_rate(rows: Any) -> dict[Fraction, Sums]:
-    """The base and the tax of each rate, as a record shows them."""
+    """Return the base and tax of each rate in a record."""
     return {exact(each["percent"]): (exact(each["base"]), exact(each["tax"])) for each in rows}
 
 
 @dataclass
 class Model:
-    """An invoice that was sent, as somebody with a pencil would keep it: it has no sums, only what has happened.
+    """A sent invoice as kept with pencil and paper: it stores no sums, only what happened.
 
-    `billed`: the base and the tax of each rate.
+    `billed` contains the base and the tax of each rate.
     """
 
     lines: list[Line]
@@ -105,7 +108,7 @@ class Model:
         return sum((base + tax for each in self.notes for base, tax in each.values()), Fraction(0))
 
     def left_at(self, rate: Fraction) -> Sums:
-        """The base and the tax that are not credited yet."""
+        """Return the base and the tax that are not credited yet."""
         base, tax = self.billed.get(rate, (Fraction(0), Fraction(0)))
         for note in self.notes:
             noted = note.get(rate, (Fraction(0), Fraction(0)))
@@ -120,7 +123,7 @@ class Model:
         return self.payments[payment] - sum((each for of, each in self.refunds if of == payment), Fraction(0))
 
     def shown(self) -> dict[str, Any]:
-        """What the invoice has to say."""
+        """Return the expected fields of the invoice."""
         if self.is_void:
             return {"status": "void", "amount_paid": 0, "amount_credited": 0, "amount_due": 0, "to_refund": 0}
         if self.notes and self.credited == self.total:
@@ -139,7 +142,7 @@ class Model:
 
 
 class History:
-    """Random steps with one invoice, each checked against the model."""
+    """Random operations on one invoice, each checked against the model."""
 
     def __init__(self, studio: Studio, chance: random.Random, currency: str) -> None:
         self.studio, self.chance, self.unit = studio, chance, UNITS[currency]
@@ -175,7 +178,7 @@ class History:
             assert sums["total"] + exact(found["to_refund"]) == sum(sums.values()) - sums["total"]
 
     def _post(self, path: str, body: dict[str, Any], *, fits: bool) -> Any:
-        """The answer, or None where it does not fit: then it has to be refused."""
+        """Return the response, or None if `fits` is false, in which case the request must be refused."""
         answer = self.studio.owner.call("POST", path, json=body)
         assert answer.status_code == (200 if fits else answer.status_code), answer.text
         if not fits:
@@ -184,7 +187,7 @@ class History:
         return answer.json()
 
     def _some(self, most: Fraction) -> Fraction:
-        """Mostly at most `most`, sometimes exactly that, sometimes more."""
+        """Return an amount that is usually at most `most`, sometimes exactly that and sometimes more."""
         units = int(most / self.unit)
         return self.chance.choice((units, self.chance.randint(1, max(units, 1)), units + 1)) * self.unit
 
@@ -245,7 +248,7 @@ class History:
             assert {rate: base for rate, (base, _) in by_rate(note["taxes"]).items()} == bases
 
     def _rate_of(self, line: Line) -> Fraction | None:
-        """None where nothing says which of several rates is meant."""
+        """Return the line's tax rate, or None if it is ambiguous."""
         if line.percent is not None:
             return Fraction(line.percent)
         if len(self.model.billed) == 1:
@@ -253,7 +256,10 @@ class History:
         return Fraction(self.model.percent) if Fraction(self.model.percent) in self.model.billed else None
 
     def _credit(self, body: dict[str, Any], *, fits: bool) -> Any:
-        """Per rate no more is credited than was billed, and all of it once the invoice is credited."""
+        """Create a credit note and check the remaining amounts.
+
+        No rate is credited beyond its billed amount, and a fully credited invoice has nothing left.
+        """
         made = self._post(f"{self.path}/credit_notes", {**body, "reason": "x"}, fits=fits)
         if made is None:
             return None
@@ -297,7 +303,7 @@ def test_random_histories_are_those_of_the_model(studio: Studio, seed: int, curr
         raise
 
 
-def at_once(works: list[Callable[[], Any]]) -> list[Any]:
+def run_concurrently(works: list[Callable[[], Any]]) -> list[Any]:
     with ThreadPoolExecutor(len(works)) as threads:
         return [each.result() for each in [threads.submit(work) for work in works]]
 
@@ -316,7 +322,7 @@ def test_fifty_at_once_book_no_more_than_there_is(studio: Studio) -> None:
     payments = [ask(f"{path}/payments", {"amount": 7})] * 20
     refunds = [ask(f"/payments/{first}/refund", {"amount": 3})] * 15
     notes = [ask(f"{path}/credit_notes", {"total": 9, "reason": "x"})] * 15
-    answers = at_once([*payments, *refunds, *notes])
+    answers = run_concurrently([*payments, *refunds, *notes])
     assert set(answers) <= {200, 409, 422}
     record = studio.owner.get(path)["invoice"]
     assert answers[20:35].count(200) == 6, "20 was paid, and is given back by 3"
@@ -330,7 +336,7 @@ def test_fifty_at_once_book_no_more_than_there_is(studio: Studio) -> None:
         record[name] for name in ("amount_paid", "amount_credited", "amount_due")
     )
     assert len(record["payments"]) == len(booked)
-    # Each event begins where the one before it ended: they come in the order of the commits.
+    # Each event starts from the state the previous one ended with, so they are in commit order.
     events = studio.happened()
     assert len(events) == answers.count(200)
     for before, after in pairwise(events):
@@ -338,7 +344,7 @@ def test_fifty_at_once_book_no_more_than_there_is(studio: Studio) -> None:
             assert after.changes.get(name, {"from": before.record[name]})["from"] == before.record[name]
 
 
-def test_numbers_have_no_gap_while_many_are_sent_and_credited(studio: Studio) -> None:
+def test_concurrent_sends_and_credits_leave_no_gap_in_the_numbers(studio: Studio) -> None:
     items = [{"description": "Work", "qty": 1, "unit_price": 100}]
     drafts = [
         studio.owner.post(f"{studio.project}/invoices", json={"invoice_items": items})["invoice"]["id"]
@@ -347,13 +353,13 @@ def test_numbers_have_no_gap_while_many_are_sent_and_credited(studio: Studio) ->
 
     def send_and_credit(invoice: str) -> tuple[str, str]:
         sent = studio.owner.post(f"/invoices/{invoice}/send")["invoice"]["invoice_number"]
-        # Refused notes take no number.
+        # Refused credit notes use no number.
         assert studio.owner.refused(
             422, "POST", f"/invoices/{invoice}/credit_notes", json={"total": 101, "reason": "x"}
         )
         note = studio.owner.post(f"/invoices/{invoice}/credit_notes", json={"reason": "x"})["credit_note"]
         return sent, note["credit_note_number"]
 
-    numbers = at_once([lambda each=each: send_and_credit(each) for each in drafts])  # type: ignore[misc]
+    numbers = run_concurrently([lambda each=each: send_and_credit(each) for each in drafts])  # type: ignore[misc]
     assert sorted(number for number, _ in numbers) == [f"INV-{n:05d}" for n in range(1, 13)]
     assert sorted(number for _, number in numbers) == [f"CN-{n:05d}" for n in range(1, 13)]

@@ -1,4 +1,4 @@
-"""The budget of a project: what is used, billed and left of it, and when it is told."""
+"""Project budgets: used, billed and remaining amounts, and threshold events."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def spend(studio: Studio, task: str, hours: float, **more: Any) -> Any:
     return studio.owner.post(f"{studio.project}/timesheets", json=body)["timesheet"]
 
 
-def told(studio: Studio) -> list[int]:
+def reached(studio: Studio) -> list[int]:
     happened = [each for each in studio.happened() if each.action == "budget_reached"]
     assert all(each.record["id"] == studio.project_id for each in happened)
     return [each.payload["budget"]["percent"] for each in happened]
 
 
-def test_without_a_budget_the_hours_are_told(studio: Studio, task: str) -> None:
+def test_without_a_budget_the_used_hours_are_shown(studio: Studio, task: str) -> None:
     spend(studio, task, 1.5)
     assert budget(studio) == {"budget": None, "used": 1.5, "billed": 0, "left": None, "percent": None}
 
 
 @pytest.mark.parametrize("summed", [False, True])
-def test_what_is_used_billed_and_left(studio: Studio, task: str, summed: bool) -> None:
+def test_used_billed_and_remaining_amounts(studio: Studio, task: str, summed: bool) -> None:
     set_budget(studio, {"amount": 1000})
     billed, drafted = spend(studio, task, 2), spend(studio, task, 1.25, billable_rate=80)
     spend(studio, task, 1, billable=False)
@@ -69,49 +69,49 @@ def test_what_is_used_billed_and_left(studio: Studio, task: str, summed: bool) -
     }  # fmt: skip
 
 
-def test_each_mark_is_told_once(studio: Studio, task: str) -> None:
+def test_each_threshold_is_reported_once(studio: Studio, task: str) -> None:
     set_budget(studio, {"hours": 10})
     spend(studio, task, 7.9)
-    assert told(studio) == []
+    assert reached(studio) == []
     running = studio.owner.post(f"{studio.project}/timesheets", json={"task_id": task, "billable": True})["timesheet"]
     studio.owner.patch(f"/timesheets/{running['id']}", json={"duration": HOUR // 10})
-    assert told(studio) == [80]
+    assert reached(studio) == [80]
     more = spend(studio, task, 1)
-    assert told(studio) == []
+    assert reached(studio) == []
     studio.owner.delete(f"/timesheets/{more['id']}")
     spend(studio, task, 1)
-    assert told(studio) == []
+    assert reached(studio) == []
     grown = spend(studio, task, 0.5)
     studio.owner.patch(f"/timesheets/{grown['id']}", json={"duration": HOUR})
-    assert told(studio) == [100]
+    assert reached(studio) == [100]
     spend(studio, task, 5)
-    assert told(studio) == []
+    assert reached(studio) == []
     assert (budget(studio)["left"], budget(studio)["percent"]) == (-5, 150)
 
 
-def test_a_jump_tells_both_and_another_budget_begins_anew(studio: Studio, task: str) -> None:
+def test_a_jump_reports_both_thresholds_and_a_new_budget_starts_over(studio: Studio, task: str) -> None:
     set_budget(studio, {"amount": 100})
     spend(studio, task, 1)
-    assert told(studio) == [80, 100]
+    assert reached(studio) == [80, 100]
     set_budget(studio, {"amount": 120})
     spend(studio, task, 0.1)
-    assert told(studio) == []  # of 80 percent was told when it was set: 100 of 120
+    assert reached(studio) == []  # setting the budget already passed 80 percent: 100 of 120
     spend(studio, task, 0.1)
-    assert told(studio) == [100]
+    assert reached(studio) == [100]
     set_budget(studio, None)
     spend(studio, task, 10)
-    assert told(studio) == []
+    assert reached(studio) == []
 
 
-def test_many_who_finish_at_once_tell_of_it_once(studio: Studio, task: str) -> None:
+def test_concurrent_time_entries_report_each_threshold_once(studio: Studio, task: str) -> None:
     set_budget(studio, {"hours": 10})
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(lambda _: spend(studio, task, 1), range(12)))
-    assert told(studio) == [80, 100]
+    assert reached(studio) == [80, 100]
     assert budget(studio)["used"] == 12
 
 
-def test_a_budget_is_of_one_thing(studio: Studio) -> None:
+def test_a_budget_has_either_hours_or_an_amount(studio: Studio) -> None:
     for wanted in ({}, {"hours": 1, "amount": 1}, {"hours": 0}, {"amount": -1}, {"hours": 0.001}):
         refused = studio.owner.refused(422, "PATCH", f"{studio.project}/billing", json={"budget": wanted})
         assert refused["errors"][0]["field"].startswith("budget"), wanted

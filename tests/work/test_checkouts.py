@@ -1,4 +1,4 @@
-"""Service checkouts: from pending to canceled, who may do what, and what everybody hears of it."""
+"""Service checkouts: the lifecycle from pending to canceled, permissions and events."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _path(checkout: JsonObject, step: str = "") -> str:
 # --- choosing --------------------------------------------------------------------------------------------------------
 
 
-def test_a_checkout_is_pending_and_has_every_field(studio: Studio, shop: Shop) -> None:
+def test_a_new_checkout_is_pending_and_has_every_field(studio: Studio, shop: Shop) -> None:
     service = shop.service()
     studio.happened()
     answer = studio.owner.post(f"{studio.project}/service_checkouts", json={"service_id": service["id"], "qty": 3})
@@ -98,7 +98,7 @@ def test_another_price_of_the_service_can_be_chosen(shop: Shop) -> None:
     assert checkout["default"] is False
 
 
-def test_a_price_that_went_stays_with_who_has_it(studio: Studio, shop: Shop) -> None:
+def test_existing_checkouts_keep_a_removed_price(studio: Studio, shop: Shop) -> None:
     service = shop.service(MONTHLY)
     checkout = shop.choose(service)
     studio.owner.patch(f"/services/{service['id']}", json={"title": "Care", "service_prices": [ONCE]})
@@ -111,7 +111,7 @@ def test_a_price_that_went_stays_with_who_has_it(studio: Studio, shop: Shop) -> 
     }
 
 
-def test_what_cannot_be_chosen(studio: Studio, shop: Shop) -> None:
+def test_invalid_choices_are_refused(studio: Studio, shop: Shop) -> None:
     path = f"{studio.project}/service_checkouts"
     single, inactive, deleted = shop.service(disable_quantity=True), shop.service(active=False), shop.service()
     studio.owner.delete(f"/services/{deleted['id']}")
@@ -134,8 +134,8 @@ def test_what_cannot_be_chosen(studio: Studio, shop: Shop) -> None:
     assert shop.choose(single, qty=1)["qty"] == 1
 
 
-def test_a_service_is_offered_in_projects_of_its_own_account_alone(studio: Studio, shop: Shop) -> None:
-    """Whichever account is the older one."""
+def test_a_service_is_offered_only_in_projects_of_its_own_account(studio: Studio, shop: Shop) -> None:
+    """Independent of which account is older."""
     own, theirs = shop.service(), studio.stranger.post("/services", json={"title": "Hosting"})["service"]
     elsewhere = f"/projects/{studio.stranger.post('/projects', json={'title': 'Elsewhere'})['project']['id']}"
     for by, project, foreign in ((studio.owner, studio.project, theirs), (studio.stranger, elsewhere, own)):
@@ -144,7 +144,7 @@ def test_a_service_is_offered_in_projects_of_its_own_account_alone(studio: Studi
     studio.stranger.post(f"{elsewhere}/service_checkouts", json={"service_id": theirs["id"]})
 
 
-def test_the_list_is_of_one_project(studio: Studio, shop: Shop) -> None:
+def test_the_list_is_limited_to_one_project(studio: Studio, shop: Shop) -> None:
     first, second = shop.choose(), shop.choose()
     other = studio.owner.post("/projects", json={"title": "Other"})["project"]
     path = f"{studio.project}/service_checkouts"
@@ -156,7 +156,7 @@ def test_the_list_is_of_one_project(studio: Studio, shop: Shop) -> None:
 # --- completing ------------------------------------------------------------------------------------------------------
 
 
-def test_completing_brings_invoice_and_credits_at_once(studio: Studio, shop: Shop) -> None:
+def test_completing_creates_the_invoice_and_the_credits(studio: Studio, shop: Shop) -> None:
     pending = shop.choose(qty=2)
     studio.happened()
     answer = studio.owner.post(_path(pending, "complete"))
@@ -185,14 +185,14 @@ def test_completing_brings_invoice_and_credits_at_once(studio: Studio, shop: Sho
     assert (number, invoice_id, credit_id) == (1, invoice.record["id"], credit.record["id"])
 
 
-def test_completing_twice_is_once(studio: Studio, shop: Shop, active: JsonObject) -> None:
+def test_completing_twice_has_no_further_effect(studio: Studio, shop: Shop, active: JsonObject) -> None:
     assert studio.owner.post(_path(active, "complete"))["service_checkout"] == active
     studio.owner.post(_path(active, "pause"))
     assert studio.owner.post(_path(active, "complete"))["service_checkout"]["status"] == "paused"
     assert names(studio.happened()) == ["service_checkout paused"]
 
 
-def test_completing_at_once_is_once(studio: Studio, shop: Shop, pending: JsonObject) -> None:
+def test_concurrent_completions_take_effect_once(studio: Studio, shop: Shop, pending: JsonObject) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = [pool.submit(studio.owner.post, _path(pending, "complete")) for _ in range(8)]
         assert len({each.result()["service_checkout"]["period_end"] for each in answers}) == 1
@@ -200,7 +200,7 @@ def test_completing_at_once_is_once(studio: Studio, shop: Shop, pending: JsonObj
     assert shop.balance() == 10
 
 
-def test_what_is_paid_once_has_one_invoice_and_no_end(studio: Studio, shop: Shop) -> None:
+def test_a_one_time_purchase_has_one_invoice_and_no_end(studio: Studio, shop: Shop) -> None:
     checkout = shop.choose(shop.service(ONCE))
     studio.happened()
     done = studio.owner.post(_path(checkout, "complete"))["service_checkout"]
@@ -212,14 +212,14 @@ def test_what_is_paid_once_has_one_invoice_and_no_end(studio: Studio, shop: Shop
     assert studio.happened() == []
 
 
-def test_what_is_free_has_credits_and_no_invoice(studio: Studio, shop: Shop) -> None:
+def test_a_free_service_grants_credits_without_an_invoice(studio: Studio, shop: Shop) -> None:
     checkout = shop.choose(shop.service(FREE))
     studio.happened()
     studio.owner.post(_path(checkout, "complete"))
     assert names(studio.happened()) == ["service_checkout completed", "task_credit granted"]
 
 
-def test_a_service_without_prices_can_be_checked_out_for_nothing(studio: Studio, shop: Shop) -> None:
+def test_a_service_without_prices_can_be_checked_out_for_free(studio: Studio, shop: Shop) -> None:
     service = studio.owner.post("/services", json={"title": "Chat"})["service"]
     checkout = shop.choose(service)
     assert (checkout["service_price"], checkout["currency"], checkout["default"]) == (None, None, False)
@@ -228,7 +228,7 @@ def test_a_service_without_prices_can_be_checked_out_for_nothing(studio: Studio,
     assert names(studio.happened()) == ["service_checkout completed"]
 
 
-def test_what_is_no_longer_offered_cannot_be_completed(studio: Studio, shop: Shop) -> None:
+def test_a_withdrawn_service_cannot_be_completed(studio: Studio, shop: Shop) -> None:
     service = shop.service()
     checkout, going = shop.choose(service), _completed(shop, shop.choose(service))
     studio.owner.patch(f"/services/{service['id']}", json={"active": False})
@@ -245,7 +245,7 @@ def test_what_is_no_longer_offered_cannot_be_completed(studio: Studio, shop: Sho
 # --- pausing ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_pause_and_its_end(studio: Studio, shop: Shop, active: JsonObject) -> None:
+def test_pausing_and_unpausing_extend_the_period(studio: Studio, shop: Shop, active: JsonObject) -> None:
     assert studio.owner.post(_path(active, "pause")) == {"success": True}
     paused = shop.checkout(active)
     assert (paused["status"], paused["paused"], paused["days_left"]) == ("paused", True, active["days_left"])
@@ -262,7 +262,7 @@ def test_a_pause_and_its_end(studio: Studio, shop: Shop, active: JsonObject) -> 
     assert (second.action, second.record) == ("unpaused", going)
 
 
-def test_pauses_that_are_refused(studio: Studio, shop: Shop, pending: JsonObject) -> None:
+def test_invalid_pauses_are_refused(studio: Studio, shop: Shop, pending: JsonObject) -> None:
     def code(checkout: JsonObject, step: str) -> object:
         return studio.owner.refused(409, "POST", _path(checkout, step))["code"]
 
@@ -282,7 +282,7 @@ def test_pauses_that_are_refused(studio: Studio, shop: Shop, pending: JsonObject
     ]
 
 
-def test_pausing_at_once_is_one_pause(studio: Studio, shop: Shop) -> None:
+def test_concurrent_pauses_count_as_one(studio: Studio, shop: Shop) -> None:
     active = _completed(shop, shop.choose(shop.service(limit_pausing=1)))
     with ThreadPoolExecutor(8) as pool:
         answers = [pool.submit(studio.owner.call, "POST", _path(active, "pause")) for _ in range(8)]
@@ -293,7 +293,7 @@ def test_pausing_at_once_is_one_pause(studio: Studio, shop: Shop) -> None:
 # --- canceling and deleting ------------------------------------------------------------------------------------------
 
 
-def test_canceling_ends_it_with_a_reason(studio: Studio, shop: Shop, active: JsonObject) -> None:
+def test_canceling_ends_a_checkout_and_stores_the_reason(studio: Studio, shop: Shop, active: JsonObject) -> None:
     body = {"reason": "too dear", "feedback": "It was nice"}
     assert studio.owner.post(_path(active, "cancel"), json=body) == {"success": True}
     over = shop.checkout(active)
@@ -307,14 +307,14 @@ def test_canceling_ends_it_with_a_reason(studio: Studio, shop: Shop, active: Jso
     assert studio.happened() == []
 
 
-def test_canceling_takes_no_body_or_a_good_one(studio: Studio, shop: Shop, active: JsonObject) -> None:
+def test_the_body_of_a_cancellation_is_optional_but_validated(studio: Studio, shop: Shop, active: JsonObject) -> None:
     path = _path(active, "cancel")
     assert studio.owner.faults("POST", path, json={"reason": 5, "why": "so"}) == {"reason": "invalid", "why": "unknown"}
     studio.owner.post(path, headers={"Content-Type": "application/json"})
     assert shop.checkout(active)["unsubscribe_reason"] is None
 
 
-def test_canceling_with_the_period_leaves_it_active_until_then(studio: Studio, shop: Shop) -> None:
+def test_canceling_at_the_period_end_keeps_it_active_until_then(studio: Studio, shop: Shop) -> None:
     active = _completed(shop, shop.choose(shop.service(cancel_at_period_end=True)))
     for _ in range(2):
         assert studio.owner.post(_path(active, "cancel")) == {"success": True}
@@ -325,7 +325,7 @@ def test_canceling_with_the_period_leaves_it_active_until_then(studio: Studio, s
     assert (event.action, event.record) == ("canceled", ending)
 
 
-def test_the_least_time_holds(studio: Studio, shop: Shop) -> None:
+def test_canceling_before_the_minimum_term_is_refused(studio: Studio, shop: Shop) -> None:
     active = _completed(shop, shop.choose(shop.service(minimum_months=2)))
     assert studio.owner.refused(409, "POST", _path(active, "cancel"))["code"] == "minimum_months"
     assert studio.happened() == []
@@ -333,7 +333,9 @@ def test_the_least_time_holds(studio: Studio, shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("steps", [[], ["complete"], ["complete", "pause"], ["complete", "cancel"]])
-def test_deleting_ends_it_and_hides_it(studio: Studio, shop: Shop, pending: JsonObject, steps: list[str]) -> None:
+def test_deleting_cancels_and_hides_a_checkout(
+    studio: Studio, shop: Shop, pending: JsonObject, steps: list[str]
+) -> None:
     for step in steps:
         studio.owner.post(_path(pending, step))
     studio.happened()
@@ -348,7 +350,7 @@ def test_deleting_ends_it_and_hides_it(studio: Studio, shop: Shop, pending: Json
     assert studio.happened() == []
 
 
-def test_what_was_deleted_is_not_found_though_there_are_later_ones(studio: Studio, shop: Shop) -> None:
+def test_a_deleted_checkout_is_not_found_even_if_later_ones_exist(studio: Studio, shop: Shop) -> None:
     first, later = shop.choose(), shop.choose()
     studio.owner.delete(_path(first))
     for method, step in (("GET", ""), ("DELETE", ""), ("POST", "complete")):
@@ -356,13 +358,13 @@ def test_what_was_deleted_is_not_found_though_there_are_later_ones(studio: Studi
     assert shop.checkout(later) == later
 
 
-def test_subscriptions_pause_with_their_project(studio: Studio, active: JsonObject) -> None:
+def test_archiving_a_project_pauses_its_subscriptions(studio: Studio, active: JsonObject) -> None:
     studio.owner.patch(studio.project, json={"archive": True})
     assert studio.owner.get(_path(active))["service_checkout"]["status"] == "paused"
 
 
 # --- periods ---------------------------------------------------------------------------------------------------------
-# Periods of subscriptions: each is billed once, whoever is at it and however long nobody was.
+# Subscription periods: each is billed once, despite concurrent schedulers and long downtimes.
 
 
 WEEKLY = {**MONTHLY, "amount": 100, "interval": "week"}
@@ -370,7 +372,7 @@ PERIOD = ["invoice created", "task_credit granted"]
 
 
 def _billed(events: list[Happened]) -> list[str]:
-    """The first and the last day of the items of the invoices."""
+    """Return the first and last days of the invoice items."""
     invoices = [each.record for each in events if each.name == "invoice"]
     items = [item for each in invoices for item in each["recurring_invoice_items"]]
     return [f"{each['service_from']} to {each['service_to']}" for each in items]
@@ -379,7 +381,7 @@ def _billed(events: list[Happened]) -> list[str]:
 # --- the calendar ----------------------------------------------------------------------------------------------------
 
 
-def test_a_period_that_ends_brings_the_next_one(studio: Studio, shop: Shop) -> None:
+def test_the_end_of_a_period_starts_the_next_one(studio: Studio, shop: Shop) -> None:
     checkout = shop.buy("2031-01-31T10:00", qty=2)
     assert checkout["period_end"] == "2031-02-28T10:00:00.000Z"
     assert shop.schedule("2031-02-28T09:59") == 0
@@ -419,13 +421,13 @@ def test_each_period_of_a_long_downtime_is_billed(studio: Studio, shop: Shop) ->
     assert shop.schedule("2031-07-15T00:00") == 0
 
 
-def test_weeks(studio: Studio, shop: Shop) -> None:
+def test_weekly_periods_are_billed(studio: Studio, shop: Shop) -> None:
     shop.buy("2031-02-24T00:00", shop.service(WEEKLY))
     assert shop.schedule("2031-03-10T00:00") == 2
     assert _billed(studio.happened()) == ["2031-03-03 to 2031-03-09", "2031-03-10 to 2031-03-16"]
 
 
-def test_a_price_that_went_goes_on_for_who_has_it(studio: Studio, shop: Shop) -> None:
+def test_an_existing_subscription_keeps_its_old_price(studio: Studio, shop: Shop) -> None:
     service = shop.service()
     shop.buy("2031-01-01T00:00", service)
     prices = [{**MONTHLY, "amount": 9999, "credits": None}]
@@ -436,8 +438,8 @@ def test_a_price_that_went_goes_on_for_who_has_it(studio: Studio, shop: Shop) ->
     assert (invoice["amount"], credit["amount"]) == (1200, 10)
 
 
-def test_a_service_that_was_deleted_goes_on_for_who_has_it(studio: Studio, shop: Shop) -> None:
-    """It costs nothing: one with invoices cannot be deleted."""
+def test_an_existing_subscription_outlives_its_deleted_service(studio: Studio, shop: Shop) -> None:
+    """The service is free because services with invoices cannot be deleted."""
     service = shop.service({**MONTHLY, "amount": 0})
     shop.buy("2031-01-01T00:00", service)
     studio.owner.delete(f"/services/{service['id']}")
@@ -449,10 +451,10 @@ def test_a_service_that_was_deleted_goes_on_for_who_has_it(studio: Studio, shop:
 # --- pauses and ends -------------------------------------------------------------------------------------------------
 
 
-def test_a_pause_in_a_period_moves_its_end_by_exactly_its_time(studio: Studio, shop: Shop) -> None:
+def test_a_pause_extends_the_period_by_its_exact_duration(studio: Studio, shop: Shop) -> None:
     checkout = shop.buy("2031-01-10T08:00")
     shop.at("2031-01-20T20:00", "pause", checkout)
-    assert shop.checkout(checkout)["days_left"] == 21  # 20 and a half
+    assert shop.checkout(checkout)["days_left"] == 21  # 20.5 days, rounded up
     assert shop.schedule("2031-05-01T00:00") == 0
     shop.at("2031-05-01T06:30", "unpause", checkout)
     assert names(studio.happened()) == ["service_checkout paused", "service_checkout unpaused"]
@@ -464,8 +466,8 @@ def test_a_pause_in_a_period_moves_its_end_by_exactly_its_time(studio: Studio, s
 
 
 @pytest.mark.parametrize("step", ["pause", "cancel", "delete"])
-def test_what_was_due_before_a_change_comes_before_it(studio: Studio, shop: Shop, step: str) -> None:
-    """The scheduler was late: the change finds what it would have found otherwise."""
+def test_overdue_periods_are_billed_before_a_change_takes_effect(studio: Studio, shop: Shop, step: str) -> None:
+    """A late scheduler makes no difference to the change."""
     checkout = shop.buy("2031-01-31T10:00")
     shop.at("2031-03-31T10:00", step, checkout)
     events = studio.happened()
@@ -477,7 +479,7 @@ def test_what_was_due_before_a_change_comes_before_it(studio: Studio, shop: Shop
     assert shop.schedule("2032-01-01T00:00") == 0
 
 
-def test_a_refused_change_leaves_what_is_due_to_the_scheduler(studio: Studio, shop: Shop) -> None:
+def test_a_refused_change_leaves_due_periods_to_the_scheduler(studio: Studio, shop: Shop) -> None:
     checkout = shop.buy("2031-01-31T10:00", shop.service(disable_pause=True))
     with pytest.raises(Conflict):
         shop.at("2031-03-01T00:00", "pause", checkout)
@@ -486,17 +488,17 @@ def test_a_refused_change_leaves_what_is_due_to_the_scheduler(studio: Studio, sh
     assert shop.schedule("2031-03-01T00:00") == 1
 
 
-def test_what_ends_with_its_period_has_no_further_one(studio: Studio, shop: Shop) -> None:
+def test_a_subscription_canceled_at_its_period_end_is_not_renewed(studio: Studio, shop: Shop) -> None:
     checkout = shop.buy("2031-01-31T10:00", shop.service(cancel_at_period_end=True))
     shop.at("2031-03-01T00:00", "cancel", checkout)
     *billed, canceled = studio.happened()
-    assert names(billed) == PERIOD  # that of March, which had begun
+    assert names(billed) == PERIOD  # for March, which had already started
     assert (canceled.record["status"], canceled.record["cancel_date"]) == ("active", "2031-03-31T10:00:00.000Z")
     assert shop.schedule("2031-12-01T00:00") == 0
     assert studio.happened() == []
 
 
-def test_what_is_deleted_or_canceled_has_no_further_period(studio: Studio, shop: Shop) -> None:
+def test_a_deleted_or_canceled_subscription_is_not_renewed(studio: Studio, shop: Shop) -> None:
     for step in ("delete", "cancel"):
         shop.at("2031-01-05T00:00", step, shop.buy("2031-01-01T00:00"))
     studio.happened()
@@ -504,15 +506,15 @@ def test_what_is_deleted_or_canceled_has_no_further_period(studio: Studio, shop:
     assert studio.happened() == []
 
 
-def test_a_deleted_project_has_no_further_period(studio: Studio, shop: Shop) -> None:
-    """It costs nothing: a project with issued invoices cannot be deleted."""
+def test_subscriptions_of_a_deleted_project_are_not_renewed(studio: Studio, shop: Shop) -> None:
+    """The subscription is free because projects with issued invoices cannot be deleted."""
     shop.buy("2031-01-01T00:00", shop.service({**MONTHLY, "amount": 0}))
     assert shop.schedule("2031-02-01T00:00") == 1
     studio.owner.delete(studio.project)
     assert shop.schedule("2031-12-01T00:00") == 0
 
 
-def test_an_archived_project_has_no_further_period(studio: Studio, shop: Shop) -> None:
+def test_subscriptions_of_an_archived_project_are_not_renewed(studio: Studio, shop: Shop) -> None:
     shop.buy("2031-01-01T00:00")
     studio.owner.patch(studio.project, json={"archive": True})
     studio.happened()
@@ -520,7 +522,7 @@ def test_an_archived_project_has_no_further_period(studio: Studio, shop: Shop) -
     assert studio.happened() == []
 
 
-# --- several at once, and what fails ---------------------------------------------------------------------------------
+# --- concurrency and failures ----------------------------------------------------------------------------------------
 
 
 def test_schedulers_at_once_bill_each_period_once(studio: Studio, shop: Shop) -> None:
@@ -541,8 +543,8 @@ def test_schedulers_at_once_bill_each_period_once(studio: Studio, shop: Shop) ->
     assert shop.balance() == 240
 
 
-def test_a_scheduler_beside_changes_bills_each_period_once(studio: Studio, shop: Shop) -> None:
-    """Pausing takes the same row: whoever is second finds what the first one left."""
+def test_a_scheduler_running_beside_changes_bills_each_period_once(studio: Studio, shop: Shop) -> None:
+    """Pausing locks the same row, so the second one sees the result of the first."""
     bought = [shop.buy("2031-01-31T10:00") for _ in range(6)]
 
     async def both(services: Services) -> None:
@@ -557,7 +559,7 @@ def test_a_scheduler_beside_changes_bills_each_period_once(studio: Studio, shop:
     assert {shop.checkout(each)["period_end"] for each in bought} == {"2031-03-31T10:00:00.000Z"}
 
 
-# Refuses the credits of one project, when the invoice is written already.
+# Refuses the credits of one project after its invoice has been written.
 _break = {
     "sqlite": [
         "CREATE TRIGGER broken BEFORE INSERT ON task_credits WHEN NEW.repository_id = {id} "
@@ -585,7 +587,7 @@ async def _out_of_order(services: Services, repository_id: int) -> AsyncIterator
             await tx.execute(_mend)
 
 
-def test_a_period_that_fails_halfway_leaves_nothing_and_keeps_no_other_waiting(studio: Studio, shop: Shop) -> None:
+def test_a_period_that_fails_halfway_leaves_no_trace_and_does_not_delay_others(studio: Studio, shop: Shop) -> None:
     other = studio.owner.post("/projects", json={"title": "Other"})["project"]
     broken = shop.buy("2031-01-31T10:00")
     body = {"service_id": broken["service"]["id"]}
@@ -614,14 +616,14 @@ def test_a_period_that_fails_halfway_leaves_nothing_and_keeps_no_other_waiting(s
     assert [number for number, *_ in shop.periods(broken)] == [1, 2]
 
 
-# One that has written. The server's own chores may wait for the same table.
+# A backend that has written and waits for a lock. The server's own chores may wait for the same table.
 _waiting = (
     "SELECT pid FROM pg_stat_activity "
     "WHERE wait_event_type = 'Lock' AND datname = current_database() AND backend_xid IS NOT NULL"
 )
 
 
-def test_a_connection_that_breaks_in_a_period_leaves_nothing(studio: Studio, shop: Shop) -> None:
+def test_a_connection_lost_during_a_period_leaves_no_trace(studio: Studio, shop: Shop) -> None:
     url = studio.server.settings.get("database_url")
     if url is None:
         pytest.skip("SQLite has no connection to break; the test before this one fails halfway there too")
@@ -634,7 +636,7 @@ def test_a_connection_that_breaks_in_a_period_leaves_nothing(studio: Studio, sho
         return int(pid)
 
     async def run(services: Services) -> None:
-        """The scheduler waits for the ledger, its invoice written, when its connection is cut."""
+        """Cut the scheduler's connection while it waits for the ledger with its invoice written."""
         holder, killer = await asyncpg.connect(url), await asyncpg.connect(url)
         try:
             async with holder.transaction():

@@ -1,4 +1,4 @@
-"""Chores: done at the start and in their turn, never beside themselves, whatever happens in them."""
+"""Chores: run at startup and at their intervals, never twice at a time, and regardless of failures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _runs(name: str, outcome: str) -> float:
 
 
 class Counted:
-    """A chore that can be waited for."""
+    """A chore whose runs are counted and can be awaited."""
 
     def __init__(self, *, fails: bool = False, blocks: bool = False) -> None:
         self.began: list[int] = []
@@ -105,10 +105,10 @@ async def test_a_chore_that_takes_long_is_not_begun_beside_itself_and_keeps_no_o
     await other.until_begun(3)
     assert (len(endless.began), endless.most_at_once) == (1, 1)
     await chores.stop()
-    assert endless.at_once == 0  # it was canceled, not left behind
+    assert endless.at_once == 0  # canceled, not abandoned
 
 
-async def test_stopping_undoes_what_was_not_finished(services: Services) -> None:
+async def test_stopping_rolls_back_an_unfinished_chore(services: Services) -> None:
     begun = asyncio.Event()
 
     async def half(services: Services, now: int) -> int:
@@ -125,11 +125,11 @@ async def test_stopping_undoes_what_was_not_finished(services: Services) -> None
     await chores.stop()
     rows = await services.database.fetch_all(probe.select())
     assert 77 not in [row["id"] for row in rows]
-    async with services.database.transaction() as tx:  # the writer is free
+    async with services.database.transaction() as tx:  # the write lock is free
         await tx.execute(_write, {"id": 77, "written_at": 1})
 
 
-async def test_one_run_answers_what_it_did(services: Services) -> None:
+async def test_a_single_run_returns_the_result_of_the_chore(services: Services) -> None:
     async def three(services: Services, now: int) -> int:
         return now
 
@@ -137,18 +137,18 @@ async def test_one_run_answers_what_it_did(services: Services) -> None:
     assert await run_once(services, Chore("broken", 1, Counted(fails=True).run), 3) == 0
 
 
-def test_less_than_a_second_is_too_often() -> None:
+def test_an_interval_below_one_second_is_refused() -> None:
     with pytest.raises(ValueError, match="too_often"):
         Chore("too_often", 0.5, Counted().run)
 
 
-def test_a_server_does_its_chores(server: Server) -> None:
+def test_a_server_runs_its_chores(server: Server) -> None:
     wanted = 'workhook_chore_runs_total{chore="idempotency_keys",outcome="success"}'
     with server.client(None) as http:
         until(lambda: wanted in http.get("/metrics").text)
 
 
-def test_whatever_can_be_a_chore_is_one() -> None:
+def test_every_function_with_the_signature_of_a_chore_is_registered() -> None:
     written = set()
     for found in pkgutil.walk_packages(work.__path__, f"{work.__name__}."):
         module = importlib.import_module(found.name)
@@ -161,16 +161,16 @@ def test_whatever_can_be_a_chore_is_one() -> None:
 
 
 # --- sweeps ----------------------------------------------------------------------------------------------------------
-# What is swept now and then: a row that cannot be done holds up no other, and is tried again in the next run.
+# Periodic sweeps: a row that cannot be processed does not delay others, and is retried in the next run.
 
 
-assert asgi  # every area's tables are on the metadata once it is imported
+assert asgi  # importing the app registers the tables of every area
 
 BASE = "http://work.example.com"
 
 
 async def _refuse(services: Services, table: str, does: str, condition: str) -> Callable[[], Awaitable[None]]:
-    """From now on the database refuses rows that fit; answers what ends that."""
+    """Make the database refuse matching rows, and return a function that ends this."""
     row = "OLD" if does == "DELETE" else "NEW"
     begin = f"CREATE TRIGGER no BEFORE {does} ON {table} FOR EACH ROW WHEN ({row}.{condition})"
     if (url := services.settings.database_url) is None:
@@ -195,8 +195,11 @@ async def _refuse(services: Services, table: str, does: str, condition: str) -> 
 
 
 async def _fill(services: Services, number: int) -> None:
-    """A project with a task that was deleted, a grant that expires, an old key, an old entry of the audit log and a
-    token that is over; the lower the number, the older."""
+    """Create a project and one old row for every sweep.
+
+    The rows are a deleted task, an expiring grant, an idempotency key, an audit entry and a revoked token. Lower
+    numbers are older.
+    """
     world: World = await make_world(services)
     user = must(await find_account(services.database, world.owner))
     place = must(await find_repository(services.database, world.organization, world.repository))
@@ -229,7 +232,7 @@ SWEEPS = [
 
 
 @pytest.mark.parametrize(("name", "table", "does", "condition"), SWEEPS, ids=[each[0] for each in SWEEPS])
-async def test_a_row_that_fails_holds_up_no_other(
+async def test_a_failing_row_does_not_delay_other_rows(
     services: Services, name: str, table: str, does: str, condition: str
 ) -> None:
     [chore] = [each for each in CHORES if each.name == name]
@@ -248,7 +251,7 @@ async def test_a_row_that_fails_holds_up_no_other(
     assert await run_once(services, chore, now_ms() + 100 * DAY_MS) == 0
 
 
-async def test_where_nothing_can_be_done_it_ends(services: Services) -> None:
+async def test_a_sweep_gives_up_if_no_row_can_be_processed(services: Services) -> None:
     tried: list[tuple[int, int]] = []
 
     async def fail(limit: int, offset: int) -> int:

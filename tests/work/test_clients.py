@@ -1,4 +1,4 @@
-"""Clients: who invites them, who they turn out to be, and what they see."""
+"""Clients: inviting and removing them, and what they see."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def clients(studio: Studio) -> str:
 
 
 def _token(studio: Studio, username: str) -> Caller:
-    """A client's own, as `workhook token create` makes it."""
+    """Return a caller for a client, with a token as created by `workhook token create`."""
 
     async def issue(services: Services) -> str:
         async with services.database.transaction() as tx:
@@ -41,7 +41,7 @@ def _unique(studio: Studio, name: str) -> str:
 # --- invite ----------------------------------------------------------------------------------------------------------
 
 
-def test_somebody_is_invited_and_is_a_client_once_they_accept(studio: Studio, clients: str) -> None:
+def test_an_invited_person_becomes_a_client_on_acceptance(studio: Studio, clients: str) -> None:
     email = f"{_unique(studio, 'Jo')}@Customer.example"
     answer = studio.owner.post(clients, json={"email": f" {email} "})
     assert (answer["client"], answer["invitation"]["email"]) == (None, email)
@@ -62,7 +62,7 @@ def test_somebody_is_invited_and_is_a_client_once_they_accept(studio: Studio, cl
     }  # fmt: skip
 
 
-def test_who_has_an_account_with_the_address_accepts_by_the_api(studio: Studio, clients: str) -> None:
+def test_a_user_with_the_invited_address_accepts_through_the_api(studio: Studio, clients: str) -> None:
     stranger = studio.stranger.me
     invitation = studio.owner.post(clients, json={"email": stranger["email"].upper()})["invitation"]
     assert studio.stranger.get("/projects")["projects"] == []
@@ -78,7 +78,7 @@ def test_who_has_an_account_with_the_address_accepts_by_the_api(studio: Studio, 
     assert [(each.name, each.action) for each in studio.happened()] == [("client", "added")]
 
 
-def test_who_is_in_the_project_already_stays_what_they_are(studio: Studio, clients: str) -> None:
+def test_a_person_already_in_the_project_keeps_their_role(studio: Studio, clients: str) -> None:
     for caller in (studio.member, studio.add(role="read")):
         studio.owner.post(clients, json={"email": caller.me["email"]})
         [waiting] = caller.http.get("/user/repository_invitations").json()
@@ -87,7 +87,7 @@ def test_who_is_in_the_project_already_stays_what_they_are(studio: Studio, clien
     assert studio.happened() == []
 
 
-def test_an_invitation_is_taken_back_or_declined(studio: Studio, clients: str) -> None:
+def test_an_invitation_can_be_withdrawn_or_declined(studio: Studio, clients: str) -> None:
     stranger = studio.stranger.me
     for caller, path in (
         (studio.owner, f"{studio.world.repo_path}/invitations/"),
@@ -98,8 +98,8 @@ def test_an_invitation_is_taken_back_or_declined(studio: Studio, clients: str) -
         assert studio.stranger.http.get("/user/repository_invitations").json() == []
 
 
-def test_no_answer_tells_whether_an_address_has_an_account(studio: Studio, elsewhere: Studio, clients: str) -> None:
-    """Owners, members and collaborators of another organization, its client, and nobody at all."""
+def test_no_response_reveals_whether_an_address_has_an_account(studio: Studio, elsewhere: Studio, clients: str) -> None:
+    """Try all roles of another organization, a member of the studio, a stranger and an unknown address."""
     people = [
         elsewhere.add(member="owner"), elsewhere.add(member="member"), elsewhere.add(role="admin"),
         elsewhere.add_client(), studio.member, studio.stranger,
@@ -114,8 +114,8 @@ def test_no_answer_tells_whether_an_address_has_an_account(studio: Studio, elsew
     assert elsewhere.happened() == studio.happened() == []
 
 
-def test_a_name_is_not_asked_for(studio: Studio, clients: str) -> None:
-    """No account is made before somebody accepts, so no login is taken."""
+def test_an_invitation_takes_no_username(studio: Studio, clients: str) -> None:
+    """No account and no login is created before the invitation is accepted."""
     body = {"email": f"{_unique(studio, 'sam')}@a.example", "username": studio.stranger.login}
     assert studio.owner.faults("POST", clients, json=body) == {"username": "unknown"}
 
@@ -123,8 +123,8 @@ def test_a_name_is_not_asked_for(studio: Studio, clients: str) -> None:
 # --- strangers -------------------------------------------------------------------------------------------------------
 
 
-def test_who_owns_no_organization_invites_nobody_by_address(studio: Studio) -> None:
-    """Nor learns which logins there are: an account and a project of one's own are enough for nothing of that."""
+def test_a_user_without_an_organization_cannot_invite_by_address(studio: Studio) -> None:
+    """Nor can such a user find out which logins exist, even with a project of their own."""
     person, stranger = studio.add(), studio.stranger.login
     own = person.post("/projects", json={"title": "Mine"})["project"]
     path, repo = f"/projects/{own['id']}", f"/repos/{person.login}/{own['name']}"
@@ -151,7 +151,7 @@ def test_who_owns_no_organization_invites_nobody_by_address(studio: Studio) -> N
     assert studio.stranger.http.get("/user/repository_invitations").json() == []
 
 
-def test_an_admin_who_does_not_own_the_organization_adds_colleagues_only(studio: Studio, clients: str) -> None:
+def test_a_project_admin_who_is_not_an_organization_owner_can_add_only_colleagues(studio: Studio, clients: str) -> None:
     admin = studio.add(member="member", role="admin")
     assert admin.refused(403, "POST", clients, json={"email": "a@b.example"})["code"] == "missing_role"
     repo = studio.world.repo_path
@@ -161,13 +161,13 @@ def test_an_admin_who_does_not_own_the_organization_adds_colleagues_only(studio:
     assert studio.owner.http.put(f"{repo}/collaborators/{studio.stranger.login}", json=body).status_code == 201
 
 
-def test_an_address_that_is_none(studio: Studio, clients: str) -> None:
+def test_an_invalid_address_is_refused(studio: Studio, clients: str) -> None:
     cases: list[object] = ["", "jo", "@", "jo@", "a b@c.example", "a@b@c", f"{'a' * 250}@b.example", None, 7]
     for email in cases:
         assert studio.owner.faults("POST", clients, json={"email": email}) == {"email": "invalid"}, email
 
 
-def test_invited_by_several_at_once_there_is_one_invitation(studio: Studio, clients: str) -> None:
+def test_concurrent_invitations_create_one_invitation(studio: Studio, clients: str) -> None:
     body = {"email": f"{_unique(studio, 'kim')}@a.example"}
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda _: studio.owner.call("POST", clients, json=body), range(6)))
@@ -175,22 +175,22 @@ def test_invited_by_several_at_once_there_is_one_invitation(studio: Studio, clie
     assert len({each.json()["invitation"]["id"] for each in answers}) == 1
 
 
-# --- who may ---------------------------------------------------------------------------------------------------------
+# --- permissions -----------------------------------------------------------------------------------------------------
 
 
-def test_clients_do_not_see_or_change_clients(studio: Studio, clients: str) -> None:
+def test_a_client_cannot_see_or_remove_other_clients(studio: Studio, clients: str) -> None:
     other = studio.new_client(f"{_unique(studio, 'ed')}@a.example")
     name = studio.client.me["username"]
     [own] = [each for each in studio.owner.get(clients)["clients"] if each["username"] == name]
     studio.client.refused(404, "GET", f"/clients/{other['id']}")
     studio.client.refused(404, "DELETE", f"/clients/{other['id']}")
     assert studio.client.get(f"/clients/{own['id']}")["client"] == own
-    studio.client.delete(f"/clients/{own['id']}")  # anybody can leave
+    studio.client.delete(f"/clients/{own['id']}")  # everyone can leave
     studio.client.refused(404, "GET", studio.project)
 
 
-def test_an_app_by_itself_decides_nothing_about_who_is_in_a_project(studio: Studio, clients: str) -> None:
-    """As with members. For a user who lets it act it may do what the user may, and the page of consent says so."""
+def test_an_app_on_its_own_cannot_change_who_is_in_a_project(studio: Studio, clients: str) -> None:
+    """The same holds for members. On behalf of a user, an app may do what the user may, as the consent page says."""
     client = studio.new_client(f"{_unique(studio, 'bo')}@a.example")
     bot = studio.caller(make_app(studio.server, studio.world).token(studio.server))
     assert bot.get(clients)["clients"] == [client]
@@ -215,7 +215,7 @@ def test_readers_see_clients_without_their_addresses(studio: Studio, clients: st
     assert studio.member.get(clients)["clients"] == [client]
 
 
-def test_clients_see_their_projects_alone(studio: Studio) -> None:
+def test_a_client_sees_only_their_own_projects(studio: Studio) -> None:
     hidden = studio.owner.post("/projects", json={"title": "Other"})["project"]
     project = studio.client.get(studio.project)["project"]
     assert project == studio.owner.get(studio.project)["project"]
@@ -228,7 +228,7 @@ def test_clients_see_their_projects_alone(studio: Studio) -> None:
 # --- remove ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_client_is_removed(studio: Studio, clients: str) -> None:
+def test_a_client_can_be_removed(studio: Studio, clients: str) -> None:
     client = studio.new_client(f"{_unique(studio, 'bo')}@a.example")
     path = f"/clients/{client['id']}"
     studio.happened()
@@ -243,8 +243,8 @@ def test_a_client_is_removed(studio: Studio, clients: str) -> None:
 
 
 @pytest.mark.parametrize("archived", [False, True])
-def test_a_client_leaves_by_their_own_name(studio: Studio, archived: bool) -> None:
-    """Nobody tells a client the id of its record."""
+def test_a_client_leaves_by_username(studio: Studio, archived: bool) -> None:
+    """Clients are never shown the ID of their client record."""
     name = studio.client.me["username"]
     [record] = studio.owner.get(f"{studio.project}/clients")["clients"]
     studio.owner.patch(studio.project, json={"archive": archived})
@@ -260,7 +260,7 @@ def test_a_client_leaves_by_their_own_name(studio: Studio, archived: bool) -> No
     assert [each["target"] for each in entries if each["action"] == "client.remove"] == [record["id"]]
 
 
-def test_nobody_else_ends_the_place_of_a_client_by_the_name(studio: Studio) -> None:
+def test_no_other_user_can_remove_a_client_by_username(studio: Studio) -> None:
     name = studio.client.me["username"]
     path = f"{studio.project}/members/{name}"
     assert studio.add_client().refused(403, "DELETE", path)["code"] == "missing_role"
@@ -269,7 +269,7 @@ def test_nobody_else_ends_the_place_of_a_client_by_the_name(studio: Studio) -> N
     assert studio.client.get(studio.project)["project"]["id"] == studio.project_id
 
 
-def test_a_client_who_was_added_too_leaves_as_both(studio: Studio, clients: str) -> None:
+def test_a_client_who_is_also_a_member_leaves_in_both_roles(studio: Studio, clients: str) -> None:
     name = studio.client.me["username"]
     collaborator = f"{studio.world.repo_path}/collaborators/{name}"
     added = studio.owner.http.put(collaborator, json={"permission": "push"})
@@ -286,12 +286,12 @@ def test_a_client_who_was_added_too_leaves_as_both(studio: Studio, clients: str)
 
 
 # --- client sight ----------------------------------------------------------------------------------------------------
-# What a client learns of others, and what it can do to what is theirs: nothing of other clients, no addresses.
+# What clients learn about other people, and what they can do to other people's work.
 
 
 @pytest.fixture
 def other(studio: Studio) -> Caller:
-    """Another client of the same project."""
+    """Return another client of the same project."""
     return studio.add_client()
 
 
@@ -302,7 +302,7 @@ def _names(task: JsonObject) -> list[str]:
 # --- assignees -------------------------------------------------------------------------------------------------------
 
 
-def test_a_client_assigns_the_team_and_itself_alone(studio: Studio, other: Caller) -> None:
+def test_a_client_can_assign_only_the_team_and_itself(studio: Studio, other: Caller) -> None:
     column = studio.column()
     member, foreign, stranger = studio.member.login, other.login, studio.stranger.login
     said = set()
@@ -320,7 +320,7 @@ def test_a_client_assigns_the_team_and_itself_alone(studio: Studio, other: Calle
     assert studio.owner.new_task(column, assignees=[foreign])["assignees"]
 
 
-def test_a_client_sees_no_other_client_on_a_task(studio: Studio, other: Caller) -> None:
+def test_a_client_does_not_see_other_clients_on_a_task(studio: Studio, other: Caller) -> None:
     task = studio.client.new_task(studio.column())
     path, column = f"/tasks/{task['id']}", task["column"]["id"]
     everybody = {each.login for each in (studio.member, studio.client, other)}
@@ -342,7 +342,7 @@ def test_a_client_sees_no_other_client_on_a_task(studio: Studio, other: Caller) 
     assert set(_names(studio.owner.get(path)["task"])) == everybody, "nobody was taken off by that"
 
 
-def test_what_a_client_sets_leaves_whom_it_does_not_see(studio: Studio, other: Caller) -> None:
+def test_a_client_changing_assignees_keeps_the_hidden_ones(studio: Studio, other: Caller) -> None:
     task = studio.client.new_task(studio.column())
     path, member = f"/tasks/{task['id']}", studio.member.login
     studio.owner.patch(path, json={"assignees": [other.login, member]})
@@ -357,7 +357,7 @@ def test_what_a_client_sets_leaves_whom_it_does_not_see(studio: Studio, other: C
     assert _names(studio.owner.get(path)["task"]) == [other.login]
 
 
-def test_a_client_reads_and_changes_under_one_tag(studio: Studio, other: Caller) -> None:
+def test_a_client_reads_and_changes_a_task_under_the_same_etag(studio: Studio, other: Caller) -> None:
     task = studio.client.new_task(studio.column())
     path = f"/tasks/{task['id']}"
     studio.owner.patch(path, json={"assignees": [other.login]})
@@ -367,7 +367,7 @@ def test_a_client_reads_and_changes_under_one_tag(studio: Studio, other: Caller)
     studio.client.delete(path, headers={"If-Match": tag})
 
 
-def test_a_filter_confirms_no_other_client(studio: Studio, other: Caller) -> None:
+def test_the_assignee_filter_reveals_no_other_client(studio: Studio, other: Caller) -> None:
     member, path = studio.member.login, f"{studio.project}/tasks"
     task_id = studio.task(assignees=[other.login, member, studio.client.login])
 
@@ -379,7 +379,7 @@ def test_a_filter_confirms_no_other_client(studio: Studio, other: Caller) -> Non
     assert found(studio.owner, other.login) == found(studio.member, other.login) == [task_id]
 
 
-def test_who_left_is_on_the_team_no_more(studio: Studio) -> None:
+def test_a_person_who_left_is_no_longer_shown_as_team(studio: Studio) -> None:
     writer = studio.add(role="write")
     task_id = studio.task(assignees=[writer.login])
     assert _names(studio.client.get(f"/tasks/{task_id}")["task"]) == [writer.login]
@@ -388,8 +388,8 @@ def test_who_left_is_on_the_team_no_more(studio: Studio) -> None:
     assert _names(studio.owner.get(f"/tasks/{task_id}")["task"]) == [writer.login]
 
 
-def test_a_client_of_two_places_sees_the_team_of_each(studio: Studio, elsewhere: Studio) -> None:
-    """Who is on the team of one organization is a stranger in the other, though the client meets both."""
+def test_a_client_of_two_organizations_sees_only_the_team_of_each(studio: Studio, elsewhere: Studio) -> None:
+    """A team member of one organization is a stranger in the other, even to a client of both."""
     email = studio.client.me["email"]
     elsewhere.new_client(email)
     column = elsewhere.column()
@@ -400,8 +400,8 @@ def test_a_client_of_two_places_sees_the_team_of_each(studio: Studio, elsewhere:
     assert _names(studio.client.new_task(column, assignees=[elsewhere.owner.login])) == [elsewhere.owner.login]
 
 
-def test_a_client_is_shown_no_address_but_its_own(studio: Studio, other: Caller) -> None:
-    """Other clients who wrote or uploaded something are known by their names, as their words are."""
+def test_a_client_sees_no_address_but_its_own(studio: Studio, other: Caller) -> None:
+    """Other clients appear with their usernames only, next to their comments and uploads."""
     task_id, file_id = studio.task(assignees=[studio.member.login, other.login]), studio.file()
     studio.owner.patch(f"/tasks/{task_id}", json={"assignees": [each.login for each in (studio.member, studio.client)]})
     mine = other.post(f"/files/{file_id}/file_comments", json={"text": "Seen"})
@@ -417,7 +417,7 @@ def test_a_client_is_shown_no_address_but_its_own(studio: Studio, other: Caller)
         assert other.login in studio.client.call("GET", path).text
 
 
-# --- what is not theirs ----------------------------------------------------------------------------------------------
+# --- work of others --------------------------------------------------------------------------------------------------
 
 
 def _timer(studio: Studio, caller: Caller, task_id: str) -> str:
@@ -426,7 +426,7 @@ def _timer(studio: Studio, caller: Caller, task_id: str) -> str:
 
 
 @pytest.mark.parametrize("how", ["edit", "bulk"])
-def test_a_client_that_moves_a_card_ends_nobodys_timer(studio: Studio, how: str) -> None:
+def test_a_client_moving_a_card_stops_no_running_timer(studio: Studio, how: str) -> None:
     task = studio.client.new_task(studio.column())
     timer = _timer(studio, studio.member, task["id"])
     done = studio.owner.post(f"{studio.project}/columns", json={"title": "Done", "stage": "done"})["column"]["id"]
@@ -446,7 +446,7 @@ SAID = "others have worked on it, so a client cannot delete it; ask a member of 
 
 
 def _refused_deletion(studio: Studio, path: str, what: str) -> None:
-    """Whatever the reason is, the client is told the same, and nothing has happened."""
+    """Check that the message does not depend on the reason and that nothing was deleted."""
     studio.happened()
     refused = studio.client.refused(409, "DELETE", path)
     assert (refused["code"], refused["message"]) == ("worked_on", f"{what}: {SAID}")
@@ -456,7 +456,7 @@ def _refused_deletion(studio: Studio, path: str, what: str) -> None:
 
 
 @pytest.mark.parametrize("why", ["comment", "private comment", "time", "timer"])
-def test_a_client_does_not_delete_a_task_with_work_of_others(studio: Studio, why: str) -> None:
+def test_a_client_cannot_delete_a_task_others_have_worked_on(studio: Studio, why: str) -> None:
     task = studio.client.new_task(studio.column())
     comments = f"/tasks/{task['id']}/task_comments"
     studio.client.post(comments, json={"text": "Mine"})
@@ -469,8 +469,8 @@ def test_a_client_does_not_delete_a_task_with_work_of_others(studio: Studio, why
     _refused_deletion(studio, f"/tasks/{task['id']}", "The task")
 
 
-def test_a_client_does_not_delete_such_a_task_among_many(studio: Studio) -> None:
-    """Nor the others of the same request. What somebody deletes as a member elsewhere is nobody's concern."""
+def test_a_bulk_request_cannot_delete_a_task_others_have_worked_on(studio: Studio) -> None:
+    """The whole request is refused, including the client's other tasks. Members are not restricted."""
     tasks = [studio.client.new_task(studio.column())["id"] for _ in range(2)]
     studio.client.post(f"/tasks/{tasks[0]}/task_comments", json={"text": "Mine"})
     studio.member.post(f"/tasks/{tasks[1]}/task_comments", json={"text": "Ours", "private": True})
@@ -483,7 +483,7 @@ def test_a_client_does_not_delete_such_a_task_among_many(studio: Studio) -> None
     assert studio.member.post("/tasks/bulk", json={"operations": operations[1:]})["tasks"] == [None]
 
 
-def test_a_client_deletes_a_task_that_only_it_has_worked_on(studio: Studio) -> None:
+def test_a_client_can_delete_a_task_only_it_has_worked_on(studio: Studio) -> None:
     task = studio.client.new_task(studio.column())
     studio.client.post(f"/tasks/{task['id']}/task_comments", json={"text": "Mine"})
     other = studio.client.new_task(studio.column())
@@ -492,7 +492,7 @@ def test_a_client_deletes_a_task_that_only_it_has_worked_on(studio: Studio) -> N
 
 
 @pytest.mark.parametrize("why", ["comment", "private comment", "reply", "private reply"])
-def test_a_client_does_not_delete_a_file_with_work_of_others(studio: Studio, why: str) -> None:
+def test_a_client_cannot_delete_a_file_others_have_worked_on(studio: Studio, why: str) -> None:
     file = f"/files/{_file_of(studio.client, studio)}"
     mine = studio.client.post(f"{file}/file_comments", json={"text": "Mine"})
     private = why.startswith("private")
@@ -503,7 +503,7 @@ def test_a_client_does_not_delete_a_file_with_work_of_others(studio: Studio, why
     _refused_deletion(studio, file, "The file")
 
 
-def test_a_client_deletes_a_file_that_only_it_has_worked_on(studio: Studio) -> None:
+def test_a_client_can_delete_a_file_only_it_has_worked_on(studio: Studio) -> None:
     file, other = (f"/files/{_file_of(studio.client, studio)}" for _ in range(2))
     mine = studio.client.post(f"{file}/file_comments", json={"text": "Mine"})
     studio.client.post(f"/file_comments/{mine['id']}/comments", json={"body": "Mine too"})
@@ -517,13 +517,13 @@ def _file_of(caller: Caller, studio: Studio) -> str:
 
 
 def _commented(studio: Studio) -> tuple[str, str]:
-    """The paths of a file's comments and of the client's comment there."""
+    """Return the path of a file's comments and that of the client's comment in it."""
     path = f"/files/{studio.file()}/file_comments"
     return path, f"/file_comments/{studio.client.post(path, json={'text': 'Mine'})['id']}"
 
 
 @pytest.mark.parametrize("private", [True, False])
-def test_a_client_that_deletes_its_comment_keeps_the_replies_of_others(studio: Studio, private: bool) -> None:
+def test_a_client_deleting_its_comment_keeps_the_replies_of_others(studio: Studio, private: bool) -> None:
     """The client cannot tell whether there were any."""
     path, comment = _commented(studio)
     reply = studio.member.post(f"{comment}/comments", json={"body": "Ours", "private": private})["comment"]
@@ -545,7 +545,7 @@ def test_a_client_that_deletes_its_comment_keeps_the_replies_of_others(studio: S
     assert studio.member.get(path) == []
 
 
-def test_a_client_that_deletes_its_comment_without_replies_of_others_leaves_nothing(studio: Studio) -> None:
+def test_a_client_deleting_its_comment_without_replies_of_others_leaves_nothing(studio: Studio) -> None:
     path, comment = _commented(studio)
     studio.client.post(f"{comment}/comments", json={"body": "And mine"})
     studio.happened()

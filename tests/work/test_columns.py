@@ -1,4 +1,4 @@
-"""Columns: what is made, changed, moved and deleted, and who may."""
+"""Columns: creating, changing, moving and deleting them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tests.work.studio import Studio
 
 
 def made(studio: Studio, *titles: str, **more: Any) -> list[str]:
-    """Columns, one behind the other; their ids."""
+    """Create columns at the end of the board and return their IDs."""
     path = f"{studio.project}/columns"
     return [studio.owner.post(path, json={"title": title, **more})["column"]["id"] for title in titles]
 
 
 def titles(studio: Studio) -> list[str]:
-    """In their order, which their positions agree with."""
+    """Return the titles in order, checking that the positions match."""
     columns = studio.owner.get(f"{studio.project}/columns")["columns"]
     assert [each["position"] for each in columns] == list(range(len(columns)))
     return [each["title"] for each in columns]
@@ -27,7 +27,7 @@ def cards(studio: Studio, column_id: str) -> list[str]:
     return [each["title"] for each in tasks]
 
 
-def test_a_column_is_made_and_shown(studio: Studio) -> None:
+def test_a_created_column_can_be_read(studio: Studio) -> None:
     answer = studio.owner.post(f"{studio.project}/columns", json={"title": " To do "})
     column = answer["column"]
     assert answer == {"success": True, "column": column}
@@ -49,7 +49,7 @@ def test_a_column_is_made_and_shown(studio: Studio) -> None:
     assert event.payload["repository"]["project_id"] == studio.project_id
 
 
-def test_columns_stand_where_they_were_put(studio: Studio) -> None:
+def test_columns_keep_the_positions_they_were_given(studio: Studio) -> None:
     first, _, third = made(studio, "A", "B", "C")
     made(studio, "front", position=0)
     made(studio, "middle", position=2)
@@ -66,8 +66,8 @@ def test_columns_stand_where_they_were_put(studio: Studio) -> None:
     ]
 
 
-def test_many_moves_to_one_place_keep_the_order(studio: Studio) -> None:
-    """More than there are ranks between two columns."""
+def test_many_moves_to_one_position_keep_the_order(studio: Studio) -> None:
+    """There are more moves than free ranks between two columns."""
     first, last = made(studio, "first", "last")
     assert first != last
     for number in range(40):
@@ -75,7 +75,7 @@ def test_many_moves_to_one_place_keep_the_order(studio: Studio) -> None:
     assert titles(studio) == ["first", *(str(number) for number in reversed(range(40))), "last"]
 
 
-def test_an_edit_changes_what_it_names(studio: Studio) -> None:
+def test_an_edit_changes_only_the_given_fields(studio: Studio) -> None:
     [column_id] = made(studio, "A", stage="in_queue")
     before = studio.owner.get(f"/columns/{column_id}")["column"]
     studio.happened()
@@ -91,7 +91,7 @@ def test_an_edit_changes_what_it_names(studio: Studio) -> None:
     }
 
 
-def test_a_move_with_an_edit_is_one_event(studio: Studio) -> None:
+def test_an_edit_with_a_move_is_one_event(studio: Studio) -> None:
     made(studio, "A", "B")
     [column_id] = made(studio, "C")
     studio.happened()
@@ -101,7 +101,7 @@ def test_a_move_with_an_edit_is_one_event(studio: Studio) -> None:
     assert event.changes == {"title": {"from": "C", "to": "D"}, "position": {"from": 2, "to": 1}}
 
 
-def test_what_changes_nothing_is_no_event(studio: Studio) -> None:
+def test_an_edit_without_a_change_is_not_an_event(studio: Studio) -> None:
     _, column_id = made(studio, "A", "B")
     before = studio.owner.get(f"/columns/{column_id}")
     studio.happened()
@@ -110,7 +110,7 @@ def test_what_changes_nothing_is_no_event(studio: Studio) -> None:
     assert studio.happened() == []
 
 
-def test_faults_are_named(studio: Studio) -> None:
+def test_invalid_fields_are_named(studio: Studio) -> None:
     [column_id] = made(studio, "A")
     path = f"{studio.project}/columns"
     body: dict[str, Any] = {"title": "x" * 256, "position": -1, "stage": "doing", "finished": "no", "color": "red"}
@@ -122,7 +122,7 @@ def test_faults_are_named(studio: Studio) -> None:
     assert studio.owner.faults("PATCH", f"/columns/{column_id}", json={"title": None}) == {"title": "invalid"}
 
 
-def test_a_timer_does_not_start_where_tasks_are_completed(studio: Studio) -> None:
+def test_a_column_for_completed_tasks_cannot_start_timers(studio: Studio) -> None:
     path = f"{studio.project}/columns"
     for done in ({"stage": "done"}, {"finished": True}):
         assert studio.owner.faults("POST", path, json={"title": "A", "start_timer": True, **done}) == {
@@ -141,7 +141,7 @@ def test_a_board_has_a_bound(studio: Studio) -> None:
     assert "200" in refused["errors"][0]["message"]
 
 
-def test_a_neighbour_that_shifts_a_column_changes_its_tag(studio: Studio) -> None:
+def test_shifting_a_column_changes_its_etag(studio: Studio) -> None:
     made(studio, "A")
     [column_id] = made(studio, "B")
     path = f"/columns/{column_id}"
@@ -151,7 +151,7 @@ def test_a_neighbour_that_shifts_a_column_changes_its_tag(studio: Studio) -> Non
         studio.owner.refused(412, method, path, headers={"If-Match": tag})
 
 
-def test_deleting_moves_the_tasks_to_the_first_other_column(studio: Studio) -> None:
+def test_deleting_a_column_moves_its_tasks_to_the_first_other_column(studio: Studio) -> None:
     todo, done = made(studio, "To do", "Done")
     for number in range(3):
         studio.owner.new_task(done, f"there {number}")
@@ -172,7 +172,7 @@ def test_deleting_moves_the_tasks_to_the_first_other_column(studio: Studio) -> N
     assert cards(studio, done)[0] == "going 2"
 
 
-def test_tasks_that_come_to_a_done_column_are_completed(studio: Studio) -> None:
+def test_tasks_moved_to_a_done_column_are_completed(studio: Studio) -> None:
     todo, _ = made(studio, "To do", "Done", stage="done")
     column = studio.owner.patch(f"/columns/{todo}", json={"stage": None})["column"]
     going = studio.owner.new_task(column["id"])
@@ -184,14 +184,14 @@ def test_tasks_that_come_to_a_done_column_are_completed(studio: Studio) -> None:
     assert studio.owner.get(f"/tasks/{going['id']}")["task"]["completed_at"] == moved.changes["completed_at"]["to"]
 
 
-def test_the_last_column_stays(studio: Studio) -> None:
+def test_the_last_column_cannot_be_deleted(studio: Studio) -> None:
     [column_id] = made(studio, "Only")
     assert studio.owner.refused(409, "DELETE", f"/columns/{column_id}")["code"] == "last_column"
     assert titles(studio) == ["Only"]
 
 
-def test_two_columns_that_are_deleted_at_once_are_not_both(studio: Studio) -> None:
-    """One is the last one then, and has the tasks of both."""
+def test_concurrent_deletions_of_both_columns_leave_one(studio: Studio) -> None:
+    """The remaining one is then the last column and contains the tasks of both."""
     one, two = made(studio, "A", "B")
     studio.owner.new_task(one, "a")
     studio.owner.new_task(two, "b")
@@ -203,7 +203,10 @@ def test_two_columns_that_are_deleted_at_once_are_not_both(studio: Studio) -> No
 
 
 def test_columns_that_are_moved_at_once_all_find_their_place(studio: Studio) -> None:
-    """Moves to one place give the same rank twice, and whoever comes next spreads all of them: that needs every row."""
+    """Moves to one position can produce the same rank twice.
+
+    The next move then respaces all ranks, which locks every row.
+    """
     columns = made(studio, *"ABCDEFGH")
 
     def move(number: int) -> int:

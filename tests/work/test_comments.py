@@ -1,4 +1,4 @@
-"""Comments on tasks and files, and replies: made, changed and deleted; what is private; whose words they stay."""
+"""Comments on tasks and files, and replies: creating, changing and deleting them, privacy and authorship."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ EMPTY_HTML = ("<p> </p>", "<script>x</script>", "<!-- x -->", "<img src=x>", "&n
 LONG_HTML = ("&" * 65_536, "<b>" * 5000 + "x")
 
 
-class Said:
-    """A comment or reply of `author`. `list` is the path of the others beside it."""
+class Comment:
+    """A comment or reply by `author`. `list` is the path of its siblings."""
 
     def __init__(self, studio: Studio, kind: str, author: Caller, words: str = "Mine", **more: Any) -> None:
         self.field = "body" if kind == "file_comment_reply" else "text"
@@ -44,7 +44,7 @@ class Said:
         self.path = f"{base}/{self.made['id']}"
 
     def _record(self, answer: JsonObject) -> JsonObject:
-        """A new comment on a file is answered bare."""
+        """Return the record, which file comments have at the top level of the response."""
         found: JsonObject = next((answer[name] for name in ("comment", self.kind) if name in answer), answer)
         return found
 
@@ -73,8 +73,8 @@ def without_replies(comment: JsonObject) -> JsonObject:
 # --- one -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_comment_is_made(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.member, WORDS[kind])
+def test_a_comment_can_be_created(studio: Studio, kind: str) -> None:
+    said = Comment(studio, kind, studio.member, WORDS[kind])
     made, login = said.made, studio.member.login
     assert set(made) == KEYS[kind]
     assert isinstance(made["id"], int)
@@ -99,8 +99,8 @@ def test_a_comment_is_made(studio: Studio, kind: str) -> None:
         assert httpx.get(made["file"]["link"]).content == b"a file"
 
 
-def test_what_is_said_goes_with_what_it_is_about(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.owner)
+def test_comments_disappear_with_their_subject(studio: Studio, kind: str) -> None:
+    said = Comment(studio, kind, studio.owner)
     studio.owner.delete(said.thing)
     studio.happened()
     body = {said.field: "x"}
@@ -112,8 +112,8 @@ def test_what_is_said_goes_with_what_it_is_about(studio: Studio, kind: str) -> N
     assert studio.happened() == []
 
 
-def test_what_is_wrong_is_named(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.owner, "x" * 65_536)
+def test_invalid_fields_are_named(studio: Studio, kind: str) -> None:
+    said = Comment(studio, kind, studio.owner, "x" * 65_536)
     field, is_html = said.field, kind == "file_comment_reply"
     studio.happened()
     assert studio.owner.faults("POST", said.list, json={}) == {field: "missing"}
@@ -126,8 +126,8 @@ def test_what_is_wrong_is_named(studio: Studio, kind: str) -> None:
     assert studio.happened() == []
 
 
-def test_an_edit(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.member, "One")
+def test_a_comment_can_be_edited(studio: Studio, kind: str) -> None:
+    said = Comment(studio, kind, studio.member, "One")
     before, field = said.made, said.field
     studio.happened()
     after = said.edit(studio.member, **{field: "Two", "private": True})
@@ -141,9 +141,9 @@ def test_an_edit(studio: Studio, kind: str) -> None:
     assert studio.happened() == []
 
 
-def test_edits_at_once_are_each_whole(studio: Studio, kind: str) -> None:
-    """Every event begins where the one before ended."""
-    said = Said(studio, kind, studio.owner, "0")
+def test_concurrent_edits_are_serialized(studio: Studio, kind: str) -> None:
+    """Each event starts from the text the previous one ended with."""
+    said = Comment(studio, kind, studio.owner, "0")
     studio.happened()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: said.edit(studio.owner, **{said.field: str(number)}), range(1, 13)))
@@ -152,8 +152,8 @@ def test_edits_at_once_are_each_whole(studio: Studio, kind: str) -> None:
     assert {step["to"] for step in steps} == {str(number) for number in range(1, 13)}
 
 
-def test_a_deletion(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.member)
+def test_a_comment_can_be_deleted(studio: Studio, kind: str) -> None:
+    said = Comment(studio, kind, studio.member)
     studio.happened()
     assert studio.member.delete(said.path) == {"success": True}
     [event] = studio.happened()
@@ -161,12 +161,12 @@ def test_a_deletion(studio: Studio, kind: str) -> None:
     assert said.listed(studio.member) == []
     studio.member.refused(404, "DELETE", said.path)
     studio.member.refused(404, "PATCH", said.path, json={said.field: "Two"})
-    assert Said(studio, kind, studio.member).made["id"] > said.made["id"], "no id is used twice"
+    assert Comment(studio, kind, studio.member).made["id"] > said.made["id"], "no id is used twice"
 
 
-def test_clients_see_what_is_not_private_and_change_what_is_their_own(studio: Studio, kind: str) -> None:
-    theirs, shown = Said(studio, kind, studio.client), Said(studio, kind, studio.member)
-    hidden, field = Said(studio, kind, studio.member, private=True), theirs.field
+def test_clients_see_public_comments_and_change_only_their_own(studio: Studio, kind: str) -> None:
+    theirs, shown = Comment(studio, kind, studio.client), Comment(studio, kind, studio.member)
+    hidden, field = Comment(studio, kind, studio.member, private=True), theirs.field
     studio.happened()
     assert [len(each.listed(studio.client)) for each in (theirs, shown, hidden)] == [1, 1, 0]
     for said, status, caller in (
@@ -178,7 +178,7 @@ def test_clients_see_what_is_not_private_and_change_what_is_their_own(studio: St
     studio.client.refused(403, "PATCH", theirs.path, json={"private": True})
     assert studio.happened() == []
     assert theirs.edit(studio.client, **{field: "Edited", "private": False})[field] == "Edited"
-    # What an admin made private is gone for the client who wrote it.
+    # A comment made private by an admin disappears even for the client who wrote it.
     theirs.edit(studio.owner, private=True)
     studio.client.refused(404, "PATCH", theirs.path, json={field: "x"})
     studio.client.refused(404, "DELETE", theirs.path)
@@ -205,12 +205,12 @@ def _reply(caller: Caller, comment_id: int, **more: object) -> JsonObject:
     return reply
 
 
-def test_replies_are_nested_and_no_part_of_the_event_of_an_edit(studio: Studio, file: str) -> None:
+def test_replies_are_nested_but_not_in_the_event_of_an_edit(studio: Studio, file: str) -> None:
     first, second = _comment(studio.owner, file), _comment(studio.owner, file)
     replies = [_reply(caller, first) for caller in (studio.member, studio.client, studio.owner) * 4]
     [one, two] = studio.client.get(f"{file}/file_comments")
     assert (one["id"], two["id"]) == (first, second)
-    assert without_addresses(one["comments"]) == without_addresses(replies)  # by id
+    assert without_addresses(one["comments"]) == without_addresses(replies)  # ordered by ID
     assert two["comments"] == []
     studio.happened()
     edited = studio.owner.patch(f"/file_comments/{first}", json={"text": "Other"})["file_comment"]
@@ -219,7 +219,7 @@ def test_replies_are_nested_and_no_part_of_the_event_of_an_edit(studio: Studio, 
     assert (event.action, "comments" in event.record) == ("edited", False)
 
 
-def test_replies_have_a_limit_together(studio: Studio, file: str) -> None:
+def test_the_replies_to_a_comment_share_a_size_limit(studio: Studio, file: str) -> None:
     comment = _comment(studio.owner, file)
     replies = [_reply(studio.member, comment, body="x" * 60_000) for _ in range(4)]
     refused = studio.member.refused(409, "POST", f"/file_comments/{comment}/comments", json={"body": "x" * 30_000})
@@ -230,7 +230,7 @@ def test_replies_have_a_limit_together(studio: Studio, file: str) -> None:
     _reply(studio.member, comment, body="x" * 30_000)
 
 
-def test_a_deletion_takes_the_replies_along(studio: Studio, file: str) -> None:
+def test_deleting_a_comment_deletes_its_replies(studio: Studio, file: str) -> None:
     comment_id = _comment(studio.owner, file)
     reply = _reply(studio.owner, comment_id)
     studio.happened()
@@ -240,8 +240,8 @@ def test_a_deletion_takes_the_replies_along(studio: Studio, file: str) -> None:
     studio.owner.refused(404, "DELETE", f"/file_comments/{comment_id}/comments/{reply['id']}")
 
 
-def test_replying_to_what_is_being_deleted(studio: Studio, file: str) -> None:
-    """Each reply is there when the comment goes, or is told that it went."""
+def test_replies_during_a_deletion_are_deleted_or_refused(studio: Studio, file: str) -> None:
+    """Each reply is either deleted along with the comment or refused with 404."""
     comment = f"/file_comments/{_comment(studio.owner, file)}"
 
     def answer(_: int) -> int:
@@ -259,7 +259,7 @@ def test_replying_to_what_is_being_deleted(studio: Studio, file: str) -> None:
     assert len(gone.record["comments"]) == statuses.count(200)
 
 
-def test_a_list_that_has_a_new_reply_has_changed(studio: Studio, file: str) -> None:
+def test_a_new_reply_changes_the_etag_of_the_list(studio: Studio, file: str) -> None:
     comment_id = _comment(studio.owner, file)
     tag = studio.owner.call("GET", f"{file}/file_comments").headers["etag"]
     condition = {"If-None-Match": tag}
@@ -268,7 +268,7 @@ def test_a_list_that_has_a_new_reply_has_changed(studio: Studio, file: str) -> N
     assert studio.owner.call("GET", f"{file}/file_comments", headers=condition).status_code == 200
 
 
-def test_what_is_below_something_private_is_not_there_for_clients(studio: Studio, file: str) -> None:
+def test_clients_do_not_see_replies_to_private_comments_or_files(studio: Studio, file: str) -> None:
     mine, hidden = _comment(studio.client, file), _comment(studio.owner, file, private=True)
     _reply(studio.owner, mine, private=True)
     locked = f"/files/{studio.file(private='true')}"
@@ -286,8 +286,8 @@ def test_what_is_below_something_private_is_not_there_for_clients(studio: Studio
             studio.client.refused(404, "DELETE", where)
 
 
-def test_clients_do_not_see_what_a_client_deleted(studio: Studio, file: str) -> None:
-    """It stays for the private reply below it, which they do not see."""
+def test_clients_do_not_see_a_comment_that_a_client_deleted(studio: Studio, file: str) -> None:
+    """The comment remains for its private reply, which clients do not see."""
     mine = _comment(studio.client, file)
     _reply(studio.member, mine, private=True)
     studio.client.delete(f"/file_comments/{mine}")
@@ -295,14 +295,14 @@ def test_clients_do_not_see_what_a_client_deleted(studio: Studio, file: str) -> 
     assert [each["id"] for each in studio.owner.get(f"{file}/file_comments")] == [mine]
 
 
-def test_a_reply_belongs_to_its_comment(studio: Studio, file: str) -> None:
+def test_a_reply_can_be_reached_only_through_its_comment(studio: Studio, file: str) -> None:
     reply, other = _reply(studio.owner, _comment(studio.owner, file)), _comment(studio.owner, file)
     path = f"/file_comments/{other}/comments/{reply['id']}"
     studio.owner.refused(404, "PATCH", path, json={"body": "x"})
     studio.owner.refused(404, "DELETE", path)
 
 
-def test_what_is_dangerous_is_taken_out_of_a_reply(studio: Studio, file: str) -> None:
+def test_dangerous_html_is_removed_from_replies(studio: Studio, file: str) -> None:
     comment = _comment(studio.owner, file)
     body = '<p onclick="x()">Hi<script>steal()</script> <a href="javascript:x()">you</a><img src=x onerror=y()></p>'
     reply = _reply(studio.member, comment, body=body)
@@ -316,17 +316,17 @@ def test_what_is_dangerous_is_taken_out_of_a_reply(studio: Studio, file: str) ->
     assert studio.happened() == [], "it is the same once it is cleaned"
 
 
-# --- whose words they are --------------------------------------------------------------------------------------------
-# Only the author changes what a comment says; admins hide and delete, which is shown.
+# --- authorship ------------------------------------------------------------------------------------------------------
+# Only the author can change the text of a comment. Admins can hide and delete it, and a deletion remains visible.
 
 
 @pytest.mark.parametrize("by", ["owner", "admin", "member", "client", "collaborator"])
 @pytest.mark.parametrize("of", ["owner", "member", "client"])
-def test_nobody_but_the_author_changes_the_words(studio: Studio, kind: str, by: str, of: str) -> None:
+def test_only_the_author_can_change_the_text(studio: Studio, kind: str, by: str, of: str) -> None:
     author = getattr(studio, of)
     others = {"admin": lambda: studio.add(role="admin"), "collaborator": lambda: studio.add(role="write")}
     caller = others[by]() if by in others else studio.add_client() if by == of == "client" else getattr(studio, by)
-    said = Said(studio, kind, author)
+    said = Comment(studio, kind, author)
     if by != of or by == "client":
         studio.happened()
         for change in ({said.field: "Put in a mouth"}, {said.field: "Put in a mouth", "private": True}, {}):
@@ -338,8 +338,8 @@ def test_nobody_but_the_author_changes_the_words(studio: Studio, kind: str, by: 
     assert said.words(studio.owner) == ["Still mine"]
 
 
-def test_an_admin_hides_and_shows_what_others_wrote(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.member)
+def test_an_admin_can_hide_and_show_comments_of_others(studio: Studio, kind: str) -> None:
+    said = Comment(studio, kind, studio.member)
     assert studio.add(member="member").refused(403, "PATCH", said.path, json={"private": True})["code"] == "not_author"
     for admin in (studio.owner, studio.add(role="admin")):
         admin.patch(said.path, json={"private": True})
@@ -348,9 +348,9 @@ def test_an_admin_hides_and_shows_what_others_wrote(studio: Studio, kind: str) -
         assert said.words(studio.client) == ["Mine"]
 
 
-def test_what_an_admin_deletes_stays_as_deleted(studio: Studio, kind: str) -> None:
+def test_a_comment_deleted_by_an_admin_remains_as_deleted(studio: Studio, kind: str) -> None:
     for author, admin in ((studio.client, studio.owner), (studio.member, studio.add(role="admin"))):
-        said = Said(studio, kind, author)
+        said = Comment(studio, kind, author)
         refused = studio.add(member="member").refused(403, "DELETE", said.path)
         assert refused["code"] == "not_author"
         studio.happened()
@@ -361,7 +361,7 @@ def test_what_an_admin_deletes_stays_as_deleted(studio: Studio, kind: str) -> No
         for reader in (studio.member, studio.client):
             [left] = said.listed(reader)
             assert (left[said.field], left["user"]["login"]) == ("", author.login)
-        # The author does not bring it back, nor take the trace away.
+        # The author can neither restore the comment nor remove the trace.
         for caller, change in ((author, {said.field: "Back"}), (admin, {"private": True})):
             assert caller.refused(409, "PATCH", said.path, json=change)["code"] == "deleted"
         assert author.delete(said.path) == {"success": True}
@@ -374,7 +374,7 @@ def test_what_an_admin_deletes_stays_as_deleted(studio: Studio, kind: str) -> No
 @pytest.mark.parametrize("by", ["member", "owner"])
 def test_replies_of_others_outlive_the_comment(studio: Studio, by: str) -> None:
     caller: Caller = getattr(studio, by)
-    said = Said(studio, "file_comment", caller)
+    said = Comment(studio, "file_comment", caller)
     studio.client.post(f"{said.path}/comments", json={"body": "An answer"})
     assert caller.delete(said.path) == {"success": True}
     for reader in (studio.owner, studio.client):
@@ -382,15 +382,15 @@ def test_replies_of_others_outlive_the_comment(studio: Studio, by: str) -> None:
         assert (left["text"], [each["body"] for each in left["comments"]]) == ("", ["An answer"])
 
 
-def test_nobody_is_told_of_what_was_deleted(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.client, f"Look, @{studio.member.login}")
+def test_deleting_a_comment_withdraws_its_notifications(studio: Studio, kind: str) -> None:
+    said = Comment(studio, kind, studio.client, f"Look, @{studio.member.login}")
     assert len(studio.member.get("/me/notifications")["notifications"]) == 1
     studio.owner.delete(said.path)
     assert studio.member.get("/me/notifications")["notifications"] == []
 
 
-def test_a_notification_names_the_author_of_the_words(studio: Studio, kind: str) -> None:
-    said = Said(studio, kind, studio.member, f"Look, @{studio.client.login}")
+def test_a_notification_names_the_author_of_the_comment(studio: Studio, kind: str) -> None:
+    said = Comment(studio, kind, studio.member, f"Look, @{studio.client.login}")
     studio.owner.patch(said.path, json={"private": True})
     assert studio.client.get("/me/notifications")["notifications"] == []
     studio.owner.patch(said.path, json={"private": False})
@@ -398,7 +398,7 @@ def test_a_notification_names_the_author_of_the_words(studio: Studio, kind: str)
     assert {each["actor"]["login"] for each in told} == {studio.member.login}
 
 
-def test_what_was_imported_is_nobodys_to_edit(studio: Studio, importer: Importer) -> None:
+def test_no_user_can_edit_an_imported_comment(studio: Studio, importer: Importer) -> None:
     made = importer.board(small({}, actions=[card_comment(1, "Words of Eve")]))
     [task] = tasks_of(studio, columns_of(studio, made["project_id"])[0])
     [imported] = comments_of(studio, task["id"])

@@ -1,6 +1,6 @@
-"""Nobody is put into a project without consent, anybody leaves, and addresses stay with whom they belong to.
+"""Consent and privacy: people join projects only by consent, can always leave, and keep their addresses private.
 
-Two organizations whose people overlap: the studio's, and another one with an owner and people of its own.
+Two organizations with a common member: the studio's, and another one with an owner of its own.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from workhook.http.calls import Services
 from workhook.identity import actions, queries
 
 
-class Neighbour:
-    """Another organization on the same server: its owner, and `both`, a member of this one and of the studio's."""
+class Neighbor:
+    """Another organization on the same server. `both` is a member of it and of the studio's organization."""
 
     def __init__(self, studio: Studio) -> None:
         self.world: World = studio.server.run(make_world)
@@ -39,8 +39,8 @@ class Neighbour:
 
 
 @pytest.fixture
-def neighbour(studio: Studio) -> Neighbour:
-    return Neighbour(studio)
+def neighbor(studio: Studio) -> Neighbor:
+    return Neighbor(studio)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def members(studio: Studio) -> str:
 
 
 def invitations(caller: Caller) -> list[dict[str, Any]]:
-    """Those to repositories that wait for the caller."""
+    """Return the caller's pending repository invitations."""
     found: list[dict[str, Any]] = caller.http.get("/user/repository_invitations").raise_for_status().json()
     return found
 
@@ -57,10 +57,10 @@ def invitations(caller: Caller) -> list[dict[str, Any]]:
 # --- projects --------------------------------------------------------------------------------------------------------
 
 
-def test_who_shares_no_organization_is_invited_and_shown_without_id_and_address(
-    studio: Studio, neighbour: Neighbour, members: str
+def test_a_person_outside_the_organization_is_invited_without_revealing_id_or_address(
+    studio: Studio, neighbor: Neighbor, members: str
 ) -> None:
-    stranger = neighbour.owner.me
+    stranger = neighbor.owner.me
     answer = studio.owner.post(members, json={"username": stranger["username"].upper()})
     assert answer["pending"] is True
     assert set(answer["member"]) == {"login", "username", "email", "avatar"}
@@ -68,48 +68,48 @@ def test_who_shares_no_organization_is_invited_and_shown_without_id_and_address(
     assert answer["member"]["email"] != stranger["email"]
     text = str(answer)
     assert stranger["email"] not in text
-    # Nothing happened, and the project does not exist for them.
+    # Nothing changed, and the invited person cannot see the project yet.
     assert studio.happened() == []
-    neighbour.owner.refused(404, "GET", studio.project)
+    neighbor.owner.refused(404, "GET", studio.project)
     assert stranger["username"] not in studio_text(studio.owner, members)
 
 
-def test_who_is_invited_accepts(studio: Studio, neighbour: Neighbour, members: str) -> None:
-    stranger = neighbour.owner.me
+def test_an_invitation_can_be_accepted(studio: Studio, neighbor: Neighbor, members: str) -> None:
+    stranger = neighbor.owner.me
     studio.owner.post(members, json={"username": stranger["username"]})
-    [waiting] = invitations(neighbour.owner)
+    [waiting] = invitations(neighbor.owner)
     assert (waiting["repository"]["full_name"], waiting["permissions"]) == (studio.world.full_name, "write")
     assert studio.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").status_code == 404
-    assert neighbour.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").status_code == 204
-    assert neighbour.owner.get(studio.project)["project"]["id"] == studio.project_id
+    assert neighbor.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").status_code == 204
+    assert neighbor.owner.get(studio.project)["project"]["id"] == studio.project_id
     [added] = studio.happened()
     assert (added.name, added.action, added.record["username"]) == ("member", "added", stranger["username"])
     assert added.payload["sender"]["login"] == stranger["username"]
     assert stranger["email"] not in str(added.payload)
-    assert invitations(neighbour.owner) == []
-    assert neighbour.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").status_code == 404
+    assert invitations(neighbor.owner) == []
+    assert neighbor.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").status_code == 404
 
 
-def test_who_is_invited_declines(studio: Studio, neighbour: Neighbour, members: str) -> None:
-    studio.owner.post(members, json={"username": neighbour.owner.login})
-    [waiting] = invitations(neighbour.owner)
-    assert neighbour.owner.http.delete(f"/user/repository_invitations/{waiting['id']}").status_code == 204
-    assert invitations(neighbour.owner) == []
-    neighbour.owner.refused(404, "GET", studio.project)
+def test_an_invitation_can_be_declined(studio: Studio, neighbor: Neighbor, members: str) -> None:
+    studio.owner.post(members, json={"username": neighbor.owner.login})
+    [waiting] = invitations(neighbor.owner)
+    assert neighbor.owner.http.delete(f"/user/repository_invitations/{waiting['id']}").status_code == 204
+    assert invitations(neighbor.owner) == []
+    neighbor.owner.refused(404, "GET", studio.project)
     assert studio.happened() == []
 
 
-def test_who_shares_an_organization_is_added_at_once(studio: Studio, neighbour: Neighbour, members: str) -> None:
-    answer = studio.owner.post(members, json={"username": neighbour.both.login})
-    assert (answer["pending"], answer["member"]["username"]) == (False, neighbour.both.login)
-    # For the other organization, the same person and its owner are in one; the studio's owner is not.
-    theirs = f"/projects/{neighbour.world.project_id}/members"
-    assert neighbour.owner.post(theirs, json={"username": neighbour.both.login})["pending"] is False
-    assert neighbour.owner.post(theirs, json={"username": studio.world.owner})["pending"] is True
-    neighbour.owner.refused(404, "GET", studio.project)
+def test_a_person_in_the_same_organization_is_added_at_once(studio: Studio, neighbor: Neighbor, members: str) -> None:
+    answer = studio.owner.post(members, json={"username": neighbor.both.login})
+    assert (answer["pending"], answer["member"]["username"]) == (False, neighbor.both.login)
+    # `both` also belongs to the other organization; the studio's owner does not.
+    theirs = f"/projects/{neighbor.world.project_id}/members"
+    assert neighbor.owner.post(theirs, json={"username": neighbor.both.login})["pending"] is False
+    assert neighbor.owner.post(theirs, json={"username": studio.world.owner})["pending"] is True
+    neighbor.owner.refused(404, "GET", studio.project)
 
 
-def test_a_collaborator_leaves(studio: Studio, members: str) -> None:
+def test_a_collaborator_can_leave(studio: Studio, members: str) -> None:
     for role in ("read", "write", "admin"):
         added = studio.add(role=role)
         name = added.login
@@ -120,12 +120,12 @@ def test_a_collaborator_leaves(studio: Studio, members: str) -> None:
         assert [each.action for each in studio.happened() if each.name == "member"] == ["removed"]
 
 
-def test_who_is_here_through_the_organization_does_not_leave_the_project(studio: Studio, members: str) -> None:
+def test_an_organization_member_cannot_leave_a_single_project(studio: Studio, members: str) -> None:
     path = f"{members}/{studio.member.login}"
     assert studio.member.refused(409, "DELETE", path)["code"] == "not_added"
 
 
-def test_a_client_leaves(studio: Studio) -> None:
+def test_a_client_can_leave(studio: Studio) -> None:
     other, login = studio.add_client(), studio.client.login
     own = next(
         each["id"] for each in studio.owner.get(f"{studio.project}/clients")["clients"] if each["username"] == login
@@ -140,20 +140,20 @@ def test_a_client_leaves(studio: Studio) -> None:
 
 
 def _records(studio: Studio, scene: Scene) -> list[str]:
-    """The paths of records that show people, with `both` as an assignee and author."""
+    """Return the paths of records that show people, with `both` as an assignee."""
     task_id = scene.task(assignees=[scene.somebody])
     return [f"{studio.project}/members", f"/tasks/{task_id}", f"{studio.project}/tasks", f"{studio.project}/activity",
             f"/organizations/{studio.world.organization}/members"]  # fmt: skip
 
 
-def test_addresses_are_shown_to_the_person_and_to_owners(studio: Studio, neighbour: Neighbour) -> None:
-    both, colleague, owner = neighbour.both.me, studio.member.me, studio.owner.me
+def test_addresses_are_shown_to_the_person_and_to_owners(studio: Studio, neighbor: Neighbor) -> None:
+    both, colleague, owner = neighbor.both.me, studio.member.me, studio.owner.me
     scene = Scene(studio.owner, studio.project_id, studio.world.organization, both["username"])
     paths = _records(studio, scene)
     assert all(each["email"].endswith("@example.com") for each in (both, colleague, owner))
     for path in paths:
         seen = {caller: studio_text(each, path) for caller, each in
-                {"owner": studio.owner, "both": neighbour.both, "member": studio.member}.items()}  # fmt: skip
+                {"owner": studio.owner, "both": neighbor.both, "member": studio.member}.items()}  # fmt: skip
         assert both["username"] in seen["member"], path
         assert both["email"] not in seen["member"], path
         if "activity" not in path:
@@ -164,22 +164,22 @@ def test_addresses_are_shown_to_the_person_and_to_owners(studio: Studio, neighbo
             assert owner["email"] not in seen["both"], path
 
 
-def test_owners_see_no_address_of_people_from_outside(studio: Studio, neighbour: Neighbour, members: str) -> None:
-    stranger = neighbour.owner.me
+def test_owners_do_not_see_addresses_of_outsiders(studio: Studio, neighbor: Neighbor, members: str) -> None:
+    stranger = neighbor.owner.me
     studio.owner.post(members, json={"username": stranger["username"]})
-    [waiting] = invitations(neighbour.owner)
-    neighbour.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").raise_for_status()
-    scene = Scene(neighbour.owner, studio.project_id, studio.world.organization)
+    [waiting] = invitations(neighbor.owner)
+    neighbor.owner.http.patch(f"/user/repository_invitations/{waiting['id']}").raise_for_status()
+    scene = Scene(neighbor.owner, studio.project_id, studio.world.organization)
     path = f"/tasks/{scene.task()}/task_comments"
-    neighbour.owner.post(path, json={"text": "Said"})
-    assert stranger["email"] in studio_text(neighbour.owner, path)
+    neighbor.owner.post(path, json={"text": "Said"})
+    assert stranger["email"] in studio_text(neighbor.owner, path)
     assert stranger["username"] in studio_text(studio.owner, path)
     assert stranger["email"] not in studio_text(studio.owner, path)
     assert stranger["email"] not in studio_text(studio.owner, members)
 
 
-def test_no_payload_shows_an_address(studio: Studio, neighbour: Neighbour) -> None:
-    both, owner = neighbour.both.me, studio.owner.me
+def test_no_payload_contains_an_address(studio: Studio, neighbor: Neighbor) -> None:
+    both, owner = neighbor.both.me, studio.owner.me
     scene = Scene(studio.owner, studio.project_id, studio.world.organization, both["username"])
     task_id = scene.task(assignees=[scene.somebody])
     studio.owner.post(f"/tasks/{task_id}/task_comments", json={"text": "Said"})

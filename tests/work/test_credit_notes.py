@@ -1,4 +1,4 @@
-"""Credit notes by total, by rate and by line: never more than was billed at a rate, and in the end exactly that."""
+"""Credit notes by total, by rate and by line, which never exceed the amounts billed at a rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRINT = {"description": "Print", "qty": 1, "unit_price": 10, "tax_category": "ex
 
 @pytest.fixture
 def draw(studio: Studio) -> Draw:
-    """An invoice that was sent: of 100 at 19 % and 50 at 7 %, or of these lines."""
+    """Return a function that sends an invoice, by default of 100 at 19 % and 50 at 7 %, and returns its path."""
 
     return lambda *lines, **more: (
         f"/invoices/{studio.invoice('send', invoice_items=lines or [DESIGN, BOOK], **more)['id']}"
@@ -39,7 +39,7 @@ def rows(record: Any) -> list[tuple[Any, ...]]:
     return [(each["percent"], each["base"], each["tax"]) for each in record["taxes"]]
 
 
-def test_no_more_is_credited_at_a_rate_than_was_billed(studio: Studio, draw: Draw) -> None:
+def test_the_credit_at_a_rate_is_limited_to_the_billed_amount(studio: Studio, draw: Draw) -> None:
     path = draw()
     left = "at 7 %, 50 EUR before tax can still be credited; enter that amount or less"
     wanted = [{**BOOK, "qty": 2}]
@@ -55,7 +55,7 @@ def test_no_more_is_credited_at_a_rate_than_was_billed(studio: Studio, draw: Dra
     assert rows(credit(studio, path, total=119)) == [(19, 100, 19)]
 
 
-def test_a_rate_that_the_invoice_does_not_have_is_refused(studio: Studio, draw: Draw) -> None:
+def test_a_rate_not_on_the_invoice_is_refused(studio: Studio, draw: Draw) -> None:
     path = draw()
     has = "the invoice has no lines at this rate; it has 19 %, 7 %"
     assert refused(studio, path, total=1, tax=20) == [("tax", "not_on_invoice", has)]
@@ -67,7 +67,7 @@ def test_a_rate_that_the_invoice_does_not_have_is_refused(studio: Studio, draw: 
     ]
 
 
-def test_a_line_without_a_rate_needs_one_that_is_clear(studio: Studio, draw: Draw) -> None:
+def test_a_line_without_a_rate_requires_an_unambiguous_one(studio: Studio, draw: Draw) -> None:
     plain = {"description": "Something", "qty": 1, "unit_price": 10}
     wanted = "specify the tax rate to credit; the invoice has 19 %, 7 %"
     assert refused(studio, draw(), invoice_items=[plain]) == [("invoice_items[0].tax", "missing", wanted)]
@@ -83,7 +83,7 @@ def test_a_line_without_a_rate_needs_one_that_is_clear(studio: Studio, draw: Dra
     assert [each["category"] for each in credit(studio, two, total=1, tax_category="exempt")["taxes"]] == ["exempt"]
 
 
-def test_a_rate_is_credited_in_part_and_as_a_whole(studio: Studio, draw: Draw) -> None:
+def test_a_rate_can_be_credited_in_part_and_in_full(studio: Studio, draw: Draw) -> None:
     path = draw()
     assert rows(credit(studio, path, total=10.7, tax=7)) == [(7, 10, 0.7)]
     assert rows(credit(studio, path, tax=7)) == [(7, 40, 2.8)]
@@ -94,14 +94,14 @@ def test_a_rate_is_credited_in_part_and_as_a_whole(studio: Studio, draw: Draw) -
         assert (field, "leave out one of both" in said) == (name, True)
 
 
-def test_a_credit_by_rate_is_printed_with_that_rate_alone(studio: Studio, draw: Draw) -> None:
+def test_a_credit_by_rate_is_printed_with_that_rate_only(studio: Studio, draw: Draw) -> None:
     note = credit(studio, draw(), tax=7)
     shown = printed(studio, note["id"], "credit_notes")
     assert "53.50" in shown
     assert "119" not in shown
 
 
-def test_a_credited_invoice_frees_its_time(studio: Studio, scene: Scene) -> None:
+def test_crediting_an_invoice_in_full_releases_its_time(studio: Studio, scene: Scene) -> None:
     timesheet = scene.timesheet(billable_rate=100)
 
     def bill() -> str:
@@ -121,7 +121,7 @@ def test_a_credited_invoice_frees_its_time(studio: Studio, scene: Scene) -> None
     assert len(studio.owner.get(f"{studio.project}/timesheets", params={"invoiced": "true"})["timesheets"]) == 1
 
 
-def test_an_invoice_of_nothing_is_voided_to_free_its_time(studio: Studio, scene: Scene) -> None:
+def test_voiding_a_zero_invoice_releases_its_time(studio: Studio, scene: Scene) -> None:
     timesheet = scene.timesheet(billable_rate=0)
     body = {"timesheet_ids": [timesheet]}
     invoice = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]

@@ -1,4 +1,4 @@
-"""Granting, spending and reversing credits; who may; what is announced."""
+"""Granting, spending, reversing and expiring task credits, and their events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scene_of(studio: Studio) -> Scene:
 
 @pytest.fixture
 def task_id(studio: Studio) -> str:
-    """Made before anything is counted."""
+    """Create a task and discard its events."""
     made = scene_of(studio).task(title="Logo")
     studio.happened()
     return made
@@ -64,7 +64,7 @@ def entries(studio: Studio) -> list[tuple[str, float, float]]:
 
 @pytest.fixture(scope="module")
 def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One that delivers nothing and so has no chores: its minute may end while a test looks at what has expired."""
+    """Yield a server without chores, which might otherwise expire credits during a test."""
     folder = tmp_path_factory.mktemp("server")
     server = SharedServer(folder, backend.new(folder), command=("serve", "--port", "0", "--no-worker")).start()
     yield server
@@ -76,7 +76,7 @@ def in_ms(after_ms: int) -> str:
 
 
 def make_due(studio: Studio, *credit_ids: str) -> None:
-    """As if the time of these grants had come."""
+    """Move the expiry of these grants into the past."""
     for each in credit_ids:
         update = sa.update(task_credits).where(task_credits.c.id == each)
         studio.server.execute(update.values(expires_at=now_ms() - 1))
@@ -85,7 +85,7 @@ def make_due(studio: Studio, *credit_ids: str) -> None:
 # --- grants and spends -------------------------------------------------------------------------------------------
 
 
-def test_a_grant(studio: Studio, path: str) -> None:
+def test_credits_can_be_granted(studio: Studio, path: str) -> None:
     expires = in_ms(DAY_MS)
     answer = studio.owner.post(path, json={"amount": 12.5, "notes": "Plan", "expires_at": expires})
     assert answer["success"] is True
@@ -104,7 +104,7 @@ def test_a_grant(studio: Studio, path: str) -> None:
     assert (event.name, event.action, event.record) == ("task_credit", "granted", record)
 
 
-def test_a_spend(studio: Studio, path: str, task_id: str, grant: Callable[..., Any]) -> None:
+def test_credits_can_be_spent(studio: Studio, path: str, task_id: str, grant: Callable[..., Any]) -> None:
     grant(10)
     studio.happened()
     record = studio.owner.post(path, params={"amount": "2.75", "kind": "spend", "task_id": task_id})["task_credit"]
@@ -120,7 +120,7 @@ def test_an_empty_ledger(studio: Studio, path: str) -> None:
     assert balance(studio) == {"success": True, "balance": 0, "granted": 0, "used": 0, "expires_next": None}
 
 
-def test_wrong_parameters(studio: Studio, path: str) -> None:
+def test_invalid_parameters_are_refused(studio: Studio, path: str) -> None:
     cases: list[tuple[dict[str, Any], dict[str, str]]] = [
         ({}, {"amount": "missing"}),
         ({"amount": 0}, {"amount": "invalid"}),
@@ -143,19 +143,21 @@ def test_wrong_parameters(studio: Studio, path: str) -> None:
         assert entries(studio) == [], body
 
 
-def test_tasks_of_others_and_deleted_ones_cannot_be_paid_for(studio: Studio, elsewhere: Studio, path: str) -> None:
+def test_foreign_and_deleted_tasks_cannot_be_paid_for(studio: Studio, elsewhere: Studio, path: str) -> None:
     for task_id in (scene_of(elsewhere).task(), scene_of(studio).deleted_task()):
         body = {"amount": 1, "kind": "spend", "task_id": task_id}
         assert studio.owner.faults("POST", path, json=body) == {"task_id": "invalid"}
 
 
-def test_a_balance_that_numbers_cannot_show_is_refused(studio: Studio, path: str, grant: Callable[..., Any]) -> None:
+def test_a_balance_beyond_the_representable_range_is_refused(
+    studio: Studio, path: str, grant: Callable[..., Any]
+) -> None:
     grant(10**11)
     for amount in (0.01, 10**11):
         assert studio.owner.faults("POST", path, json={"amount": amount}) == {"amount": "invalid"}
 
 
-def test_overspending(studio: Studio, path: str, task_id: str, grant: Callable[..., Any]) -> None:
+def test_overspending_is_refused(studio: Studio, path: str, task_id: str, grant: Callable[..., Any]) -> None:
     grant(10)
     studio.happened()
     body = {"amount": 10.01, "kind": "spend", "task_id": task_id}
@@ -163,7 +165,7 @@ def test_overspending(studio: Studio, path: str, task_id: str, grant: Callable[.
     assert (studio.happened(), balance(studio)["balance"]) == ([], 10)
 
 
-def test_spends_at_once_never_overspend(studio: Studio, path: str, task_id: str, grant: Callable[..., Any]) -> None:
+def test_concurrent_spends_never_overspend(studio: Studio, path: str, task_id: str, grant: Callable[..., Any]) -> None:
     grant(4)
     grant(6)
     body = {"amount": 1, "kind": "spend", "task_id": task_id}
@@ -178,7 +180,7 @@ def test_spends_at_once_never_overspend(studio: Studio, path: str, task_id: str,
 # --- reversing ---------------------------------------------------------------------------------------------------
 
 
-def test_a_spend_is_reversed(studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]) -> None:
+def test_a_spend_can_be_reversed(studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]) -> None:
     grant(10)
     spent = spend(4)
     studio.happened()
@@ -198,7 +200,7 @@ def test_a_spend_is_reversed(studio: Studio, grant: Callable[..., Any], spend: C
     assert (studio.happened(), len(entries(studio))) == ([], 3)
 
 
-def test_what_was_reversed_can_be_spent_again(
+def test_reversed_credits_can_be_spent_again(
     studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]
 ) -> None:
     grant(3)
@@ -208,7 +210,7 @@ def test_what_was_reversed_can_be_spent_again(
     assert spend(10)["balance_after"] == 0
 
 
-def test_a_grant_is_taken_back_only_while_nobody_used_it(
+def test_only_an_unused_grant_can_be_reversed(
     studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]
 ) -> None:
     used, unused = grant(5), grant(3)
@@ -222,7 +224,9 @@ def test_a_grant_is_taken_back_only_while_nobody_used_it(
     assert balance(studio) == {"success": True, "balance": 0, "granted": 0, "used": 0, "expires_next": None}
 
 
-def test_reversals_at_once_happen_once(studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]) -> None:
+def test_concurrent_reversals_take_effect_once(
+    studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]
+) -> None:
     grant(10)
     spent = spend(4)
     with ThreadPoolExecutor(8) as pool:
@@ -234,7 +238,7 @@ def test_reversals_at_once_happen_once(studio: Studio, grant: Callable[..., Any]
 # --- expiry ------------------------------------------------------------------------------------------------------
 
 
-def test_what_has_expired_is_gone_before_the_chore_runs(
+def test_expired_credits_are_gone_before_the_chore_runs(
     studio: Studio, path: str, task_id: str, grant: Callable[..., Any], spend: Callable[..., Any]
 ) -> None:
     soon, later = grant(5, expires_at=in_ms(DAY_MS)), grant(3, expires_at=in_ms(2 * DAY_MS))
@@ -258,7 +262,7 @@ def test_what_has_expired_is_gone_before_the_chore_runs(
     assert entries(studio)[-2:] == [("expire", -1, 0), ("grant", 2, 2)], "what has expired goes before a grant, too"
 
 
-def test_the_chore_takes_what_has_expired_once(studio: Studio, grant: Callable[..., Any]) -> None:
+def test_concurrent_chores_expire_each_grant_once(studio: Studio, grant: Callable[..., Any]) -> None:
     made = [grant(amount, expires_at=in_ms(DAY_MS))["id"] for amount in (1, 2, 3)]
     grant(4)
     make_due(studio, *made[:2])
@@ -274,7 +278,7 @@ def test_the_chore_takes_what_has_expired_once(studio: Studio, grant: Callable[.
     assert refused["code"] == "credit_used"
 
 
-def test_what_goes_back_to_an_expired_grant_expires_at_once(
+def test_credits_returned_to_an_expired_grant_expire_at_once(
     studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]
 ) -> None:
     soon = grant(5, expires_at=in_ms(DAY_MS))
@@ -288,7 +292,9 @@ def test_what_goes_back_to_an_expired_grant_expires_at_once(
     assert balance(studio)["balance"] == 3
 
 
-def test_more_lots_than_are_read_at_first(studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]) -> None:
+def test_a_spend_can_draw_on_more_grants_than_one_batch(
+    studio: Studio, grant: Callable[..., Any], spend: Callable[..., Any]
+) -> None:
     async def many(services: Services) -> None:
         async with services.database.transaction() as tx:
             row = must(await tx.fetch_one(sa.select(task_credits).where(task_credits.c.id == first)))
@@ -308,8 +314,8 @@ def test_more_lots_than_are_read_at_first(studio: Studio, grant: Callable[..., A
 
 
 @pytest.mark.parametrize("statement", [ledger._next, ledger._overdue_ledgers])
-def test_a_long_ledger_is_not_read(statement: sa.Select[Any]) -> None:
-    """What is left is found through an index that holds only the grants of which something is left."""
+def test_a_long_ledger_is_not_scanned(statement: sa.Select[Any]) -> None:
+    """Open grants are found through a partial index that contains only grants with a remainder."""
     sql = str(statement.compile(dialect=SQLITE))
     engine = sa.create_engine("sqlite://")
     with engine.connect() as connection:
@@ -319,4 +325,4 @@ def test_a_long_ledger_is_not_read(statement: sa.Select[Any]) -> None:
     engine.dispose()
     looks = [each for each in plan if each.startswith(("SEARCH task_credits", "SCAN task_credits"))]
     whole = [each for each in looks if "ix_task_credits_open" not in each and "ix_task_credits_expiring" not in each]
-    assert len(looks) > len(whole) <= 1  # the last entry alone comes from the index of all
+    assert len(looks) > len(whole) <= 1  # only the last entry comes from the full index

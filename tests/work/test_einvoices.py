@@ -1,4 +1,4 @@
-"""E-invoices: valid by the official schema and rules of EN 16931, whatever the invoice; and what is missing for one."""
+"""E-invoices: validity under the official EN 16931 schema and rules, and missing data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BUYER = {
 
 
 class Bills:
-    """A studio that has written what an e-invoice needs."""
+    """A studio with the data an e-invoice requires."""
 
     def __init__(self, studio: Studio) -> None:
         self.studio, self.owner = studio, studio.owner
@@ -40,7 +40,7 @@ class Bills:
         return str(self.studio.invoice("send", invoice_items=list(lines), **more)["id"])
 
     def document(self, invoice_id: str, kind: str = "invoices") -> bytes:
-        """Valid, as the official rules say."""
+        """Return the document after validating it against the official rules."""
         answer = self.owner.call("GET", f"/{kind}/{invoice_id}/xml")
         assert answer.status_code == 200, answer.text
         assert answer.headers["content-type"] == "application/xml"
@@ -58,7 +58,7 @@ def line(price: float, **more: Any) -> dict[str, Any]:
 
 
 def texts(document: bytes, name: str) -> list[str]:
-    return [each.text or "" for each in ET.fromstring(document).iter(f"{_RAM}{name}")]  # ours
+    return [each.text or "" for each in ET.fromstring(document).iter(f"{_RAM}{name}")]  # produced by this project
 
 
 def test_an_invoice_says_all_that_it_is_about(bills: Bills) -> None:
@@ -93,13 +93,13 @@ def test_time_is_billed_in_hours(bills: Bills, scene: Scene) -> None:
     assert b'unitCode="HUR">1.111111<' in document
 
 
-def test_a_text_that_xml_cannot_hold_is_left_out(bills: Bills) -> None:
+def test_characters_invalid_in_xml_are_removed(bills: Bills) -> None:
     bills.settle()
     document = bills.document(bills.send(line(5, description="\u0001"), line(1, description="a\u000bb & <c>\n\u0001")))
     assert texts(document, "Name")[:2] == ["-", "ab & <c>"]
 
 
-def test_where_the_buyer_owes_the_tax(bills: Bills) -> None:
+def test_reverse_charge_states_its_exemption_reason(bills: Bills) -> None:
     bills.settle()
     document = bills.document(bills.send(line(100), tax_category="reverse_charge"))
     assert texts(document, "ExemptionReasonCode") == ["VATEX-EU-AE"]
@@ -107,7 +107,7 @@ def test_where_the_buyer_owes_the_tax(bills: Bills) -> None:
 
 
 @pytest.mark.parametrize("total", [5, None])
-def test_a_credit_note_names_its_invoice(bills: Bills, total: int | None) -> None:
+def test_a_credit_note_references_its_invoice(bills: Bills, total: int | None) -> None:
     bills.settle()
     sent = bills.send(line(100), line(50, tax=7), tax=19, discount=10)
     what = {"total": total} if total else {"invoice_items": [line(10), line(5, tax=7, discount=50)]}
@@ -120,7 +120,7 @@ def test_a_credit_note_names_its_invoice(bills: Bills, total: int | None) -> Non
     bills.document(sent)
 
 
-def test_what_is_missing_is_named_with_where_to_write_it(bills: Bills) -> None:
+def test_errors_name_the_missing_data_and_where_to_enter_it(bills: Bills) -> None:
     sent = bills.send(line(100), tax=19)
     answer = bills.owner.call("GET", f"/invoices/{sent}/xml")
     assert answer.status_code == 422
@@ -132,43 +132,43 @@ def test_what_is_missing_is_named_with_where_to_write_it(bills: Bills) -> None:
     assert [each["field"] for each in others] == list(found)
     ends = {each["message"].partition("; ")[2] for each in others}
     assert ends == {"the studio must complete its billing settings"}
-    # A country can be written later; what is printed stays as it was sent.
+    # A country may be added later; printed data stays as it was when the invoice was sent.
     bills.settle()
     again = bills.owner.call("GET", f"/invoices/{sent}/xml")
     assert [each["field"] for each in again.json()["errors"]] == ["seller.vat_id", "buyer.name"]
     assert bills.document(bills.send(line(100), tax=19))
 
 
-def _registered(document: bytes) -> dict[str | None, str | None]:
-    """The numbers for taxes of who bills, by their scheme; the identifier of who bills is that of None."""
-    [seller] = ET.fromstring(document).iter(f"{_RAM}SellerTradeParty")  # ours
+def _tax_registrations(document: bytes) -> dict[str | None, str | None]:
+    """Return the seller's tax registrations by scheme, with the seller's identifier under None."""
+    [seller] = ET.fromstring(document).iter(f"{_RAM}SellerTradeParty")  # produced by this project
     found = [*seller.findall(f"{_RAM}ID"), *seller.findall(f"{_RAM}SpecifiedTaxRegistration/{_RAM}ID")]
     return {each.get("schemeID"): each.text for each in found}
 
 
 @pytest.mark.parametrize("rate", [{"tax": 19}, {"tax_category": "zero"}, {"tax_category": "exempt"}, {}])
-def test_a_tax_number_is_enough_without_a_vat_id(bills: Bills, rate: dict[str, Any]) -> None:
+def test_a_tax_number_suffices_without_a_vat_id(bills: Bills, rate: dict[str, Any]) -> None:
     bills.settle(vat_id=None, tax_number="21/815/08150")
     sent = bills.send(line(100), line(5, **rate))
     only = {None: "21/815/08150", "FC": "21/815/08150"}
-    assert _registered(bills.document(sent)) == only
+    assert _tax_registrations(bills.document(sent)) == only
     body = {"total": 5, "reason": "Late"}
     note = bills.owner.post(f"/invoices/{sent}/credit_notes", json=body)["credit_note"]["id"]
-    assert _registered(bills.document(note, "credit_notes")) == only
-    # What was sent keeps what it was sent with.
+    assert _tax_registrations(bills.document(note, "credit_notes")) == only
+    # A sent invoice keeps the data it was sent with.
     bills.owner.patch(bills.account, json={"vat_id": "DE123456789", "tax_number": "1"})
-    assert _registered(bills.document(sent)) == only
-    assert _registered(bills.document(bills.send(line(1)))) == {"VA": "DE123456789", "FC": "1"}
+    assert _tax_registrations(bills.document(sent)) == only
+    assert _tax_registrations(bills.document(bills.send(line(1)))) == {"VA": "DE123456789", "FC": "1"}
 
 
-def test_where_the_buyer_owes_the_tax_a_tax_number_is_not_enough(bills: Bills) -> None:
+def test_reverse_charge_requires_a_vat_id(bills: Bills) -> None:
     bills.settle(vat_id=None, tax_number="21/815/08150")
     body = {"invoice_items": [line(100)], "tax_category": "reverse_charge"}
     draft = bills.owner.post(f"{bills.studio.project}/invoices", json=body)["invoice"]["id"]
     assert bills.owner.faults("POST", f"/invoices/{draft}/send") == {"seller.vat_id": "missing"}
 
 
-def test_an_invoice_that_is_none_has_no_document(bills: Bills) -> None:
+def test_drafts_and_void_invoices_have_no_document(bills: Bills) -> None:
     bills.settle()
     body = {"invoice_items": [line(100)]}
     draft = bills.owner.post(f"{bills.studio.project}/invoices", json=body)["invoice"]["id"]
@@ -178,7 +178,7 @@ def test_an_invoice_that_is_none_has_no_document(bills: Bills) -> None:
     assert bills.owner.refused(409, "GET", f"/invoices/{sent}/xml")
 
 
-def test_no_currency_has_three_decimals_there(bills: Bills) -> None:
+def test_amounts_with_three_decimals_are_refused(bills: Bills) -> None:
     bills.settle()
     answer = bills.owner.call("GET", f"/invoices/{bills.send(line(1.125), currency='KWD')}/xml")
     assert answer.status_code == 422
@@ -187,7 +187,7 @@ def test_no_currency_has_three_decimals_there(bills: Bills) -> None:
     bills.document(bills.send(line(1005), currency="JPY", tax=10))
 
 
-def test_a_country_is_one(bills: Bills) -> None:
+def test_an_invalid_country_is_refused(bills: Bills) -> None:
     for country in ("XX", "D", "DEU", "Österreich", ""):
         faults = bills.owner.faults("PATCH", bills.account, json={"country": country})
         assert faults == {"country": "invalid"}, country

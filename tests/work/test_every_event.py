@@ -1,4 +1,4 @@
-"""Every event and action of the work API: the operation is done, and its webhook arrives."""
+"""Every event and action of the work API: each operation runs and its webhook arrives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workhook.work.money.credits.ledger import expire_credits
 
 pytestmark = pytest.mark.usual
 
-# What the catalogue says that operations of the work API make: `hook` is about webhooks themselves.
+# The actions that work API operations trigger according to the catalog. `hook` is about webhooks themselves.
 _OWN = json.loads(resources.files("workhook.events").joinpath("own_names.json").read_bytes())
 WANTED = {(name, action) for name, row in _OWN.items() if name != "hook" for action in row["actions"]}
 
@@ -29,7 +29,7 @@ Pair = tuple[str, str]
 """The name and the action of an event."""
 
 Request = tuple[Pair, str, str, dict[str, Any]]
-"""What it makes, at least; its method, its path, and what goes with them."""
+"""An event the request triggers, its method, its path and the request options."""
 
 DONE = {"POST": "created", "PATCH": "edited", "DELETE": "deleted"}
 STEPS = {
@@ -48,7 +48,7 @@ OTHERS = {
     "POST /invoices/{}/credit_notes": ("invoice", "credited"),
     "POST /projects/{}/timesheets": ("timesheet", "finished"),
 }
-"""What the method and the path do not say."""
+"""Events that cannot be derived from the method and the path."""
 
 
 def _made_by(key: str) -> Pair:
@@ -70,7 +70,7 @@ SILENT = re.compile("GET |notification|/billing|/organizations/|POST /projects/{
 
 
 def _of_table(scene: Scene) -> Iterator[Request]:
-    """The good request of each operation that makes events."""
+    """Yield the valid request of each operation that triggers events."""
     for key, (_, make, body) in TABLE.items():
         if SILENT.search(key):
             continue
@@ -81,7 +81,7 @@ def _of_table(scene: Scene) -> Iterator[Request]:
 
 
 def _others(scene: Scene) -> Iterator[Request]:
-    """Of operations that make several events: those that the table does not lead to."""
+    """Yield requests for the further events of operations with several."""
     yield ("project", "archived"), "PATCH", f"/projects/{scene.project()}", {"json": {"archive": True}}
     archived = scene.project()
     scene.owner.patch(f"/projects/{archived}", json={"archive": True})
@@ -129,7 +129,7 @@ def test_every_event_arrives(studio: Studio, scene: Scene, receiver: Receiver) -
 
 
 def _accepted(studio: Studio) -> set[Pair]:
-    """A person who was invited accepts."""
+    """Accept a client invitation."""
     stranger = studio.stranger
     invited = studio.owner.post(f"{studio.project}/clients", json={"email": stranger.me["email"]})["invitation"]
     studio.happened()
@@ -138,7 +138,7 @@ def _accepted(studio: Studio) -> set[Pair]:
 
 
 def _expired(studio: Studio, scene: Scene) -> set[Pair]:
-    """A grant that is not spent in time. The clock is put forward for the chore alone."""
+    """Let a grant expire, moving only the chore's clock forward."""
     scene.credit(expires_at=to_millis_text(now_ms() + DAY_MS))
     studio.happened()
     assert studio.server.run(lambda services: expire_credits(services, now_ms() + 2 * DAY_MS)) >= 1
@@ -150,7 +150,7 @@ def test_what_is_refused_or_changes_nothing_sends_nothing(studio: Studio, scene:
     studio.happened()
     for _, method, path, more in ready:
         refused = studio.stranger.call(method, path, **more)
-        # A stranger makes projects of its own, which are other people's business.
+        # A stranger can create projects of their own, whose events are not the studio's.
         assert refused.status_code in (403, 404, 422) or path == "/projects", (method, path, refused.text)
         if method == "PATCH":
             assert studio.owner.call("PATCH", path, json={}).status_code == 200

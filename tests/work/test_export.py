@@ -1,4 +1,4 @@
-"""`GET /organizations/{login}/export`: who gets it, what is in the archive, and what is not."""
+"""`GET /organizations/{login}/export`: permissions and the contents of the archive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.work.studio import Caller, Studio
 from workhook.work.portability.transfer.kinds import KINDS
 
 TOO_LARGE_TO_BE_ON_ITS_WAY = 48 << 20
-"""Bytes: more than what the buffers of both sockets hold (Linux: at most 36 MiB), so that it waits for a reader."""
+"""Bytes, exceeding both socket buffers (at most 36 MiB on Linux), so that the export waits for its reader."""
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def path(studio: Studio) -> str:
 
 
 def unpacked(content: bytes) -> dict[str, bytes]:
-    """The entries of an archive by their names without the folder that holds them."""
+    """Return the entries of an archive, named without the top-level folder."""
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         found = {}
         for each in archive.getmembers():
@@ -44,7 +44,7 @@ def lines(data: bytes) -> list[Any]:
     return [json.loads(each) for each in data.splitlines()]
 
 
-def test_an_owner_gets_an_archive_with_everything(studio: Studio, scene: Scene, path: str) -> None:
+def test_an_owner_gets_an_archive_of_everything(studio: Studio, scene: Scene, path: str) -> None:
     task, file = scene.task(), scene.file()
     answer = studio.owner.call("GET", path)
     assert answer.status_code == 200
@@ -65,7 +65,7 @@ def test_an_owner_gets_an_archive_with_everything(studio: Studio, scene: Scene, 
     assert len(entries[f"files/{file}"]) == stored[file]["size"]
 
 
-def test_only_owners_of_an_organization_export_it(studio: Studio, path: str) -> None:
+def test_only_organization_owners_can_export_it(studio: Studio, path: str) -> None:
     assert studio.member.refused(403, "GET", path)["message"].endswith("can export it.")
     for caller in (studio.client, studio.stranger):
         assert caller.refused(404, "GET", path)["code"] == "not_found"
@@ -75,7 +75,7 @@ def test_only_owners_of_an_organization_export_it(studio: Studio, path: str) -> 
 
 
 @pytest.mark.parametrize("scopes", [["work"], ["admin:org"], ["admin:org", "repo"]])
-def test_a_token_needs_both_scopes(studio: Studio, server: Server, path: str, scopes: list[str]) -> None:
+def test_a_token_requires_both_scopes(studio: Studio, server: Server, path: str, scopes: list[str]) -> None:
     caller = Caller(server, server.run(lambda services: add_token(services, studio.world, scopes, member="owner")))
     with closing(caller.http):
         assert caller.refused(403, "GET", path)["code"] == "missing_scope"
@@ -91,7 +91,7 @@ def test_another_export_has_to_wait_for_the_first(studio: Studio, path: str) -> 
     until(lambda: studio.owner.call("GET", path).status_code == 200)
 
 
-def test_the_audit_log_tells_of_it(studio: Studio, path: str) -> None:
+def test_an_export_is_in_the_audit_log(studio: Studio, path: str) -> None:
     studio.owner.call("GET", path)
     entries = studio.owner.http.get(f"/orgs/{studio.world.organization}/audit-log").json()
     found = [each for each in entries if each["action"] == "organization.export"]
@@ -99,7 +99,7 @@ def test_the_audit_log_tells_of_it(studio: Studio, path: str) -> None:
     assert found[0]["actor"] == studio.owner.login
 
 
-def test_addresses_of_people_who_are_no_members_stay(studio: Studio, path: str) -> None:
+def test_the_archive_omits_addresses_of_non_members(studio: Studio, path: str) -> None:
     client = studio.client.login
     entries = unpacked(studio.owner.call("GET", path).content)
     people = {each["login"]: each["email"] for each in lines(entries["people.jsonl"])}
@@ -107,8 +107,8 @@ def test_addresses_of_people_who_are_no_members_stay(studio: Studio, path: str) 
     assert people[client] is None
 
 
-def test_no_secret_of_a_webhook_and_no_key_in_the_url_of_its_receiver_is_in_it(studio: Studio, path: str) -> None:
-    """Anyone who has the key can send to the receiver."""
+def test_the_archive_omits_webhook_secrets_and_receiver_keys(studio: Studio, path: str) -> None:
+    """The key alone allows sending to the receiver."""
     key = "k" * 43
     config = {"url": f"https://hooks.example.com/receive/{key}", "secret": "a-secret-of-the-studio"}
     made = studio.owner.http.post(f"{studio.world.repo_path}/hooks", json={"config": config, "events": ["push"]})
@@ -119,8 +119,8 @@ def test_no_secret_of_a_webhook_and_no_key_in_the_url_of_its_receiver_is_in_it(s
         assert not any(secret in each for each in entries.values())
 
 
-def test_head_answers_as_get_and_makes_no_archive(studio: Studio, path: str) -> None:
-    """Nobody has got anything, so the audit log has no entry either."""
+def test_head_has_the_headers_of_get_without_creating_an_archive(studio: Studio, path: str) -> None:
+    """The audit log has no entry because nothing was exported."""
     entries = f"/orgs/{studio.world.organization}/audit-log"
     before = studio.owner.http.get(entries).json()
     head = studio.owner.call("HEAD", path)
@@ -132,7 +132,7 @@ def test_head_answers_as_get_and_makes_no_archive(studio: Studio, path: str) -> 
     assert studio.member.call("HEAD", path).status_code == 403
 
 
-def test_the_server_reads_two_organizations_at_once(server: Server) -> None:
+def test_the_server_runs_at_most_two_exports_at_once(server: Server) -> None:
     worlds = [server.world() for _ in range(3)]
 
     def ask(at: int, method: str = "GET") -> httpx.Response:
@@ -141,7 +141,7 @@ def test_the_server_reads_two_organizations_at_once(server: Server) -> None:
 
     with ThreadPoolExecutor() as threads:
         with nobody_writes(server.data, server.settings.get("database_url"), "audit_log"):
-            first = [threads.submit(ask, at) for at in range(2)]  # which wait for their entries in the audit log
+            first = [threads.submit(ask, at) for at in range(2)]  # both wait to write their audit log entries
             until(lambda: ask(2, "HEAD").status_code == 429)
             refused = ask(2)
             assert (refused.status_code, refused.json()["code"]) == (429, "exports_running")

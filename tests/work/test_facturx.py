@@ -1,4 +1,4 @@
-"""The PDF of an invoice carries the e-invoice where there is one: Factur-X, in a PDF for archives."""
+"""Factur-X: invoice PDFs that are archivable and embed the e-invoice if there is one."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from workhook.work.money.invoices.einvoice import EInvoice
 pytestmark = pytest.mark.one_database
 
 NO_CHARACTER = "\ufdd0"
-"""It has no picture in any font, and never will."""
+"""A noncharacter, which no font will ever have a glyph for."""
 CMYK = base64.b64decode(
     "/9j/7gAOQWRvYmUAZAAAAAAA/9sAQwD/////////////////////////////////////////////////////////////////////////////////"
     "/////8AAFAgACAAIBEMRAE0RAFkRAEsRAP/EABUAAQEAAAAAAAAAAAAAAAAAAAID/8QAFBABAAAAAAAAAAAAAAAAAAAAAP/aAA4EQwBNAFkASwAA"
     "PwCgio//2Q=="
 )
-"""A JPEG in the colours of a print shop."""
+"""A JPEG in CMYK colors."""
 SVG_OF_LETTERS = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="60" height="18"><rect width="9" height="9" fill="red"/>'
     f'<text y="12">A{NO_CHARACTER}</text></svg>'
@@ -45,12 +45,12 @@ def pdf_of(bills: Bills, invoice_id: str, kind: str = "invoices") -> bytes:
 
 
 def attached(pdf: bytes) -> dict[str, bytes]:
-    """The files in it, by name."""
+    """Return the attached files by name."""
     return {name: content for name, (content,) in opened(pdf).attachments.items()}
 
 
-def require_carried(bills: Bills, document_id: str, kind: str = "invoices") -> PdfReader:
-    """The PDF is one for archives, and has the bytes of the e-invoice in it."""
+def require_embedded(bills: Bills, document_id: str, kind: str = "invoices") -> PdfReader:
+    """Check that the PDF is archivable and embeds the e-invoice unchanged."""
     pdf, xml = pdf_of(bills, document_id, kind), bills.document(document_id, kind)
     assert facturx.get_xml_from_pdf(pdf, check_xsd=True) == ("factur-x.xml", xml)
     assert attached(pdf) == {"factur-x.xml": xml}
@@ -73,7 +73,7 @@ def left_out(bills: Bills, reason: str) -> float:
 def test_an_invoice_carries_its_e_invoice(bills: Bills) -> None:
     bills.settle(payment_days=14)
     sent = bills.send(line(100, discount=10), line(50, tax=7, qty=2.5), tax=19, payment_terms="<b> & ]]> \u201cx\u201d")
-    reader = require_carried(bills, sent)
+    reader = require_embedded(bills, sent)
     assert "INV-" in text_of(reader)
     root: Any = reader.root_object
     [file] = [each.get_object() for each in root["/AF"]]
@@ -84,11 +84,11 @@ def test_an_invoice_carries_its_e_invoice(bills: Bills) -> None:
     issued = bills.owner.get(f"/invoices/{sent}")["invoice"]["issued"]
     assert reader.metadata.creation_date is not None
     assert f"{reader.metadata.creation_date:%Y-%m-%dT%H:%M:%S}" == issued[:19]
-    # What is due has changed, on the page and for programs.
+    # After a payment, both the page and the e-invoice show the new amount due.
     bills.owner.post(f"/invoices/{sent}/payments", json={"amount": 20})
-    assert "Paid 20.00 EUR" in text_of(require_carried(bills, sent))
+    assert "Paid 20.00 EUR" in text_of(require_embedded(bills, sent))
     bills.owner.post(f"/invoices/{sent}/pay")
-    require_carried(bills, sent)
+    require_embedded(bills, sent)
 
 
 @pytest.mark.parametrize("total", [5, None])
@@ -97,8 +97,8 @@ def test_a_credit_note_carries_its_own(bills: Bills, total: int | None) -> None:
     sent = bills.send(line(100), line(50, tax=7), tax=19)
     what = {"total": total} if total else {"invoice_items": [line(10), line(5, tax=7, discount=50)]}
     made = bills.owner.post(f"/invoices/{sent}/credit_notes", json={**what, "reason": "Late"})["credit_note"]
-    require_carried(bills, made["id"], "credit_notes")
-    require_carried(bills, sent)
+    require_embedded(bills, made["id"], "credit_notes")
+    require_embedded(bills, sent)
 
 
 def test_the_same_invoice_is_the_same_file(bills: Bills) -> None:
@@ -114,7 +114,7 @@ def test_the_same_invoice_is_the_same_file(bills: Bills) -> None:
 
 def test_a_long_invoice_carries_a_long_one(bills: Bills) -> None:
     bills.settle()
-    require_carried(bills, bills.send(*[line(1, description=f"Line {number}") for number in range(400)], tax=19))
+    require_embedded(bills, bills.send(*[line(1, description=f"Line {number}") for number in range(400)], tax=19))
 
 
 @pytest.mark.parametrize(
@@ -124,26 +124,27 @@ def test_a_long_invoice_carries_a_long_one(bills: Bills) -> None:
         (CMYK, "logo.jpg", "image/jpeg"),
         (SVG_OF_LETTERS, "logo.svg", "image/svg+xml"),
     ],
-    ids=["png", "colours of a print shop", "letters without a font"],
+    ids=["png", "cmyk", "text without a font"],
 )
-def test_the_logo_stays(bills: Bills, upload: Upload, content: bytes, name: str, media_type: str) -> None:
-    """What archives do not take as it is, is drawn."""
+def test_logos_unsuitable_for_archives_are_converted(
+    bills: Bills, upload: Upload, content: bytes, name: str, media_type: str
+) -> None:
     bills.settle()
     upload(content, name, media_type)
-    assert images_of(require_carried(bills, bills.send(line(100), tax=19))) == 1
+    assert images_of(require_embedded(bills, bills.send(line(100), tax=19))) == 1
 
 
-def test_a_logo_that_is_none_keeps_nothing_back(bills: Bills, upload: Upload) -> None:
+def test_an_invalid_logo_does_not_prevent_the_document(bills: Bills, upload: Upload) -> None:
     bills.settle()
     upload(b"no image", "logo.png", "image/png")
-    assert images_of(require_carried(bills, bills.send(line(100), tax=19))) == 0
+    assert images_of(require_embedded(bills, bills.send(line(100), tax=19))) == 0
 
 
-# --- without -----------------------------------------------------------------------------------------------------
+# --- without an e-invoice ----------------------------------------------------------------------------------------
 
 
 def require_plain(pdf: bytes) -> None:
-    """As PDFs were before there were e-invoices."""
+    """Check that the PDF has neither an attachment nor archive metadata."""
     reader = opened(pdf)
     assert reader.attachments == {}
     assert "/AF" not in reader.root_object
@@ -158,12 +159,12 @@ def test_what_is_no_e_invoice_is_printed_as_before(bills: Bills) -> None:
     note = bills.owner.post(f"/invoices/{sent}/credit_notes", json={"total": 5, "reason": "x"})["credit_note"]["id"]
     require_plain(pdf_of(bills, note, "credit_notes"))
     bills.settle()
-    require_plain(pdf_of(bills, sent))  # its VAT id is missing for ever
+    require_plain(pdf_of(bills, sent))  # its VAT ID stays missing
     body = {"invoice_items": [line(100)]}
     draft = bills.owner.post(f"{bills.studio.project}/invoices", json=body)["invoice"]["id"]
     require_plain(pdf_of(bills, draft))
     void = bills.send(line(100), tax=19)
-    require_carried(bills, void)
+    require_embedded(bills, void)
     bills.owner.post(f"/invoices/{void}/void")
     require_plain(pdf_of(bills, void))
     require_plain(pdf_of(bills, bills.send(line(1.125), currency="KWD")))
@@ -175,10 +176,10 @@ def test_a_country_that_is_written_later_is_enough(bills: Bills) -> None:
     sent = bills.send(line(100), tax=19)
     require_plain(pdf_of(bills, sent))
     bills.owner.patch(bills.account, json={"country": "DE"})
-    require_carried(bills, sent)
+    require_embedded(bills, sent)
 
 
-def test_a_page_with_boxes_is_none_for_archives(bills: Bills) -> None:
+def test_a_page_with_missing_glyphs_is_not_archivable(bills: Bills) -> None:
     bills.settle()
     before = left_out(bills, "characters")
     sent = bills.send(line(100, description=f"a{NO_CHARACTER}b"), tax=19)
@@ -189,7 +190,7 @@ def test_a_page_with_boxes_is_none_for_archives(bills: Bills) -> None:
     assert NO_CHARACTER.encode() in bills.document(sent)
 
 
-def test_an_error_of_the_e_invoice_is_none_of_the_page() -> None:
+def test_a_failing_e_invoice_does_not_fail_the_page() -> None:
     def broken() -> Any:
         raise ArithmeticError
 

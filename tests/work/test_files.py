@@ -1,4 +1,4 @@
-"""Files and folders: what they are, who sees and changes them, what is told about it."""
+"""Files and folders: records, permissions and events."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ HELLO = b"hello world"
 
 
 def upload(caller: Caller, project: str, data: bytes = HELLO, name: str = "hello.txt", **fields: str) -> JsonObject:
-    """The file that was made."""
+    """Upload a file and return its record."""
     made: JsonObject = caller.post(f"{project}/files", files={"file": (name, data, "text/plain")}, data=fields)["file"]
     return made
 
 
 def attempt(caller: Caller, project: str, **fields: str) -> Any:
-    """Arguments of a call that uploads."""
+    """Return the arguments of an upload request."""
     return {"files": {"file": ("hello.txt", HELLO, "text/plain")}, "data": fields}
 
 
-def test_an_upload_answers_the_record(studio: Studio) -> None:
+def test_an_upload_returns_the_record(studio: Studio) -> None:
     folder = studio.owner.post(f"{studio.project}/folders", json={"title": "Plans"})["folder"]
     file = upload(studio.owner, studio.project, title="Greeting", folder=folder["id"], private="true")
     assert file == {
@@ -52,7 +52,7 @@ def test_an_upload_answers_the_record(studio: Studio) -> None:
     assert created[1].record == file
 
 
-def test_parameters_come_from_the_query_too_and_the_form_wins(studio: Studio) -> None:
+def test_form_fields_override_query_parameters(studio: Studio) -> None:
     params = {"title": "From the query", "private": "true"}
     made = studio.owner.post(f"{studio.project}/files", params=params, **attempt(studio.owner, studio.project))["file"]
     assert (made["title"], made["private"]) == ("From the query", True)
@@ -61,7 +61,7 @@ def test_parameters_come_from_the_query_too_and_the_form_wins(studio: Studio) ->
     assert (made["title"], made["private"]) == ("From the form", True)
 
 
-def test_every_wrong_parameter_is_named_at_once(studio: Studio) -> None:
+def test_all_invalid_parameters_are_named_at_once(studio: Studio) -> None:
     body = {"files": {"image": ("a.png", b"x")}, "data": {"title": " ", "private": "perhaps", "colour": "red"}}
     assert studio.owner.faults("POST", f"{studio.project}/files", **body) == {
         "image": "unknown",
@@ -113,7 +113,7 @@ def test_a_deleted_file_is_gone_until_it_is_restored(studio: Studio) -> None:
     assert happened[2].record == restored
 
 
-def test_clients_see_what_is_not_private_and_delete_what_is_theirs(studio: Studio) -> None:
+def test_clients_see_public_files_and_can_delete_their_own(studio: Studio) -> None:
     public = upload(studio.owner, studio.project, name="public")
     private = upload(studio.owner, studio.project, name="private", private="true")
     own = upload(studio.client, studio.project, name="own")
@@ -134,14 +134,14 @@ def test_clients_see_what_is_not_private_and_delete_what_is_theirs(studio: Studi
     assert upload(studio.client, studio.project, folder=folder)["folder"] == {"id": folder, "title": "Plans"}
 
 
-def test_a_deleted_project_takes_its_files_along(studio: Studio) -> None:
+def test_the_files_of_a_deleted_project_are_gone(studio: Studio) -> None:
     file = upload(studio.owner, studio.project)
     studio.owner.delete(studio.project)
     studio.owner.refused(404, "GET", f"/files/{file['id']}")
     assert studio.nobody.http.get(file["file_link"]).status_code == 404
 
 
-def test_folders_are_made_listed_and_deleted_when_empty(studio: Studio) -> None:
+def test_folders_can_be_created_listed_and_deleted_when_empty(studio: Studio) -> None:
     path = f"{studio.project}/folders"
     first = studio.owner.post(path, json={"title": " Plans "})["folder"]
     second = studio.member.post(path, params={"title": "Drafts"})["folder"]
@@ -165,7 +165,7 @@ def test_folders_are_made_listed_and_deleted_when_empty(studio: Studio) -> None:
     ]
 
 
-def test_a_folder_needs_a_title(studio: Studio) -> None:
+def test_a_folder_requires_a_title(studio: Studio) -> None:
     path = f"{studio.project}/folders"
     assert studio.owner.faults("POST", path) == {"title": "missing"}
     assert studio.owner.faults("POST", path, json={"title": "", "parent": "x"}) == {
@@ -174,7 +174,7 @@ def test_a_folder_needs_a_title(studio: Studio) -> None:
     }
 
 
-def test_a_folder_is_deleted_or_filled_never_both(studio: Studio) -> None:
+def test_concurrent_upload_and_deletion_of_a_folder_exclude_each_other(studio: Studio) -> None:
     for _ in range(5):
         folder = studio.owner.post(f"{studio.project}/folders", json={"title": "Contested"})["folder"]
         into = attempt(studio.member, studio.project, folder=folder["id"])
@@ -188,13 +188,13 @@ def test_a_folder_is_deleted_or_filled_never_both(studio: Studio) -> None:
             assert studio.owner.get(f"/files/{filled.result().json()['file']['id']}")["file"]["folder"] is not None
 
 
-def test_the_same_upload_again_gets_the_stored_answer(studio: Studio) -> None:
+def test_a_repeated_upload_gets_the_stored_response(studio: Studio) -> None:
     headers = {"Idempotency-Key": "upload-1"}
     path, body = f"{studio.project}/files", attempt(studio.owner, studio.project, title="Once")
     before = studio.server.data / "files"
     first = studio.owner.call("POST", path, headers=headers, **body)
     stored = sorted(each.name for each in before.rglob("blb_*"))
-    again = studio.owner.call("POST", path, headers=headers, **body)  # with another boundary
+    again = studio.owner.call("POST", path, headers=headers, **body)  # with another multipart boundary
     assert (first.status_code, again.status_code) == (200, 200)
     assert again.content == first.content
     assert again.headers["idempotent-replayed"] == "true"
@@ -213,7 +213,7 @@ def test_the_same_upload_again_gets_the_stored_answer(studio: Studio) -> None:
 
 
 @pytest.mark.parametrize("action", ["created", "deleted"])
-def test_a_webhook_is_told_with_a_link_that_works(studio: Studio, receiver: Receiver, action: str) -> None:
+def test_a_webhook_receives_a_working_link(studio: Studio, receiver: Receiver, action: str) -> None:
     body = {"name": "web", "config": {"url": receiver.url, "content_type": "json"}, "events": ["file"]}
     studio.owner.http.post(f"{studio.world.repo_path}/hooks", json=body).raise_for_status()
     file = upload(studio.owner, studio.project, private="true")
@@ -221,7 +221,7 @@ def test_a_webhook_is_told_with_a_link_that_works(studio: Studio, receiver: Rece
         studio.owner.delete(f"/files/{file['id']}")
     wanted = {"created"} if action == "created" else {"created", "deleted"}
     receiver.wait_for(lambda requests: len([each for each in requests if each.event == "file"]) == len(wanted))
-    told = {each.payload()["action"]: each.payload() for each in receiver.events("file")}  # two go out side by side
+    told = {each.payload()["action"]: each.payload() for each in receiver.events("file")}  # in any order
     assert told.keys() == wanted
     assert told["created"]["file"] == without_addresses(file)
     answer = studio.nobody.http.get(told["created"]["file"]["file_link"])

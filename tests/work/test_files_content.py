@@ -1,4 +1,4 @@
-"""Downloads: by token and by signed link, whole and in part."""
+"""Downloads by token and by signed link, in full and by range."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def file(studio: Studio) -> JsonObject:
 
 
 def follow(studio: Studio, file: JsonObject, **headers: str) -> httpx.Response:
-    """The link of the file, as a browser does: without a token."""
+    """Request the file's link without a token, as a browser does."""
     return studio.nobody.http.get(
         file["file_link"], headers={name.replace("_", "-"): headers[name] for name in headers}
     )
 
 
 def stored(studio: Studio, data: bytes) -> Path:
-    """Where it is in the store."""
+    """Return the path of the content in the file store."""
     blobs = (studio.server.data / "files").rglob("blb_*")
     return next(each for each in blobs if each.stat().st_size == len(data) and each.read_bytes() == data)
 
 
-def test_the_link_gives_the_file_to_be_saved(studio: Studio, file: JsonObject) -> None:
+def test_the_link_serves_the_file_as_an_attachment(studio: Studio, file: JsonObject) -> None:
     answer = follow(studio, file)
     assert (answer.status_code, answer.content) == (200, DATA)
     assert answer.headers["content-length"] == str(len(DATA))
@@ -59,7 +59,7 @@ def test_the_link_gives_the_file_to_be_saved(studio: Studio, file: JsonObject) -
     assert answer.headers["cache-control"].startswith("private")
 
 
-def test_head_tells_what_get_would(studio: Studio, file: JsonObject) -> None:
+def test_head_has_the_headers_of_get(studio: Studio, file: JsonObject) -> None:
     answer = follow(studio, file)
     head = studio.nobody.http.head(file["file_link"], headers={"Range": "bytes=0-1"})
     assert (head.status_code, head.content) == (200, b"")
@@ -67,7 +67,7 @@ def test_head_tells_what_get_would(studio: Studio, file: JsonObject) -> None:
     assert {name: head.headers[name] for name in ours} == {name: answer.headers[name] for name in ours}
 
 
-def test_a_part_of_it(studio: Studio, file: JsonObject) -> None:
+def test_a_range_can_be_requested(studio: Studio, file: JsonObject) -> None:
     cases: list[tuple[str, int, int]] = [
         ("0-0", 0, 0),
         ("100-199", 100, 199),
@@ -82,26 +82,26 @@ def test_a_part_of_it(studio: Studio, file: JsonObject) -> None:
         assert answer.headers["content-length"] == str(last - first + 1), asked
 
 
-def test_what_is_no_range_is_all_of_it(studio: Studio, file: JsonObject) -> None:
+def test_an_unsupported_range_returns_the_whole_file(studio: Studio, file: JsonObject) -> None:
     for asked in ("bytes=1-2,5-6", "bytes=5-1", "lines=1-2", "bytes=a-b"):
         assert follow(studio, file, Range=asked).status_code == 200, asked
 
 
-def test_a_part_that_is_not_there(studio: Studio, file: JsonObject) -> None:
+def test_an_unsatisfiable_range_is_refused(studio: Studio, file: JsonObject) -> None:
     for asked in ("10240-", "99999999999999999999-", "-0", "9" * 5000 + "-"):
         answer = follow(studio, file, Range=f"bytes={asked}")
         assert (answer.status_code, answer.json()["code"]) == (416, "range_not_satisfiable"), asked
         assert answer.headers["content-range"] == f"bytes */{len(DATA)}", asked
 
 
-def test_a_download_goes_on_only_if_it_is_the_same(studio: Studio, file: JsonObject) -> None:
+def test_a_range_is_served_only_if_the_file_is_unchanged(studio: Studio, file: JsonObject) -> None:
     tag = f'"{file["sha256"]}"'
     assert follow(studio, file, Range="bytes=5-9", If_Range=tag).status_code == 206
     for other in ('"else"', f"W/{tag}", "Fri, 20 Nov 2026 09:00:00 GMT"):
         assert follow(studio, file, Range="bytes=5-9", If_Range=other).content == DATA
 
 
-def test_what_has_not_changed_is_not_sent_again(studio: Studio, file: JsonObject) -> None:
+def test_an_unchanged_file_is_not_sent_again(studio: Studio, file: JsonObject) -> None:
     for condition in (f'"{file["sha256"]}"', f'"x", W/"{file["sha256"]}"', "*"):
         answer = follow(studio, file, If_None_Match=condition, Range="bytes=0-1")
         assert (answer.status_code, answer.content) == (304, b"")
@@ -109,7 +109,7 @@ def test_what_has_not_changed_is_not_sent_again(studio: Studio, file: JsonObject
     assert follow(studio, file, If_None_Match='"else"').status_code == 200
 
 
-def test_a_token_is_as_good_as_the_link(studio: Studio, file: JsonObject) -> None:
+def test_a_token_works_in_place_of_a_link(studio: Studio, file: JsonObject) -> None:
     path = f"/files/{file['id']}/content"
     assert studio.owner.call("GET", path).content == DATA
     assert studio.client.call("GET", path).content == DATA
@@ -118,11 +118,11 @@ def test_a_token_is_as_good_as_the_link(studio: Studio, file: JsonObject) -> Non
     token = studio.server.run(lambda services: add_token(services, studio.world, ["repo"], member="member"))
     other = Caller(studio.server, token)
     assert other.refused(403, "GET", path)["code"] == "missing_scope"
-    assert other.http.get(file["file_link"]).content == DATA  # the link asks for no scope
+    assert other.http.get(file["file_link"]).content == DATA  # the link requires no scope
     other.http.close()
 
 
-def test_a_link_is_good_for_one_file_and_until_its_time(studio: Studio, file: JsonObject) -> None:
+def test_a_link_is_valid_for_one_file_and_a_limited_time(studio: Studio, file: JsonObject) -> None:
     other = upload(studio.owner, studio.project, private="true")
     expires, signature = (
         httpx.URL(file["file_link"]).params["expires"],
@@ -148,11 +148,11 @@ def test_a_link_is_good_for_one_file_and_until_its_time(studio: Studio, file: Js
     for file_id, params in forged:
         refused = studio.nobody.refused(403, "GET", f"/files/{file_id}/content", params=params)
         assert refused["code"] == "bad_link", params
-    # With a token that may see it the link does not matter.
+    # The link is irrelevant for tokens that can read the file.
     assert studio.owner.call("GET", f"/files/{file['id']}/content", params=forged[1][1]).content == DATA
 
 
-def test_an_old_link_has_expired(studio: Studio, file: JsonObject) -> None:
+def test_an_old_link_is_expired(studio: Studio, file: JsonObject) -> None:
     async def make(services: Services) -> Links:
         return links_from(services.vault, f"{studio.server.url}/api/v1")
 
@@ -161,7 +161,7 @@ def test_an_old_link_has_expired(studio: Studio, file: JsonObject) -> None:
     assert studio.nobody.http.get(links.earlier().earlier()(file["id"])).json()["code"] == "bad_link"
 
 
-def test_links_stay_the_same(studio: Studio, file: JsonObject) -> None:
+def test_links_are_stable(studio: Studio, file: JsonObject) -> None:
     path = f"/files/{file['id']}"
     first, again, other = (each.call("GET", path) for each in (studio.owner, studio.owner, studio.member))
     assert other.json()["file"]["file_link"] == file["file_link"]
@@ -169,7 +169,7 @@ def test_links_stay_the_same(studio: Studio, file: JsonObject) -> None:
     assert first.headers["etag"] == again.headers["etag"]
 
 
-def test_a_file_that_is_not_in_the_store_any_more_is_no_answer(studio: Studio) -> None:
+def test_a_file_missing_from_the_store_is_an_error(studio: Studio) -> None:
     data = os.urandom(1000)
     file = upload(studio.owner, studio.project, data)
     stored(studio, data).unlink()
@@ -178,7 +178,7 @@ def test_a_file_that_is_not_in_the_store_any_more_is_no_answer(studio: Studio) -
     assert answer.json()["message"] == "The content of this file is missing."
 
 
-def test_a_download_that_fails_on_the_way_is_cut_and_logged(studio: Studio) -> None:
+def test_a_failing_download_is_cut_off_and_logged(studio: Studio) -> None:
     data = os.urandom(4 * 2**20)
     file = upload(studio.owner, studio.project, data)
     os.truncate(stored(studio, data), 2**20)
@@ -188,7 +188,7 @@ def test_a_download_that_fails_on_the_way_is_cut_and_logged(studio: Studio) -> N
     assert follow(studio, file, Range="bytes=0-9").content == data[:10]
 
 
-def test_who_leaves_early_keeps_nobody_waiting(studio: Studio) -> None:
+def test_aborted_downloads_do_not_block_others(studio: Studio) -> None:
     data = os.urandom(16 * 2**20)
     file = upload(studio.owner, studio.project, data)
     url = httpx.URL(file["file_link"])

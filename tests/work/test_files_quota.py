@@ -1,6 +1,6 @@
-"""One organization cannot fill the disk with files: what counts, who is refused, and what goes on.
+"""The storage quota of an organization: what counts, what is refused and what still works.
 
-The events that tell of files count too, so that a file which fills an organization leaves room for some of them.
+File events count as well, so a file that fills the quota must leave room for a few of them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from tests.work.paper import metric
 from tests.work.studio import Studio
 
 MIB = 2**20
-PART = MIB - 64 * 1024  # of 3 MiB there are three, with room for events, and no fourth
+PART = MIB - 64 * 1024  # Three of these fit into 3 MiB along with their events; a fourth does not.
 WHOLE = 3 * PART
 
 
 @pytest.fixture(scope="module")
 def server_settings() -> dict[str, Any]:
-    """An organization has 3 MiB."""
+    """Limit each organization to 3 MiB."""
     return {"organization_max_mb": 3, "upload_max_mb": 10}
 
 
@@ -35,8 +35,8 @@ def used(studio: Studio) -> int:
     return usage["bytes"]
 
 
-def test_the_files_of_an_organization_have_a_limit_together(studio: Studio) -> None:
-    """Of all its projects."""
+def test_the_files_of_an_organization_share_a_quota(studio: Studio) -> None:
+    """The quota covers all its projects."""
     title = {"title": "Other", "organization": studio.world.organization}
     other = f"/projects/{studio.owner.post('/projects', json=title)['project']['id']}"
     assert send(studio, 2 * PART, other).status_code == 200
@@ -49,44 +49,44 @@ def test_the_files_of_an_organization_have_a_limit_together(studio: Studio) -> N
     assert metric(studio, "workhook_quota_refusals_total", quota="bytes") >= 2
 
 
-def test_the_last_byte_fits(studio: Studio) -> None:
-    """With the event that tells of the file."""
+def test_the_last_byte_of_the_quota_can_be_used(studio: Studio) -> None:
+    """The event about the file counts too."""
     assert send(studio, 1_000_000).status_code == 200
     event = used(studio) - 1_000_000
-    rest = 3 * MIB - used(studio) - event  # the event of a size with as many digits is as long
+    rest = 3 * MIB - used(studio) - event  # an event with an equally long size has the same length
     assert send(studio, rest + 1).status_code == 413
     assert send(studio, rest).status_code == 200
     assert used(studio) == 3 * MIB
     assert send(studio, 0).status_code == 413
 
 
-def test_a_client_is_not_told_how_much_there_is(studio: Studio) -> None:
+def test_a_client_is_not_told_the_usage(studio: Studio) -> None:
     assert send(studio, WHOLE).status_code == 200
     files = {"file": ("a.bin", b"a" * PART, "application/octet-stream")}
     problem = studio.client.refused(413, "POST", f"{studio.project}/files", files=files)
     assert (problem["code"], "used" in problem["message"]) == ("storage_quota", False)
 
 
-def test_the_trash_counts_and_can_be_restored(studio: Studio) -> None:
-    """Deleting and restoring go on in an organization that is full."""
+def test_deleted_files_count_and_can_be_restored(studio: Studio) -> None:
+    """Deleting and restoring work even in a full organization."""
     file_id = send(studio, WHOLE).json()["file"]["id"]
     studio.owner.delete(f"/files/{file_id}")
     assert send(studio, PART).status_code == 413
     assert studio.owner.post(f"/files/{file_id}/restore")["file"]["id"] == file_id
 
 
-def test_another_organization_is_not_concerned(studio: Studio, elsewhere: Studio) -> None:
+def test_other_organizations_are_unaffected(studio: Studio, elsewhere: Studio) -> None:
     assert send(studio, WHOLE).status_code == 200
     assert send(elsewhere, WHOLE).status_code == 200
 
 
-def test_uploads_at_the_same_time_are_counted_one_by_one(studio: Studio) -> None:
+def test_concurrent_uploads_cannot_exceed_the_quota(studio: Studio) -> None:
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda _: send(studio, PART).status_code, range(6)))
     assert sorted(answers) == [200] * 3 + [413] * 3
 
 
-def test_a_repeated_upload_is_answered_though_there_is_no_room(studio: Studio) -> None:
+def test_a_repeated_upload_is_answered_even_if_the_quota_is_full(studio: Studio) -> None:
     key = {"Idempotency-Key": "an upload"}
     first = send(studio, WHOLE, **key)
     again = send(studio, WHOLE, **key)

@@ -1,4 +1,4 @@
-"""What becomes of deleted files, and of what uploads left that died."""
+"""Purging deleted files and the leftovers of interrupted uploads."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from workhook.work.files.trash import purge
 
 @pytest.fixture(autouse=True)
 def _empty_trash(studio: Studio) -> None:
-    """Purging is for everybody's files: what the tests before left."""
+    """Purge what earlier tests left, since purging covers all organizations."""
     run_purge(studio, 31)
 
 
 def upload(studio: Studio, name: str) -> str:
-    """Its content is its name, after that of the organization."""
+    """Upload a file whose content is the name of the organization followed by its own."""
     content = f"{studio.world.organization} {name}".encode()
     made: str = studio.owner.post(f"{studio.project}/files", files={"file": (name, content)})["file"]["id"]
     return made
 
 
 def stored(studio: Studio) -> list[str]:
-    """The contents of the store that are this test's."""
+    """Return the contents in the store that belong to this test."""
     texts = [each.read_text() for each in (studio.server.data / "files").rglob("*") if each.is_file()]
     own = f"{studio.world.organization} "
     return sorted(text.removeprefix(own) for text in texts if text.startswith(own))
 
 
 def run_purge(studio: Studio, days: float) -> int:
-    """So many days from now."""
+    """Purge as of `days` from now."""
     removed: int = studio.server.run(lambda services: purge(services, now_ms() + round(days * DAY_MS)))
     return removed
 
 
-def leave(studio: Studio, name: str, text: str, days: float) -> None:
-    """What a process that died left, so many days ago."""
+def create_leftover(studio: Studio, name: str, text: str, days: float) -> None:
+    """Create a file in the store as left `days` ago by a process that crashed."""
     path = studio.server.data / "files" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{studio.world.organization} {text}")
@@ -52,7 +52,7 @@ def place(blob: str) -> str:
     return f"{blob[-2:]}/{blob}"
 
 
-def test_after_thirty_days_row_and_content_are_gone(studio: Studio) -> None:
+def test_row_and_content_are_purged_after_thirty_days(studio: Studio) -> None:
     kept, gone = upload(studio, "kept"), upload(studio, "gone")
     studio.owner.delete(f"/files/{gone}")
     assert run_purge(studio, 29.9) == 0
@@ -64,7 +64,7 @@ def test_after_thirty_days_row_and_content_are_gone(studio: Studio) -> None:
     assert run_purge(studio, 30.1) == 0
 
 
-def test_many_are_purged_in_turn(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_files_are_purged_in_batches(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trash, "BATCH", 2)
     for number in range(5):
         studio.owner.delete(f"/files/{upload(studio, str(number))}")
@@ -72,22 +72,22 @@ def test_many_are_purged_in_turn(studio: Studio, monkeypatch: pytest.MonkeyPatch
     assert stored(studio) == []
 
 
-def test_what_no_file_has_is_swept_after_a_day(studio: Studio) -> None:
+def test_orphaned_content_is_swept_after_a_day(studio: Studio) -> None:
     upload(studio, "kept")
     deleted = upload(studio, "deleted")
     studio.owner.delete(f"/files/{deleted}")
-    leave(studio, place(new_id("blb")), "an orphan", 1.1)
-    leave(studio, place(new_id("blb")), "perhaps a file in a moment", 0.9)
-    leave(studio, "incoming/blb_" + "0" * 25 + "c", "an old draft", 1.1)
-    leave(studio, "incoming/blb_" + "0" * 25 + "d", "under way", 0.9)
-    leave(studio, "0a/notes.txt", "somebody else's", 400)
+    create_leftover(studio, place(new_id("blb")), "an orphan", 1.1)
+    create_leftover(studio, place(new_id("blb")), "perhaps a file in a moment", 0.9)
+    create_leftover(studio, "incoming/blb_" + "0" * 25 + "c", "an old draft", 1.1)
+    create_leftover(studio, "incoming/blb_" + "0" * 25 + "d", "under way", 0.9)
+    create_leftover(studio, "0a/notes.txt", "somebody else's", 400)
     assert run_purge(studio, 0) == 0
     assert stored(studio) == ["deleted", "kept", "perhaps a file in a moment", "somebody else's", "under way"]
-    assert run_purge(studio, 2) == 0  # kept and deleted are older than a day then
+    assert run_purge(studio, 2) == 0  # by then, kept and deleted are older than a day
     assert stored(studio) == ["deleted", "kept", "somebody else's"]
 
 
 def test_files_of_another_database_are_left_alone(studio: Studio) -> None:
-    leave(studio, place(lower_bound_id("blb", now_ms() - 3 * DAY_MS)), "from before this database", 2)
+    create_leftover(studio, place(lower_bound_id("blb", now_ms() - 3 * DAY_MS)), "from before this database", 2)
     assert run_purge(studio, 0) == 0
     assert stored(studio) == ["from before this database"]

@@ -1,4 +1,4 @@
-"""Uploads as strangers send them: forms that are none, too much, too slowly, and not to the end."""
+"""Hostile uploads: malformed, oversized, slow and truncated forms."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FILE = 'form-data; name="file"; filename="a.txt"'
 
 @pytest.fixture(scope="module")
 def server_settings() -> dict[str, Any]:
-    """It takes files of 2 MiB."""
+    """Limit uploads to 2 MiB."""
     return {"upload_max_mb": LIMIT_MIB}
 
 
@@ -57,7 +57,7 @@ def send(studio: Studio, body: Any, content_type: str | None = FORM) -> httpx.Re
 
 
 def refused(studio: Studio, status: int, body: Any, content_type: str | None = FORM) -> dict[str, Any]:
-    """It leaves nothing: no file, no event, no blob."""
+    """Send a request that must be refused, and check that it leaves no file, event or blob."""
     before = blobs(studio)
     headers = {"Content-Type": content_type} if content_type else {}
     problem = studio.owner.refused(status, "POST", f"{studio.project}/files", content=body, headers=headers)
@@ -72,13 +72,13 @@ def faults(studio: Studio, body: bytes) -> dict[str, str]:
 
 
 def blobs(studio: Studio) -> list[str]:
-    """Whatever is in the store, drafts included."""
+    """Return the names of everything in the store, including drafts."""
     return sorted(each.name for each in (studio.server.data / "files").rglob("*") if each.is_file())
 
 
 @contextmanager
-def by_hand(studio: Studio, *headers: str, token: str | None = None) -> Iterator[socket.socket]:
-    """A request whose head was sent."""
+def raw_upload(studio: Studio, *headers: str, token: str | None = None) -> Iterator[socket.socket]:
+    """Send the head of an upload request and yield the connection."""
     url = httpx.URL(studio.server.url)
     with socket.create_connection((url.host, url.port or 80), timeout=WAIT_S) as connection:
         head = [
@@ -108,7 +108,7 @@ def read_answer(connection: socket.socket) -> tuple[int, dict[str, Any]]:
     return int(head.split()[1]), json.loads(body)
 
 
-def test_only_a_form_is_taken(studio: Studio) -> None:
+def test_only_multipart_forms_are_accepted(studio: Studio) -> None:
     cases: list[tuple[str | None, int]] = [
         (None, 415),
         ("application/json", 415),
@@ -143,11 +143,11 @@ def test_only_a_form_is_taken(studio: Studio) -> None:
     ],
     ids=range(15),
 )
-def test_what_is_no_form_is_malformed(studio: Studio, body: bytes) -> None:
+def test_a_malformed_form_is_refused(studio: Studio, body: bytes) -> None:
     assert refused(studio, 400, body)["code"] == "malformed"
 
 
-def test_the_file_is_required_and_there_is_one(studio: Studio) -> None:
+def test_exactly_one_file_is_required(studio: Studio) -> None:
     assert faults(studio, form()) == {"file": "missing"}
     assert faults(studio, form(part('form-data; name="title"', b"A"))) == {"file": "missing"}
     assert faults(studio, form(part('form-data; name="file"; filename=""'))) == {"file": "missing"}
@@ -163,13 +163,13 @@ def test_the_file_is_required_and_there_is_one(studio: Studio) -> None:
 @pytest.mark.parametrize(
     ("data", "faulty"),
     [(b"\xff\xfe", "title"), (b"a\0b", "title"), (b"x" * 300, "title"), (b"x" * 100_000, "title")],
-    ids=["no text", "NUL", "long", "very long"],
+    ids=["not text", "NUL", "long", "very long"],
 )
-def test_a_field_that_is_no_parameter(studio: Studio, data: bytes, faulty: str) -> None:
+def test_an_invalid_form_field_is_refused(studio: Studio, data: bytes, faulty: str) -> None:
     assert faults(studio, form(part(FILE, b"x"), part('form-data; name="title"', data))) == {faulty: "invalid"}
 
 
-def test_a_name_is_only_a_name(studio: Studio) -> None:
+def test_a_file_name_is_reduced_to_its_last_component(studio: Studio) -> None:
     cases: list[tuple[str, str]] = [
         ('form-data; name="file"; filename="../../etc/passwd"', "passwd"),
         ('form-data; name="file"; filename="C:\\Windows\\notes.txt"', "notes.txt"),
@@ -189,7 +189,7 @@ def test_a_name_is_only_a_name(studio: Studio) -> None:
         assert "set-cookie" not in saved.headers, disposition
 
 
-def test_a_media_type_is_kept_and_harmless(studio: Studio) -> None:
+def test_the_media_type_is_stored_but_served_harmlessly(studio: Studio) -> None:
     cases: list[tuple[str | None, str, str]] = [
         ("text/html", "text/html", UNKNOWN),
         ("image/svg+xml; charset=utf-8", "image/svg+xml; charset=utf-8", "image/svg+xml; charset=utf-8"),
@@ -214,43 +214,43 @@ def test_a_media_type_is_kept_and_harmless(studio: Studio) -> None:
         assert shown.headers["cache-control"].startswith("private"), kind
 
 
-def test_a_file_of_nothing(studio: Studio) -> None:
+def test_an_empty_file_can_be_uploaded(studio: Studio) -> None:
     file = send(studio, form(part(FILE))).json()["file"]
     assert file["size"] == 0
     assert studio.nobody.http.get(file["file_link"]).content == b""
     assert studio.nobody.http.get(file["file_link"], headers={"Range": "bytes=0-"}).status_code == 416
 
 
-def test_what_looks_like_a_border_is_content(studio: Studio) -> None:
+def test_lookalike_boundaries_are_content(studio: Studio) -> None:
     data = f"\r\n--{BOUNDARY[:-1]}\r\n\r\r\n--{BOUNDARY}".encode()[:-1] * 9000
     file = send(studio, form(part(FILE, data))).json()["file"]
     assert studio.nobody.http.get(file["file_link"]).content == data
 
 
-def test_a_file_of_the_limit_passes_and_one_byte_more_does_not(studio: Studio) -> None:
+def test_a_file_at_the_limit_is_accepted_and_one_byte_more_is_refused(studio: Studio) -> None:
     refused(studio, 413, form(part(FILE, bytes(LIMIT_MIB * MIB + 1))))
     exact = send(studio, form(part(FILE, bytes(LIMIT_MIB * MIB)), part('form-data; name="title"', b"Large")))
     assert (exact.status_code, exact.json()["file"]["size"]) == (200, LIMIT_MIB * MIB)
 
 
-def test_a_body_that_says_it_is_too_large_is_not_waited_for(studio: Studio) -> None:
-    with by_hand(studio, f"Content-Length: {10**12}") as connection:
+def test_a_declared_oversized_body_is_refused_before_it_arrives(studio: Studio) -> None:
+    with raw_upload(studio, f"Content-Length: {10**12}") as connection:
         status, problem = read_answer(connection)
     assert (status, problem["code"]) == (413, "too_large")
 
 
-def test_a_body_of_unknown_length_is_refused_as_soon_as_it_is_too_large(studio: Studio) -> None:
-    with by_hand(studio, "Transfer-Encoding: chunked") as connection:
+def test_a_body_of_unknown_length_is_refused_once_it_is_too_large(studio: Studio) -> None:
+    with raw_upload(studio, "Transfer-Encoding: chunked") as connection:
         begun = part(FILE)[:-2]
         connection.sendall(b"%x\r\n%s\r\n" % (len(begun), begun))
         for _ in range(LIMIT_MIB * 16 + 1):
             connection.sendall(b"10000\r\n" + bytes(65536) + b"\r\n")
-        status, problem = read_answer(connection)  # the body has not ended
+        status, problem = read_answer(connection)  # the body has not ended yet
     assert (status, problem["code"]) == (413, "too_large")
     until(lambda: not drafts(studio))
 
 
-def test_an_endless_preamble_is_too_large(studio: Studio) -> None:
+def test_an_endless_preamble_is_refused_as_too_large(studio: Studio) -> None:
     assert refused(studio, 413, bytes((LIMIT_MIB + 1) * MIB + 1))["code"] == "too_large"
 
 
@@ -258,9 +258,9 @@ def drafts(studio: Studio) -> list[Path]:
     return list((studio.server.data / "files" / "incoming").glob("*"))
 
 
-def test_an_upload_that_is_broken_off_leaves_nothing(studio: Studio) -> None:
+def test_an_aborted_upload_leaves_nothing(studio: Studio) -> None:
     before = blobs(studio)
-    with by_hand(studio, f"Content-Length: {MIB}") as connection:
+    with raw_upload(studio, f"Content-Length: {MIB}") as connection:
         connection.sendall(part(FILE)[:-2] + bytes(300_000))
         until(lambda: drafts(studio))
     until(lambda: not drafts(studio))
@@ -268,10 +268,12 @@ def test_an_upload_that_is_broken_off_leaves_nothing(studio: Studio) -> None:
     assert studio.happened() == []
 
 
-def test_a_stranger_makes_us_store_nothing(studio: Studio) -> None:
+def test_a_stranger_cannot_make_the_server_store_anything(studio: Studio) -> None:
     before = blobs(studio)
-    with by_hand(studio, f"Content-Length: {MIB}", "Expect: 100-continue", token=studio.stranger.token) as connection:
-        status, _ = read_answer(connection)  # no body was sent, and none was asked for
+    with raw_upload(
+        studio, f"Content-Length: {MIB}", "Expect: 100-continue", token=studio.stranger.token
+    ) as connection:
+        status, _ = read_answer(connection)  # no body was sent, and none was requested
     assert status == 404
     assert blobs(studio) == before
 
@@ -286,11 +288,11 @@ def test_a_token_that_is_revoked_while_the_body_comes_finishes_nothing(studio: S
         async with services.database.transaction() as tx:
             await tx.execute(tokens.update().where(tokens.c.digest == digest_of(token)).values(revoked_at=1))
 
-    with by_hand(studio, f"Content-Length: {len(body)}", token=token) as connection:
+    with raw_upload(studio, f"Content-Length: {len(body)}", token=token) as connection:
         connection.sendall(body[:200_000])
         until(lambda: drafts(studio))
         studio.server.run(revoke)
-        threading.Event().wait(1.1)  # what the guard found is relied on for a second
+        threading.Event().wait(1.1)  # the guard caches its result for a second
         connection.sendall(body[200_000:])
         status, _ = read_answer(connection)
     assert status == 401
@@ -298,7 +300,7 @@ def test_a_token_that_is_revoked_while_the_body_comes_finishes_nothing(studio: S
     assert studio.happened() == []
 
 
-def test_uploads_at_once_need_little_memory(studio: Studio) -> None:
+def test_concurrent_uploads_use_little_memory(studio: Studio) -> None:
     assert studio.server.process is not None
     process = psutil.Process(studio.server.process.pid)
     send(studio, form(part(FILE, bytes(MIB)))).raise_for_status()
@@ -307,7 +309,7 @@ def test_uploads_at_once_need_little_memory(studio: Studio) -> None:
     begun = part(FILE)[:-2] + bytes(size)
     with ExitStack() as stack:
         connections = [
-            stack.enter_context(by_hand(studio, f"Content-Length: {len(begun) + 100}")) for _ in range(count)
+            stack.enter_context(raw_upload(studio, f"Content-Length: {len(begun) + 100}")) for _ in range(count)
         ]
         for connection in connections:
             connection.sendall(begun)
@@ -317,7 +319,7 @@ def test_uploads_at_once_need_little_memory(studio: Studio) -> None:
     until(lambda: not drafts(studio))
 
 
-def test_a_full_disk_is_told_and_the_next_upload_works(studio: Studio) -> None:
+def test_a_full_disk_is_reported_and_the_next_upload_works(studio: Studio) -> None:
     assert studio.server.process is not None
     pid = studio.server.process.pid
     limits = resource.prlimit(pid, resource.RLIMIT_FSIZE)
@@ -333,6 +335,6 @@ def test_a_full_disk_is_told_and_the_next_upload_works(studio: Studio) -> None:
     assert send(studio, form(part(FILE, bytes(LIMIT_MIB * MIB)))).status_code == 200
 
 
-def test_what_the_transaction_refuses_leaves_no_blob(studio: Studio) -> None:
+def test_an_upload_refused_by_the_transaction_leaves_no_blob(studio: Studio) -> None:
     body = form(part(FILE, b"x"), part('form-data; name="folder"', b"fld_none"))
     assert faults(studio, body) == {"folder": "invalid"}

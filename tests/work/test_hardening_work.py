@@ -1,4 +1,4 @@
-"""What strangers and bad clients try: nothing of it makes the server fail, and nothing stays behind that would."""
+"""Hostile input: nothing makes the server fail, and nothing harmful is stored."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tests.work.studio import Studio
 pytestmark = pytest.mark.one_database
 
 
-def test_no_amount_is_too_odd_to_be_refused(studio: Studio) -> None:
+def test_odd_amounts_are_refused(studio: Studio) -> None:
     for amount in ("1e999999", "1e9999999999", "9" * 5000, "1." + "0" * 40 + "1", "nan", "1e13"):
         assert studio.owner.faults("POST", f"{studio.project}/task_credits", params={"amount": amount}) == {
             "amount": "invalid"
         }
 
 
-def test_amounts_are_read_exactly(studio: Studio) -> None:
+def test_amounts_are_parsed_exactly(studio: Studio) -> None:
     made = studio.owner.post(
         f"{studio.project}/task_credits", params={"amount": "1.50000000000000000000000000000000000"}
     )
     assert made["task_credit"]["amount"] == 1.5
 
 
-def test_numbers_of_any_size_are_refused(studio: Studio) -> None:
+def test_huge_numbers_are_refused(studio: Studio) -> None:
     for number in ("1" + "0" * 400, "1e308", "-1" + "0" * 400, "9" * 5000):
         item = f'{{"description":"Work","qty":{number},"unit_price":{number}}}'
         body = f'{{"invoice_number":{number},"tax":{number},"invoice_items":[{item}]}}'
@@ -43,7 +43,7 @@ def _upload(studio: Studio, name: bytes, content_type: bytes) -> httpx.Response:
     )
 
 
-def test_no_media_type_breaks_the_head_of_the_download(studio: Studio) -> None:
+def test_no_media_type_can_break_the_headers_of_a_download(studio: Studio) -> None:
     for space in ("\n", "\r", "\x0b", "\x0c", "\x1c", "\u0085", "\u2003", "\u2028"):
         made = _upload(studio, b"a.txt", f"text/plain;{space}a=b".encode())
         assert made.status_code == 200, made.text
@@ -52,7 +52,7 @@ def test_no_media_type_breaks_the_head_of_the_download(studio: Studio) -> None:
         assert (content.status_code, content.content) == (200, b"DATA"), space
 
 
-def test_no_name_of_a_file_is_a_path_once_it_is_ascii(studio: Studio) -> None:
+def test_an_ascii_file_name_contains_no_path(studio: Studio) -> None:
     made = _upload(studio, "\uff0e\uff0e\uff0fetc\uff0fpasswd".encode(), b"text/plain").json()["file"]
     disposition = studio.owner.call("GET", f"/files/{made['id']}/content").headers["content-disposition"]
     assert disposition.startswith('attachment; filename=".._etc_passwd"; ')
@@ -62,14 +62,14 @@ def test_no_name_of_a_file_is_a_path_once_it_is_ascii(studio: Studio) -> None:
     ("notes", "cell"),
     [("\n=1+1", "'\n'=1+1"), ("\uff1d1+1", "'\uff1d1+1"), ("\uff20SUM(1)", "'\uff20SUM(1)"), ("a;=1+1", "a;'=1+1")],
 )
-def test_no_cell_is_a_formula(studio: Studio, scene: Scene, notes: str, cell: str) -> None:
+def test_csv_cells_cannot_be_formulas(studio: Studio, scene: Scene, notes: str, cell: str) -> None:
     scene.timesheet(notes=notes)
     table = studio.owner.call("GET", f"{studio.project}/timesheets", headers={"Accept": "text/csv"}).text
     assert cell in table
 
 
 def test_tasks_that_hold_much_are_answered_in_pages(studio: Studio, scene: Scene) -> None:
-    """A thousand of them would be 180 MB, several times over in memory."""
+    """A thousand of them would take 180 MB, several times over in memory."""
     column_id = scene.column()
     fields = {f"k{k}": "v" * 590 for k in range(100)}
     sections = {f"s{n}": {f"k{k}": "v" * 90 for k in range(100)} for n in range(6)}

@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: a POST that is sent twice happens once."""
+"""`Idempotency-Key`: a POST sent twice takes effect once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _titles(studio: Studio) -> list[str]:
     return [each["title"] for each in studio.owner.get("/projects")["projects"]]
 
 
-def test_the_same_request_again_gets_the_stored_answer(studio: Studio) -> None:
+def test_a_repeated_request_gets_the_stored_response(studio: Studio) -> None:
     first = studio.owner.call("POST", "/projects", json=NEW, headers=KEY)
     again = studio.owner.call("POST", "/projects", json=NEW, headers=KEY)
     assert (first.status_code, again.status_code) == (200, 200)
@@ -55,7 +55,7 @@ def test_the_same_request_again_gets_the_stored_answer(studio: Studio) -> None:
     assert [each.action for each in studio.happened()] == ["created"]
 
 
-def test_another_request_with_the_key_is_refused(studio: Studio) -> None:
+def test_another_request_with_the_same_key_is_refused(studio: Studio) -> None:
     studio.owner.post("/projects", json=NEW, headers=KEY)
     for other in ({"json": {"title": "Else"}}, {"json": NEW, "params": {"private": "true"}}, {"params": NEW}):
         assert studio.owner.faults("POST", "/projects", headers=KEY, **other) == {
@@ -64,18 +64,18 @@ def test_another_request_with_the_key_is_refused(studio: Studio) -> None:
     assert _titles(studio) == ["Website", "Shop"]
 
 
-def test_a_refusal_is_not_kept(studio: Studio) -> None:
+def test_an_error_response_is_not_stored(studio: Studio) -> None:
     assert studio.owner.faults("POST", "/projects", json={"title": ""}, headers=KEY) == {"title": "invalid"}
     assert studio.owner.post("/projects", json=NEW, headers=KEY)["project"]["title"] == "Shop"
 
 
-def test_keys_belong_to_a_token(studio: Studio) -> None:
+def test_keys_are_scoped_to_a_token(studio: Studio) -> None:
     mine = studio.owner.post("/projects", json=NEW, headers=KEY)["project"]
     theirs = studio.member.post("/projects", json=NEW, headers=KEY)["project"]
     assert mine["id"] != theirs["id"]
 
 
-def test_at_once_it_happens_once(studio: Studio) -> None:
+def test_concurrent_requests_take_effect_once(studio: Studio) -> None:
     with ThreadPoolExecutor(8) as pool:
         calls = [pool.submit(studio.owner.call, "POST", "/projects", json=NEW, headers=KEY) for _ in range(8)]
         answers = [each.result() for each in calls]
@@ -85,16 +85,15 @@ def test_at_once_it_happens_once(studio: Studio) -> None:
     assert _titles(studio) == ["Website", "Shop"]
 
 
-def test_a_key_that_is_none(studio: Studio) -> None:
+def test_an_invalid_key_is_refused(studio: Studio) -> None:
     for key in (b"", b"x" * 256, "ü".encode("latin-1"), b"a\tb"):
         headers = {b"Idempotency-Key": key}
         assert studio.owner.faults("POST", "/projects", json=NEW, headers=headers) == {"Idempotency-Key": "invalid"}
 
 
 # --- idempotency rights ----------------------------------------------------------------------------------------------
-# A stored answer is given again only to a caller who still has the rights that the request rested on.
-#
-# Every POST of the work API is made with a key; then its caller loses a right, and repeats it.
+# A stored response is replayed only to callers who still have the rights the request required.
+# Every POST of the work API is sent with a key; then its caller loses a right and repeats it.
 
 
 _forget_invoices = sa.delete(invoices).where(
@@ -105,7 +104,7 @@ POSTS = [key for key in TABLE if key.startswith("POST ")]
 
 
 def _make_client(studio: Studio, caller: Caller) -> None:
-    """A member who goes, and is let look on."""
+    """Remove a member and make them a client."""
 
     async def look_on(tx: Transaction, organization: Account, repository: Repository, person: Account) -> None:
         await membership.remove_member(Write(tx, None, BASE), organization, person)
@@ -120,7 +119,7 @@ def _make_private(studio: Studio, caller: Caller) -> None:
 
 
 def _delete_project(studio: Studio, caller: Caller) -> None:
-    """As if no invoice had been issued: with one, a project stays."""
+    """Delete the project after removing its invoices, which would otherwise prevent that."""
 
     studio.server.execute(_forget_invoices, {"id": studio.project_id})
     studio.owner.delete(studio.project)
@@ -140,7 +139,7 @@ LOSSES: dict[str, tuple[Callable[[Studio], Caller], Callable[[Studio, Caller], N
 
 
 class Request:
-    """One POST that can be sent again."""
+    """A POST that can be sent repeatedly."""
 
     def __init__(self, scene: Scene, name: str, number: int) -> None:
         _, made, body = TABLE[name]
@@ -199,13 +198,13 @@ def test_what_was_answered_is_not_answered_again(studio: Studio, loss: str) -> N
 
 
 def _names(studio: Studio, loss: str, request: Request, answer: httpx.Response) -> bool:
-    """Whether the answer tells of the organization that the caller is no longer in."""
+    """Return whether the response mentions the organization the caller no longer belongs to."""
     gone = loss in ("member removed", "owner removed", "member becomes client")
     return gone and (studio.world.organization in answer.text or request.name in ("POST /projects", "POST /tasks/bulk"))
 
 
-def test_a_project_made_in_the_organization_is_not_told_of_to_who_left_it(studio: Studio) -> None:
-    """The same request, made now, would make one of the caller's own."""
+def test_a_former_member_does_not_get_the_stored_response_of_a_project_creation(studio: Studio) -> None:
+    """Sent now, the same request would create a project of the caller's own."""
     caller, body, key = studio.add(member="member"), {"title": "Secret"}, {"Idempotency-Key": "secret"}
     caller.post("/projects", json=body, headers=key)
     change_by_hand(
@@ -217,7 +216,7 @@ def test_a_project_made_in_the_organization_is_not_told_of_to_who_left_it(studio
     assert caller.get("/projects")["projects"] == []
 
 
-def test_many_tasks_in_two_projects_of_which_one_is_lost(studio: Studio) -> None:
+def test_a_bulk_response_is_not_replayed_after_losing_one_of_two_projects(studio: Studio) -> None:
     caller = studio.add(role="write")
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     own = caller.post("/projects", json={"title": "Own"})["project"]["id"]
@@ -231,8 +230,8 @@ def test_many_tasks_in_two_projects_of_which_one_is_lost(studio: Studio) -> None
     assert caller.faults("POST", "/tasks/bulk", json=body, headers=key) == {"operations[1].column_id": "not_found"}
 
 
-def test_what_was_done_away_with_since_is_answered_again(studio: Studio) -> None:
-    """The caller's rights are the same; that the tasks are gone is what the request did."""
+def test_a_response_is_replayed_even_if_its_objects_are_gone(studio: Studio) -> None:
+    """The caller's rights are unchanged, and the request itself deleted the task."""
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     body = {"operations": [{"action": "delete", "id": scene.task()}]}
     key = {"Idempotency-Key": "gone"}

@@ -1,5 +1,6 @@
-"""What all sources of imports share: what is broken is told, people are only those of the organization, and an import
-that was interrupted is completed.
+"""Behavior common to all import sources.
+
+Broken files are reported, people are matched only within the organization, and interrupted imports can be completed.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ def plan(data: bytes, name: str = "Relaunch.json") -> ImportPlan:
 
 @pytest.mark.parametrize("source", FILES)
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_a_file_says_where_it_comes_from(source: str, encoding: str) -> None:
+def test_the_source_of_a_file_is_detected(source: str, encoding: str) -> None:
     data = FILES[source].decode().encode(encoding)
     assert detect(data) == source
     assert plan(data) == plan(FILES[source])
     assert plan(data).source == source
 
 
-def test_what_nobody_knows_is_for_trello_which_says_what_is_missing() -> None:
+def test_unknown_files_are_treated_as_trello_which_reports_what_is_missing() -> None:
     assert detect(ITEMS) == "github"
     assert [detect(each) for each in (b"{}", b"[]", b'{"data": 1}', b"[1]", b'[{"a": 1}]')] == ["trello"] * 5
     assert detect(b"") == "csv"
@@ -74,8 +75,8 @@ _VALUES = st.recursive(
 )
 
 
-def planned_or_told(data: bytes) -> None:
-    """A file is planned, or said to be broken in words; nothing else may come of it."""
+def planned_or_reported(data: bytes) -> None:
+    """Check that a file is either planned or reported as invalid, and nothing else."""
     told: list[str] | None = None
     try:
         made = plan(data)
@@ -97,10 +98,10 @@ def planned_or_told(data: bytes) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(FILES)), st.integers(0), st.integers(0, 40), st.binary(max_size=8))
-def test_a_file_that_was_damaged_is_no_internal_error(source: str, at: int, gone: int, instead: bytes) -> None:
+def test_a_damaged_file_is_not_an_internal_error(source: str, at: int, gone: int, instead: bytes) -> None:
     data = FILES[source]
     at %= len(data)
-    planned_or_told(data[:at] + instead + data[at + gone :])
+    planned_or_reported(data[:at] + instead + data[at + gone :])
 
 
 @settings(max_examples=150, deadline=None)
@@ -110,10 +111,10 @@ def test_a_file_that_was_damaged_is_no_internal_error(source: str, at: int, gone
 @example(b"Title,Title\n\n,\n")
 @example(b"Title,Estimate (h)\nx,999999\n")
 @example(b"Title,Due\nx,99.99.9999\n")
-def test_any_bytes_are_a_file_or_told(data: bytes) -> None:
-    planned_or_told(data)
-    planned_or_told(b"Id,Title,Due,Estimate,Parent,Blocked by,Completed\n" + data)
-    planned_or_told(b'[{"title": ' + data)
+def test_arbitrary_bytes_are_planned_or_reported(data: bytes) -> None:
+    planned_or_reported(data)
+    planned_or_reported(b"Id,Title,Due,Estimate,Parent,Blocked by,Completed\n" + data)
+    planned_or_reported(b'[{"title": ' + data)
 
 
 @settings(max_examples=200, deadline=None)
@@ -127,7 +128,7 @@ def test_any_value_at_any_place_is_planned_or_told(source: str, data: st.DataObj
             break
         at = at[key]
     at[key] = data.draw(_VALUES)
-    planned_or_told(json.dumps(found).encode())
+    planned_or_reported(json.dumps(found).encode())
 
 
 # --- in a studio -----------------------------------------------------------------------------------------------------
@@ -151,10 +152,10 @@ def _csv(login: str) -> bytes:
 
 
 @pytest.mark.parametrize("write", [_trello, _github, _csv])
-def test_people_are_only_those_of_the_organization(
+def test_people_are_matched_only_within_the_organization(
     studio: Studio, importer: Importer, write: Callable[[str], bytes]
 ) -> None:
-    """Two organizations share a person. Each import knows only people of the organization that it goes to."""
+    """Two organizations share a person. Each import matches only people of its target organization."""
     other = studio.server.world()
     token = studio.server.run(lambda services: add_user(services, other, member="member"))
     with studio.server.client(token) as client:
@@ -180,7 +181,7 @@ def test_people_are_only_those_of_the_organization(
     assert assigned(theirs) == []
 
 
-def test_where_there_are_no_logins_a_name_of_one_member_is_enough(studio: Studio, importer: Importer) -> None:
+def test_without_logins_a_unique_name_is_matched(studio: Studio, importer: Importer) -> None:
     renamed = sa.update(accounts).where(accounts.c.login == studio.member.login).values(name="Ada Lovelace")
 
     def assigned(data: bytes) -> list[str]:
@@ -193,7 +194,7 @@ def test_where_there_are_no_logins_a_name_of_one_member_is_enough(studio: Studio
         assert assigned(write("ada lovelace")) == [studio.member.login]
     member = {"id": "m", "username": "ada1815", "fullName": "Ada Lovelace"}
     assert assigned(encoded(small({"idMembers": ["m"]}, members=[member]))) == [studio.member.login]
-    # At GitHub anybody can take any name.
+    # On GitHub, anyone can choose any name.
     stranger = {"login": "ada1815", "name": "Ada Lovelace"}
     assert assigned(github_files.encoded([github_files.issue(1, "Card 0", assignees=[stranger])])) == []
 
@@ -211,7 +212,7 @@ def _stopping(what: str, number: int) -> Callable[[str, int, int], None]:
 
 
 @pytest.mark.parametrize(("what", "number"), [("tasks", 3), ("tasks", 20), ("dependencies", 3)])
-def test_an_import_that_was_interrupted_is_completed(
+def test_an_interrupted_import_can_be_completed(
     studio: Studio, importer: Importer, monkeypatch: pytest.MonkeyPatch, what: str, number: int
 ) -> None:
     monkeypatch.setattr(apply, "BATCH", 5)
@@ -248,7 +249,7 @@ def test_an_import_that_was_interrupted_is_completed(
 @pytest.mark.whole
 @pytest.mark.one_database
 def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
-    """The blocks of docs/team/import.md, as a reader runs them."""
+    """Run the code blocks of docs/team/import.md as a reader would."""
     importer.file(b"Title,Due\nWrite,2026-11-20\n", "plan.csv")
     importer.file(asana_files.encoded(*asana_files.project_with()), "project.json")
     importer.file(github_files.encoded(github_files.issues_with()), "issues.json")
@@ -273,18 +274,21 @@ def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
         shell.stop()
 
 
-def test_a_person_has_one_name() -> None:
+def test_a_person_has_one_display_name() -> None:
     assert Person("1", "ada", "ada").display_name == "ada"
     assert Person("1", "", "").display_name == "1"
     assert Person("", "", "").display_name == "somebody unknown"
 
 
 # --- import other files ----------------------------------------------------------------------------------------------
-# Files of other programs that hold no text: who chooses one is told what to do.
+# Files of other programs that are not text: the error says what to do.
 
 
 def packed(*names: str) -> bytes:
-    """A zip file with entries of these names, of which the first is not packed and holds what it says."""
+    """Return a zip file with these entries.
+
+    A name may be followed by `=` and the content. Entries are stored uncompressed.
+    """
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in names:
@@ -308,7 +312,7 @@ OPEN_DOCUMENT = packed("mimetype=application/vnd.oasis.opendocument.spreadsheet"
         (b"%PDF-1.7\n", "it is a PDF, not a table"),
     ],
 )
-def test_a_file_of_another_program_is_named(data: bytes, said: str) -> None:
+def test_a_file_of_another_program_is_identified(data: bytes, said: str) -> None:
     for choose in (
         lambda: plan_of_any(SourceFile("plan.csv", data), Choices()),
         lambda: plans_of("csv", [SourceFile("plan.csv", data)], Choices()),
@@ -320,7 +324,7 @@ def test_a_file_of_another_program_is_named(data: bytes, said: str) -> None:
         assert said in fault
 
 
-def test_a_table_that_begins_like_one_is_a_table() -> None:
+def test_a_table_starting_like_a_zip_file_is_a_table() -> None:
     assert plan_of_any(SourceFile("x.csv", b"PK,Title\n1,a\n"), Choices()).tasks[0].title == "a"
 
 
@@ -333,7 +337,7 @@ def test_a_table_that_begins_like_one_is_a_table() -> None:
         (b"[NaN]", "the file is not valid JSON: NaN is no number of JSON"),
     ],
 )
-def test_limits_of_the_reader_are_told_in_words_of_ours(data: bytes, said: str) -> None:
+def test_parser_limits_are_reported_in_plain_words(data: bytes, said: str) -> None:
     with pytest.raises(InvalidFile) as raised:
         parse_json(data)
     assert raised.value.faults == [said]

@@ -1,4 +1,4 @@
-"""Projects of Asana: what becomes of an export, and that it comes over once."""
+"""Asana projects: how an export is converted, and that it is imported once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def section(name: str) -> Object:
 
 
 def task(gid: str, name: str, *sections: str, **more: Any) -> Object:
-    """As Asana writes it, with the keys that every task has."""
+    """Return a task as Asana exports it, with the keys every task has."""
     return {
         "gid": gid, "assignee": None, "assignee_status": "upcoming", "completed": False, "completed_at": None,
         "created_at": "2026-01-01T10:00:00.000Z", "custom_fields": [], "due_at": None, "due_on": None,
@@ -49,7 +49,7 @@ def plan(*tasks: Object, **more: Any) -> ImportPlan:
 
 
 def project_with(**assignee: Any) -> list[Object]:
-    """What a small project has."""
+    """Return the tasks of a small project."""
     return [
         task(
             "1", "Write the text", "To do", notes="What to *do*", due_on="2026-02-01", assignee=assignee or ADA,
@@ -70,7 +70,7 @@ def project_with(**assignee: Any) -> list[Object]:
     ]  # fmt: skip
 
 
-def test_a_project_of_asana() -> None:
+def test_a_project_is_converted() -> None:
     made = plan(*project_with())
     assert (made.key, made.title) == ("project:1200", "Website relaunch")
     assert [(each.key, each.title, each.stage) for each in made.columns] == [
@@ -99,7 +99,7 @@ def test_a_project_of_asana() -> None:
     assert made.warnings == []
 
 
-def test_what_exports_leave_out_is_no_fault() -> None:
+def test_fields_missing_from_exports_are_not_errors() -> None:
     made = plan({}, {"gid": "1", "name": None, "memberships": None, "subtasks": [None, {"gid": "2"}]}, {"id": 7})
     assert [each.title for each in made.tasks] == ["(no name)"] * 4
     assert [each.title for each in made.columns] == ["No section"]
@@ -107,25 +107,25 @@ def test_what_exports_leave_out_is_no_fault() -> None:
     assert plan({"name": "a"}, title="Mine").key == "project:Mine"
 
 
-def test_a_task_that_is_in_two_projects_is_in_the_section_of_this_one() -> None:
+def test_a_task_in_two_projects_is_in_the_section_of_the_imported_one() -> None:
     other = {"project": {"gid": "9", "name": "Other"}, "section": {"gid": "s9", "name": "There"}}
     made = plan(task("1", "a", "Here"), {**task("2", "b"), "memberships": [other, section("Here")]})
     assert [each.title for each in made.columns] == ["Here"]
 
 
-def test_a_subtask_that_is_in_the_file_twice_comes_once() -> None:
+def test_a_subtask_listed_twice_is_imported_once() -> None:
     made = plan(task("2", "b", "Doing"), task("1", "a", "To do", subtasks=[task("2", "b")]))
     assert [(each.title, each.parent_key) for each in made.tasks] == [("a", None), ("b", "task:1200/1")]
     assert made.tasks[1].column_key == "column:s-Doing"
 
 
-def test_a_flat_list_of_the_api_names_the_parent() -> None:
+def test_a_flat_list_from_the_api_names_the_parents() -> None:
     made = plan(task("2", "b", parent={"gid": "1", "name": "a"}), task("1", "a", "Doing"))
     assert [(each.title, each.parent_key) for each in made.tasks] == [("a", None), ("b", "task:1200/1")]
     assert {each.column_key for each in made.tasks} == {"column:s-Doing"}
 
 
-def test_deep_and_many_subtasks() -> None:
+def test_deep_and_excess_subtasks_become_tasks() -> None:
     deep = task("0", "top", "To do")
     inner = deep
     for at in range(1, 40):
@@ -156,7 +156,7 @@ def test_deep_and_many_subtasks() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named_by_its_place(data: bytes, said: list[str]) -> None:
+def test_errors_name_the_location(data: bytes, said: list[str]) -> None:
     with pytest.raises(InvalidFile) as raised:
         asana.read_project(data)
     assert raised.value.faults == said
@@ -165,7 +165,7 @@ def test_what_is_wrong_is_named_by_its_place(data: bytes, said: list[str]) -> No
 # --- in a studio ---------------------------------------------------------------------------------------------------
 
 
-def test_a_project_comes_over_once(studio: Studio, importer: Importer) -> None:
+def test_a_project_is_imported_once(studio: Studio, importer: Importer) -> None:
     file = importer.file(encoded(*project_with()), "relaunch.json")
     studio.happened()
     words = (file, "--member", f"Ada Lovelace={logins(studio)['member']}", "--json")
@@ -186,7 +186,7 @@ def test_a_project_comes_over_once(studio: Studio, importer: Importer) -> None:
     assert studio.happened() == []
 
 
-def test_a_new_subtask_comes_to_its_task(studio: Studio, importer: Importer) -> None:
+def test_a_new_subtask_is_added_to_its_task(studio: Studio, importer: Importer) -> None:
     project_id = importer.plan(plan(*project_with()))["project_id"]
     newer = project_with()
     newer[0]["subtasks"].append(task("6", "Proofread"))
@@ -200,7 +200,7 @@ def test_a_new_subtask_comes_to_its_task(studio: Studio, importer: Importer) -> 
     assert tasks["Kick-off"]["blocked_by"] == [tasks["Proofread"]["id"]]
 
 
-def test_a_dependency_that_was_taken_away_here_does_not_come_back(studio: Studio, importer: Importer) -> None:
+def test_a_dependency_removed_after_the_import_is_not_restored(studio: Studio, importer: Importer) -> None:
     project_id = importer.plan(plan(*project_with()))["project_id"]
     [publish] = tasks_of(studio, columns_of(studio, project_id)[1])
     studio.owner.patch(f"/tasks/{publish['id']}", json={"blocked_by": []})

@@ -1,4 +1,4 @@
-"""Tables: what becomes of their lines, and that what is wrong is told with its line and field."""
+"""Tables: how rows are converted, and that errors name the line and field."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def faults(text: str | bytes, **more: Any) -> list[str]:
     return raised.value.faults
 
 
-def test_subtasks_of_asana_are_in_the_column_of_their_task() -> None:
+def test_asana_subtasks_are_in_the_column_of_their_task() -> None:
     table = (
         "Task ID,Name,Section/Column,Parent task\n1,Launch,Doing,\n2,Write,,Launch\n3,Read,,Write\n4,Later,Backlog,\n"
     )
@@ -56,17 +56,17 @@ def test_subtasks_of_asana_are_in_the_column_of_their_task() -> None:
     assert write.column_key == read.column_key == launch.column_key != later.column_key
 
 
-def test_a_line_below_itself_is_in_no_column() -> None:
+def test_a_circular_parent_puts_no_row_into_a_column() -> None:
     assert [each.title for each in plan("Id,Title,Parent\n1,a,2\n2,b,1\n").columns] == ["Tasks"]
 
 
 @pytest.mark.parametrize("cell", ["'-1", "'=1+1", "'+49", "'@x"])
-def test_a_guard_of_another_program_is_taken_off(cell: str) -> None:
+def test_a_formula_guard_of_another_program_is_removed(cell: str) -> None:
     assert plan(f"Title\n{cell}\n").tasks[0].title == cell[1:]
 
 
 @pytest.mark.parametrize("cell", ["'a'", "it's", "''"])
-def test_other_apostrophes_stay(cell: str) -> None:
+def test_other_apostrophes_are_kept(cell: str) -> None:
     assert plan(f"Title\n{cell}\n").tasks[0].title == cell
 
 
@@ -76,7 +76,7 @@ def test_other_apostrophes_stay(cell: str) -> None:
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_programs_write_tables_in_different_ways(delimiter: str, encoding: str, end: str) -> None:
+def test_the_table_formats_of_common_programs_are_read(delimiter: str, encoding: str, end: str) -> None:
     lines = ["Title|Notes|Status", 'Über|"a;b,c\td ""e"""|Läuft', "", "Zweite"]
     [first, second] = plan(end.join(lines).replace("|", delimiter).encode(encoding)).tasks
     assert (first.title, first.description, first.column_key) == (
@@ -85,7 +85,7 @@ def test_programs_write_tables_in_different_ways(delimiter: str, encoding: str, 
     assert (second.title, second.description, second.column_key) == ("Zweite", None, "column:project:Relaunch/Tasks")
 
 
-def test_the_names_of_fields_are_known_in_english_and_german() -> None:
+def test_english_and_german_field_names_are_recognized() -> None:
     english = "Task,Notes,Section/Column,Assignee,Due Date,Tags,Completed At,Created At\n"
     german = "Titel;Beschreibung;Abschnitt;Zuständig;Fällig am;Etiketten;Erledigt am;Erstellt am\n"
     values = ["x", "y", "z", "ada", "2026-01-02", "web", "2026-01-03", "2026-01-01"]
@@ -99,7 +99,7 @@ def test_the_names_of_fields_are_known_in_english_and_german() -> None:
         assert (task.finished, task.fields) == (True, {})
 
 
-def test_a_field_can_be_named_and_left_out() -> None:
+def test_a_field_can_be_mapped_and_ignored() -> None:
     table = "Nr,What,Name,Status\n7,Write,Ada,open\n"
     made = plan(table, mapping={"title": "what", "id": "Nr", "column": "", "assignee": "NAME"})
     [task] = made.tasks
@@ -109,16 +109,16 @@ def test_a_field_can_be_named_and_left_out() -> None:
     assert faults(table, mapping={"title": "Wat"}) == ["line 1: there is no field 'Wat'; it has Nr, What, Name, Status"]
 
 
-def test_the_command_knows_every_field() -> None:
+def test_the_command_has_an_option_for_every_field() -> None:
     assert tuple(FIELDS) == TABLE_FIELDS
 
 
-def test_what_has_no_place_is_a_field() -> None:
+def test_unknown_fields_and_values_are_kept_as_custom_fields() -> None:
     task = only("Title,Budget,Empty,Priority,Parent,Budget\nx,300,,Urgent,Nobody,400\n")
     assert task.fields == {"Budget": "300", "Priority": "Urgent", "Parent": "Nobody", "Budget (2)": "400"}
 
 
-def test_the_plan_says_what_each_field_becomes() -> None:
+def test_the_plan_shows_what_each_field_becomes() -> None:
     table = "Titel;Kunde;Fällig am;Priorität;Leer;Parent;Kunde\na;Müller;;Hoch;;b;\nb;;1.2.2026;Sofort;;Nobody;\n"
     assert [(each.name, each.becomes, each.kept) for each in plan(table).fields] == [
         ("Titel", "title", []),
@@ -131,7 +131,7 @@ def test_the_plan_says_what_each_field_becomes() -> None:
     ]
 
 
-def test_the_columns_come_as_the_lines_name_them() -> None:
+def test_columns_are_in_order_of_appearance() -> None:
     made = plan("Title,Status\na,Later\nb,Done\nc,\nd,Shipped\n", done=["shipped", "Gone"])
     assert [(each.title, each.stage) for each in made.columns] == [
         ("Later", None), ("Done", "done"), ("Tasks", None), ("Shipped", "done"),
@@ -147,11 +147,11 @@ def test_the_columns_come_as_the_lines_name_them() -> None:
         ("estimate_hours", "2", 120), ("Estimate minutes", "45", 45), ("Estimate", "", None),
     ],
 )  # fmt: skip
-def test_estimates(name: str, text: str, minutes: int | None) -> None:
+def test_estimates_are_parsed(name: str, text: str, minutes: int | None) -> None:
     assert only(f"Title;{name}\nx;{text}\n").estimate_ms == (minutes and minutes * 60_000)
 
 
-def test_a_line_is_known_by_its_id_else_by_its_title() -> None:
+def test_a_row_is_identified_by_its_id_or_else_by_its_title() -> None:
     def keys(text: str) -> list[str]:
         return sorted(each.key for each in plan(text).tasks)
 
@@ -160,7 +160,7 @@ def test_a_line_is_known_by_its_id_else_by_its_title() -> None:
     assert keys("Title\na\nb\na\n") == ["task:Relaunch/a", "task:Relaunch/a (2)", "task:Relaunch/b"]
 
 
-def test_subtasks_and_dependencies() -> None:
+def test_subtasks_and_dependencies_are_resolved() -> None:
     made = plan("Id,Title,Parent,Blocked by\n1,a,4,\n2,b,,a;3;gone\n3,c,1,2\n4,d,,\n5,e,5,5\n")
     assert [each.title for each in made.tasks] == ["b", "d", "a", "c", "e"]
     parents = {each.title: each.parent_key for each in made.tasks}
@@ -173,10 +173,10 @@ def test_subtasks_and_dependencies() -> None:
     }  # fmt: skip
 
 
-# --- what is wrong --------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------------------------
 
 
-def test_each_fault_has_its_line_and_field() -> None:
+def test_each_error_names_its_line_and_field() -> None:
     table = (
         "Id,Title,Due,Estimate,Completed\n"
         '1,"a\nb",1/2/2026,90,maybe\n'
@@ -215,7 +215,7 @@ def test_each_fault_has_its_line_and_field() -> None:
         (b"\xff\xfeT", "line 1: not valid UTF-8; save the file as CSV in UTF-8"),
     ],
 )
-def test_what_is_no_table_is_said(data: bytes, said: str) -> None:
+def test_a_file_that_is_not_a_table_is_refused_with_a_reason(data: bytes, said: str) -> None:
     assert faults(data) == [said]
 
 
@@ -223,7 +223,7 @@ def test_what_is_no_table_is_said(data: bytes, said: str) -> None:
     "text",
     ["Grüße, Straße, Köln", "„Öl“ für 5 € \u2013 cœur de l\u2019été", "Año, señal, às três", "Ångström ½ °C"],
 )
-def test_what_is_clearly_windows_1252_is_read_and_said(text: str) -> None:
+def test_unambiguous_windows_1252_is_read_with_a_warning(text: str) -> None:
     made = plan(f'Title\n"{text}"\n'.encode("cp1252"))
     assert [each.title for each in made.tasks] == [text]
     assert made.warnings[0].startswith("the file is not UTF-8 and was read as Windows-1252: ")
@@ -239,26 +239,26 @@ def test_what_is_clearly_windows_1252_is_read_and_said(text: str) -> None:
         ("Időpont ütem", "cp1250"),
     ],
 )  # fmt: skip
-def test_what_may_be_another_code_page_is_refused(text: str, encoding: str) -> None:
+def test_ambiguous_code_pages_are_refused(text: str, encoding: str) -> None:
     assert faults(f"Title\n{text}\n".encode(encoding)) == ["line 2: not valid UTF-8; save the file as CSV in UTF-8"]
 
 
-def test_damaged_utf_8_is_no_windows_1252() -> None:
+def test_damaged_utf_8_is_not_read_as_windows_1252() -> None:
     assert faults("Title\nCafé\nMenü\nCafé".encode()[:-1]) == ["line 4: not valid UTF-8; save the file as CSV in UTF-8"]
 
 
-def test_empty_cells_take_no_place() -> None:
+def test_empty_cells_are_omitted() -> None:
     table = read_table(b"Title,Due,Note\na\nb,,x\n")
     assert [each.cells for each in table.rows] == [{"Title": "a"}, {"Title": "b", "Note": "x"}]
 
 
-def test_a_table_has_only_so_many_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_lines_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "ROWS_MAX", 2)
     assert len(plan("Title\na\nb\n").tasks) == 2
     assert faults("Title\na\nb\nc\n") == ["line 4: a file can have at most 2 lines; split it into several files"]
 
 
-def test_a_header_that_looks_like_other_faults_is_told_at_once() -> None:
+def test_a_header_with_the_words_of_other_errors_is_reported_quickly() -> None:
     names = ",".join(f'"x{each}, column : stands behind a: , field :"' for each in range(400))
     [fault] = faults(f"{names}\n")
     assert fault.startswith("line 1: there is no field named Title or Name; the fields are x0, column")
@@ -266,7 +266,7 @@ def test_a_header_that_looks_like_other_faults_is_told_at_once() -> None:
     assert in_words(fault) != fault
 
 
-def test_what_is_said_of_a_column_is_said_of_it_and_of_those_alike() -> None:
+def test_the_stage_of_a_column_can_be_overridden() -> None:
     names = StageNames(done=["✅", "Shipped", "Done?"], not_done=["🔥", "Done", "To do", "Review"])
     said = {
         each: names.stage_of(each) for each in ("✅", "🔥", "shipped!", "Done?", "Done", "To do", "Review", "Fertig")
@@ -288,11 +288,11 @@ def test_what_is_said_of_a_column_is_said_of_it_and_of_those_alike() -> None:
         ("4.12.126", None), ("4.12.26 25:00", None), ("31.2.2026", None),
     ],
 )  # fmt: skip
-def test_dates_of_tables(text: str, moment: str | None) -> None:
+def test_dates_are_parsed(text: str, moment: str | None) -> None:
     assert day_or_moment(text) == (moment and parse_rfc3339(moment))
 
 
-def test_many_faults_are_not_all_told() -> None:
+def test_only_the_first_errors_are_listed() -> None:
     assert len(faults("Title,Due\n" + "x,soon\n" * 50)) == 20
     assert len(faults("Title\n" + "x,y\n" * 50)) == 20
 
@@ -353,7 +353,7 @@ def test_a_table_becomes_a_project_and_only_once(studio: Studio, importer: Impor
     assert studio.happened() == []
 
 
-def test_new_lines_come_to_the_project_of_the_title(studio: Studio, importer: Importer) -> None:
+def test_new_rows_are_added_to_the_project_of_the_same_title(studio: Studio, importer: Importer) -> None:
     made = importer.plan(plan("Id,Title\n1,a\n"))
     project_id = made["project_id"]
     [column] = columns_of(studio, project_id)
@@ -368,7 +368,7 @@ def test_new_lines_come_to_the_project_of_the_title(studio: Studio, importer: Im
     assert other["created"]["tasks"] == 1
 
 
-def test_a_subtask_stands_alone_where_the_task_above_is_one_itself(studio: Studio, importer: Importer) -> None:
+def test_a_subtask_is_separate_if_its_parent_is_a_subtask(studio: Studio, importer: Importer) -> None:
     project_id = importer.plan(plan("Id,Title\n1,a\n2,b\n"))["project_id"]
     [column] = columns_of(studio, project_id)
     first, second = tasks_of(studio, column)
@@ -379,7 +379,7 @@ def test_a_subtask_stands_alone_where_the_task_above_is_one_itself(studio: Studi
     assert parents == {"a": None, "b": first["id"], "c": None, "d": first["id"]}
 
 
-def test_a_dependency_that_would_close_a_circle_here_is_left_out(studio: Studio, importer: Importer) -> None:
+def test_a_dependency_that_would_close_a_cycle_is_skipped(studio: Studio, importer: Importer) -> None:
     project_id = importer.plan(plan("Id,Title\n1,a\n2,b\n"))["project_id"]
     [column] = columns_of(studio, project_id)
     first, second = tasks_of(studio, column)
@@ -391,7 +391,7 @@ def test_a_dependency_that_would_close_a_circle_here_is_left_out(studio: Studio,
 
 
 @pytest.mark.one_database
-def test_a_table_that_cannot_be_used_writes_nothing(studio: Studio, importer: Importer) -> None:
+def test_an_invalid_table_imports_nothing(studio: Studio, importer: Importer) -> None:
     studio.happened()
     good, wrong = importer.file(b"Title\na\n", "good.csv"), importer.file(b"Title,Due\na,soon\n", "wrong.csv")
     said = importer.refused(good, wrong, source="csv")
@@ -405,7 +405,7 @@ def test_a_table_that_cannot_be_used_writes_nothing(studio: Studio, importer: Im
     assert done.stdout.endswith("/named: made 1 column, 1 task, 0 comments, 0 labels\n")
 
 
-def test_each_option_of_the_command_changes_what_is_made(importer: Importer, tmp_path: Path) -> None:
+def test_each_option_of_the_command_changes_the_plan(importer: Importer, tmp_path: Path) -> None:
     table = tmp_path / "plan.csv"
     table.write_text("Title,Foo,Status\nA,B,Shipped\n")
 

@@ -1,4 +1,4 @@
-"""Issues and projects of GitHub, as `gh` prints them."""
+"""GitHub issues and projects as printed by `gh`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPOSITORY = "https://github.com/acme/website"
 
 
 def issue(number: int, title: str, **more: Any) -> Object:
-    """With the keys for which docs/team/import.md asks."""
+    """Return an issue with the fields that docs/team/import.md requests."""
     return {
         "assignees": [], "author": {"id": "U_1", "is_bot": False, "login": "ada", "name": "Ada Lovelace"}, "body": "",
         "closedAt": None, "comments": [], "createdAt": "2026-01-01T10:00:00Z", "labels": [], "milestone": None,
@@ -93,7 +93,7 @@ def test_issues_are_open_or_closed() -> None:
     }
 
 
-def test_the_columns_of_a_project_are_its_status() -> None:
+def test_project_columns_are_the_status_values() -> None:
     items: Object = {
         "items": [
             item(1, "First", "In progress", assignees=["bob"], labels=["bug"], priority="High", size="M", estimate=3,
@@ -120,7 +120,7 @@ def test_the_columns_of_a_project_are_its_status() -> None:
     assert [each.key for each in plan({"items": items["items"][:1]}).tasks] == [first.key], "with issues and without"
 
 
-def test_issues_without_addresses_are_found_by_their_numbers() -> None:
+def test_issues_without_urls_are_matched_by_number() -> None:
     bare = [{"number": 1, "title": "First", "body": "Whole"}, {"number": 2, "title": "Second"}]
     made = plan(bare, {"items": [item(1, "First", "Doing")]})
     assert [(each.title, each.description) for each in made.tasks] == [("First", "Whole"), ("Second", None)]
@@ -128,7 +128,7 @@ def test_issues_without_addresses_are_found_by_their_numbers() -> None:
         plan(bare, [{"number": 1, "title": "Of another repository"}])
 
 
-def test_the_title_is_that_of_the_repository() -> None:
+def test_the_title_is_the_name_of_the_repository() -> None:
     one, other = issue(1, "a"), issue(2, "b", url="https://github.com/acme/blog/issues/2")
     read = [github.read_file(encoded([one])), github.read_file(encoded([other]))]
     assert title_in(read[:1], "file") == "acme/website"
@@ -154,7 +154,7 @@ def test_the_title_is_that_of_the_repository() -> None:
         ]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named_by_its_place(found: Any, said: list[str]) -> None:
+def test_errors_name_the_location(found: Any, said: list[str]) -> None:
     with pytest.raises(InvalidFile) as raised:
         github.read_file(encoded(found))
     assert sorted(raised.value.faults) == sorted(said)
@@ -163,7 +163,7 @@ def test_what_is_wrong_is_named_by_its_place(found: Any, said: list[str]) -> Non
 # --- in a studio ---------------------------------------------------------------------------------------------------
 
 
-def test_issues_come_over_once(studio: Studio, importer: Importer) -> None:
+def test_issues_are_imported_once(studio: Studio, importer: Importer) -> None:
     member = logins(studio)["member"]
     issues = importer.file(encoded(issues_with(member.upper(), "nobody")), "issues.json")
     items = importer.file(encoded({"items": [item(1, "First", "Doing")], "totalCount": 1}), "items.json")
@@ -187,7 +187,7 @@ def test_issues_come_over_once(studio: Studio, importer: Importer) -> None:
 
 
 @pytest.mark.one_database
-def test_what_gh_does_not_print_writes_nothing(studio: Studio, importer: Importer) -> None:
+def test_a_file_not_printed_by_gh_imports_nothing(studio: Studio, importer: Importer) -> None:
     studio.happened()
     good, wrong = importer.file(encoded(issues_with()), "good.json"), importer.file(b'[{"number": 1}]', "wrong.json")
     said = importer.refused(good, wrong, source="github")

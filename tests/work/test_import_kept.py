@@ -1,4 +1,4 @@
-"""What an import keeps of another service: shown to the team, and not as if somebody here had made it."""
+"""Data kept from another service, which the team sees and which is not attributed to local users."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workhook.work.board.tasks.imported_fields import SOURCES, imported_of, own_
 from workhook.work.portability.imports import asana, github, trello
 
 
-def test_every_field_of_an_importer_is_known_as_one() -> None:
+def test_every_importer_field_is_recognized() -> None:
     modules = {trello: "Trello", asana: "Asana", github: "GitHub"}
     names = {
         value: source
@@ -29,7 +29,7 @@ def test_every_field_of_an_importer_is_known_as_one() -> None:
 @pytest.mark.parametrize(
     "name", ["trello", "Trello_url", "my_trello_url", "trello_", "Budget", "asana url", "github_repo"]
 )
-def test_the_fields_of_people_are_none_of_an_import(name: str) -> None:
+def test_custom_fields_of_users_are_not_importer_fields(name: str) -> None:
     text = json.encode_text({name: "1", "csv_members": "Eve"})
     assert json.decode(own_fields_text(text)) == {name: "1"}
 
@@ -42,7 +42,7 @@ def test_only_a_web_address_becomes_a_link(url: str) -> None:
     assert imported_of({"Budget": "1"}) is None
 
 
-def test_a_client_sees_none_of_it_and_loses_none_of_it(studio: Studio, importer: Importer) -> None:
+def test_a_client_neither_sees_nor_overwrites_imported_data(studio: Studio, importer: Importer) -> None:
     card = {"url": "https://trello.com/c/abc", "start": "2024-01-01T00:00:00.000Z", "idMembers": ["m9"]}
     members = [{"id": "m9", "fullName": "Eve", "username": "eve"}]
     made = importer.board(small(card, members=members))

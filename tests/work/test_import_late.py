@@ -1,4 +1,4 @@
-"""People who join after an import have the tasks that were theirs elsewhere."""
+"""People who join after an import are assigned their imported tasks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def assign_newcomers(server: Server) -> int:
 
 
 def join(studio: Studio, person: Caller, *, project_id: str | None = None) -> None:
-    """Make the person a member of the organization, or of one project alone."""
+    """Add the person to the organization, or only to one project."""
 
     async def add(services: Services) -> None:
         async with services.database.transaction() as tx:
@@ -56,12 +56,12 @@ def call(studio: Studio, person: Caller, name: str) -> None:
 
 
 def shown(studio: Studio, project_id: str) -> list[tuple[str, list[str], dict[str, str]]]:
-    """Title, assignees and fields of each task."""
+    """Return the title, assignees and fields of each task."""
     found = [task for column in columns_of(studio, project_id) for task in tasks_of(studio, column)]
     return [(each["title"], [one["username"] for one in each["assignees"]], each["fields"]) for each in found]
 
 
-def test_somebody_who_joins_has_their_tasks(studio: Studio, importer: Importer) -> None:
+def test_a_new_member_is_assigned_their_tasks(studio: Studio, importer: Importer) -> None:
     person, owner = studio.stranger, studio.owner
     known = {"id": "m1", "fullName": "Somebody", "username": person.login.upper()}
     cards: list[dict[str, Any]] = [
@@ -93,7 +93,7 @@ def test_somebody_who_joins_has_their_tasks(studio: Studio, importer: Importer) 
     assert owner.get(f"/tasks/{task}")["task"]["assignees"] == []
 
 
-def test_an_address_or_a_name_is_enough(studio: Studio, importer: Importer) -> None:
+def test_a_person_is_matched_by_address_or_name(studio: Studio, importer: Importer) -> None:
     person, other = studio.stranger, studio.add()
     call(studio, other, "Zoë Quinn")
     table = f"Name,Assignee\nWrite,{person.me['email'].upper()}\nRead,zoë quinn\nPrint,nobody@example.com\n"
@@ -111,7 +111,7 @@ def test_an_address_or_a_name_is_enough(studio: Studio, importer: Importer) -> N
     assert [each[1] for each in shown(studio, again["project_id"])] == [[person.login]]
 
 
-def test_only_who_sees_the_project_has_its_tasks(studio: Studio, importer: Importer) -> None:
+def test_only_people_who_see_the_project_are_assigned(studio: Studio, importer: Importer) -> None:
     person, elsewhere = studio.stranger, studio.add()
     members = [{"id": f"m{at}", "fullName": "", "username": each.login} for at, each in enumerate((person, elsewhere))]
     made = importer.board(small({"idMembers": ["m0", "m1"]}, members=members))
@@ -128,7 +128,7 @@ def test_only_who_sees_the_project_has_its_tasks(studio: Studio, importer: Impor
     assert shown(studio, project_id) == [("Card 0", [person.login], {"trello_members": elsewhere.login})]
 
 
-def test_what_people_have_settled_meanwhile_stays(
+def test_tasks_changed_in_the_meantime_are_left_alone(
     studio: Studio, importer: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(late, "BATCH", 2)

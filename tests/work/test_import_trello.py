@@ -1,4 +1,4 @@
-"""`workhook import trello`, run as people run it: beside a server, on both databases."""
+"""`workhook import trello`, run as users run it beside a server, on both databases."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_large_old_board_arrives_whole_and_only_once(studio: Studio, importer:
     assert len(studio.owner.get("/projects")["projects"]) == 2
 
 
-def test_a_task_is_what_its_card_was(studio: Studio, importer: Importer) -> None:
+def test_a_task_has_the_data_of_its_card(studio: Studio, importer: Importer) -> None:
     login = logins(studio)
     ada = {"id": "m1", "fullName": "Ada Lovelace", "username": login["member"].upper()}
     bob = {"id": "m2", "fullName": "Bob", "username": "bob77"}
@@ -169,7 +169,7 @@ def test_a_task_is_what_its_card_was(studio: Studio, importer: Importer) -> None
     assert second["completed_at"] is not None
 
 
-def test_the_order_can_be_changed_afterwards(studio: Studio, importer: Importer) -> None:
+def test_imported_tasks_can_be_reordered(studio: Studio, importer: Importer) -> None:
     made = importer.board(small(*({} for _ in range(300))))
     [ideas, _] = columns_of(studio, made["project_id"])
     tasks = tasks_of(studio, ideas)
@@ -183,7 +183,7 @@ def test_the_order_can_be_changed_afterwards(studio: Studio, importer: Importer)
     assert [each["title"] for each in tasks_of(studio, ideas)] == ["Card 0", "New", *wanted[1:]]
 
 
-def test_webhooks_hear_of_all_of_it(studio: Studio, importer: Importer, receiver: Receiver) -> None:
+def test_webhooks_receive_every_event_of_an_import(studio: Studio, importer: Importer, receiver: Receiver) -> None:
     studio.hook(receiver.url, place=studio.world.org_path)
     importer.board(small({}, {}, actions=[comment(1, "Said")]))
     wanted = ["column", "column", "project", "task", "task", "task_comment"]
@@ -198,7 +198,7 @@ def test_webhooks_hear_of_all_of_it(studio: Studio, importer: Importer, receiver
 # --- nothing is written -----------------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_says_what_would_be_and_does_nothing(studio: Studio, importer: Importer) -> None:
+def test_a_dry_run_reports_the_result_without_writing(studio: Studio, importer: Importer) -> None:
     studio.happened()
     would = importer.board(small({}, actions=[comment(1, "Said")]), dry_run=True)
     assert (would["project_id"], would["repository"]) == (None, None)
@@ -211,7 +211,7 @@ def test_a_dry_run_says_what_would_be_and_does_nothing(studio: Studio, importer:
 
 
 @pytest.mark.one_database
-def test_one_file_that_cannot_be_used_stops_all(studio: Studio, importer: Importer) -> None:
+def test_one_invalid_file_stops_the_whole_import(studio: Studio, importer: Importer) -> None:
     studio.happened()
     good = importer.file(small({}), "good.json")
     wrong = importer.file(small({"pos": "top"}, {"closed": 1}), "wrong.json")
@@ -230,7 +230,7 @@ def test_one_file_that_cannot_be_used_stops_all(studio: Studio, importer: Import
 
 
 def test_an_import_that_fails_half_way_leaves_nothing(studio: Studio, importer: Importer) -> None:
-    """A project that people filled with columns has no room for another."""
+    """The project already has too many columns for another one."""
     project_id = importer.board(small({}))["project_id"]
     for at in range(198):
         studio.owner.post(f"/projects/{project_id}/columns", json={"title": f"{at}"})
@@ -243,7 +243,7 @@ def test_an_import_that_fails_half_way_leaves_nothing(studio: Studio, importer: 
 
 
 @pytest.mark.one_database
-def test_people_and_places_that_are_not_there_are_named(studio: Studio, importer: Importer) -> None:
+def test_unknown_people_and_organizations_are_named(studio: Studio, importer: Importer) -> None:
     place = studio.world.organization
     login = studio.stranger.login
     for wanted in ({"as_login": login}, {"member": [f"x={login}"]}):
@@ -262,7 +262,7 @@ def test_a_member_can_import(studio: Studio, importer: Importer) -> None:
     assert {each.payload["sender"]["login"] for each in studio.happened()} == {login}
 
 
-# --- what people see --------------------------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.one_database
@@ -274,7 +274,7 @@ def test_a_terminal_shows_a_bar(studio: Studio, importer: Importer) -> None:
     shown = bytearray()
 
     def read() -> None:
-        with contextlib.suppress(OSError):  # the other end is closed: nothing more will come
+        with contextlib.suppress(OSError):  # closing the other end of the terminal raises OSError
             while block := os.read(ours, 65_536):
                 shown.extend(block)
 
@@ -291,7 +291,7 @@ def test_a_terminal_shows_a_bar(studio: Studio, importer: Importer) -> None:
 
 
 @pytest.mark.one_database
-def test_beside_a_terminal_there_are_lines(importer: Importer) -> None:
+def test_without_a_terminal_progress_is_printed_in_lines(importer: Importer) -> None:
     done = importer.run(importer.file(small({}, {"name": "n" * 300}), "board.json"))
     assert done.stderr.splitlines()[1:3] == ["workhook: columns: 2", "workhook: tasks: 2"]
     assert "its name is shortened to 255 characters" in done.stderr
@@ -301,7 +301,7 @@ def test_beside_a_terminal_there_are_lines(importer: Importer) -> None:
 @pytest.mark.whole
 @pytest.mark.one_database
 def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
-    """The blocks of docs/team/import-trello.md, as a reader runs them."""
+    """Run the code blocks of docs/team/import-trello.md as a reader would."""
     login = logins(studio)
     member = {"id": "m", "fullName": "Ada Lovelace", "username": "al"}
     importer.file(small({"idMembers": ["m"]}, members=[member]))
@@ -328,7 +328,7 @@ def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
 
 
 def shape(value: object) -> object:
-    """The same with types in the place of values."""
+    """Replace the values with their types."""
     return {name: shape(each) for name, each in value.items()} if isinstance(value, dict) else type(value)
 
 
@@ -345,10 +345,10 @@ def test_thousands_of_cards(studio: Studio, importer: Importer) -> None:
 
 
 # --- import trello again ---------------------------------------------------------------------------------------------
-# A board that is imported again: what is new is added, and what is there is left alone.
+# Importing a board again: new items are added, existing ones are left alone.
 
 
-def test_a_newer_export_adds_what_is_new_and_nothing_else(studio: Studio, importer: Importer) -> None:
+def test_a_newer_export_adds_only_new_items(studio: Studio, importer: Importer) -> None:
     first = small({}, {}, {}, actions=[comment(1, "old")])
     made = importer.board(first)
     project_id = made["project_id"]
@@ -391,7 +391,7 @@ def test_a_newer_export_adds_what_is_new_and_nothing_else(studio: Studio, import
     assert studio.happened() == []
 
 
-def test_a_column_that_was_deleted_comes_back_for_new_cards_only(studio: Studio, importer: Importer) -> None:
+def test_a_deleted_column_is_recreated_only_for_new_cards(studio: Studio, importer: Importer) -> None:
     project_id = importer.board(small({}))["project_id"]
     _, done = columns_of(studio, project_id)
     studio.owner.delete(f"/columns/{done['id']}")
@@ -402,7 +402,7 @@ def test_a_column_that_was_deleted_comes_back_for_new_cards_only(studio: Studio,
     assert importer.board(small({}, {"idList": "l2"}))["created"]["columns"] == 0
 
 
-def test_a_board_whose_project_was_deleted_is_imported_anew(studio: Studio, importer: Importer) -> None:
+def test_a_board_is_imported_again_if_its_project_was_deleted(studio: Studio, importer: Importer) -> None:
     first = importer.board(small({}))
     studio.owner.delete(f"/projects/{first['project_id']}")
     second = importer.board(small({}))
@@ -411,7 +411,7 @@ def test_a_board_whose_project_was_deleted_is_imported_anew(studio: Studio, impo
     assert board_of(studio, second["project_id"])["Ideas"] == ["Card 0"]
 
 
-def test_two_boards_of_one_name_are_two_projects(studio: Studio, importer: Importer) -> None:
+def test_two_boards_with_one_name_become_two_projects(studio: Studio, importer: Importer) -> None:
     other = {**small({"id": "other"}), "id": "b2", "lists": []}
     files = importer.file(small({}), "a.json"), importer.file(other, "b.json")
     made = json.loads(importer.run(*files, "--json").stdout)
@@ -419,7 +419,7 @@ def test_two_boards_of_one_name_are_two_projects(studio: Studio, importer: Impor
     assert [each["file"] for each in made] == list(files)
 
 
-def test_a_card_that_moved_to_another_board_stays_and_is_named(studio: Studio, importer: Importer) -> None:
+def test_a_card_moved_to_another_board_stays_and_is_reported(studio: Studio, importer: Importer) -> None:
     importer.board(small({"id": "moved", "name": "Moved"}, {"id": "stays"}))
     other = {**small({"id": "moved", "name": "Moved"}, {"id": "new", "name": "New"}), "id": "b2", "name": "Other"}
     for board in (other, other):
@@ -438,7 +438,7 @@ def test_an_archived_project_is_left_alone(studio: Studio, importer: Importer) -
     assert studio.happened() == []
 
 
-def test_who_does_not_see_a_private_project_is_not_assigned(studio: Studio, importer: Importer) -> None:
+def test_people_who_cannot_see_a_private_project_are_not_assigned(studio: Studio, importer: Importer) -> None:
     project_id = importer.board(small({}))["project_id"]
     studio.owner.patch(f"/projects/{project_id}", json={"private": True})
     member = {"id": "m1", "username": logins(studio)["member"], "fullName": ""}
@@ -476,7 +476,7 @@ asyncio.run(run())
 def test_an_import_that_is_killed_is_completed_by_the_next(
     studio: Studio, importer: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the third batch: two are there, whole, as others see them; of the third there is nothing."""
+    """It is killed in the third batch, so only the first two batches are visible."""
     board = small(*({"idList": f"l{1 + number % 2}"} for number in range(60)), actions=[comment(1, "Said", "c59")])
     command = [sys.executable, "-c", _KILLED, importer.file(board), studio.world.organization]
     studio.happened()
@@ -498,10 +498,10 @@ def test_an_import_that_is_killed_is_completed_by_the_next(
     assert studio.happened() == []
 
 
-def test_a_project_that_is_deleted_meanwhile_ends_it(
+def test_deleting_the_project_during_the_import_stops_it(
     studio: Studio, importer: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not make another one of what was left."""
+    """The rest does not end up in a second project."""
     monkeypatch.setattr(apply, "BATCH", 2)
     project_id = importer.board(small({}))["project_id"]
     write = BatchWriter.write

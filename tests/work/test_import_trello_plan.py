@@ -1,4 +1,4 @@
-"""A Trello export becomes a plan: nothing is lost, nothing is made up, and what is wrong is named."""
+"""Planning a Trello import: nothing is lost or invented, and errors are named."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def plan(board: Object, **more: Any) -> ImportPlan:
 
 
 def board_with(*cards: Object, **more: Any) -> Object:
-    """One list; each card is in it."""
+    """Return a board with one list that contains the cards."""
     lists = more.pop("lists", [{"id": "l1", "name": "Ideas", "closed": False, "pos": 1}])
     numbered = [
         {"id": f"c{at}", "idList": "l1", "name": f"Card {at}", "pos": at, **card} for at, card in enumerate(cards)
@@ -49,10 +49,10 @@ def faults(data: bytes | Object) -> list[str]:
     return raised.value.faults
 
 
-# --- the board of the real world --------------------------------------------------------------------------------
+# --- a realistic board ------------------------------------------------------------------------------------------
 
 
-def test_a_large_old_board_arrives_whole() -> None:
+def test_a_large_old_board_is_planned_completely() -> None:
     board = make_export(7)
     made = plan(board)
     assert made.title == "Website relaunch"
@@ -122,7 +122,7 @@ def test_what_is_planned_is_within_the_limits_and_the_same_each_time(seed: int, 
 
 
 @pytest.mark.parametrize("kind", [*OPTIONAL, "actions"])
-def test_no_key_is_needed(kind: str) -> None:
+def test_no_key_is_required(kind: str) -> None:
     board = make_export(3, lists=3, closed_lists=1, cards=8, closed=2, actions=20, comments=20, checklists=6)
     keys = {key for each in board[kind] for key in each}
     for key in sorted(keys):
@@ -134,7 +134,7 @@ def test_no_key_is_needed(kind: str) -> None:
         assert len(plan({name: value for name, value in board.items() if name != key}).tasks) == 8
 
 
-def test_null_is_as_good_as_missing() -> None:
+def test_null_is_treated_as_missing() -> None:
     board = make_export(4, lists=2, cards=3, closed=1, actions=9, comments=9, checklists=3)
     nothing = {**dict.fromkeys(board), "lists": None, "cards": [None, dict.fromkeys(board["cards"][0])]}
     made = plan(nothing)
@@ -142,10 +142,10 @@ def test_null_is_as_good_as_missing() -> None:
     assert [each.title for each in made.columns] == ["No list"]
 
 
-# --- places -------------------------------------------------------------------------------------------------------
+# --- columns ------------------------------------------------------------------------------------------------------
 
 
-def test_archived_lists_come_behind_and_their_cards_stay_in_them() -> None:
+def test_archived_lists_come_last_and_keep_their_cards() -> None:
     lists = [
         {"id": "old", "name": "Old", "closed": True, "pos": 1},
         {"id": "l1", "name": "Now", "closed": False, "pos": 2},
@@ -161,13 +161,13 @@ def test_archived_lists_come_behind_and_their_cards_stay_in_them() -> None:
     assert made.tasks[2].fields["trello_list"] == "Old"
 
 
-def test_a_card_whose_list_is_gone_has_a_column_of_its_own() -> None:
+def test_cards_without_a_list_share_their_own_column() -> None:
     made = plan(board_with({"idList": "gone"}, {"idList": None}, {}))
     assert [each.title for each in made.columns] == ["Ideas", "No list"]
     assert [each.column_key == made.columns[1].key for each in made.tasks] == [False, True, True]
 
 
-def test_more_lists_than_a_board_may_have_share_the_last_column() -> None:
+def test_lists_beyond_the_limit_share_the_last_column() -> None:
     lists = [{"id": f"l{at}", "name": f"List {at}", "pos": at} for at in range(300)]
     made = plan(board_with(*({"idList": f"l{at}"} for at in (299, 0, 298, 196, 197)), lists=lists))
     assert [each.title for each in made.columns[-2:]] == ["List 196", "More lists"]
@@ -178,14 +178,14 @@ def test_more_lists_than_a_board_may_have_share_the_last_column() -> None:
     assert made.warnings == ["the cards of the last 103 lists share the column 'More lists'"]
 
 
-def test_other_lists_can_be_named_as_done() -> None:
+def test_other_lists_can_be_marked_as_done() -> None:
     board = board_with({}, lists=[{"id": "l1", "name": "Erledigt 🎉"}])
     made = plan(board, done=["erledigt", "Nowhere"])
     assert made.columns[0].stage == "done"
     assert made.warnings == ["there is no list 'Nowhere'"]
 
 
-def test_completed_is_what_trello_says_is_complete() -> None:
+def test_cards_complete_in_trello_are_finished() -> None:
     at = "2024-05-06T07:08:09.123Z"
     task = only(board_with({"dueComplete": True, "due": "2024-05-01T00:00:00.000Z", "dateLastActivity": at}))
     assert (task.finished, task.finished_at) == (True, parse_rfc3339(at))
@@ -196,7 +196,7 @@ def test_completed_is_what_trello_says_is_complete() -> None:
 # --- cards --------------------------------------------------------------------------------------------------------
 
 
-def test_checklists_become_sections_in_their_order() -> None:
+def test_checklists_become_sections_in_order() -> None:
     def checklist(name: str, position: float, *items: str, card: str | None = "c0") -> Object:
         made = [{"name": text.strip("!"), "state": "complete" if text.endswith("!") else "incomplete", "pos": 9 - at}
                 for at, text in enumerate(items)]  # fmt: skip
@@ -223,7 +223,7 @@ def test_checklists_become_sections_in_their_order() -> None:
     assert lost(made) == {"checklists": (1, [], None)}
 
 
-def test_a_long_checklist_goes_on_in_a_second_section() -> None:
+def test_a_long_checklist_continues_in_a_second_section() -> None:
     items = [{"name": f"item {at}", "state": "complete", "pos": at} for at in range(250)]
     task = only(board_with({}, checklists=[{"id": "k", "idCard": "c0", "name": "Many", "checkItems": items}]))
     assert {name: len(inside) for name, inside in task.sections.items()} == {
@@ -233,7 +233,7 @@ def test_a_long_checklist_goes_on_in_a_second_section() -> None:
     }
 
 
-def test_what_is_too_much_is_told_by_card() -> None:
+def test_truncated_data_is_reported_by_card() -> None:
     checklists = [
         {"id": f"k{at}", "idCard": "c0", "name": f"List {at}", "checkItems": [{"name": "x" * 300}]} for at in range(103)
     ]
@@ -266,7 +266,7 @@ def test_what_is_too_much_is_told_by_card() -> None:
     assert (len(task.fields), len(task.sections)) == (99, 100)
 
 
-def test_a_task_does_not_grow_without_bound() -> None:
+def test_the_size_of_a_task_is_limited() -> None:
     items = [{"name": f"{at} " + "w" * 240} for at in range(3000)]
     made = plan(board_with({}, checklists=[{"idCard": "c0", "checkItems": items}]))
     kept = sum(len(name) for section in made.tasks[0].sections.values() for name in section)
@@ -274,7 +274,7 @@ def test_a_task_does_not_grow_without_bound() -> None:
     assert made.warnings == ["card 'Card 0': items of its checklists beyond 256 KiB are left out"]
 
 
-def test_labels_have_their_names_or_their_colours() -> None:
+def test_labels_have_their_names_or_their_colors() -> None:
     labels = [
         {"id": "a", "name": "Bug", "color": "red"},
         {"id": "b", "name": "  ", "color": "green"},
@@ -291,7 +291,7 @@ def test_labels_have_their_names_or_their_colours() -> None:
     assert [hue(each) for each in ("Green", "Dark purple", "Light red", "Sky")] == [4, 9, 0, 6]
 
 
-def test_custom_fields_attachments_and_the_rest_become_fields() -> None:
+def test_custom_fields_attachments_and_other_data_become_fields() -> None:
     custom = [
         {"id": "p", "name": "Priority", "type": "list", "options": [{"id": "h", "value": {"text": "High"}}]},
         {"id": "n", "name": "Points", "type": "number"},
@@ -338,13 +338,13 @@ def test_custom_fields_attachments_and_the_rest_become_fields() -> None:
 @pytest.mark.parametrize(
     "url", ["ftp://example.com/x", "javascript:alert(1)", "https://", "https://x/" + "y" * 3000, "a b"]
 )
-def test_a_cover_that_is_no_web_address_is_left_out(url: str) -> None:
+def test_an_invalid_cover_address_is_ignored(url: str) -> None:
     made = plan(board_with({"cover": {"sharedSourceUrl": url}}))
     assert made.tasks[0].cover_url is None
     assert made.warnings == ["card 'Card 0': the address of its cover cannot be used"]
 
 
-def test_members_are_known_by_name_also_those_who_left() -> None:
+def test_members_are_known_by_name_even_after_leaving() -> None:
     ada = {"id": "m1", "fullName": "Ada Lovelace", "username": "ada"}
     left = {"id": "m2", "fullName": "Bob", "username": "bob"}
     comment = {"type": "commentCard", "memberCreator": left, "data": {"card": {"id": "c0"}, "text": "bye"}}
@@ -352,7 +352,7 @@ def test_members_are_known_by_name_also_those_who_left() -> None:
     assert [each.display_name for each in task.members] == ["Ada Lovelace (ada)", "Bob (bob)", "m3"]
 
 
-def test_comments_are_in_the_order_in_which_they_were_made() -> None:
+def test_comments_are_in_chronological_order() -> None:
     def comment(text: str, date: str | None, **more: Any) -> Object:
         return {"type": "commentCard", "date": date, "data": {"card": {"id": "c0"}, "text": text}, **more}
 
@@ -374,29 +374,29 @@ def test_comments_are_in_the_order_in_which_they_were_made() -> None:
     assert lost(made) == {"history": (1, [], None), "comments": (1, [], None)}
 
 
-def test_ids_that_are_missing_or_double_are_told_apart() -> None:
+def test_missing_and_duplicate_ids_are_distinguished() -> None:
     board = board_with({"id": None}, {"id": None, "name": "Card 0"}, {"id": "same"}, {"id": "same"})
     keys = [each.key for each in plan(board).tasks]
     assert keys == ["task:l1/Card 0", "task:l1/Card 0 (2)", "task:same", "task:same (2)"]
 
 
-def test_a_change_in_trello_shows_in_the_fingerprint() -> None:
+def test_a_change_in_trello_changes_the_fingerprint() -> None:
     before, after = only(board_with({"desc": "a"})), only(board_with({"desc": "b"}))
     assert fingerprint(before) == fingerprint(only(board_with({"desc": "a"})))
     assert fingerprint(before) != fingerprint(after)
 
 
-def test_what_earlier_imports_know_a_card_by_has_not_changed() -> None:
-    """Else every card of a board that was imported by an older version would look changed."""
+def test_the_fingerprint_is_stable_across_versions() -> None:
+    """Otherwise every card imported by an older version would look changed."""
     card = {"desc": "a", "idMembers": ["m"], "labels": [{"id": "x", "name": "Bug", "color": "red"}], "closed": True}
     board = board_with(card, members=[{"id": "m", "fullName": "Ada", "username": "ada"}])
     assert fingerprint(only(board)) == "d2991b23c715a2a8516abbbf"
 
 
-# --- what newer exports have ----------------------------------------------------------------------------------------
+# --- newer exports ----------------------------------------------------------------------------------------------
 
 
-def test_items_of_checklists_keep_their_dates_and_people_in_their_names() -> None:
+def test_checklist_items_keep_dates_and_people_in_their_names() -> None:
     items = [
         {"name": "Write", "state": "incomplete", "pos": 1, "due": "2024-05-01T12:00:00.000Z", "idMember": "m1"},
         {"name": "Read", "state": "complete", "pos": 2, "due": None, "idMember": "gone"},
@@ -417,7 +417,7 @@ def test_items_of_checklists_keep_their_dates_and_people_in_their_names() -> Non
     assert made.warnings == ["card 'Card 0': items of its checklists are cut to 255 characters"]
 
 
-def test_votes_and_the_colour_of_the_cover_are_kept_as_text() -> None:
+def test_votes_and_cover_colors_are_kept_as_text() -> None:
     ada = {"id": "m1", "fullName": "Ada", "username": "ada"}
     cards = (
         {"badges": {"votes": 2}, "idMembersVoted": ["m1", "m2"], "cover": {"color": "green"}},
@@ -434,7 +434,7 @@ def test_votes_and_the_colour_of_the_cover_are_kept_as_text() -> None:
     }
 
 
-def test_what_has_no_place_is_counted_and_named() -> None:
+def test_unsupported_data_is_counted_and_named() -> None:
     labels = [{"id": "a", "name": "Bug", "color": "red"}, {"id": "b", "name": "", "color": "blue"}]
     made = plan(board_with({"labels": labels}, labels=labels, desc="Our site", actions=[{"type": "createCard"}]))
     assert lost(made) == {
@@ -443,7 +443,7 @@ def test_what_has_no_place_is_counted_and_named() -> None:
     }
 
 
-def test_custom_fields_of_each_type_have_their_values() -> None:
+def test_custom_fields_of_every_type_keep_their_values() -> None:
     fields = [
         {"id": "t", "name": "Text", "type": "text"},
         {"id": "n", "name": "Number", "type": "number"},
@@ -457,7 +457,7 @@ def test_custom_fields_of_each_type_have_their_values() -> None:
     }  # fmt: skip
 
 
-def test_the_history_says_when_a_card_was_completed() -> None:
+def test_the_completion_time_is_taken_from_the_history() -> None:
     def change(day: int, card: Object, old: Object, **more: Any) -> Object:
         date = f"2024-01-0{day}T00:00:00.000Z"
         return {"type": "updateCard", "date": date, "data": {"card": card, "old": old, **more}}
@@ -488,7 +488,7 @@ def test_the_history_says_when_a_card_was_completed() -> None:
     }
 
 
-# --- files that are none ------------------------------------------------------------------------------------------
+# --- invalid files ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -501,7 +501,7 @@ def test_the_history_says_when_a_card_was_completed() -> None:
         (b'{"id": "1", "idBoard": "2", "idList": "3"}', "it is the export of one card"),
     ],
 )
-def test_what_is_no_export_is_said(data: bytes, said: str) -> None:
+def test_a_file_that_is_not_an_export_is_refused_with_a_reason(data: bytes, said: str) -> None:
     [fault] = faults(data)
     assert fault.startswith(said)
 
@@ -522,11 +522,11 @@ def test_every_wrong_type_is_named() -> None:
     ]
 
 
-def test_many_faults_are_not_all_told() -> None:
+def test_only_the_first_errors_are_listed() -> None:
     assert len(faults(board_with(*({"name": 1} for _ in range(100))))) == 20
 
 
-def test_characters_that_programs_leave_broken_are_mended() -> None:
+def test_broken_characters_are_repaired() -> None:
     data = (
         b'\xef\xbb\xbf{"lists": [], "cards": [{"id": "c", "name": "cut \\ud83d", "desc": "a\\u0000b \\ud83d\\ude00"}]}'
     )
@@ -535,7 +535,7 @@ def test_characters_that_programs_leave_broken_are_mended() -> None:
 
 
 @given(st.lists(st.text("ab", max_size=3), max_size=30))
-def test_names_are_made_distinct(names: list[str]) -> None:
+def test_names_are_made_unique(names: list[str]) -> None:
     name_of = UniqueNames(5)
     found = [name_of(each) for each in names]
     assert len(set(found)) == len(found)
@@ -543,7 +543,7 @@ def test_names_are_made_distinct(names: list[str]) -> None:
 
 
 @given(st.text(), st.integers(0, 20))
-def test_text_is_cut_between_characters(text: str, limit: int) -> None:
+def test_text_is_truncated_between_characters(text: str, limit: int) -> None:
     kept = truncate_bytes(text, limit)
     assert len(kept.encode()) <= limit
     assert kept == text or text.startswith(kept.removesuffix("…"))

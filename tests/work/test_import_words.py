@@ -1,4 +1,4 @@
-"""Words of tables and boards in the languages that are known, as every source understands them."""
+"""Words used in tables and boards, recognized in every supported language by every source."""
 
 from __future__ import annotations
 
@@ -57,27 +57,27 @@ SOURCES = [trello, asana, github, table]
 
 @pytest.mark.parametrize("write", SOURCES)
 @pytest.mark.parametrize("name", FINISHED)
-def test_cards_of_a_column_that_is_called_done_are_finished(write: Callable[[str], bytes], name: str) -> None:
+def test_cards_in_a_column_named_done_are_finished(write: Callable[[str], bytes], name: str) -> None:
     made = planned(write(name))
     assert [each.completes for each in made.columns] == [True]
     assert [each.finished for each in made.tasks] == [True]
 
 
 @pytest.mark.parametrize("write", SOURCES)
-def test_the_caller_can_say_otherwise(write: Callable[[str], bytes]) -> None:
+def test_the_caller_can_override_the_stages(write: Callable[[str], bytes]) -> None:
     [undone] = planned(write("Fertig"), not_done=["fertig"]).tasks
     [done] = planned(write("Bezahlt"), done=["bezahlt"]).tasks
     assert (undone.finished, done.finished) == (False, True)
 
 
-def test_other_stages_are_known_and_other_names_are_not() -> None:
+def test_stage_names_are_recognized_and_similar_words_are_not() -> None:
     stages = StageNames()
     assert [stages.stage_of(each) for each in ("In Arbeit", "En cours", "Bezig")] == ["in_progress"] * 3
     assert [stages.stage_of(each) for each in ("Zu tun", "À faire", "Te doen")] == ["in_queue"] * 3
     assert [stages.stage_of(each) for each in ("Termine", "Fast fertig", "Nicht erledigt", "")] == [None] * 4
 
 
-def test_accents_may_be_characters_of_their_own() -> None:
+def test_accents_may_be_combining_characters() -> None:
     apart = unicodedata.normalize("NFD", "Terminé")
     assert apart != "Terminé"
     assert StageNames().stage_of(apart) == "done"
@@ -91,12 +91,12 @@ def test_accents_may_be_characters_of_their_own() -> None:
         ("Laag", "low"), ("Baixa", "low"), ("Dringend", "high"), ("Urgent", "high"), ("Sofort", None), ("", None),
     ],
 )  # fmt: skip
-def test_priorities(text: str, level: str | None) -> None:
+def test_priorities_are_recognized(text: str, level: str | None) -> None:
     assert level_of(text) == level
 
 
 @pytest.mark.parametrize(("value", "fields"), [("Hoch", {}), ("Dringend", {"Priorität": "Dringend"})])
-def test_a_priority_is_one_in_every_source_and_keeps_what_a_level_does_not_say(
+def test_a_priority_is_recognized_in_every_source_and_keeps_finer_distinctions(
     value: str, fields: dict[str, str]
 ) -> None:
     field = {"id": "f", "name": "Priorität", "type": "list", "options": [{"id": "o", "value": {"text": value}}]}
@@ -117,12 +117,12 @@ def test_a_priority_is_one_in_every_source_and_keeps_what_a_level_does_not_say(
 @pytest.mark.parametrize(
     ("header", "finished"), [("Erledigt", "WAHR"), ("Terminé", "oui"), ("Hecho", "sí"), ("Voltooid", "ja")]
 )
-def test_answers_are_known_in_the_language_of_the_table(header: str, finished: str) -> None:
+def test_yes_and_no_are_recognized_in_the_language_of_the_table(header: str, finished: str) -> None:
     tasks = planned(f"Titel;{header}\na;{finished}\nb;FALSCH\nc;\n".encode()).tasks
     assert [each.finished for each in tasks] == [True, False, False]
 
 
-def test_no_word_means_two_things() -> None:
+def test_no_word_is_ambiguous() -> None:
     for words in (STAGES, LEVELS):
         names = Counter(plain_name(name) for some in words.values() for name in some)
         assert [name for name, number in names.items() if number > 1] == []
@@ -141,10 +141,10 @@ def test_no_word_means_two_things() -> None:
         ("copy.csv", "copy"), ("Photocopy.csv", "Photocopy"),
     ],
 )  # fmt: skip
-def test_the_number_of_a_copy_is_no_part_of_a_title(name: str, title: str) -> None:
+def test_copy_numbers_are_removed_from_the_title(name: str, title: str) -> None:
     assert planned(b"Title\na\n", name).title == title
     assert plan_of_any(SourceFile(name, b"Title\na\n"), Choices(title="plan (1)")).title == "plan (1)"
 
 
-def test_a_file_whose_title_stands_in_it_keeps_it() -> None:
+def test_a_title_inside_the_file_is_kept() -> None:
     assert planned(encoded(small({}, name="Relaunch (2)")), "x (1).json").title == "Relaunch (2)"

@@ -1,4 +1,4 @@
-"""The numbers of invoices that Workhook draws up by itself."""
+"""Numbers of invoices that Workhook issues automatically."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from workhook.work.money.invoices.rules import Item
 from workhook.work.money.invoices.schemas import invoices
 
 
-async def test_numbers_have_no_gap_when_many_come_at_once_and_some_are_rolled_back(services: Services) -> None:
-    """What is rolled back gives its number back (decision 32)."""
+async def test_concurrent_invoices_and_rollbacks_leave_no_gap_in_the_numbers(services: Services) -> None:
+    """A rollback releases its number (decision 32)."""
     world = await make_world(services)
     repository = must(await identity.find_repository(services.database, world.organization, world.repository))
 

@@ -1,4 +1,4 @@
-"""Invoices from draft to paid: what they hold, how they are numbered, what is announced."""
+"""Invoices from draft to paid: contents, numbering and events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def path(studio: Studio) -> str:
 
 @pytest.fixture
 def draw(studio: Studio) -> Draw:
-    """Makes an invoice and takes it so far: `draw("send", "pay", tax=19)`."""
+    """Return a function that creates an invoice and applies the given steps: `draw("send", "pay", tax=19)`."""
 
     return lambda *steps, **body: studio.invoice(*steps, **{"invoice_items": [WORK], "currency": "USD", **body})
 
@@ -42,7 +42,7 @@ def shown(studio: Studio, record: Any) -> Any:
 # --- drafts ------------------------------------------------------------------------------------------------------
 
 
-def test_a_draft(studio: Studio, path: str) -> None:
+def test_a_draft_has_every_field(studio: Studio, path: str) -> None:
     body: dict[str, Any] = {
         "bill_to": "Client & Co.\nMain Street 1",
         "bill_from": "Acme",
@@ -75,7 +75,7 @@ def test_a_draft(studio: Studio, path: str) -> None:
     assert (event.name, event.action, event.record) == ("invoice", "created", record)
 
 
-def test_an_empty_draft(studio: Studio, path: str) -> None:
+def test_a_draft_can_be_empty(studio: Studio, path: str) -> None:
     record = studio.owner.post(path)["invoice"]
     unset = {name for name, value in record.items() if value is None}
     assert unset == {
@@ -87,13 +87,13 @@ def test_an_empty_draft(studio: Studio, path: str) -> None:
     assert (record["name"], record["invoice_items"]) == ("Draft invoice", [])
 
 
-def test_the_currency_of_the_last_invoice_is_kept(studio: Studio, path: str) -> None:
+def test_the_currency_of_the_last_invoice_is_the_default(studio: Studio, path: str) -> None:
     studio.owner.post(path, params={"currency": "CHF", "tax": "7.7", "credit_type": "false"})
     record = studio.owner.post(path)["invoice"]
     assert (record["currency"], record["tax"]) == ("CHF", None)
 
 
-def test_quantities_are_kept_exactly_and_amounts_rounded_per_line(studio: Studio, draw: Draw) -> None:
+def test_quantities_are_exact_and_amounts_are_rounded_per_line(studio: Studio, draw: Draw) -> None:
     lines = [{"description": "Third", "qty": 0.333333, "unit_price": 0.01}] * 3
     lines.append({"description": "Half a cent", "qty": 0.5, "unit_price": 0.01})
     lines.append({"description": "Many", "qty": 123456.654321, "unit_price": 1.11})
@@ -103,7 +103,7 @@ def test_quantities_are_kept_exactly_and_amounts_rounded_per_line(studio: Studio
     assert record["total"] == 147314.67  # 137036.90 and 10277.7675
 
 
-def test_wrong_parameters(studio: Studio, path: str, draw: Draw) -> None:
+def test_invalid_parameters_are_refused(studio: Studio, path: str, draw: Draw) -> None:
     cases: list[tuple[dict[str, Any], list[str]]] = [
         ({"tax": 101, "due": "soon", "currency": "XYZ", "x": 1}, ["tax", "due", "currency", "x"]),
         ({"tax": 1.23456}, ["tax"]),
@@ -136,7 +136,7 @@ def test_wrong_parameters(studio: Studio, path: str, draw: Draw) -> None:
         assert studio.owner.get(path)["invoices"] == [record], body
 
 
-def test_a_draft_is_changed(studio: Studio, draw: Draw) -> None:
+def test_a_draft_can_be_changed(studio: Studio, draw: Draw) -> None:
     record = draw(tax=10, bill_to="Client", due="2026-12-24", invoice_number="A-1")
     where = f"/invoices/{record['id']}"
     studio.happened()
@@ -164,7 +164,7 @@ def test_a_draft_is_changed(studio: Studio, draw: Draw) -> None:
     assert studio.happened() == []
 
 
-def test_a_draft_is_deleted(studio: Studio, path: str, draw: Draw) -> None:
+def test_a_draft_can_be_deleted(studio: Studio, path: str, draw: Draw) -> None:
     record = draw()
     studio.happened()
     where = f"/invoices/{record['id']}"
@@ -178,7 +178,7 @@ def test_a_draft_is_deleted(studio: Studio, path: str, draw: Draw) -> None:
 # --- states ------------------------------------------------------------------------------------------------------
 
 
-def test_sending_and_paying(studio: Studio, draw: Draw) -> None:
+def test_an_invoice_can_be_sent_and_paid(studio: Studio, draw: Draw) -> None:
     draft = draw(tax=19)
     where = f"/invoices/{draft['id']}"
     studio.happened()
@@ -199,7 +199,7 @@ def test_sending_and_paying(studio: Studio, draw: Draw) -> None:
     assert events[0].changes["invoice_number"] == {"from": None, "to": "INV-00001"}
 
 
-def test_voiding(studio: Studio, draw: Draw) -> None:
+def test_a_sent_invoice_can_be_voided(studio: Studio, draw: Draw) -> None:
     record = draw("send")
     studio.happened()
     void = studio.owner.post(f"/invoices/{record['id']}/void")["invoice"]
@@ -213,7 +213,7 @@ def test_voiding(studio: Studio, draw: Draw) -> None:
     [((), "pay"), ((), "void"), (("send", "pay"), "send"), (("send", "pay"), "void"), (("send", "void"), "send"),
      (("send", "void"), "pay")],
 )  # fmt: skip
-def test_steps_that_cannot_be_taken(studio: Studio, draw: Draw, steps: tuple[str, ...], verb: str) -> None:
+def test_invalid_transitions_are_refused(studio: Studio, draw: Draw, steps: tuple[str, ...], verb: str) -> None:
     record = draw(*steps)
     studio.happened()
     refused = studio.owner.refused(409, "POST", f"/invoices/{record['id']}/{verb}")
@@ -222,7 +222,7 @@ def test_steps_that_cannot_be_taken(studio: Studio, draw: Draw, steps: tuple[str
 
 
 @pytest.mark.parametrize("steps", [("send",), ("send", "pay"), ("send", "void")])
-def test_what_was_sent_stays(studio: Studio, draw: Draw, steps: tuple[str, ...]) -> None:
+def test_a_sent_invoice_cannot_be_changed(studio: Studio, draw: Draw, steps: tuple[str, ...]) -> None:
     record = draw(*steps, payment_method="Transfer")
     where, code = f"/invoices/{record['id']}", f"invoice_{record['status']}"
     changes: list[dict[str, Any]] = [
@@ -242,7 +242,9 @@ def test_what_was_sent_stays(studio: Studio, draw: Draw, steps: tuple[str, ...])
 
 
 @pytest.mark.parametrize("steps", [("send",), ("send", "pay")])
-def test_what_no_amount_follows_from_changes_after_sending(studio: Studio, draw: Draw, steps: tuple[str, ...]) -> None:
+def test_fields_without_effect_on_amounts_can_change_after_sending(
+    studio: Studio, draw: Draw, steps: tuple[str, ...]
+) -> None:
     record = draw(*steps, due="2030-01-01")
     studio.happened()
     change = {
@@ -257,13 +259,13 @@ def test_what_no_amount_follows_from_changes_after_sending(studio: Studio, draw:
 
 
 @pytest.mark.parametrize("field", ["due", "payment_terms", "payment_method"])
-def test_each_of_them_changes_alone(studio: Studio, draw: Draw, field: str) -> None:
+def test_each_of_these_fields_can_change_alone(studio: Studio, draw: Draw, field: str) -> None:
     record = draw("send", due="2030-01-01", payment_terms="30 days", payment_method="Card")
     after = studio.owner.patch(f"/invoices/{record['id']}", json={field: None})["invoice"]
     assert after == {**record, field: None, "updated_at": after["updated_at"]}
 
 
-def test_what_was_credited_stays(studio: Studio, draw: Draw) -> None:
+def test_a_credited_invoice_cannot_be_changed(studio: Studio, draw: Draw) -> None:
     where = f"/invoices/{draw('send')['id']}"
     studio.owner.post(f"{where}/credit_notes", json={"reason": "Wrong"})
     record = studio.owner.get(where)["invoice"]
@@ -273,16 +275,16 @@ def test_what_was_credited_stays(studio: Studio, draw: Draw) -> None:
     assert studio.owner.get(where)["invoice"] == record
 
 
-def test_a_void_invoice_stays_as_it_is(studio: Studio, draw: Draw) -> None:
+def test_a_void_invoice_cannot_be_changed(studio: Studio, draw: Draw) -> None:
     record = draw("send", "void")
     for change in ({"payment_method": "Card"}, {"due": "2030-01-01"}):
         refused = studio.owner.refused(409, "PATCH", f"/invoices/{record['id']}", json=change)
         assert refused["code"] == "invoice_void"
 
 
-def test_a_day_on_which_it_is_due_is_not_over_yet(studio: Studio, path: str, draw: Draw) -> None:
+def test_an_invoice_is_not_overdue_on_its_due_date(studio: Studio, path: str, draw: Draw) -> None:
     began = None
-    while began != datetime.now(UTC).date():  # once more if midnight has come meanwhile
+    while began != datetime.now(UTC).date():  # repeat if midnight passed in the meantime
         began = datetime.now(UTC).date()
         today, before = (draw("send", due=(began - timedelta(days=days)).isoformat()) for days in (0, 1))
         late = [each["id"] for each in studio.owner.get(path, params={"overdue": "true"})["invoices"]]
@@ -290,7 +292,7 @@ def test_a_day_on_which_it_is_due_is_not_over_yet(studio: Studio, path: str, dra
     assert (today["id"] in late, before["id"] in late) == (False, True)
 
 
-def test_overdue(studio: Studio, path: str, draw: Draw) -> None:
+def test_invoices_can_be_filtered_by_overdue_and_status(studio: Studio, path: str, draw: Draw) -> None:
     late, paid = draw("send", due="2026-01-01"), draw("send", "pay", due="2026-01-01")
     early, draft = draw("send", due="2999-01-01T12:00:00+01:00"), draw(due="2026-01-01")
     assert [each["overdue"] for each in (late, paid, early, draft)] == [True, False, False, False]
@@ -311,7 +313,7 @@ def test_overdue(studio: Studio, path: str, draw: Draw) -> None:
 # --- numbers -----------------------------------------------------------------------------------------------------
 
 
-def test_many_are_sent_at_once(studio: Studio, draw: Draw) -> None:
+def test_concurrently_sent_invoices_have_consecutive_numbers(studio: Studio, draw: Draw) -> None:
     ids = [draw()["id"] for _ in range(20)]
     with ThreadPoolExecutor(20) as pool:
         calls = [pool.submit(studio.owner.post, f"/invoices/{each}/send") for each in ids]
@@ -319,7 +321,7 @@ def test_many_are_sent_at_once(studio: Studio, draw: Draw) -> None:
     assert numbers == [f"INV-{number:05d}" for number in range(1, 21)]
 
 
-def test_one_is_sent_by_many_at_once(studio: Studio, draw: Draw) -> None:
+def test_concurrent_sends_of_one_invoice_take_effect_once(studio: Studio, draw: Draw) -> None:
     record = draw()
     studio.happened()
     with ThreadPoolExecutor(8) as pool:
@@ -329,7 +331,7 @@ def test_one_is_sent_by_many_at_once(studio: Studio, draw: Draw) -> None:
     assert draw("send")["invoice_number"] == "INV-00002"
 
 
-def test_a_callers_own_number_stands_outside_the_sequence(studio: Studio, path: str, draw: Draw) -> None:
+def test_a_custom_number_is_outside_the_sequence(studio: Studio, path: str, draw: Draw) -> None:
     assert draw("send", invoice_number="2026/7")["invoice_number"] == "2026/7"
     assert draw("send")["invoice_number"] == "INV-00001"
     draw(invoice_number="INV-00002")
@@ -341,22 +343,22 @@ def test_a_callers_own_number_stands_outside_the_sequence(studio: Studio, path: 
         assert studio.owner.faults("PATCH", where, json={"invoice_number": taken}) == faults
 
 
-def test_one_number_is_chosen_by_many_at_once(studio: Studio, path: str) -> None:
+def test_a_custom_number_can_be_taken_only_once(studio: Studio, path: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         calls = [pool.submit(studio.owner.call, "POST", path, json={"invoice_number": "7"}) for _ in range(8)]
     assert sorted(each.result().status_code for each in calls) == [200] + [422] * 7
 
 
-def test_numbers_of_other_accounts_are_free(studio: Studio, elsewhere: Studio, draw: Draw) -> None:
+def test_numbers_are_unique_per_account(studio: Studio, elsewhere: Studio, draw: Draw) -> None:
     draw("send", invoice_number="7")
     record = elsewhere.owner.post(f"{elsewhere.project}/invoices", json={"invoice_number": "7"})["invoice"]
     assert record["invoice_number"] == "7"
 
 
-# --- who may -----------------------------------------------------------------------------------------------------
+# --- permissions -------------------------------------------------------------------------------------------------
 
 
-def test_clients_see_what_was_sent_and_readers_all(studio: Studio, path: str, draw: Draw) -> None:
+def test_clients_see_sent_invoices_and_readers_see_all(studio: Studio, path: str, draw: Draw) -> None:
     draft, sent, void = draw(), draw("send"), draw("send", "void")
     assert studio.client.get(path)["invoices"] == without_addresses([sent, void])
     assert studio.client.get(path, params={"status": "draft"})["invoices"] == []

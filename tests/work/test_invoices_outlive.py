@@ -1,4 +1,4 @@
-"""Issued invoices outlive everything: what one refers to cannot be deleted, and no chore comes near it."""
+"""Issued invoices are permanent: objects they refer to cannot be deleted, and no chore touches them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workhook.work.history import trash
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.operations import OPERATIONS
 
-assert asgi  # every area's tables are on the metadata once it is imported
+assert asgi  # importing the app registers the tables of every area
 
 _bury_project = (
     sa.update(projects).where(projects.c.id == sa.bindparam("gone_id")).values(deleted_at=bigint_param("at"))
@@ -37,8 +37,8 @@ _row = sa.select(invoices).where(invoices.c.id == sa.bindparam("id"))
 _task = sa.select(tasks.c.id).where(tasks.c.id == sa.bindparam("id"))
 
 
-def _bury(studio: Studio, statement: sa.Update, gone_id: str, *, days: int) -> None:
-    """Put something into the trash by hand, as if it had been deleted so long ago."""
+def _backdate_deletion(studio: Studio, statement: sa.Update, gone_id: str, *, days: int) -> None:
+    """Move an object into the trash directly, as if it had been deleted `days` ago."""
 
     studio.server.execute(statement, {"gone_id": gone_id, "at": now_ms() - days * DAY_MS})
 
@@ -56,7 +56,7 @@ def _stored(studio: Studio, statement: sa.Select[Any], row_id: str) -> list[dict
 
 
 def _issue(studio: Studio, *timesheet_ids: str, steps: tuple[str, ...] = ("send",), **more: Any) -> JsonObject:
-    """An invoice of a line, or of time."""
+    """Issue an invoice for the time entries, or for one line without any."""
     lines = {"timesheet_ids": timesheet_ids} if timesheet_ids else {
         "invoice_items": [{"description": "Work", "qty": 2, "unit_price": 10.5}]
     }  # fmt: skip
@@ -67,8 +67,8 @@ def _issue(studio: Studio, *timesheet_ids: str, steps: tuple[str, ...] = ("send"
     return invoice
 
 
-def _kept(caller: Caller, path: str, *numbers: str, method: str = "DELETE", **more: Any) -> str:
-    """The message of the refusal."""
+def _refused_deletion(caller: Caller, path: str, *numbers: str, method: str = "DELETE", **more: Any) -> str:
+    """Check that a deletion is refused because of invoices, and return the message."""
     refused = caller.refused(409, method, path, **more)
     assert refused["code"] == "has_invoices"
     assert all(each in refused["message"] for each in numbers), refused["message"]
@@ -79,28 +79,28 @@ def _kept(caller: Caller, path: str, *numbers: str, method: str = "DELETE", **mo
 
 
 @pytest.mark.parametrize("steps", [("send",), ("send", "pay"), ("send", "void")])
-def test_a_project_with_an_issued_invoice_stays(studio: Studio, steps: tuple[str, ...]) -> None:
+def test_a_project_with_an_issued_invoice_cannot_be_deleted(studio: Studio, steps: tuple[str, ...]) -> None:
     admin, invoice = studio.add(role="admin"), _issue(studio, steps=steps)
     studio.happened()
     for caller in (studio.owner, admin):
-        assert "archive" in _kept(caller, studio.project, invoice["invoice_number"])
+        assert "archive" in _refused_deletion(caller, studio.project, invoice["invoice_number"])
     assert studio.happened() == []
     assert studio.owner.get(f"/invoices/{invoice['id']}")["invoice"] == invoice
     assert studio.owner.patch(studio.project, json={"archive": True})["project"]["archive"] is True
-    _kept(studio.owner, studio.project, invoice["invoice_number"])
+    _refused_deletion(studio.owner, studio.project, invoice["invoice_number"])
     studio.client.refused(403, "DELETE", studio.project)
 
 
-def test_a_project_names_up_to_five_invoices(studio: Studio) -> None:
+def test_the_error_names_up_to_five_invoices(studio: Studio) -> None:
     numbers = [_issue(studio)["invoice_number"] for _ in range(6)]
     _issue(studio, steps=(), invoice_number="DRAFT-1")
-    message = _kept(studio.owner, studio.project, *numbers[:5])
+    message = _refused_deletion(studio.owner, studio.project, *numbers[:5])
     assert numbers[5] not in message
     assert "more" in message
     assert "DRAFT" not in message
 
 
-def test_a_project_with_drafts_alone_goes(studio: Studio) -> None:
+def test_a_project_with_only_drafts_can_be_deleted(studio: Studio) -> None:
     draft = _issue(studio, steps=())
     studio.owner.delete(studio.project)
     studio.owner.refused(404, "GET", f"/invoices/{draft['id']}")
@@ -108,11 +108,11 @@ def test_a_project_with_drafts_alone_goes(studio: Studio) -> None:
     assert studio.owner.get(f"/invoices/{draft['id']}")["invoice"] == draft
 
 
-def test_the_purge_removes_no_project_with_issued_invoices(studio: Studio) -> None:
-    """Should one ever come into the trash."""
+def test_a_project_with_issued_invoices_is_never_purged(studio: Studio) -> None:
+    """Not even if it were in the trash."""
     invoice = _issue(studio)
     [before] = _stored(studio, _row, invoice["id"])
-    _bury(studio, _bury_project, studio.project_id, days=31)
+    _backdate_deletion(studio, _bury_project, studio.project_id, days=31)
     _run_chores(studio)
     _run_chores(studio, in_days=400)
     assert _stored(studio, _row, invoice["id"]) == [before]
@@ -123,7 +123,7 @@ def test_the_purge_removes_no_project_with_issued_invoices(studio: Studio) -> No
 # --- services and checkouts ------------------------------------------------------------------------------------------
 
 
-def test_a_service_on_an_issued_invoice_stays(studio: Studio, shop: Shop) -> None:
+def test_a_service_on_an_issued_invoice_cannot_be_deleted(studio: Studio, shop: Shop) -> None:
     service = shop.service(MONTHLY)
     checkout = shop.choose(service)
     other = shop.service(MONTHLY)
@@ -131,69 +131,69 @@ def test_a_service_on_an_issued_invoice_stays(studio: Studio, shop: Shop) -> Non
     studio.owner.post(f"/service_checkouts/{checkout['id']}/complete")
     [invoice] = studio.owner.get(f"{studio.project}/invoices")["invoices"]
     studio.happened()
-    assert "active" in _kept(studio.owner, f"/services/{service['id']}", invoice["invoice_number"])
+    assert "active" in _refused_deletion(studio.owner, f"/services/{service['id']}", invoice["invoice_number"])
     assert studio.happened() == []
     studio.member.refused(403, "DELETE", f"/services/{service['id']}")
     studio.owner.delete(f"/services/{other['id']}")
     studio.owner.patch(f"/services/{service['id']}", json={"active": False})
-    # The checkout itself is canceled and hidden, as the contract says; its invoice stays, and so does the service.
+    # Deleting the checkout cancels and hides it as documented; its invoice remains, and therefore also the service.
     assert studio.owner.delete(f"/service_checkouts/{checkout['id']}") == {"success": True}
     studio.owner.refused(404, "GET", f"/service_checkouts/{checkout['id']}")
     assert studio.owner.get(f"/invoices/{invoice['id']}")["invoice"] == invoice
-    _kept(studio.owner, f"/services/{service['id']}", invoice["invoice_number"])
+    _refused_deletion(studio.owner, f"/services/{service['id']}", invoice["invoice_number"])
 
 
 # --- time and tasks --------------------------------------------------------------------------------------------------
 
 
 def _time(studio: Studio, scene: Scene, **more: Any) -> tuple[str, str]:
-    """A timesheet and its task."""
+    """Return the IDs of a new time entry and its task."""
     timesheet = scene.timesheet(**more)
     return timesheet, str(studio.owner.get(f"/timesheets/{timesheet}")["timesheet"]["task"]["id"])
 
 
-def test_a_task_with_invoiced_time_stays(studio: Studio, scene: Scene) -> None:
+def test_a_task_with_invoiced_time_cannot_be_deleted(studio: Studio, scene: Scene) -> None:
     timesheet, task = _time(studio, scene)
     invoice = _issue(studio, timesheet, steps=())
-    studio.owner.delete(f"/tasks/{task}")  # a draft claims the time as before, and holds nothing
+    studio.owner.delete(f"/tasks/{task}")  # a draft claims the time but does not prevent the deletion
     studio.owner.post(f"/tasks/{task}/restore")
     invoice = studio.owner.post(f"/invoices/{invoice['id']}/send")["invoice"]
     studio.happened()
-    assert "archive" in _kept(studio.owner, f"/tasks/{task}", invoice["invoice_number"])
+    assert "archive" in _refused_deletion(studio.owner, f"/tasks/{task}", invoice["invoice_number"])
     operations = [{"action": "delete", "id": scene.task()}, {"action": "delete", "id": task}]
     studio.happened()
     body = {"operations": operations}
-    refused = _kept(studio.owner, "/tasks/bulk", invoice["invoice_number"], method="POST", json=body)
+    refused = _refused_deletion(studio.owner, "/tasks/bulk", invoice["invoice_number"], method="POST", json=body)
     assert "operations[1]" in refused
     assert studio.happened() == []
     assert studio.owner.refused(409, "DELETE", f"/timesheets/{timesheet}")["code"] == "invoiced"
-    studio.owner.delete(f"/columns/{studio.owner.get(f'/tasks/{task}')['task']['column']['id']}")  # it is moved
+    studio.owner.delete(f"/columns/{studio.owner.get(f'/tasks/{task}')['task']['column']['id']}")  # moves the task
     assert studio.owner.get(f"/invoices/{invoice['id']}")["invoice"] == invoice
     studio.owner.post(f"/invoices/{invoice['id']}/void")
     assert studio.owner.delete(f"/tasks/{task}") == {"success": True}
 
 
-def test_a_task_names_each_of_its_invoices_once(studio: Studio, scene: Scene) -> None:
+def test_the_error_names_each_invoice_of_a_task_once(studio: Studio, scene: Scene) -> None:
     first, task = _time(studio, scene)
     second, third = scene.timesheet(task_id=task), scene.timesheet(task_id=task)
     numbers = [_issue(studio, first, second)["invoice_number"], _issue(studio, third)["invoice_number"]]
-    message = _kept(studio.owner, f"/tasks/{task}", *numbers)
+    message = _refused_deletion(studio.owner, f"/tasks/{task}", *numbers)
     assert [message.count(each) for each in numbers] == [1, 1]
 
 
-def test_a_client_keeps_its_task_on_an_issued_invoice(studio: Studio, scene: Scene) -> None:
-    """It sees the invoice, and what is named on it."""
+def test_a_client_cannot_delete_its_task_on_an_issued_invoice(studio: Studio, scene: Scene) -> None:
+    """The client can see the invoice, so the error may name it."""
     task = studio.client.post(f"/columns/{scene.column()}/tasks", json={"title": "Mine"})["task"]["id"]
     invoice = _issue(studio, scene.timesheet(task_id=task))
-    _kept(studio.client, f"/tasks/{task}", invoice["invoice_number"])
+    _refused_deletion(studio.client, f"/tasks/{task}", invoice["invoice_number"])
     assert studio.client.get(f"/invoices/{invoice['id']}")["invoice"]["invoice_number"] == invoice["invoice_number"]
 
 
-def test_a_task_that_was_deleted_before_is_not_purged(studio: Studio, scene: Scene) -> None:
+def test_a_task_deleted_before_it_was_invoiced_is_not_purged(studio: Studio, scene: Scene) -> None:
     timesheet, task = _time(studio, scene)
     studio.owner.delete(f"/tasks/{task}")
-    invoice = _issue(studio, timesheet)  # what is in the trash can still be billed
-    _bury(studio, _bury_task, task, days=60)
+    invoice = _issue(studio, timesheet)  # time in the trash can still be billed
+    _backdate_deletion(studio, _bury_task, task, days=60)
     studio.server.run(lambda services: trash.purge_tasks(services, now_ms()))
     assert _stored(studio, _task, task) == [{"id": task}]
     assert studio.owner.get(f"/invoices/{invoice['id']}")["invoice"] == invoice
@@ -203,7 +203,7 @@ def test_a_task_that_was_deleted_before_is_not_purged(studio: Studio, scene: Sce
 
 
 def _logo(studio: Studio, *, private: bool = False) -> str:
-    """A file that the project has as its avatar."""
+    """Create a file, make it the avatar of the project and return its ID."""
     upload = {"file": ("logo.png", png(), "image/png")}
     path = f"{studio.project}/files"
     file = studio.owner.post(path, files=upload, data={"private": str(private).lower()})["file"]
@@ -211,22 +211,22 @@ def _logo(studio: Studio, *, private: bool = False) -> str:
     return str(file["id"])
 
 
-def test_the_logo_of_issued_invoices_stays(studio: Studio) -> None:
+def test_the_logo_of_issued_invoices_cannot_be_deleted(studio: Studio) -> None:
     logo = _logo(studio)
     studio.owner.delete(f"/files/{logo}")
     studio.owner.post(f"/files/{logo}/restore")
     invoice = _issue(studio)
-    assert "avatar" in _kept(studio.owner, f"/files/{logo}", invoice["invoice_number"])
+    assert "avatar" in _refused_deletion(studio.owner, f"/files/{logo}", invoice["invoice_number"])
     other = _logo(studio, private=True)  # no invoice shows it
     studio.owner.delete(f"/files/{other}")
     studio.owner.delete(f"/files/{logo}")
 
 
-# --- everything ------------------------------------------------------------------------------------------------------
+# --- all deletions ---------------------------------------------------------------------------------------------------
 
 
 def _everything(studio: Studio, scene: Scene, shop: Shop) -> tuple[dict[str, Callable[[], str]], list[JsonObject]]:
-    """For each operation that deletes, the path of what issued invoices are connected with; and these invoices."""
+    """Return the path of a related object for each DELETE operation, and the issued invoices."""
     timesheet, task = _time(studio, scene)
     service = shop.service({**MONTHLY, "credits": 5})
     checkout = shop.choose(service)
@@ -277,7 +277,7 @@ def _pdf(studio: Studio, invoice: JsonObject) -> bytes:
 
 
 def test_nothing_that_deletes_changes_an_issued_invoice(studio: Studio, scene: Scene, shop: Shop) -> None:
-    """Each operation on what the invoices refer to, then every chore, now and in a year."""
+    """Run every DELETE operation on the related objects, then every chore, now and in a year."""
     paths, issued = _everything(studio, scene, shop)
     assert set(paths) == {_pattern(each.path) for each in OPERATIONS if each.method == "DELETE"}
     pages = [_pdf(studio, each) for each in issued]

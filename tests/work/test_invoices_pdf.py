@@ -1,4 +1,4 @@
-"""Invoices on paper: what is on the pages, whatever people write, and that nothing else can be got to be there."""
+"""Printed invoices: page contents for any input, and protection against injected contents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.work.studio import Studio
 pytestmark = pytest.mark.one_database
 
 
-def test_what_is_on_the_page(studio: Studio, draw: Draw) -> None:
+def test_a_page_shows_the_data_of_the_invoice(studio: Studio, draw: Draw) -> None:
     invoice_id = draw(
         "send",
         bill_to="Łódź Kreatywna\nЯщик · Ελλάδα",
@@ -60,7 +60,7 @@ def test_what_is_on_the_page(studio: Studio, draw: Draw) -> None:
     assert reader.metadata.title == "Invoice INV-00001"
 
 
-def test_a_paid_invoice_says_when(studio: Studio, draw: Draw) -> None:
+def test_a_paid_invoice_shows_the_date_of_payment(studio: Studio, draw: Draw) -> None:
     paid = draw("send", "pay", due="2030-12-24")
     assert re.search(r"PAID\s+\d+ \w{3} \d{4}", text_of(read(studio, paid)))
 
@@ -76,7 +76,7 @@ def test_a_paid_invoice_says_when(studio: Studio, draw: Draw) -> None:
         ("Heart ❤\ufe0f, tick ✓ and → stay", "Heart ❤, tick ✓ and → stay"),
     ],
 )
-def test_emoji_are_left_out_cleanly(studio: Studio, draw: Draw, typed: str, printed: str) -> None:
+def test_emoji_are_removed_cleanly(studio: Studio, draw: Draw, typed: str, printed: str) -> None:
     lines = [{**LINE, "description": typed}]
     answer = studio.owner.call("GET", f"/invoices/{draw(bill_to=typed, payment_method=typed, invoice_items=lines)}/pdf")
     assert "x-missing-characters" not in answer.headers
@@ -100,7 +100,7 @@ def test_long_tables_go_over_several_pages_with_their_header(studio: Studio, dra
     assert all("DESCRIPTION QUANTITY UNIT PRICE AMOUNT" in page for page in pages if "Line " in page)
     found = re.findall(r"Line (\d{3}) 1\.5 1,299\.99 1,949\.99", "\n".join(pages))
     assert found == [f"{number:03d}" for number in range(300)]
-    assert "584,997.00 EUR" in pages[-1]  # 300 times a line that was rounded by itself
+    assert "584,997.00 EUR" in pages[-1]  # 300 times the rounded line amount
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_long_tables_go_over_several_pages_with_their_header(studio: Studio, dra
         "#import sys: inputs",
     ],
 )
-def test_markup_is_text(studio: Studio, draw: Draw, hostile: str) -> None:
+def test_markup_is_printed_as_text(studio: Studio, draw: Draw, hostile: str) -> None:
     everywhere = dict.fromkeys(("bill_to", "bill_from", "address", "payment_terms", "invoice_number"), hostile)
     text = text_of(read(studio, draw(invoice_items=[{**LINE, "description": hostile}], **everywhere)))
     assert text.count(hostile) >= 6
@@ -134,7 +134,7 @@ def test_every_script_and_every_length_is_printed(studio: Studio, draw: Draw) ->
 # --- logos -------------------------------------------------------------------------------------------------------
 
 
-def test_the_logo_is_a_file_of_the_project(studio: Studio, draw: Draw, upload: Callable[..., str]) -> None:
+def test_the_avatar_of_the_project_is_the_logo(studio: Studio, draw: Draw, upload: Callable[..., str]) -> None:
     invoice_id = draw("send")
     assert images_of(read(studio, invoice_id)) == 0
     upload(png(), "logo.png", "image/png")
@@ -157,9 +157,9 @@ def test_the_logo_is_a_file_of_the_project(studio: Studio, draw: Draw, upload: C
             {},
         ),
     ],
-    ids=["text", "gif", "private", "empty", "cut short", "svg that reads files"],
+    ids=["text", "gif", "private", "empty", "truncated", "svg that reads files"],
 )
-def test_what_is_no_logo_is_left_away(
+def test_an_invalid_logo_is_omitted(
     studio: Studio, draw: Draw, upload: Callable[..., str], content: bytes, name: str, media_type: str, more: Any
 ) -> None:
     upload(content, name, media_type, **more)
@@ -175,13 +175,13 @@ def test_nothing_is_fetched_and_files_of_others_stay_theirs(
     studio.owner.patch(f"/projects/{other['id']}", json={"avatar": link})
     theirs = studio.owner.post(f"/projects/{other['id']}/invoices")["invoice"]
     assert images_of(read(studio, theirs["id"])) == 0
-    # The port is closed: who fetched it would wait or fail.
+    # The port is closed, so fetching would hang or fail.
     for avatar in (link.replace("127.0.0.1", "127.0.0.9"), link.replace("/files/", "/else/"), None):
         studio.owner.patch(studio.project, json={"avatar": avatar})
         assert images_of(read(studio, invoice_id)) == 0
 
 
-# --- who may -----------------------------------------------------------------------------------------------------
+# --- load and missing glyphs -------------------------------------------------------------------------------------
 
 
 @pytest.mark.whole
@@ -195,7 +195,7 @@ def test_printing_keeps_nobody_waiting(studio: Studio, draw: Draw) -> None:
         prints = [ask() for _ in range(4)]
 
         def stopped() -> psutil.Process | None:
-            """One that prints, and stands still."""
+            """Return a suspended rendering process, or None if there is none yet."""
             if all(each.done() for each in prints):
                 prints.append(ask())
             for each in renders(studio):
@@ -215,19 +215,19 @@ def test_printing_keeps_nobody_waiting(studio: Studio, draw: Draw) -> None:
     assert {each.result().status_code for each in prints} == {200}
 
 
-def _boxes(studio: Studio) -> float:
+def _missing_glyphs(studio: Studio) -> float:
     found = re.search("^workhook_invoice_pdf_boxes_total ([0-9.]+)", studio.nobody.http.get("/metrics").text, re.M)
     assert found is not None
     return float(found[1])
 
 
 def test_what_no_font_has_is_told(studio: Studio, draw: Draw) -> None:
-    """U+FDD0 is no character and never will be; the others come with the program."""
-    before, invoice_id = _boxes(studio), draw(bill_to="Ada \ufdd0 Lovelace")
+    """U+FDD0 is a noncharacter, which no font has a glyph for. The bundled fonts cover the other texts."""
+    before, invoice_id = _missing_glyphs(studio), draw(bill_to="Ada \ufdd0 Lovelace")
     boxes = studio.owner.call("GET", f"/invoices/{invoice_id}/pdf")
     assert (boxes.status_code, boxes.headers["x-missing-characters"]) == (200, "U+FDD0")
     assert "Lovelace" in text_of(PdfReader(io.BytesIO(boxes.content)))
-    assert _boxes(studio) == before + 1
+    assert _missing_glyphs(studio) == before + 1
     for name in ("Åse Ünal", "Ωμέγα", "Жанна", "“quoted”: 5 €", "→ ✓"):
         whole = studio.owner.call("GET", f"/invoices/{draw(bill_to=name)}/pdf")
         assert (whole.status_code, whole.headers.get("x-missing-characters")) == (200, None), name

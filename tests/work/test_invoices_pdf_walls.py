@@ -1,4 +1,4 @@
-"""What one organization's invoices and logos can do to the server and to others: nothing."""
+"""Isolation of PDF rendering: hostile invoices and logos affect neither the server nor other organizations."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def uses(depth: int) -> str:
 
 
 @contextmanager
-def standing_still(studio: Studio) -> Iterator[list[psutil.Process]]:
-    """What prints when this begins stands still until it ends."""
+def suspended_renders(studio: Studio) -> Iterator[list[psutil.Process]]:
+    """Yield a list of suspended processes, and resume them at the end."""
     stopped: list[psutil.Process] = []
     try:
         yield stopped
@@ -46,8 +46,8 @@ def standing_still(studio: Studio) -> Iterator[list[psutil.Process]]:
                 each.resume()
 
 
-def stop_all(studio: Studio, stopped: list[psutil.Process]) -> int:
-    """How many processes that print stand still now."""
+def suspend_renders(studio: Studio, stopped: list[psutil.Process]) -> int:
+    """Suspend all rendering processes and return how many are suspended."""
     for each in renders(studio):
         if each not in stopped:
             with suppress(psutil.NoSuchProcess):
@@ -62,15 +62,15 @@ def stop_all(studio: Studio, stopped: list[psutil.Process]) -> int:
 @pytest.mark.parametrize(
     "said", ["x&#10;no font has: Signed by the bank", "x&#10;no font has: 漢字", "x&#10;no font has: a&#13;b"]
 )
-def test_a_logo_writes_no_header(studio: Studio, draw: Draw, upload: Upload, said: str) -> None:
-    """Typst tells the address of a linked image in its error."""
+def test_a_logo_cannot_write_a_header(studio: Studio, draw: Draw, upload: Upload, said: str) -> None:
+    """Typst includes the address of a linked image in its error message."""
     svg = SVG.format(9, f'<image href="http://{said}" width="9" height="9"/>')
     upload(svg.encode(), "logo.svg", "image/svg+xml")
     answer = studio.owner.call("GET", f"/invoices/{draw()}/pdf")
     assert (answer.status_code, answer.headers.get("x-missing-characters")) == (200, None)
 
 
-def test_text_of_a_logo_is_no_text_of_the_invoice(studio: Studio, draw: Draw, upload: Upload) -> None:
+def test_text_in_a_logo_is_not_text_of_the_invoice(studio: Studio, draw: Draw, upload: Upload) -> None:
     upload(SVG.format(99, '<text y="20">\ue123</text>').encode(), "logo.svg", "image/svg+xml")
     invoice_id = draw(bill_to="a \ufdd0")
     answer = studio.owner.call("GET", f"/invoices/{invoice_id}/pdf")
@@ -84,7 +84,7 @@ def test_text_of_a_logo_is_no_text_of_the_invoice(studio: Studio, draw: Draw, up
         (SVG.format(3000, FILTER), "timeout"),
         (SVG.format(9, "<g>" * 200_000 + "</g>" * 200_000), "killed"),
         (SVG.format(100, uses(9)), "invalid"),
-        (lambda: png(30_000, 20_000), "killed"),  # made only where it is needed: that takes seconds
+        (lambda: png(30_000, 20_000), "killed"),  # created only on demand because that takes seconds
     ],
     ids=["filters", "deep", "nested use", "png bomb"],
 )
@@ -102,7 +102,7 @@ def test_the_invoice_is_printed_without_a_logo_that_cannot_be(
 
 
 @pytest.mark.parametrize("size", ["1000000000", "1e38", "0.00001"])
-def test_a_logo_of_any_size_is_drawn_or_left_out(studio: Studio, draw: Draw, upload: Upload, size: str) -> None:
+def test_a_logo_of_any_size_is_drawn_or_omitted(studio: Studio, draw: Draw, upload: Upload, size: str) -> None:
     svg = SVG.format(size, '<rect width="100%" height="100%"/><g id="a"><use href="#a"/></g>')
     upload(svg.encode(), "logo.svg", "image/svg+xml")
     assert "INV-00001" in text_of(read(studio, draw("send")))
@@ -116,36 +116,36 @@ def test_a_logo_fetches_nothing(studio: Studio, draw: Draw, upload: Upload, tmp_
         assert images_of(read(studio, draw())) == 0, href
 
 
-def test_a_render_that_is_killed_is_repeated_without_the_logo(studio: Studio, draw: Draw, upload: Upload) -> None:
+def test_a_killed_render_is_repeated_without_the_logo(studio: Studio, draw: Draw, upload: Upload) -> None:
     upload(png(), "logo.png", "image/png")
     invoice_id = draw("send")
-    with ThreadPoolExecutor(1) as pool, standing_still(studio) as stopped:
+    with ThreadPoolExecutor(1) as pool, suspended_renders(studio) as stopped:
         printed = pool.submit(read, studio, invoice_id)
-        until(lambda: stop_all(studio, stopped))
+        until(lambda: suspend_renders(studio, stopped))
         stopped[0].kill()
         assert images_of(printed.result()) == 0
         assert "INV-00001" in text_of(printed.result())
 
 
-def test_a_render_that_ends_before_it_was_given_anything_is_no_fault_of_the_server() -> None:
+def test_a_render_that_dies_before_its_input_is_not_a_server_error() -> None:
     async def write_to_dead() -> None:
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", "", stdin=asyncio.subprocess.PIPE)
         assert process.stdin is not None
         assert await process.wait() == 0
-        await limited_process.write_all(process.stdin, b"a job")  # uvloop has closed its end by now
+        await limited_process.write_all(process.stdin, b"a job")  # uvloop has closed its end of the pipe by now
 
     uvloop.run(write_to_dead())
 
 
-# --- where it runs -----------------------------------------------------------------------------------------------
+# --- the process -------------------------------------------------------------------------------------------------
 
 
 def descriptors(process: psutil.Process) -> set[str]:
-    """What the process has open besides its three pipes, but for files of the system (fonts, libraries)."""
+    """Return the open files of a process, except its three pipes and system files such as fonts and libraries."""
     folder = f"/proc/{process.pid}/fd"
     names = {}
     for each in os.listdir(folder):
-        with suppress(FileNotFoundError):  # it was closed meanwhile
+        with suppress(FileNotFoundError):  # closed in the meantime
             names[each] = os.readlink(f"{folder}/{each}")
     pipes = {names.get(each) for each in ("0", "1", "2")}
     return {
@@ -158,9 +158,9 @@ def test_the_process_has_nothing_of_the_server(studio: Studio, draw: Draw) -> No
     server = psutil.Process(studio.server.process.pid)
     assert server.environ(), "the server has settings and more there"
     invoice_id = draw("send", invoice_items=[LINE] * 900)
-    with ThreadPoolExecutor(1) as pool, standing_still(studio) as stopped:
+    with ThreadPoolExecutor(1) as pool, suspended_renders(studio) as stopped:
         printed = pool.submit(read, studio, invoice_id)
-        until(lambda: stop_all(studio, stopped))
+        until(lambda: suspend_renders(studio, stopped))
         (process,) = stopped
         folder = process.cwd()
         assert set(process.environ()) <= {"LD_LIBRARY_PATH"}
@@ -170,7 +170,7 @@ def test_the_process_has_nothing_of_the_server(studio: Studio, draw: Draw) -> No
         assert not {os.readlink(f"/proc/{server.pid}/fd/{each}") for each in listening} & descriptors(process)
 
         def without() -> bool:
-            """It closes at its start what it may have inherited."""
+            """Let the process run briefly, and return whether it has closed inherited descriptors."""
             process.resume()
             process.suspend()
             return not descriptors(process)
@@ -181,27 +181,27 @@ def test_the_process_has_nothing_of_the_server(studio: Studio, draw: Draw) -> No
     assert not os.path.exists(folder)
 
 
-# --- whose turn it is --------------------------------------------------------------------------------------------
+# --- the queue ---------------------------------------------------------------------------------------------------
 
 
 def test_one_organization_keeps_no_other_waiting(studio: Studio, draw: Draw, elsewhere: Studio) -> None:
     ours = [draw("send"), draw("send"), draw("send")]
     theirs = elsewhere.owner.post(f"{elsewhere.project}/invoices", json={"invoice_items": [LINE]})["invoice"]["id"]
-    with ThreadPoolExecutor(len(ours)) as pool, standing_still(studio) as stopped:
+    with ThreadPoolExecutor(len(ours)) as pool, suspended_renders(studio) as stopped:
         prints = [pool.submit(read, studio, each) for each in ours]
-        until(lambda: stop_all(studio, stopped) + metric(studio, "workhook_invoice_pdf_waiting") >= 2)
+        until(lambda: suspend_renders(studio, stopped) + metric(studio, "workhook_invoice_pdf_waiting") >= 2)
         assert "Draft" in str(read(elsewhere, theirs).metadata)
         for each in stopped:
             each.resume()
         assert all("INV-" in text_of(each.result()) for each in prints)
 
 
-@pytest.mark.whole  # `tests/unit/test_render_queue.py` has the bounds of the queue
+@pytest.mark.whole  # `tests/unit/test_render_queue.py` covers the limits of the queue
 def test_too_many_that_wait_are_refused(studio: Studio, elsewhere: Studio, draw: Draw) -> None:
     ours = [draw() for _ in range(12)]
-    with ThreadPoolExecutor(len(ours)) as pool, standing_still(studio) as stopped:
+    with ThreadPoolExecutor(len(ours)) as pool, suspended_renders(studio) as stopped:
         first = pool.submit(studio.owner.call, "GET", f"/invoices/{ours[0]}/pdf")
-        until(lambda: stop_all(studio, stopped))
+        until(lambda: suspend_renders(studio, stopped))
         prints = [pool.submit(studio.owner.call, "GET", f"/invoices/{each}/pdf") for each in ours[1:]]
         until(lambda: sum(each.done() for each in prints) == 3)
         for each in [each.result() for each in prints if each.done()]:
@@ -216,10 +216,10 @@ def test_the_same_version_is_printed_once(studio: Studio, draw: Draw, upload: Up
         return metric(studio, "workhook_invoice_pdf_answers_total", source="rendered")
 
     invoice_id, before = draw("send"), rendered()
-    with ThreadPoolExecutor(3) as pool, standing_still(studio) as stopped:
+    with ThreadPoolExecutor(3) as pool, suspended_renders(studio) as stopped:
         shared = metric(studio, "workhook_invoice_pdf_answers_total", source="shared")
         prints = [pool.submit(read, studio, invoice_id) for _ in range(3)]
-        until(lambda: stop_all(studio, stopped))
+        until(lambda: suspend_renders(studio, stopped))
         stopped[0].resume()
         assert len({text_of(each.result()) for each in prints}) == 1
     assert rendered() == before + 1
@@ -233,10 +233,10 @@ def test_the_same_version_is_printed_once(studio: Studio, draw: Draw, upload: Up
     assert rendered() == before + 3
 
 
-# --- how much ----------------------------------------------------------------------------------------------------
+# --- limits ------------------------------------------------------------------------------------------------------
 
 
-def test_an_invoice_is_no_longer_than_can_be_printed(studio: Studio, draw: Draw) -> None:
+def test_the_length_of_an_invoice_is_limited(studio: Studio, draw: Draw) -> None:
     lines = [{**LINE, "description": "a" * 4000} for _ in range(25)]
     invoice_id = draw(invoice_items=lines)
     where = f"/invoices/{invoice_id}"

@@ -1,4 +1,4 @@
-"""Discounts and several taxes of one invoice: what is answered, printed and refused."""
+"""Discounts and multiple tax rates on one invoice: responses, printing and validation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rows(record: Any) -> list[tuple[Any, ...]]:
     return [(each["percent"], each["category"], each["base"], each["tax"]) for each in record["taxes"]]
 
 
-def test_each_line_has_its_rate_or_that_of_the_invoice(draw: Draw) -> None:
+def test_each_line_has_its_own_rate_or_that_of_the_invoice(draw: Draw) -> None:
     record = draw(line(100), line(50, tax=10), line(7, tax_category="exempt"), line(3, tax=0), line(1, tax=20), tax=20)
     assert rows(record) == [
         (20, "standard", 101, 20.2),
@@ -43,15 +43,15 @@ def test_each_line_has_its_rate_or_that_of_the_invoice(draw: Draw) -> None:
     )
 
 
-def test_a_line_is_cheaper_by_a_percentage_or_an_amount(draw: Draw) -> None:
+def test_a_line_discount_is_a_percentage_or_an_amount(draw: Draw) -> None:
     lines = [line(99.99, discount=33.3333), line(10, discount_amount=2.5), line(5, discount=100)]
     record = draw(*lines, tax=19)
     assert record["invoice_items"] == as_shown(lines)
     assert (record["amount"], record["total"]) == (74.16, 88.25)  # 99.99 - 33.33 + 7.5 + 0
 
 
-def test_the_discount_of_an_invoice_is_shared_over_its_rates(draw: Draw) -> None:
-    # 10 % of 100.01 is 10.00: 6.6666 of it is for 20 %, 3.3333 for 10 %, and the larger remainder gets the cent more.
+def test_the_discount_of_an_invoice_is_split_over_its_rates(draw: Draw) -> None:
+    # 10 % of 100.01 is 10.00, split into 6.6666 at 20 % and 3.3333 at 10 %. The larger remainder gets the extra cent.
     record = draw(line(66.67, tax=20), line(33.34, tax=10), discount=10)
     assert rows(record) == [(20, "standard", 60, 12), (10, "standard", 30.01, 3)]
     assert (record["discount"], record["discount_amount"], record["amount"], record["total"]) == (
@@ -60,12 +60,12 @@ def test_the_discount_of_an_invoice_is_shared_over_its_rates(draw: Draw) -> None
         90.01,
         105.01,
     )
-    # Of a tie the higher rate gets more.
+    # In a tie, the higher rate gets it.
     record = draw(line(10, tax=10), line(10, tax=20), discount_amount=0.01)
     assert rows(record) == [(20, "standard", 9.99, 2), (10, "standard", 10, 1)]
 
 
-def test_a_percentage_and_an_amount_take_the_place_of_each_other(studio: Studio, draw: Draw) -> None:
+def test_a_percentage_and_an_amount_replace_each_other(studio: Studio, draw: Draw) -> None:
     record = draw(line(100), discount=10)
     path = f"/invoices/{record['id']}"
     record = studio.owner.patch(path, json={"discount_amount": 25})["invoice"]
@@ -80,7 +80,7 @@ def test_a_percentage_and_an_amount_take_the_place_of_each_other(studio: Studio,
     assert (rows(record), record["total"]) == ([(0, "exempt", 100, 0)], 100)
 
 
-def test_wrong_parameters(studio: Studio, draw: Draw) -> None:
+def test_invalid_parameters_are_refused(studio: Studio, draw: Draw) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"discount": 101}, "discount"),
         ({"discount": 10, "discount_amount": 1}, "discount_amount"),
@@ -101,7 +101,7 @@ def test_wrong_parameters(studio: Studio, draw: Draw) -> None:
         assert studio.owner.get(f"/invoices/{record['id']}")["invoice"] == record, body
 
 
-def test_what_was_sent_keeps_its_discount(studio: Studio, draw: Draw) -> None:
+def test_a_sent_invoice_keeps_its_discount(studio: Studio, draw: Draw) -> None:
     record = draw(line(100), discount=10)
     path = f"/invoices/{record['id']}"
     studio.owner.post(f"{path}/send")
@@ -132,14 +132,14 @@ def test_discounts_and_taxes_are_printed(studio: Studio, draw: Draw) -> None:
         assert shown in text, text
 
 
-def test_a_discount_on_one_rate_leaves_an_amount_that_is_printed(studio: Studio, draw: Draw) -> None:
+def test_a_discount_on_a_single_rate_prints_the_net_amount(studio: Studio, draw: Draw) -> None:
     record = draw(line(100, tax=20), discount=10)
     text = printed(studio, record["id"])
     assert "Discount 10% -10.00 EUR Tax 20% of 90.00 EUR 18.00 EUR Total 108.00 EUR" in text, text
 
 
 # --- currencies ------------------------------------------------------------------------------------------------------
-# Amounts have the digits of their currency: in requests, in answers, on pages and in documents. Decision 32.
+# Amounts have the decimals of their currency in requests, responses, pages and documents (decision 32).
 
 
 HOUR = 3_600_000
@@ -147,7 +147,7 @@ NO_DECIMALS = "an amount in JPY has no decimals"
 
 
 class Money:
-    """A studio that says in which currency it works."""
+    """A studio with configurable currencies."""
 
     def __init__(self, studio: Studio, scene: Scene) -> None:
         self.studio, self.owner = studio, studio.owner
@@ -169,7 +169,7 @@ class Money:
         return self.owner.post(f"{self.studio.project}/invoices", json=body)["invoice"]
 
     def refused(self, method: str, path: str, body: Any) -> dict[str, str]:
-        """The messages by field; each is one of too many decimals."""
+        """Return the messages by field of a request that must fail with `too_many_decimals` only."""
         answer = self.owner.call(method, path, json=body)
         assert answer.status_code == 422, answer.text
         assert {each["code"] for each in answer.json()["errors"]} == {"too_many_decimals"}
@@ -189,7 +189,7 @@ def priced(price: float, **more: Any) -> dict[str, Any]:
     ("currency", "price", "tax", "printed"),
     [("JPY", 1005, 101, "1,106"), ("EUR", 10.05, 1.01, "11.06"), ("KWD", 1.005, 0.101, "1.106")],
 )
-def test_an_invoice_is_counted_in_the_smallest_unit(
+def test_an_invoice_is_computed_in_the_minor_unit_of_its_currency(
     money: Money, currency: str, price: float, tax: float, printed: str
 ) -> None:
     money.of_project(currency=currency)
@@ -208,7 +208,7 @@ def test_an_invoice_is_counted_in_the_smallest_unit(
     assert f"{printed} {currency}" in text_of(read(money.studio, draft["id"]))
 
 
-def test_more_decimals_are_refused_and_named(money: Money) -> None:
+def test_excess_decimals_are_refused_and_named(money: Money) -> None:
     money.of_project(currency="JPY")
     invoices = f"{money.studio.project}/invoices"
     body = {"invoice_items": [priced(1), priced(1.5, discount_amount=0.1)], "discount_amount": 0.5}
@@ -237,7 +237,7 @@ def test_more_decimals_are_refused_and_named(money: Money) -> None:
     assert list(money.refused("PATCH", billing, rates)) == ["rates[0].hourly_rate"]
 
 
-def test_a_price_has_the_digits_of_its_own_currency_and_credits_have_two(money: Money) -> None:
+def test_prices_have_the_decimals_of_their_currency_and_credits_have_two(money: Money) -> None:
     prices = [
         {"amount": amount, "currency": currency, "interval": "month", "credits": 2.25}
         for currency, amount in (("JPY", 9000), ("KWD", 9.125), ("EUR", 9.5))
@@ -270,7 +270,7 @@ def test_rates_and_budgets_keep_their_value_in_another_currency(money: Money) ->
         assert (report["amount"], report["currency"]) == (90, currency)
 
 
-def test_the_currency_of_an_organization_is_that_of_its_projects_that_say_none(money: Money) -> None:
+def test_projects_without_a_currency_use_that_of_the_organization(money: Money) -> None:
     member = f"/organizations/{money.studio.world.organization}/members/{money.login}"
     money.of_organization(hourly_rate=50)
     money.owner.patch(member, json={"hourly_rate": 60})
@@ -290,7 +290,7 @@ def test_the_currency_of_an_organization_is_that_of_its_projects_that_say_none(m
     assert money.owner.patch(other, json={"hourly_rate": 1.125})["billing"]["hourly_rate"] == 1.125
 
 
-def test_time_comes_onto_an_invoice_in_another_currency_at_the_same_rate(money: Money) -> None:
+def test_time_can_be_invoiced_in_another_currency_at_the_same_rate(money: Money) -> None:
     money.of_project(currency="EUR")
     spent, odd = money.spend(billable_rate=80), money.spend(billable_rate=80.5)
     draft = money.draft(currency="JPY", timesheet_ids=[spent["id"]])
@@ -315,7 +315,7 @@ def test_a_draft_keeps_its_amounts_in_another_currency(money: Money) -> None:
     assert money.owner.patch(path, json=both)["invoice"]["amount"] == 75.25
 
 
-def test_what_nobody_has_said_has_two_digits_whatever_the_last_invoice_has(money: Money) -> None:
+def test_rates_without_a_currency_have_two_decimals_whatever_the_last_invoice_used(money: Money) -> None:
     money.spend(billable_rate=80.5)
     money.draft(currency="JPY", invoice_items=[priced(100)])
     totals = money.owner.get("/reports/timesheets")["totals"]
@@ -324,7 +324,7 @@ def test_what_nobody_has_said_has_two_digits_whatever_the_last_invoice_has(money
     assert money.owner.get("/reports/timesheets")["totals"]["currency"] == "CHF"
 
 
-def test_tables_have_the_digits_of_the_currency(money: Money) -> None:
+def test_tables_have_the_decimals_of_the_currency(money: Money) -> None:
     money.of_project(currency="JPY")
     money.spend(billable_rate=8000)
     csv = {"headers": {"Accept": "text/csv"}}

@@ -1,4 +1,4 @@
-"""Timesheets on invoices: each is on one, from the draft on, and free again when that goes."""
+"""Time entries on invoices: each is on at most one, drafts included, and is released by deleting or voiding it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def invoiced(studio: Studio) -> set[str]:
     return {each["id"] for each in found}
 
 
-def test_time_becomes_items(studio: Studio, scene: Scene, draw: Draw) -> None:
+def test_time_becomes_invoice_lines(studio: Studio, scene: Scene, draw: Draw) -> None:
     times = {"start_time": "2026-11-02T09:00:00Z", "end_time": "2026-11-02T12:00:00Z"}
     first = scene.timesheet(duration=90 * 60_000, billable_rate=80.5, **times)
     second = scene.timesheet(duration=20 * 60_000, billable_rate=90, **times)
@@ -48,7 +48,7 @@ def test_time_becomes_items(studio: Studio, scene: Scene, draw: Draw) -> None:
     assert studio.happened()[-1].record == record
 
 
-def test_only_billable_finished_time_that_no_invoice_has(
+def test_only_billable_finished_and_unbilled_time_can_be_invoiced(
     studio: Studio, elsewhere: Studio, scene: Scene, draw: Draw
 ) -> None:
     taken = scene.timesheet()
@@ -62,7 +62,7 @@ def test_only_billable_finished_time_that_no_invoice_has(
     assert invoiced(studio) == {taken}
 
 
-def test_an_invoice_that_goes_frees_its_time(studio: Studio, scene: Scene, draw: Draw) -> None:
+def test_deleting_or_voiding_an_invoice_releases_its_time(studio: Studio, scene: Scene, draw: Draw) -> None:
     timesheet = scene.timesheet()
     studio.owner.delete(f"/invoices/{draw(timesheet)['id']}")
     assert invoiced(studio) == set()
@@ -74,7 +74,7 @@ def test_an_invoice_that_goes_frees_its_time(studio: Studio, scene: Scene, draw:
     draw(timesheet)
 
 
-def test_the_claim_is_replaced(studio: Studio, scene: Scene, draw: Draw) -> None:
+def test_the_time_of_a_draft_can_be_replaced(studio: Studio, scene: Scene, draw: Draw) -> None:
     first, second, third = scene.timesheet(), scene.timesheet(billable_rate=50), scene.timesheet(billable_rate=60)
     line = {"description": "Hosting", "qty": 1, "unit_price": 10}
     record = draw(first, second, invoice_items=[line])
@@ -92,7 +92,7 @@ def test_the_claim_is_replaced(studio: Studio, scene: Scene, draw: Draw) -> None
     assert invoiced(studio) == {second, third}
 
 
-def test_lines_by_hand_and_lines_of_time_are_replaced_apart(studio: Studio, scene: Scene, draw: Draw) -> None:
+def test_manual_lines_and_time_lines_are_replaced_independently(studio: Studio, scene: Scene, draw: Draw) -> None:
     first, second = scene.timesheet(), scene.timesheet(billable_rate=50)
     line = {"description": "Hosting", "qty": 1, "unit_price": 10}
     record = draw(first, second, invoice_items=[line])
@@ -106,7 +106,7 @@ def test_lines_by_hand_and_lines_of_time_are_replaced_apart(studio: Studio, scen
     assert edited["invoice_items"] == of_time[1:]
 
 
-def test_what_only_answers_have_is_refused_in_a_line(studio: Studio, scene: Scene, draw: Draw) -> None:
+def test_response_only_fields_are_refused_in_a_line(studio: Studio, scene: Scene, draw: Draw) -> None:
     record = draw(scene.timesheet())
     body = {"invoice_items": record["invoice_items"]}
     errors = studio.owner.refused(422, "PATCH", f"/invoices/{record['id']}", json=body)["errors"]
@@ -115,7 +115,7 @@ def test_what_only_answers_have_is_refused_in_a_line(studio: Studio, scene: Scen
     assert "the timesheet_ids of the invoice" in errors[1]["message"]
 
 
-def test_time_is_grouped(studio: Studio, scene: Scene, draw: Draw) -> None:
+def test_time_can_be_grouped(studio: Studio, scene: Scene, draw: Draw) -> None:
     task = scene.task(title="Logo")
     day, next_day = ({"start_time": f"2026-11-0{n}T09:00:00Z", "end_time": f"2026-11-0{n}T12:00:00Z"} for n in (2, 3))
     first = scene.timesheet(task_id=task, duration=HOUR_MS, billable_rate=80, notes="Two drafts", **day)
@@ -160,7 +160,7 @@ def test_time_is_grouped(studio: Studio, scene: Scene, draw: Draw) -> None:
     assert studio.owner.refused(409, "PATCH", where, json={"group_by": "day"})["code"] == "invoice_sent"
 
 
-def test_grouped_time_is_rounded_an_entry_at_a_time(studio: Studio, scene: Scene, draw: Draw) -> None:
+def test_grouped_time_is_rounded_per_entry(studio: Studio, scene: Scene, draw: Draw) -> None:
     studio.owner.patch(f"{studio.project}/billing", json={"round_minutes": 15})
     task = scene.task(title="Logo")
     entries = [scene.timesheet(task_id=task, duration=20 * 60_000, billable_rate=60) for _ in range(2)]
@@ -168,7 +168,7 @@ def test_grouped_time_is_rounded_an_entry_at_a_time(studio: Studio, scene: Scene
     assert [(each["qty"], each["unit_price"]) for each in record["invoice_items"]] == [(1, 60)]
 
 
-def test_time_is_claimed_by_one_of_many(studio: Studio, scene: Scene) -> None:
+def test_concurrent_invoices_cannot_share_time(studio: Studio, scene: Scene) -> None:
     body = {"timesheet_ids": [scene.timesheet(), scene.timesheet()]}
     path = f"{studio.project}/invoices"
     turned = {"timesheet_ids": body["timesheet_ids"][::-1]}
@@ -178,7 +178,7 @@ def test_time_is_claimed_by_one_of_many(studio: Studio, scene: Scene) -> None:
     assert len(studio.owner.get(path)["invoices"]) == 1
 
 
-def test_amounts_are_those_of_the_timesheets(studio: Studio, scene: Scene, draw: Draw) -> None:
+def test_amounts_are_those_of_the_time_entries(studio: Studio, scene: Scene, draw: Draw) -> None:
     timesheet = scene.timesheet(duration=50 * 60_000, billable_rate=87.03)
     record = draw(timesheet)
     assert (record["amount"], record["invoice_items"][0]["qty"]) == (72.53, 0.833333)
@@ -187,14 +187,14 @@ def test_amounts_are_those_of_the_timesheets(studio: Studio, scene: Scene, draw:
     assert edited["amount"] == 73.53
 
 
-def test_time_whose_task_is_gone(studio: Studio, scene: Scene, draw: Draw) -> None:
+def test_time_of_a_deleted_task_can_be_invoiced(studio: Studio, scene: Scene, draw: Draw) -> None:
     task_id = scene.task()
     timesheet = scene.timesheet(task_id=task_id)
     studio.owner.delete(f"/tasks/{task_id}")
     assert len(draw(timesheet)["invoice_items"]) == 1
 
 
-def test_time_without_a_rate_is_not_given_away_unseen(studio: Studio, scene: Scene, draw: Draw) -> None:
+def test_time_without_a_rate_is_refused(studio: Studio, scene: Scene, draw: Draw) -> None:
     unpriced, free = scene.timesheet(billable_rate=None), scene.timesheet(billable_rate=0, duration=HOUR_MS)
     body = {"timesheet_ids": [free, unpriced]}
     [error] = studio.owner.refused(422, "POST", f"{studio.project}/invoices", json=body)["errors"]

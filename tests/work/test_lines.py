@@ -1,4 +1,4 @@
-"""Where a record is a line, it is one line to every reader, also to those who split at what Unicode calls a line."""
+"""Line-based formats keep one record per line even for readers that split at Unicode line separators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BREAKS = "a\u2028b\u2029c\u0085d"
 
 @pytest.fixture
 def logged(studio: Studio) -> Studio:
-    """The audit log has an entry with every such character."""
+    """Add an audit log entry containing every such character, and return the studio."""
 
     async def record(services: Services) -> None:
         account = must(await queries.find_account(services.database, studio.world.organization))
@@ -36,20 +36,20 @@ def _titles(lines: list[str]) -> list[str]:
     return [each["data"]["title"]["to"] for each in entries if each["action"] == "project.edit" and each["data"]]
 
 
-def test_the_audit_log_as_lines(logged: Studio) -> None:
+def test_the_audit_log_has_one_entry_per_line(logged: Studio) -> None:
     url = f"{logged.world.org_path}/audit-log"
     text = logged.owner.http.get(url, headers={"Accept": "application/x-ndjson"}).text
     assert _titles(text.splitlines()) == [BREAKS]
 
 
-def test_the_exported_audit_log(logged: Studio, server: Server) -> None:
+def test_the_exported_audit_log_has_one_entry_per_line(logged: Studio, server: Server) -> None:
     output = server.data / "audit.jsonl"
     cli = Cli(server.data, {name: text for name, text in server.settings.items() if name == "database_url"})
     cli.run("audit", "export", str(output), "--organization", logged.world.organization)
     assert _titles(output.read_text(encoding="utf-8").splitlines()) == [BREAKS]
 
 
-def test_an_event_of_a_stream() -> None:
+def test_a_stream_event_has_one_line_of_data() -> None:
     payload = json.encode({"task": {"title": BREAKS}})
     row = {"id": 1, "name": "task", "action": "edited", "created_at": 0, "published": False, "payload": payload}
     written = event_frame(row)
@@ -58,7 +58,7 @@ def test_an_event_of_a_stream() -> None:
     assert len(written.decode().splitlines()) == 4, "and the empty line that ends it"
 
 
-def test_a_timesheet_in_a_table_breaks_lines_in_one_way(studio: Studio) -> None:
+def test_csv_cells_use_only_one_kind_of_line_break(studio: Studio) -> None:
     task_id = studio.task()
     body = {"task_id": task_id, "duration": 60_000, "notes": BREAKS}
     studio.owner.post(f"{studio.project}/timesheets", json=body)

@@ -1,4 +1,4 @@
-"""A list ends by its size as well: what a client filled with long texts does not fill the server's memory."""
+"""Lists are also limited by size, so that long texts of a client cannot exhaust the server's memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workhook.work.money.services.schemas import services as offers
 from workhook.work.time.timesheets.schemas import timesheets
 
 CHARS = 3_000_000
-"""Of a row: of five, three come; what is before the fourth is more than 8 MiB."""
+"""Characters per row. Three of five rows fit on a page because the first three exceed 8 MiB."""
 
 
 def _comments(scene: Scene) -> str:
@@ -96,14 +96,14 @@ def test_a_page_ends_by_its_size(studio: Studio, name: str) -> None:
         assert "next" not in rest.links
         one = studio.owner.call("GET", path, params={"per_page": 1, **_query(path)})
         assert [each["id"] for each in _rows(one.json())] == whole[:1]
-        if name == "timesheets":  # a table has all of them, in parts
+        if name == "timesheets":  # CSV contains all rows, streamed in parts
             lines = studio.owner.call("GET", path, headers={"Accept": "text/csv"}).text.splitlines()
             assert [each.partition(",")[0] for each in lines[1:]] == whole
     finally:
         studio.server.execute(sa.update(column.table).values({column.name: "x"}))
 
 
-def test_a_column_with_a_large_task_comes_whole(studio: Studio) -> None:
+def test_a_column_with_a_large_task_is_complete(studio: Studio) -> None:
     column = studio.column()
     long = "é" * 20_000
     assert len(long) > PAGE_CHARS / 1_000, "a thousand such tasks, which a page may have, would be too large"
@@ -117,12 +117,12 @@ def test_a_column_with_a_large_task_comes_whole(studio: Studio) -> None:
         assert [each["position"] for each in found] == [0, 1, 2]
 
 
-def test_a_large_task_that_was_moved_is_read_with_its_page_again(studio: Studio) -> None:
+def test_a_large_task_moved_while_reading_causes_a_retry(studio: Studio) -> None:
     column, other = studio.column(), studio.column()
     task_id = studio.owner.new_task(column, description="long")["id"]
 
     async def read(services: Services, rank: int, column_id: str) -> Any:
-        seen = [(0, rank, task_id, 4)]  # what is asked for: the place, the id and the weight
+        seen = [(0, rank, task_id, 4)]  # the requested position, rank, ID and weight
         return await column_tasks._with_heavy(services.database, column_id, seen, 3)
 
     [whole] = studio.server.run(lambda services: read(services, 0, column))

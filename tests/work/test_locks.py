@@ -1,6 +1,7 @@
-"""Who waits for whom: changes that meet are done one after the other, and none is told that the database is in trouble.
+"""Lock ordering: concurrent changes are serialized without deadlocks or errors from the database.
 
-`docs/contributors/decisions/0013-lock-order.md` is the order. SQLite has one writer: there these must only end.
+The order is documented in `docs/contributors/decisions/0013-lock-order.md`. SQLite has a single writer, so there these
+tests only check that the changes finish.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ async def actor(services: Services, world: World) -> Actor:
 
 
 async def _choose(services: Services, world: World, actor: Actor, *, granted: int | None = 1000) -> str:
-    """The id of a checkout that waits to be completed, with an invoice and credits."""
+    """Return the ID of a pending checkout that creates an invoice and credits when completed."""
     price = ServicePriceParameters(amount=Decimal(1200), currency="EUR", interval="month", credits=granted)
     offer = ServiceCreate(title="Design retainer", service_prices=[price])
     now = now_ms()
@@ -68,7 +69,7 @@ async def _choose(services: Services, world: World, actor: Actor, *, granted: in
 
 
 def _id_in(answer: object) -> str:
-    """The id of the record that is answered."""
+    """Return the ID of the record in a response."""
     record, *_ = json.decode(json.encode(answer)).values()
     found: str = record["id"]
     return found
@@ -76,7 +77,7 @@ def _id_in(answer: object) -> str:
 
 @pytest.mark.parametrize("granted", [None, 1000])
 @pytest.mark.parametrize("deletes", [True, False], ids=["deleted", "renamed"])
-async def test_a_period_begins_while_its_project_is(
+async def test_completing_a_checkout_during_a_change_of_its_project(
     services: Services, world: World, actor: Actor, beside: Beside, deletes: bool, granted: int | None
 ) -> None:
     chosen = await _choose(services, world, actor, granted=granted)
@@ -85,7 +86,7 @@ async def test_a_period_begins_while_its_project_is(
         return await billing.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)
 
     async with services.database.transaction() as tx:
-        if deletes:  # as whoever deletes a project does, since its subscriptions stop
+        if deletes:  # like a real project deletion, which stops the subscriptions
             await billing.lock_checkouts(tx, world.project_id)
         await projects_actions.lock_project(Write(tx, actor, BASE), world.project_id)
         completing = await beside.begin(complete)
@@ -104,10 +105,10 @@ async def _column(tx: Transaction, actor: Actor, project_id: str) -> str:
     return (await columns.add_column(Write(tx, actor, BASE), project_id, ColumnCreate(title="To do"))).id
 
 
-async def test_a_timer_starts_while_its_users_own_project_is_renamed(
+async def test_a_timer_starting_while_its_owners_project_is_renamed_does_not_deadlock(
     services: Services, actor: Actor, beside: Beside
 ) -> None:
-    """As many tasks in bulk do it: the cards first, then the timer, which locks its user, the owner of the name."""
+    """Bulk changes do the same: they lock the cards first, then the timer's user, who owns the project name."""
     async with services.database.transaction() as tx:
         own = ProjectCreate(title="Mine", organization=actor.user.login)
         mine = await projects_actions.add_project(Write(tx, actor, BASE), own)
@@ -126,7 +127,7 @@ async def test_a_timer_starts_while_its_users_own_project_is_renamed(
 
 
 @pytest.mark.parametrize("how", ["void", "delete"])
-async def test_an_invoice_frees_its_time_while_another_wants_it(
+async def test_releasing_invoiced_time_while_another_invoice_claims_it_does_not_deadlock(
     services: Services, world: World, actor: Actor, beside: Beside, how: str
 ) -> None:
     hour = TimesheetCreate(task_id="", duration=3_600_000, billable=True, billable_rate=Decimal(80))
@@ -139,7 +140,7 @@ async def test_an_invoice_frees_its_time_while_another_wants_it(
             for _ in range(2)
         ]
         first, second = sorted(_id_in(each.body) for each in made)
-        # Claimed in this order, the second stands before the first where the database looks.
+        # Claimed in this order, the database finds the second entry before the first.
         drawn = InvoiceCreate(timesheet_ids=[second])
         invoice_id = _id_in(await invoices.create_invoice(Write(tx, actor, BASE), world.project_id, drawn))
         edit = InvoiceEdit(timesheet_ids=[first, second])
@@ -159,7 +160,7 @@ async def test_an_invoice_frees_its_time_while_another_wants_it(
     await freeing
 
 
-async def test_time_that_is_invoiced_is_locked_once(
+async def test_time_is_locked_once_when_it_is_invoiced(
     services: Services, world: World, actor: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locks: list[Sequence[str]] = []
@@ -191,10 +192,10 @@ async def _drafted(services: Services, world: World, actor: Actor) -> str:
         return _id_in(await invoices.create_invoice(Write(tx, actor, BASE), world.project_id, create))
 
 
-async def test_an_invoice_is_sent_while_its_project_is_deleted(
+async def test_sending_an_invoice_of_a_project_deleted_concurrently(
     services: Services, world: World, actor: Actor, beside: Beside
 ) -> None:
-    """The project was deleted first: then there is no invoice to send."""
+    """The deletion comes first, so there is no invoice left to send."""
     draft = await _drafted(services, world, actor)
 
     async def send(tx: Transaction) -> object:
@@ -208,10 +209,10 @@ async def test_an_invoice_is_sent_while_its_project_is_deleted(
         await sending
 
 
-async def test_a_project_is_deleted_while_its_invoice_is_sent(
+async def test_deleting_a_project_whose_invoice_is_sent_concurrently(
     services: Services, world: World, actor: Actor, beside: Beside
 ) -> None:
-    """The invoice was sent first: then the project stays."""
+    """The invoice is sent first, so the project cannot be deleted."""
     draft = await _drafted(services, world, actor)
 
     async def delete(tx: Transaction) -> None:
@@ -226,7 +227,7 @@ async def test_a_project_is_deleted_while_its_invoice_is_sent(
 
 
 @pytest.mark.parametrize("granted", [None, 1000])
-async def test_a_project_is_deleted_while_a_period_begins(
+async def test_deleting_a_project_while_a_subscription_period_starts(
     services: Services, world: World, actor: Actor, beside: Beside, granted: int | None
 ) -> None:
     chosen = await _choose(services, world, actor, granted=granted)

@@ -1,4 +1,4 @@
-"""Every operation of the work API: who may call it, and the rules that hold for all operations of one kind."""
+"""Every operation of the work API: who may call it, and rules common to all operations of a kind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scene(studio: Studio) -> Scene:
     return Scene(studio.owner, studio.project_id, studio.world.organization, login)
 
 
-# A stream does not end by itself: test_stream.py asks who may follow one.
+# A stream does not end by itself, so test_stream.py covers its permissions.
 ELSEWHERE = {"GET /projects/{}/stream"}
 
 
@@ -38,7 +38,7 @@ def _key(operation: Any) -> str:
     return f"{operation.method} " + re.sub(r"\{\w+\}", "{}", operation.path)
 
 
-def test_every_operation_stands_in_the_table() -> None:
+def test_every_operation_is_in_the_table() -> None:
     assert {_key(each) for each in OPERATIONS} == set(TABLE) | ELSEWHERE
     assert all(each.area is WORK_API for each in OPERATIONS)
 
@@ -54,7 +54,7 @@ def _call(caller: Caller, key: str, ids: Any, body: Any, **more: Any) -> httpx.R
 
 
 def test_who_may(studio: Studio, scene: Scene) -> None:
-    """Those who may least come first: a refusal leaves the thing to the next."""
+    """Callers with the fewest rights come first, so a refused call leaves the object to the next one."""
     wrong = []
     for key, (expected, made, body) in TABLE.items():
         used = True
@@ -78,11 +78,11 @@ READS = [key for key in IN_PROJECT if key.startswith("GET ")]
 CHANGES = [key for key in IN_PROJECT if not key.startswith("GET ")]
 
 Asked = dict[str, tuple[Any, Any]]
-"""By operation: what its path names, and the body or its makings."""
+"""By operation: the IDs in its path, and its body or a function returning it."""
 
 
 def _ready(scene: Scene, keys: Iterable[str]) -> Asked:
-    """A good request for each operation, about a thing of its own."""
+    """Return a valid request for each operation, each with an object of its own."""
     asked = {}
     for key in keys:
         _, make, body = TABLE[key]
@@ -90,8 +90,8 @@ def _ready(scene: Scene, keys: Iterable[str]) -> Asked:
     return asked
 
 
-def _wrong(caller: Caller, asked: Asked, status: int, code: str | None = None, **more: Any) -> list[str]:
-    """The operations that answer otherwise."""
+def _unexpected(caller: Caller, asked: Asked, status: int, code: str | None = None, **more: Any) -> list[str]:
+    """Return the operations with an unexpected response."""
     answers = [(key, _call(caller, key, *given, **more)) for key, given in asked.items()]
     return [
         f"{key}: {answer.status_code} {answer.text[:200]}"
@@ -103,8 +103,8 @@ def _wrong(caller: Caller, asked: Asked, status: int, code: str | None = None, *
 def test_a_reader_reads_and_changes_nothing(studio: Studio, scene: Scene) -> None:
     reader, reads, changes = studio.add(role="read"), _ready(scene, READS), _ready(scene, CHANGES)
     studio.happened()
-    assert _wrong(reader, reads, 200) == []
-    assert _wrong(reader, changes, 403, "missing_role") == []
+    assert _unexpected(reader, reads, 200) == []
+    assert _unexpected(reader, changes, 403, "missing_role") == []
     assert studio.happened() == []
 
 
@@ -112,32 +112,32 @@ def test_a_project_that_is_archived_can_be_read_and_one_that_is_deleted_is_gone(
     reads, changes = _ready(scene, READS), _ready(scene, CHANGES)
     studio.owner.patch(studio.project, json={"archive": True})
     studio.happened()
-    assert _wrong(studio.owner, reads, 200) == []
-    assert _wrong(studio.owner, changes, 409, "archived") == []
+    assert _unexpected(studio.owner, reads, 200) == []
+    assert _unexpected(studio.owner, changes, 409, "archived") == []
     assert studio.happened() == []
 
     studio.server.execute(sa.update(projects).where(projects.c.id == studio.project_id).values(deleted_at=1))
-    assert _wrong(studio.owner, {**reads, **changes}, 404, "not_found") == []
+    assert _unexpected(studio.owner, {**reads, **changes}, 404, "not_found") == []
 
 
 @pytest.mark.parametrize("no_such", ["no-such", "0", "9" * 40])
-def test_an_id_that_does_not_exist_is_not_found(studio: Studio, scene: Scene, no_such: str) -> None:
+def test_an_unknown_id_is_not_found(studio: Studio, scene: Scene, no_such: str) -> None:
     asked = {
         key: ((no_such,) * key.count("{}"), body(scene) if callable(body) else body)
         for key, (_, _, body) in TABLE.items()
         if "{}" in key
     }
-    assert _wrong(studio.owner, asked, 404, "not_found") == []
+    assert _unexpected(studio.owner, asked, 404, "not_found") == []
 
 
-# A member is in a project or not: there is no state that a caller could have seen.
+# A membership has no state that a caller could have seen.
 STATELESS = {"DELETE /projects/{}/members/{}"}
 
 
 def test_a_change_is_made_only_to_the_state_that_if_match_names(studio: Studio, scene: Scene) -> None:
     asked = _ready(scene, [key for key in TABLE if key.startswith(("PATCH", "DELETE")) and key not in STATELESS])
     studio.happened()
-    assert _wrong(studio.owner, asked, 412, "precondition_failed", headers={"If-Match": '"else"'}) == []
+    assert _unexpected(studio.owner, asked, 412, "precondition_failed", headers={"If-Match": '"else"'}) == []
     assert studio.happened() == []
     for key, given in asked.items():
         path = _path(key, given[0])
@@ -145,19 +145,19 @@ def test_a_change_is_made_only_to_the_state_that_if_match_names(studio: Studio, 
         tag = studio.owner.call("GET", path).headers["etag"] if is_read else "*"
         if tag != "*":
             assert studio.owner.call("GET", path, headers={"If-None-Match": tag}).status_code == 304, key
-        assert _wrong(studio.owner, {key: given}, 200, headers={"If-Match": tag}) == []
+        assert _unexpected(studio.owner, {key: given}, 200, headers={"If-Match": tag}) == []
         if key.startswith("PATCH") and tag != "*":
-            assert _wrong(studio.owner, {key: given}, 412, headers={"If-Match": tag}) == []
+            assert _unexpected(studio.owner, {key: given}, 412, headers={"If-Match": tag}) == []
 
 
-def test_what_is_deleted_by_several_at_once_is_deleted_once(studio: Studio, scene: Scene) -> None:
+def test_concurrent_deletions_take_effect_once(studio: Studio, scene: Scene) -> None:
     asked = _ready(scene, [key for key in CHANGES if key.startswith("DELETE")])
     studio.happened()
     for key, given in asked.items():
         with ThreadPoolExecutor(4) as pool:
             calls = [pool.submit(_call, studio.owner, key, *given) for _ in range(4)]
             statuses = Counter(each.result().status_code for each in calls)
-        # A reversal is answered again; the organization keeps its member in the project.
+        # Repeated reversals succeed. The organization member stays in the project.
         expected = {"DELETE /task_credits/{}": {200: 4}, "DELETE /projects/{}/members/{}": {200: 1, 409: 3}}
         assert statuses == expected.get(key, {200: 1, 404: 3}), key
         assert len([each for each in studio.happened() if each.action in ("deleted", "removed", "reversed")]) == 1, key
@@ -178,7 +178,7 @@ def test_parameters_can_be_in_the_query(studio: Studio, scene: Scene) -> None:
 
 
 def _with_comments(scene: Scene, what: str, noun: str) -> str:
-    """A task or a file with five comments, the second and the fourth private."""
+    """Return the ID of a task or file with five comments, the second and the fourth of which are private."""
     thing: str = getattr(scene, what)()
     for number in range(5):
         scene.owner.post(f"/{what}s/{thing}/{noun}", json={"text": "Said", "private": number % 2 == 1})
@@ -200,7 +200,7 @@ def _with_tasks(scene: Scene) -> str:
 
 
 def _with_money(scene: Scene) -> str:
-    """An invoice with two payments and two credit notes."""
+    """Return the ID of an invoice with two payments and two credit notes."""
     invoice_id = scene.invoice("send")
     for _ in range(2):
         scene.owner.post(f"/invoices/{invoice_id}/payments", json={"amount": 1})
@@ -216,7 +216,7 @@ FILLED: dict[str, Callable[[Scene], Any]] = {
     "GET /invoices/{}/payments": _with_money,
     "GET /invoices/{}/credit_notes": _with_money,
 }
-ONE_ROW = {"GET /timesheets/running", "GET /trash"}  # of these the scene has no two
+ONE_ROW = {"GET /timesheets/running", "GET /trash"}  # the scene has at most one of these
 
 
 def _rows(response: httpx.Response) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Who is in a project and in an organization, and who may change that."""
+"""Members of projects and organizations: listing, adding and removing them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def _make_private(studio: Studio) -> None:
     studio.happened()
 
 
-# --- who there is ----------------------------------------------------------------------------------------------------
+# --- list ------------------------------------------------------------------------------------------------------------
 
 
-def test_me(studio: Studio) -> None:
+def test_me_is_the_caller(studio: Studio) -> None:
     answer = studio.owner.get("/me")
     assert set(answer) == {"success", "user"}
     assert set(answer["user"]) == KEYS
@@ -44,7 +44,7 @@ def test_me(studio: Studio) -> None:
     studio.nobody.refused(401, "GET", "/me")
 
 
-def test_a_project_lists_who_is_in_it_once_each_by_id(studio: Studio, members: str) -> None:
+def test_a_project_lists_each_of_its_people_once_ordered_by_id(studio: Studio, members: str) -> None:
     owner, member = studio.owner.login, studio.member.login
     reader = studio.add(role="read").login
     both = studio.add(member="member", role="admin").login
@@ -58,7 +58,7 @@ def test_a_project_lists_who_is_in_it_once_each_by_id(studio: Studio, members: s
     assert _names(studio.owner, members) == [owner, reader, both]
 
 
-def test_an_organization_lists_who_is_in_it_for_those(studio: Studio) -> None:
+def test_only_members_can_list_the_members_of_an_organization(studio: Studio) -> None:
     path = f"/organizations/{studio.world.organization}/members"
     owner, member = studio.owner.login, studio.member.login
     collaborator = studio.add(role="admin")
@@ -75,7 +75,7 @@ def test_an_organization_lists_who_is_in_it_for_those(studio: Studio) -> None:
 # --- add -------------------------------------------------------------------------------------------------------------
 
 
-def test_somebody_is_added(studio: Studio, members: str) -> None:
+def test_a_member_can_be_added(studio: Studio, members: str) -> None:
     name = studio.member.login
     _make_private(studio)
     answer = studio.owner.post(members, json={"username": name.upper()})
@@ -91,19 +91,17 @@ def test_somebody_is_added(studio: Studio, members: str) -> None:
     assert added.payload["sender"]["username"] == studio.world.owner
 
 
-def test_adding_again_changes_nothing(studio: Studio, members: str) -> None:
+def test_adding_a_member_again_changes_nothing(studio: Studio, members: str) -> None:
     admin, owner = studio.add(role="admin"), studio.owner.login
     for name in (admin.login, owner):
         assert studio.owner.post(members, params={"username": name})["member"]["username"] == name
     assert studio.happened() == []
-    # Still an admin.
+    # They are still an admin.
     assert admin.post(members, json={"username": studio.member.login})
     assert [each.action for each in studio.happened()] == ["added"]
 
 
-def test_a_member_of_the_organization_is_added_for_the_time_that_the_project_is_private(
-    studio: Studio, members: str
-) -> None:
+def test_an_organization_member_can_be_added_in_case_the_project_becomes_private(studio: Studio, members: str) -> None:
     name = studio.member.login
     studio.owner.post(members, json={"username": name})
     assert [each.action for each in studio.happened()] == ["added"]
@@ -111,7 +109,7 @@ def test_a_member_of_the_organization_is_added_for_the_time_that_the_project_is_
     assert studio.member.get(studio.project)["project"]["private"] is True
 
 
-def test_who_cannot_be_added(studio: Studio, members: str) -> None:
+def test_people_who_cannot_be_added_are_refused(studio: Studio, members: str) -> None:
     for name in ("nobody-at-all", studio.world.organization, "ä", ""):
         assert studio.owner.faults("POST", members, json={"username": name}) == {"username": "invalid"}
     assert studio.owner.faults("POST", members, json={"username": studio.client.login}) == {"username": "is_client"}
@@ -119,7 +117,7 @@ def test_who_cannot_be_added(studio: Studio, members: str) -> None:
     assert studio.happened() == []
 
 
-def test_writers_do_not_change_members(studio: Studio, members: str) -> None:
+def test_writers_cannot_change_members(studio: Studio, members: str) -> None:
     added = studio.add(role="write")
     name = added.login
     assert added.refused(403, "POST", members, json={"username": name})["code"] == "missing_role"
@@ -127,7 +125,7 @@ def test_writers_do_not_change_members(studio: Studio, members: str) -> None:
     assert studio.happened() == []
 
 
-def test_added_by_several_at_once_somebody_is_added_once(studio: Studio, members: str) -> None:
+def test_concurrent_additions_add_a_member_once(studio: Studio, members: str) -> None:
     name = studio.member.login
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda _: studio.owner.call("POST", members, json={"username": name}), range(6)))
@@ -138,7 +136,7 @@ def test_added_by_several_at_once_somebody_is_added_once(studio: Studio, members
 # --- remove ----------------------------------------------------------------------------------------------------------
 
 
-def test_somebody_is_removed(studio: Studio, members: str) -> None:
+def test_a_member_can_be_removed(studio: Studio, members: str) -> None:
     added = studio.add(role="write")
     name = added.login
     assert studio.owner.delete(f"{members}/{name.upper()}") == {"success": True}
@@ -150,7 +148,7 @@ def test_somebody_is_removed(studio: Studio, members: str) -> None:
     assert studio.happened() == []
 
 
-def test_what_the_organization_gives_is_not_taken_here(studio: Studio, members: str) -> None:
+def test_access_through_the_organization_cannot_be_removed_from_a_project(studio: Studio, members: str) -> None:
     name = studio.add(member="member", role="write").login
     assert studio.owner.delete(f"{members}/{name}") == {"success": True}
     assert name in _names(studio.owner, members)
@@ -161,10 +159,10 @@ def test_what_the_organization_gives_is_not_taken_here(studio: Studio, members: 
 
 
 @pytest.mark.parametrize("how", ["members", "memberships", "leaves", "by hand"])
-def test_who_is_no_longer_in_the_organization_keeps_no_role_in_its_projects(
+def test_a_former_organization_member_loses_all_roles_in_its_projects(
     studio: Studio, elsewhere: Studio, how: str
 ) -> None:
-    """Nor where it made the project, nor in one that comes back; elsewhere it does, and what a client has stays."""
+    """This includes projects they created and restored ones. Roles elsewhere and access as a client remain."""
     caller = studio.add(member="member", role="admin")
     name, email = caller.login, caller.get("/me")["user"]["email"]
     _make_private(studio)

@@ -1,4 +1,4 @@
-"""`workhook member` and `workhook collaborator` tell webhooks what the API would."""
+"""`workhook member` and `workhook collaborator` trigger the same events as the API."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ def _run(studio: Studio, *command: str) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-def test_members_of_an_organization(studio: Studio) -> None:
+def test_adding_and_removing_an_organization_member_triggers_events(studio: Studio) -> None:
     name = studio.stranger.login
     where = ("--organization", studio.world.organization, "--user", name)
     _run(studio, "member", "add", *where)
     [added] = studio.happened()
     assert (added.name, added.action) == ("member", "added")
-    assert added.record == studio.stranger.get("/me")["user"]  # but for the address
+    assert added.record == studio.stranger.get("/me")["user"]  # apart from the address
     assert "repository" not in added.payload
     assert (added.payload["organization"]["login"], added.payload["sender"]) == (studio.world.organization, None)
     assert added.payload["organization"]["url"].startswith(studio.server.url)
-    _run(studio, "member", "add", *where, "--role", "owner")  # another role is no event
+    _run(studio, "member", "add", *where, "--role", "owner")  # a change of role is not an event
     assert studio.happened() == []
     _run(studio, "member", "remove", *where)
     _run(studio, "member", "remove", *where)
     assert [each.action for each in studio.happened()] == ["removed"]
 
 
-def test_collaborators_of_a_project(studio: Studio) -> None:
+def test_adding_and_removing_a_collaborator_triggers_events(studio: Studio) -> None:
     name = studio.stranger.login
     where = ("--repository", studio.world.full_name, "--user", name)
     _run(studio, "collaborator", "add", *where, "--role", "read")

@@ -1,4 +1,4 @@
-"""No parameter is ever ignored: every operation of the work API refuses what it does not take, and does nothing."""
+"""No parameter is silently ignored: every operation of the work API refuses unknown input without side effects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workhook.work.operations import OPERATIONS
 pytestmark = pytest.mark.one_database
 
 UNKNOWN = "no_such_parameter"
-STREAM = "GET /projects/{}/stream"  # it answers for as long as it is read: a refusal it does not begin
+STREAM = "GET /projects/{}/stream"  # a successful response never ends, so only refusals are tested
 
 
 def scene_of(studio: Studio) -> Scene:
@@ -36,11 +36,11 @@ def scene(studio: Studio) -> Scene:
 
 
 Request = tuple[str, str, dict[str, Any]]
-"""Method, path, and what a good request has beside them."""
+"""Method, path and the other arguments of a valid request."""
 
 
 def _requests(scene: Scene) -> Iterator[tuple[str, Request]]:
-    """A good request of every operation that is tried, each about a thing of its own."""
+    """Yield a valid request for each tested operation, each with an object of its own."""
     for key, (_, make, body) in {**TABLE, STREAM: (None, lambda scene: scene.project_id, {})}.items():
         if not is_taken(key):
             continue
@@ -56,7 +56,7 @@ Asked = list[tuple[str, Request]]
 
 @pytest.fixture(scope="module")
 def refusing(server: Server) -> Iterator[Studio]:
-    """A studio where all that is asked for is refused."""
+    """Yield a studio that receives only invalid requests."""
     studio = Studio(server, server.world())
     yield studio
     studio.close()
@@ -64,12 +64,12 @@ def refusing(server: Server) -> Iterator[Studio]:
 
 @pytest.fixture(scope="module")
 def asked(refusing: Studio) -> Asked:
-    """A request is refused, and what it was about stays for the next test."""
+    """Return requests that can be reused, since refused requests leave their objects intact."""
     return list(_requests(scene_of(refusing)))
 
 
-def _must_be(status: int, response: httpx.Response, key: str, named: str | None = None) -> Iterator[str]:
-    """What is wrong with the answer."""
+def _unexpected(status: int, response: httpx.Response, key: str, named: str | None = None) -> Iterator[str]:
+    """Yield the differences between the expected and the actual response."""
     if response.status_code != status:
         told = "" if response.status_code == 200 else f": {response.text[:200]}"
         yield f"{key}: {response.status_code}, not {status}{told}"
@@ -77,8 +77,8 @@ def _must_be(status: int, response: httpx.Response, key: str, named: str | None 
         yield f"{key}: names {response.json()['errors']}"
 
 
-def _unread(studio: Studio, call: Request, **more: Any) -> httpx.Response:
-    """The answer, without what a stream would go on to say."""
+def _response_head(studio: Studio, call: Request, **more: Any) -> httpx.Response:
+    """Return the response without reading the body of a stream."""
     method, path, given = call
     with studio.owner.http.stream(method, f"/api/v1{path}", **{**given, **more}) as response:
         if response.status_code != 200:
@@ -91,32 +91,32 @@ def test_an_unknown_parameter_in_the_query_is_refused(refusing: Studio, asked: A
     refusing.happened()
     for key, call in asked:
         params = {**call[2].get("params", {}), UNKNOWN: "1"}
-        wrong += _must_be(422, _unread(refusing, call, params=params), key, UNKNOWN)
+        wrong += _unexpected(422, _response_head(refusing, call, params=params), key, UNKNOWN)
     wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
 
 
-def test_an_unknown_parameter_in_the_body_is_refused(refusing: Studio, asked: Asked) -> None:
+def test_an_unknown_body_parameter_is_refused(refusing: Studio, asked: Asked) -> None:
     wrong: list[str] = []
     refusing.happened()
     for key, call in asked:
         more = {"data": {UNKNOWN: "1"}} if "files" in call[2] else {"json": {**call[2].get("json", {}), UNKNOWN: 1}}
-        wrong += _must_be(422, _unread(refusing, call, **more), key, UNKNOWN)
+        wrong += _unexpected(422, _response_head(refusing, call, **more), key, UNKNOWN)
     wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
 
 
 @pytest.mark.variants("body")
 @pytest.mark.parametrize("body", [b'{"a"', b"a=b", b"[]", b"null", b"\xff"])
-def test_a_body_that_is_no_json_object_is_refused(refusing: Studio, asked: Asked, body: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_refused(refusing: Studio, asked: Asked, body: bytes) -> None:
     wrong: list[str] = []
     refusing.happened()
     for key, (method, path, given) in asked:
         if "files" in given:
-            continue  # a form; test_files_upload.py
+            continue  # forms are covered in test_files_upload.py
         call = (method, path, {name: value for name, value in given.items() if name != "json"})
-        response = _unread(refusing, call, content=body, headers={"Content-Type": "application/json"})
-        wrong += _must_be(400, response, key)
+        response = _response_head(refusing, call, content=body, headers={"Content-Type": "application/json"})
+        wrong += _unexpected(400, response, key)
     wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
 
@@ -126,7 +126,7 @@ def test_a_body_of_another_media_type_is_refused(refusing: Studio, asked: Asked)
     for key, (method, path, given) in asked:
         if "files" not in given:
             headers = {"Content-Type": "text/plain"}
-            wrong += _must_be(415, _unread(refusing, (method, path, {}), content=b"{}", headers=headers), key)
+            wrong += _unexpected(415, _response_head(refusing, (method, path, {}), content=b"{}", headers=headers), key)
     assert wrong == [], "\n".join(wrong)
 
 
@@ -134,21 +134,21 @@ def test_no_bytes_are_no_body_whatever_they_are_declared_to_be(studio: Studio, s
     wrong: list[str] = []
     for key, call in _requests(scene):
         if not call[2] and key != STREAM:
-            response = _unread(studio, call, content=b"", headers={"Content-Type": "application/json"})
-            wrong += _must_be(200, response, key) if key not in _NEEDS_MORE else ()
+            response = _response_head(studio, call, content=b"", headers={"Content-Type": "application/json"})
+            wrong += _unexpected(200, response, key) if key not in _NEEDS_MORE else ()
     assert wrong == [], "\n".join(wrong)
 
 
 _NEEDS_MORE: frozenset[str] = frozenset()
 
 
-def test_an_empty_object_is_a_body_that_asks_for_nothing(studio: Studio, scene: Scene) -> None:
+def test_an_empty_object_is_accepted_as_a_body(studio: Studio, scene: Scene) -> None:
     running = scene.running()
     assert studio.owner.post(f"/timesheets/{running}/pause", json={})["timesheet"]["is_active"] is False
     assert studio.owner.delete(f"/timesheets/{running}", content=b" {} ") == {"success": True}
 
 
-def test_every_fault_of_body_and_query_is_named_at_once(studio: Studio, scene: Scene) -> None:
+def test_all_errors_in_body_and_query_are_reported_together(studio: Studio, scene: Scene) -> None:
     path = f"/timesheets/{scene.running()}/pause"
     faults = studio.owner.faults("POST", path, params={"a": "1"}, json={"b": 1})
     assert faults == {"a": "unknown", "b": "unknown"}
@@ -156,24 +156,24 @@ def test_every_fault_of_body_and_query_is_named_at_once(studio: Studio, scene: S
     assert studio.owner.faults("GET", "/projects", **more) == {"per_page": "invalid", "a": "unknown", "b": "unknown"}
 
 
-def test_the_parameters_of_a_list_are_none_in_its_body(studio: Studio) -> None:
+def test_list_parameters_are_refused_in_the_body(studio: Studio) -> None:
     assert studio.owner.faults("GET", "/projects", json={"per_page": 1}) == {"per_page": "unknown"}
 
 
-def test_the_link_of_a_file_takes_nothing_but_its_signature(studio: Studio, scene: Scene) -> None:
+def test_a_file_link_accepts_only_its_signature(studio: Studio, scene: Scene) -> None:
     link = httpx.URL(studio.owner.get(f"/files/{scene.file()}")["file"]["file_link"])
     path = link.path.removeprefix("/api/v1")
     assert studio.nobody.call("GET", path, params=dict(link.params)).status_code == 200
     assert studio.nobody.faults("GET", path, params={**link.params, UNKNOWN: "1"}) == {UNKNOWN: "unknown"}
 
 
-def test_who_may_not_is_told_so_first(studio: Studio, scene: Scene) -> None:
+def test_authorization_is_checked_before_the_parameters(studio: Studio, scene: Scene) -> None:
     path = f"/timesheets/{scene.running()}/pause"
     assert studio.nobody.call("POST", path, json={UNKNOWN: 1}).status_code == 401
 
 
 def _nested(shape: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every struct within a struct, with the name of the parameter that holds it."""
+    """Yield every nested struct with the path of the parameter that contains it."""
     options = [option for each in (get_args(shape) or (shape,)) for option in (get_args(each) or (each,))]
     for option in options:
         if isinstance(option, type) and issubclass(option, msgspec.Struct):
@@ -187,7 +187,7 @@ def _nested(shape: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 @pytest.mark.parametrize(
     "operation", [each for each in OPERATIONS if isinstance(each.body, type)], ids=lambda op: op.name
 )
-def test_the_items_of_a_list_take_nothing_unknown_either(studio: Studio, scene: Scene, operation: Operation) -> None:
+def test_unknown_fields_in_nested_objects_are_refused(studio: Studio, scene: Scene, operation: Operation) -> None:
     nested = [name for name, _ in _nested(operation.body) if name]
     for name in nested:
         field = name.removeprefix(".")
@@ -201,12 +201,12 @@ def test_the_items_of_a_list_take_nothing_unknown_either(studio: Studio, scene: 
         assert faults[f"{place}.{UNKNOWN}"] == "unknown"
 
 
-OBJECTS = {"buyer", "budget"}  # the parameters that are one object
-LISTS = {"assignees", "blocked_by", "labels", "timesheet_ids"}  # the parameters that a query has several times
+OBJECTS = {"buyer", "budget"}  # parameters that are a single object
+LISTS = {"assignees", "blocked_by", "labels", "timesheet_ids"}  # parameters that can be repeated in a query
 
 
 def _query_of(key: str) -> Iterator[str]:
-    """The query parameters that the operation declares and that are no lists."""
+    """Yield the declared query parameters that are not lists."""
     [operation] = [each for each in OPERATIONS if f"{each.method} {re.sub('{[a-z_]+}', '{}', each.path)}" == key]
     for each in operation.query:
         is_list = not each.json and any(
@@ -226,25 +226,25 @@ def test_a_parameter_that_is_twice_in_the_query_is_refused(refusing: Studio, ask
             tried += 1
             for values in (["1", "1"], ["1", ""]):
                 params = {**call[2].get("params", {}), name: values}
-                wrong += _must_be(422, _unread(refusing, call, params=params), f"{key}?{name}", name)
+                wrong += _unexpected(422, _response_head(refusing, call, params=params), f"{key}?{name}", name)
     assert tried > (30 if DEPTH == "usual" else 100), "operations declare more"
     wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
 
 
-def test_a_name_that_is_twice_in_the_body_is_refused(refusing: Studio, asked: Asked) -> None:
+def test_a_repeated_body_field_is_refused(refusing: Studio, asked: Asked) -> None:
     wrong: list[str] = []
     refusing.happened()
     for key, (method, path, given) in asked:
         if "files" in given:
-            continue  # a form; below
+            continue  # forms are covered below
         more = {name: value for name, value in given.items() if name != "json"}
         body = given.get("json", {UNKNOWN: "1"})
         for name, value in body.items():
             again = json.encode(name) + b":" + json.encode(value)
             content = json.encode(body)[:-1] + b", " + again + b" }"
-            response = _unread(refusing, (method, path, more), content=content)
-            wrong += _must_be(422, response, f"{key} {name}", name)
+            response = _response_head(refusing, (method, path, more), content=content)
+            wrong += _unexpected(422, response, f"{key} {name}", name)
     wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
 
@@ -259,7 +259,7 @@ def test_a_name_that_is_twice_in_the_body_is_refused(refusing: Studio, asked: As
         (b'{"title": "a", "sections": {"s": [{"a": 1}, {"a": 1, "a": ":"}]}}', ["sections.s[1].a"]),
     ],
 )
-def test_what_is_twice_in_a_body_is_named_with_its_place(
+def test_a_repeated_name_in_a_body_is_reported_with_its_path(
     studio: Studio, scene: Scene, body: bytes, named: list[str]
 ) -> None:
     path = f"/columns/{scene.column()}/tasks"
@@ -269,28 +269,28 @@ def test_what_is_twice_in_a_body_is_named_with_its_place(
     assert studio.owner.get(path)["tasks"] == []
 
 
-def test_the_same_name_in_different_objects_is_not_twice(studio: Studio, scene: Scene) -> None:
+def test_the_same_name_in_different_objects_is_accepted(studio: Studio, scene: Scene) -> None:
     fields = b'{"title": ":", "\\u003a": "1"}'
     body = b'{"title": ":", "fields": ' + fields + b', "labels": ["title", ":"]}'
     made = studio.owner.post(f"/columns/{scene.column()}/tasks", content=body)["task"]
     assert (made["title"], made["fields"]) == (":", {"title": ":", ":": "1"})
 
 
-def test_a_name_that_is_twice_in_the_json_of_a_query_is_refused(studio: Studio, scene: Scene) -> None:
+def test_a_repeated_name_in_json_inside_a_query_is_refused(studio: Studio, scene: Scene) -> None:
     path = f"/columns/{scene.column()}/tasks"
     problem = studio.owner.refused(422, "POST", path, params={"title": "a", "fields": '{"x": "1", "x": "2"}'})
     assert [each["field"] for each in problem["errors"]] == ["fields"]
     assert "x more than once" in problem["errors"][0]["message"]
 
 
-def test_a_list_is_what_a_query_has_several_times_also_with_an_empty_text(studio: Studio, scene: Scene) -> None:
+def test_a_repeated_query_parameter_forms_a_list_even_with_an_empty_value(studio: Studio, scene: Scene) -> None:
     path = f"/columns/{scene.column()}/tasks"
     made = studio.owner.post(path, params={"title": "a", "labels": ["x", "y"]})["task"]
     assert [each["title"] if isinstance(each, dict) else each for each in made["labels"]] == ["x", "y"]
     assert studio.owner.faults("PATCH", f"/tasks/{made['id']}", params={"labels": ["z", ""]}) == {"labels": "invalid"}
 
 
-def test_a_field_that_is_twice_in_the_form_of_an_upload_is_refused(studio: Studio) -> None:
+def test_a_repeated_form_field_of_an_upload_is_refused(studio: Studio) -> None:
     upload = {"files": {"file": ("a.txt", b"a")}}
     path = f"{studio.project}/files"
     assert studio.owner.faults("POST", path, **upload, data={"title": ["a", "b"]}) == {"title": "repeated"}
@@ -300,7 +300,7 @@ def test_a_field_that_is_twice_in_the_form_of_an_upload_is_refused(studio: Studi
     assert studio.owner.post(path, **upload, data={"title": "a"}, params={"title": "b"})["file"]["title"] == "a"
 
 
-def test_the_link_of_a_file_has_each_part_once(studio: Studio, scene: Scene) -> None:
+def test_a_repeated_parameter_of_a_file_link_is_refused(studio: Studio, scene: Scene) -> None:
     link = httpx.URL(studio.owner.get(f"/files/{scene.file()}")["file"]["file_link"])
     path, given = link.path.removeprefix("/api/v1"), dict(link.params)
     for name, value in given.items():
@@ -309,8 +309,8 @@ def test_the_link_of_a_file_has_each_part_once(studio: Studio, scene: Scene) -> 
                 assert caller.faults("GET", path, params={**given, name: values}) == {name: "repeated"}
 
 
-def test_the_webhook_api_takes_the_last_of_what_is_twice(studio: Studio) -> None:
-    """It ignores what it does not know, as the original does, and is as patient here."""
+def test_the_webhook_api_uses_the_last_of_repeated_values(studio: Studio) -> None:
+    """Like GitHub, the webhook API ignores unknown parameters and tolerates repeated ones."""
     hooks = f"{studio.server.url}{studio.world.org_path}/hooks"
     body = b'{"name": "x", "name": "web", "config": {"url": "http://127.0.0.1:8/", "url": "http://127.0.0.1:9/"}}'
     made = studio.owner.http.post(hooks, content=body)

@@ -1,4 +1,4 @@
-"""What people are told of, who is not told, and what is seen of it later."""
+"""Notifications and mentions: who receives them, and who can still see them later."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def inbox(person: Caller, **query: Any) -> list[dict[str, Any]]:
     return found
 
 
-def told(person: Caller) -> list[tuple[str, str]]:
-    """The kind of each, and what it is about, the newest first."""
+def kinds_and_titles(person: Caller) -> list[tuple[str, str]]:
+    """Return the kind and the subject's title of each notification, newest first."""
     return [(each["kind"], each["subject"]["title"]) for each in inbox(person)]
 
 
@@ -56,7 +56,7 @@ def add_to_private(studio: Studio, *people: Caller) -> None:
 # --- mentions ---------------------------------------------------------------------------------------------------------
 
 
-def test_who_is_mentioned_is_told(studio: Studio) -> None:
+def test_a_mentioned_person_is_notified(studio: Studio) -> None:
     task_id = studio.task(title="Landing page")
     text = f"**Please** look, @{studio.member.login} and @{studio.owner.login}"
     comment = studio.owner.post(f"/tasks/{task_id}/task_comments", json={"text": text})["task_comment"]
@@ -70,11 +70,11 @@ def test_who_is_mentioned_is_told(studio: Studio) -> None:
     assert only["subject"] == {"type": "task", "id": task_id, "title": "Landing page"}
     assert only["text"].startswith("Please look, @")
     assert only["html_url"].endswith(f"/{studio.world.full_name}/tasks/{task_id}#comment-{comment['id']}")
-    assert inbox(studio.owner) == []  # nobody is told of their own act
+    assert inbox(studio.owner) == []  # no notification about one's own actions
     assert inbox(studio.stranger) == []
 
 
-def test_replies_and_comments_on_files_tell_too(studio: Studio) -> None:
+def test_mentions_in_replies_and_file_comments_notify(studio: Studio) -> None:
     file_id = studio.file("plan.txt")
     comment = studio.owner.post(f"/files/{file_id}/file_comments", json={"text": f"@{studio.member.login}"})
     comment_id = comment["id"]
@@ -87,25 +87,25 @@ def test_replies_and_comments_on_files_tell_too(studio: Studio) -> None:
     assert newest["html_url"].endswith(f"#reply-{reply['id']}")
     assert newest["text"] == f"Once more, @{studio.member.login}"
     studio.owner.delete(f"/file_comments/{comment_id}")
-    assert inbox(studio.member) == []  # it goes with what it is about
-    assert stored(studio, studio.owner) == []
+    assert inbox(studio.member) == []  # deleted together with its subject
+    assert mentioned_logins(studio, studio.owner) == []
 
 
 # --- assignments ------------------------------------------------------------------------------------------------------
 
 
-def test_who_is_assigned_by_somebody_else_is_told(studio: Studio) -> None:
+def test_an_assignee_is_notified_unless_they_assigned_themselves(studio: Studio) -> None:
     people = [studio.member.login, studio.owner.login]
     task_id = studio.task(title="Logo", assignees=people)
-    assert told(studio.member) == [("assignment", "Logo")]
+    assert kinds_and_titles(studio.member) == [("assignment", "Logo")]
     assert inbox(studio.owner) == []
     studio.member.patch(f"/tasks/{task_id}", json={"assignees": [studio.member.login]})
     studio.member.patch(f"/tasks/{task_id}", json={"assignees": people})
-    assert told(studio.owner) == [("assignment", "Logo")]
-    assert told(studio.member) == [("assignment", "Logo")]  # was on it already
+    assert kinds_and_titles(studio.owner) == [("assignment", "Logo")]
+    assert kinds_and_titles(studio.member) == [("assignment", "Logo")]  # was assigned already
 
 
-def test_many_tasks_at_once_tell_each_person_of_each(studio: Studio) -> None:
+def test_a_bulk_request_notifies_each_assignee_of_each_task(studio: Studio) -> None:
     column_id, kept = studio.column(), studio.task(title="Kept", assignees=[studio.member.login])
     operations: list[dict[str, Any]] = [
         {"action": "create", "column_id": column_id, "title": each, "assignees": [studio.member.login]}
@@ -113,15 +113,19 @@ def test_many_tasks_at_once_tell_each_person_of_each(studio: Studio) -> None:
     ]
     operations.append({"action": "edit", "id": kept, "assignees": [studio.member.login, studio.client.login]})
     studio.owner.post("/tasks/bulk", json={"operations": operations})
-    assert sorted(told(studio.member)) == [("assignment", "Kept"), ("assignment", "One"), ("assignment", "Two")]
-    assert told(studio.client) == [("assignment", "Kept")]
+    assert sorted(kinds_and_titles(studio.member)) == [
+        ("assignment", "Kept"),
+        ("assignment", "One"),
+        ("assignment", "Two"),
+    ]
+    assert kinds_and_titles(studio.client) == [("assignment", "Kept")]
     assert {each["project"]["id"] for each in inbox(studio.member)} == {studio.project_id}
 
 
 # --- deadlines --------------------------------------------------------------------------------------------------------
 
 
-def test_deadlines_of_the_next_day_are_told_of_once(studio: Studio) -> None:
+def test_a_deadline_within_a_day_is_notified_once(studio: Studio) -> None:
     soon, later = (to_millis_text(now_ms() + each) for each in (2 * HOUR_MS, 2 * DAY_MS))
     mine = [studio.owner.login]
     task_id = studio.task(title="Soon", deadline=soon, assignees=mine)
@@ -129,19 +133,19 @@ def test_deadlines_of_the_next_day_are_told_of_once(studio: Studio) -> None:
     studio.task(title="Nobody's", deadline=soon)
     studio.task(title="Overdue", deadline=to_millis_text(now_ms() - HOUR_MS), assignees=mine)
     run_chore(studio, "deadlines")
-    until(lambda: told(studio.owner) == [("deadline", "Soon")])  # the server may be at it, too
+    until(lambda: kinds_and_titles(studio.owner) == [("deadline", "Soon")])  # the server's own chore may run as well
     assert inbox(studio.owner)[0]["deadline"] == soon
     assert inbox(studio.owner)[0]["actor"] is None
     run_chore(studio, "deadlines")
     assert len(inbox(studio.owner)) == 1
     studio.owner.patch(f"/tasks/{task_id}", json={"deadline": to_millis_text(now_ms() + 3 * HOUR_MS)})
     run_chore(studio, "deadlines")
-    until(lambda: told(studio.owner) == [("deadline", "Soon")] * 2)
+    until(lambda: kinds_and_titles(studio.owner) == [("deadline", "Soon")] * 2)
     run_chore(studio, "deadlines", now_ms() + DAY_MS + HOUR_MS)
-    until(lambda: told(studio.owner)[0] == ("deadline", "Later"))
+    until(lambda: kinds_and_titles(studio.owner)[0] == ("deadline", "Later"))
 
 
-def test_no_deadline_is_told_of_in_an_archived_project_or_to_who_left(studio: Studio) -> None:
+def test_deadlines_in_archived_projects_and_of_former_members_are_not_notified(studio: Studio) -> None:
     member = studio.add(member="member")
     add_to_private(studio, member)
     soon = to_millis_text(now_ms() + HOUR_MS)
@@ -152,7 +156,7 @@ def test_no_deadline_is_told_of_in_an_archived_project_or_to_who_left(studio: St
     run_chore(studio, "deadlines")
     assert inbox(studio.owner) == []
     studio.owner.post(f"{studio.project}/members", json={"username": member.login})
-    assert told(member) == [("assignment", "Left")]  # of when they were there
+    assert kinds_and_titles(member) == [("assignment", "Left")]  # from the time before they left
     studio.task(title="Archived", deadline=soon, assignees=[studio.owner.login])
     studio.owner.patch(studio.project, json={"archive": True})
     run_chore(studio, "deadlines")
@@ -162,7 +166,7 @@ def test_no_deadline_is_told_of_in_an_archived_project_or_to_who_left(studio: St
 # --- money ------------------------------------------------------------------------------------------------------------
 
 
-def test_owners_and_clients_are_told_of_invoices_and_payments(studio: Studio, scene: Scene) -> None:
+def test_owners_and_clients_are_notified_of_invoices_and_payments(studio: Studio, scene: Scene) -> None:
     second = studio.add(member="owner")
     assert inbox(studio.client) == []
     invoice_id = scene.invoice("send")
@@ -185,7 +189,7 @@ def test_owners_and_clients_are_told_of_invoices_and_payments(studio: Studio, sc
     assert inbox(studio.member) == []
 
 
-def test_a_draft_tells_nothing_and_a_void_invoice_does(studio: Studio, scene: Scene) -> None:
+def test_drafts_do_not_notify_but_voided_invoices_do(studio: Studio, scene: Scene) -> None:
     assert studio.client.login
     draft = scene.invoice()
     studio.owner.patch(f"/invoices/{draft}", json={"bill_to": "Else"})
@@ -194,10 +198,10 @@ def test_a_draft_tells_nothing_and_a_void_invoice_does(studio: Studio, scene: Sc
     assert [each["action"] for each in inbox(studio.client)] == ["voided", "sent"]
 
 
-def test_an_invoice_that_workhook_issues_tells_every_owner(studio: Studio, scene: Scene) -> None:
+def test_every_owner_is_notified_of_an_automatically_issued_invoice(studio: Studio, scene: Scene) -> None:
     assert studio.client.login
     checkout_id = scene.checkout("complete")
-    assert told(studio.owner) == []  # completing it was the owner's own act
+    assert kinds_and_titles(studio.owner) == []  # the owner completed it themselves
     assert [each["action"] for each in inbox(studio.client)] == ["sent"]
     run_chore(studio, "service_checkout_periods", now_ms() + 32 * DAY_MS)
     assert [(each["kind"], each["actor"]) for each in inbox(studio.owner)] == [("invoice", None)]
@@ -208,7 +212,7 @@ def test_an_invoice_that_workhook_issues_tells_every_owner(studio: Studio, scene
 # --- invitations ------------------------------------------------------------------------------------------------------
 
 
-def test_an_invitation_tells_until_it_is_answered(studio: Studio) -> None:
+def test_an_invitation_is_shown_until_it_is_answered(studio: Studio) -> None:
     person = studio.add()
     at = studio.world.org_path
     studio.owner.http.put(f"{at}/memberships/{person.login}", json={"role": "member"}).raise_for_status()
@@ -216,12 +220,12 @@ def test_an_invitation_tells_until_it_is_answered(studio: Studio) -> None:
     assert (only["kind"], only["action"], only["project"]) == ("invitation", "member", None)
     assert only["subject"]["title"] == studio.world.organization
     studio.owner.http.put(f"{at}/memberships/{person.login}", json={"role": "admin"}).raise_for_status()
-    assert [each["action"] for each in inbox(person)] == ["owner"]  # renewed, not told of twice
+    assert [each["action"] for each in inbox(person)] == ["owner"]  # updated rather than repeated
     person.http.patch(f"/user{at.replace('/orgs', '/memberships/orgs')}", json={"state": "active"}).raise_for_status()
     assert inbox(person) == []
 
 
-def test_an_invitation_to_a_project_that_is_taken_back_tells_no_more(studio: Studio) -> None:
+def test_a_withdrawn_project_invitation_is_no_longer_shown(studio: Studio) -> None:
     person = studio.add()
     path = f"{studio.world.repo_path}/collaborators/{person.login}"
     studio.owner.http.put(path, json={"permission": "pull"}).raise_for_status()
@@ -233,7 +237,7 @@ def test_an_invitation_to_a_project_that_is_taken_back_tells_no_more(studio: Stu
     assert inbox(person) == []
 
 
-def test_who_has_the_address_is_told_of_an_invitation_by_email(studio: Studio) -> None:
+def test_an_invitation_by_e_mail_notifies_the_user_with_that_address(studio: Studio) -> None:
     person = studio.add()
     address = person.me["email"]
     studio.owner.http.post(f"{studio.world.org_path}/invitations", json={"email": address.upper()}).raise_for_status()
@@ -243,7 +247,7 @@ def test_who_has_the_address_is_told_of_an_invitation_by_email(studio: Studio) -
 # --- webhooks ---------------------------------------------------------------------------------------------------------
 
 
-def test_who_looks_after_a_webhook_is_told_that_it_is_off(studio: Studio) -> None:
+def test_the_admins_of_a_webhook_are_notified_when_it_is_disabled(studio: Studio) -> None:
     admin, world = studio.add(role="admin"), studio.world
     hook = {"name": "web", "config": {"url": "http://127.0.0.1:9/"}, "events": ["*"]}
     hook_id = studio.owner.http.post(f"{world.repo_path}/hooks", json=hook).json()["id"]
@@ -264,10 +268,10 @@ def test_who_looks_after_a_webhook_is_told_that_it_is_off(studio: Studio) -> Non
     assert inbox(admin) == []  # no longer an admin
 
 
-# --- seeing, reading, choosing ----------------------------------------------------------------------------------------
+# --- visibility, reading, settings ------------------------------------------------------------------------------------
 
 
-def test_who_loses_the_project_no_longer_sees_what_tells_of_it(studio: Studio) -> None:
+def test_notifications_of_a_lost_project_are_hidden(studio: Studio) -> None:
     add_to_private(studio, studio.member)
     task_id = studio.task(assignees=[studio.member.login])
     [only] = inbox(studio.member)
@@ -280,7 +284,7 @@ def test_who_loses_the_project_no_longer_sees_what_tells_of_it(studio: Studio) -
     assert inbox(studio.member) == []
 
 
-def test_reading_one_and_all(studio: Studio) -> None:
+def test_one_or_all_notifications_can_be_marked_as_read(studio: Studio) -> None:
     for title in ("One", "Two", "Three"):
         studio.task(title=title, assignees=[studio.member.login])
     newest, *_ = inbox(studio.member)
@@ -288,7 +292,7 @@ def test_reading_one_and_all(studio: Studio) -> None:
     assert [each["unread"] for each in inbox(studio.member)] == [False, True, True]
     read_at = inbox(studio.member)[0]["read_at"]
     studio.member.post(f"/me/notifications/{newest['id']}/read")
-    assert inbox(studio.member)[0]["read_at"] == read_at  # the first time counts
+    assert inbox(studio.member)[0]["read_at"] == read_at  # the first time is kept
     assert [each["subject"]["title"] for each in inbox(studio.member, unread="true")] == ["Two", "One"]
     assert [each["subject"]["title"] for each in inbox(studio.member, unread="false")] == ["Three"]
     oldest = inbox(studio.member)[-1]["id"]
@@ -299,7 +303,7 @@ def test_reading_one_and_all(studio: Studio) -> None:
     studio.stranger.refused(404, "POST", f"/me/notifications/{newest['id']}/read")
 
 
-def test_a_kind_that_is_not_wanted_is_not_told_of(studio: Studio) -> None:
+def test_a_disabled_kind_is_not_notified(studio: Studio) -> None:
     chosen = studio.member.get("/me/notification_settings")["notification_settings"]
     assert set(chosen) == {
         "mention", "assignment", "deadline", "invoice", "payment", "invitation", "hook_disabled",
@@ -319,7 +323,7 @@ def test_a_kind_that_is_not_wanted_is_not_told_of(studio: Studio) -> None:
     assert list(fault) == ["mention.inbox"]
 
 
-def test_a_token_that_is_confined_has_no_inbox(studio: Studio) -> None:
+def test_a_confined_token_has_no_inbox(studio: Studio) -> None:
     async def make(services: Services) -> str:
         place = await find_account(services.database, studio.world.organization)
         owner = await find_account(services.database, studio.owner.login)
@@ -335,10 +339,12 @@ def test_a_token_that_is_confined_has_no_inbox(studio: Studio) -> None:
     confined.http.close()
 
 
-# --- bounds -----------------------------------------------------------------------------------------------------------
+# --- limits -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_inbox_keeps_the_newest_and_what_is_not_old(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_inbox_keeps_only_the_newest_and_recent_notifications(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(4):
         studio.task(title=str(number), assignees=[studio.member.login])
     oldest = inbox(studio.member)[-1]["id"]
@@ -346,14 +352,14 @@ def test_an_inbox_keeps_the_newest_and_what_is_not_old(studio: Studio, monkeypat
     at = now_ms() - chores.KEPT_MS - MINUTE_MS
     studio.server.execute(_date_back, {"id": oldest, "at": at})
     run_chore(studio, "notifications")
-    assert [title for _, title in told(studio.member)] == ["3", "2", "1"]
+    assert [title for _, title in kinds_and_titles(studio.member)] == ["3", "2", "1"]
     monkeypatch.setattr(chores, "KEPT_MAX", 2)
     run_chore(studio, "notifications")
-    assert [title for _, title in told(studio.member)] == ["3", "2"]
+    assert [title for _, title in kinds_and_titles(studio.member)] == ["3", "2"]
 
 
 # --- mentions --------------------------------------------------------------------------------------------------------
-# Whom comments and replies name: who is stored, what an edit changes, and who still sees a mention.
+# Mentions in comments and replies: which are stored, how edits change them, and who can still see them.
 
 
 _stored = (
@@ -374,8 +380,8 @@ def file(studio: Studio) -> str:
     return f"/files/{studio.file()}"
 
 
-def seen(studio: Studio, person: Caller, limit: int = 20) -> list[Mention]:
-    """What the page of the person shows, the newest first."""
+def visible_mentions(studio: Studio, person: Caller, limit: int = 20) -> list[Mention]:
+    """Return the mentions shown on the person's page, newest first."""
 
     async def read(services: Services) -> list[Mention]:
         user = must(await find_account(services.database, person.login))
@@ -386,11 +392,11 @@ def seen(studio: Studio, person: Caller, limit: int = 20) -> list[Mention]:
 
 
 def words(studio: Studio, person: Caller) -> list[str]:
-    return [each.words for each in seen(studio, person)]
+    return [each.words for each in visible_mentions(studio, person)]
 
 
-def stored(studio: Studio, author: Caller) -> list[str]:
-    """The logins that the author has mentioned, whoever sees it."""
+def mentioned_logins(studio: Studio, author: Caller) -> list[str]:
+    """Return the logins the author has mentioned, regardless of visibility."""
 
     async def read(services: Services) -> list[str]:
         user = must(await find_account(services.database, author.login))
@@ -412,12 +418,12 @@ def reply(caller: Caller, comment: str, body: str, **more: Any) -> str:
     return f"{comment}/comments/{caller.post(f'{comment}/comments', json={'body': body, **more})['comment']['id']}"
 
 
-def test_a_mention_says_who_where_and_when(studio: Studio, task: str, file: str) -> None:
+def test_a_mention_has_author_subject_and_time(studio: Studio, task: str, file: str) -> None:
     name = studio.member.login
     made = studio.owner.post(f"{task}/task_comments", json={"text": f"**Please** look, @{name.upper()}!"})
     about = comment_on_file(studio.client, file, f"And here: `code` @{name}")
     answered = reply(studio.owner, about, f"<p>Yes, <b>@{name}</b></p>")
-    answer, on_file, on_task = seen(studio, studio.member)
+    answer, on_file, on_task = visible_mentions(studio, studio.member)
     assert (on_task.kind, on_task.comment_id) == ("task_comment", made["task_comment"]["id"])
     assert (on_task.about_id, on_task.title) == (task.removeprefix("/tasks/"), "Landing page")
     assert on_task.words == f"Please look, @{name.upper()}!"
@@ -427,39 +433,39 @@ def test_a_mention_says_who_where_and_when(studio: Studio, task: str, file: str)
     assert (on_file.words, on_file.author.login) == (f"And here: code @{name}", studio.client.login)
     assert (answer.kind, str(answer.comment_id)) == ("file_comment_reply", answered.rpartition("/")[2])
     assert (answer.about_id, answer.words) == (on_file.about_id, f"Yes, @{name}")
-    assert [each.id for each in seen(studio, studio.member, limit=2)] == [answer.id, on_file.id]
+    assert [each.id for each in visible_mentions(studio, studio.member, limit=2)] == [answer.id, on_file.id]
     assert on_task.created_at <= on_file.created_at <= answer.created_at
 
 
-def test_nobody_is_named_by_code_by_themselves_or_from_elsewhere(studio: Studio, task: str) -> None:
+def test_code_oneself_and_outsiders_are_not_mentioned(studio: Studio, task: str) -> None:
     names = (studio.stranger.login, studio.world.organization, studio.owner.login, "nobody-is-called-so")
     comment(studio.owner, task, " ".join(f"@{each}" for each in names))
     comment(studio.owner, task, f"`@{studio.member.login}` {studio.member.login}@example.com @{studio.member.login}.x")
-    assert stored(studio, studio.owner) == [studio.member.login]  # by the sentence that ends with a point
-    assert seen(studio, studio.stranger) == []
+    assert mentioned_logins(studio, studio.owner) == [studio.member.login]  # from the login followed by a full stop
+    assert visible_mentions(studio, studio.stranger) == []
 
 
-def test_two_organizations_whose_people_overlap(studio: Studio, elsewhere: Studio, task: str) -> None:
+def test_mentions_are_limited_to_people_of_the_organization(studio: Studio, elsewhere: Studio, task: str) -> None:
     there = f"/tasks/{elsewhere.task()}"
     worker = elsewhere.member
     text = f"@{studio.member.login} @{worker.login} @{elsewhere.world.owner} @{studio.world.owner}"
     comment(studio.owner, task, text)
     comment(elsewhere.owner, there, text)
-    assert stored(studio, studio.owner) == [studio.member.login]
-    assert stored(elsewhere, elsewhere.owner) == [worker.login]
-    # Who works in the one and is a client of the other is mentioned in each as what they are there.
+    assert mentioned_logins(studio, studio.owner) == [studio.member.login]
+    assert mentioned_logins(elsewhere, elsewhere.owner) == [worker.login]
+    # A member of one and client of the other is mentioned in each according to their role there.
     both = studio.add(role="write")
     elsewhere.new_client(f"{both.login}@example.com")
     comment(studio.owner, task, f"here @{both.login}", private=True)
     comment(elsewhere.owner, there, f"there @{both.login}", private=True)
     comment(elsewhere.owner, there, f"seen there @{both.login}")
     assert words(studio, both) == [f"seen there @{both.login}", f"here @{both.login}"]
-    assert [each.repository.full_name for each in seen(studio, both)] == [
+    assert [each.repository.full_name for each in visible_mentions(studio, both)] == [
         elsewhere.world.full_name, studio.world.full_name,
     ]  # fmt: skip
 
 
-def test_a_comment_that_is_hidden_from_clients_names_no_client(studio: Studio, task: str, file: str) -> None:
+def test_a_comment_hidden_from_clients_mentions_no_client(studio: Studio, task: str, file: str) -> None:
     both = f"@{studio.client.login} @{studio.member.login}"
     private = comment(studio.owner, task, both, private=True)
     hidden = comment_on_file(studio.owner, file, both, private=True)
@@ -467,35 +473,35 @@ def test_a_comment_that_is_hidden_from_clients_names_no_client(studio: Studio, t
     reply(studio.owner, comment_on_file(studio.owner, file, "Said"), both, private=True)
     secret = f"/files/{studio.file(private='true')}"
     reply(studio.owner, comment_on_file(studio.owner, secret, both), both)
-    assert set(stored(studio, studio.owner)) == {studio.member.login}
-    assert (len(seen(studio, studio.member)), seen(studio, studio.client)) == (6, [])
+    assert set(mentioned_logins(studio, studio.owner)) == {studio.member.login}
+    assert (len(visible_mentions(studio, studio.member)), visible_mentions(studio, studio.client)) == (6, [])
     assert (len(inbox(studio.member)), inbox(studio.client)) == (6, [])
     studio.owner.patch(private, json={"private": False})
     assert words(studio, studio.client) == [both]
     assert len(inbox(studio.client)) == 1
     studio.owner.patch(private, json={"private": True})
-    assert studio.client.login not in stored(studio, studio.owner)
+    assert studio.client.login not in mentioned_logins(studio, studio.owner)
     assert inbox(studio.client) == []
-    assert len(seen(studio, studio.member)) == len(inbox(studio.member)) == 6
+    assert len(visible_mentions(studio, studio.member)) == len(inbox(studio.member)) == 6
 
 
-def test_what_is_hidden_later_is_not_seen_by_clients_any_more(studio: Studio, file: str) -> None:
+def test_a_mention_hidden_later_disappears_for_clients(studio: Studio, file: str) -> None:
     both = f"@{studio.client.login} @{studio.member.login}"
     about = comment_on_file(studio.owner, file, both)
     answered = reply(studio.owner, about, both)
-    assert len(seen(studio, studio.client)) == 2
+    assert len(visible_mentions(studio, studio.client)) == 2
     studio.owner.patch(about, json={"private": True})
-    assert seen(studio, studio.client) == []  # the reply is below it
+    assert visible_mentions(studio, studio.client) == []  # the reply belongs to the hidden comment
     studio.owner.patch(about, json={"private": False})
-    assert len(seen(studio, studio.client)) == 2
+    assert len(visible_mentions(studio, studio.client)) == 2
     studio.owner.patch(file, json={"private": True})
-    assert seen(studio, studio.client) == []
+    assert visible_mentions(studio, studio.client) == []
     studio.owner.patch(answered, json={"body": f"Now {both}"})
-    assert len(seen(studio, studio.member)) == 2
+    assert len(visible_mentions(studio, studio.member)) == 2
 
 
 @pytest.mark.parametrize("kind", ["task_comment", "file_comment", "file_comment_reply"])
-def test_an_edit_adds_who_is_new_and_takes_away_who_is_gone(studio: Studio, task: str, file: str, kind: str) -> None:
+def test_an_edit_adds_and_removes_mentions(studio: Studio, task: str, file: str, kind: str) -> None:
     one, two = studio.member, studio.client
     first = f"@{one.login} look"
     if kind == "task_comment":
@@ -505,59 +511,59 @@ def test_an_edit_adds_who_is_new_and_takes_away_who_is_gone(studio: Studio, task
     else:
         path = reply(studio.owner, comment_on_file(studio.owner, file, "Said"), first)
     field = "body" if kind == "file_comment_reply" else "text"
-    [before] = seen(studio, one)
+    [before] = visible_mentions(studio, one)
     studio.owner.patch(path, json={field: f"@{one.login} and @{two.login} look"})
-    assert [each.id for each in seen(studio, one)] == [before.id]  # it is the same mention
+    assert [each.id for each in visible_mentions(studio, one)] == [before.id]  # still the same mention
     assert len(inbox(one)) == len(inbox(two)) == 1
     assert words(studio, two) == [f"@{one.login} and @{two.login} look"]
     studio.owner.patch(path, json={field: f"@{two.login} looks"})
-    assert (seen(studio, one), words(studio, two)) == ([], [f"@{two.login} looks"])
+    assert (visible_mentions(studio, one), words(studio, two)) == ([], [f"@{two.login} looks"])
     studio.owner.patch(path, json={field: f"@{one.login} looks"})
-    assert (words(studio, one), seen(studio, two)) == ([f"@{one.login} looks"], [])
+    assert (words(studio, one), visible_mentions(studio, two)) == ([f"@{one.login} looks"], [])
     studio.owner.patch(path, json={field: "nobody looks"})
-    assert stored(studio, studio.owner) == []
-    # Nobody mentions themselves.
+    assert mentioned_logins(studio, studio.owner) == []
+    # Authors cannot mention themselves.
     studio.owner.patch(path, json={field: f"@{studio.owner.login} @{one.login}"})
-    assert (len(seen(studio, studio.owner)), len(seen(studio, one))) == (0, 1)
+    assert (len(visible_mentions(studio, studio.owner)), len(visible_mentions(studio, one))) == (0, 1)
     studio.owner.delete(path)
-    assert (seen(studio, studio.owner), seen(studio, one)) == ([], [])
-    assert stored(studio, studio.owner) == []
+    assert (visible_mentions(studio, studio.owner), visible_mentions(studio, one)) == ([], [])
+    assert mentioned_logins(studio, studio.owner) == []
 
 
-def test_what_a_client_deletes_names_nobody_though_replies_stay(studio: Studio, file: str) -> None:
+def test_a_comment_deleted_by_a_client_mentions_no_one_even_if_replies_remain(studio: Studio, file: str) -> None:
     path = comment_on_file(studio.client, file, f"@{studio.member.login} look")
     reply(studio.owner, path, f"@{studio.member.login} looks")
     studio.client.delete(path)
-    assert stored(studio, studio.client) == []
+    assert mentioned_logins(studio, studio.client) == []
     assert words(studio, studio.member) == [f"@{studio.member.login} looks"]
 
 
-def test_what_is_in_the_trash_is_not_seen(studio: Studio, task: str, file: str) -> None:
+def test_mentions_in_the_trash_are_hidden(studio: Studio, task: str, file: str) -> None:
     text = f"@{studio.member.login} look"
     comment(studio.owner, task, text)
     comment_on_file(studio.owner, file, text)
     for path in (task, file, studio.project):
         studio.owner.delete(path)
         left = 0 if path == studio.project else 1
-        assert len(seen(studio, studio.member)) == len(inbox(studio.member)) == left, path
+        assert len(visible_mentions(studio, studio.member)) == len(inbox(studio.member)) == left, path
         studio.owner.post(f"{path}/restore")
-        assert len(seen(studio, studio.member)) == len(inbox(studio.member)) == 2
+        assert len(visible_mentions(studio, studio.member)) == len(inbox(studio.member)) == 2
 
 
-def test_who_has_left_sees_nothing_and_who_becomes_a_client_only_what_clients_see(studio: Studio, task: str) -> None:
+def test_mentions_follow_the_current_role_of_a_person(studio: Studio, task: str) -> None:
     person = studio.add(role="write")
     comment(studio.owner, task, f"open @{person.login}")
     comment(studio.owner, task, f"private @{person.login}", private=True)
     assert words(studio, person) == [f"private @{person.login}", f"open @{person.login}"]
     studio.owner.delete(f"{studio.project}/members/{person.login}")
-    assert seen(studio, person) == []
+    assert visible_mentions(studio, person) == []
     studio.new_client(f"{person.login}@example.com")
     assert words(studio, person) == [f"open @{person.login}"]
 
 
-def test_a_project_that_becomes_private_is_not_seen_by_members(studio: Studio, task: str) -> None:
+def test_mentions_in_a_private_project_are_hidden_from_other_members(studio: Studio, task: str) -> None:
     comment(studio.owner, task, f"look @{studio.member.login} @{studio.client.login}")
     studio.owner.patch(studio.project, json={"private": True})
-    assert (seen(studio, studio.member), len(seen(studio, studio.client))) == ([], 1)
+    assert (visible_mentions(studio, studio.member), len(visible_mentions(studio, studio.client))) == ([], 1)
     comment(studio.owner, task, f"again @{studio.member.login}")
-    assert stored(studio, studio.owner).count(studio.member.login) == 1
+    assert mentioned_logins(studio, studio.owner).count(studio.member.login) == 1

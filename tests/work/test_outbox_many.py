@@ -1,4 +1,4 @@
-"""Many events in one transaction: as if each had been appended by itself, in few statements."""
+"""Many events in one transaction: equivalent to appending them one by one, but with few statements."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ async def _one(tx: Transaction, number: int) -> int:
 
 
 async def _sent(tx: Transaction) -> list[int]:
-    """The ids of what was fanned out in this transaction."""
+    """Return the IDs of the events fanned out in this transaction."""
     return [row["event_id"] for row in await send_now(tx)]
 
 
-async def test_they_are_numbered_in_their_order_among_others(services: Services) -> None:
+async def test_added_events_are_numbered_in_order_among_others(services: Services) -> None:
     places = [None if number % 3 == 2 else number % 3 + 1 for number in range(1203)]
     async with services.database.transaction() as tx:
         before = await _one(tx, 0)
@@ -50,7 +50,7 @@ async def test_they_are_numbered_in_their_order_among_others(services: Services)
     assert all(row["size"] == len(row["payload"]) for row in rows)
 
 
-async def test_what_is_added_is_numbered_where_it_was_added(services: Services) -> None:
+async def test_added_events_are_numbered_at_the_point_of_addition(services: Services) -> None:
     async with services.database.transaction() as tx:
         outbox.add(tx, _drafts([1], 0))
         await _one(tx, 1)
@@ -67,7 +67,7 @@ async def test_what_is_added_is_numbered_where_it_was_added(services: Services) 
     assert sent[:5] == [rows[number]["id"] for number in (0, 2, 3, 4, 6)], "each was fanned out, with its number"
 
 
-async def test_what_is_rolled_back_leaves_the_others_numbers_alone(services: Services) -> None:
+async def test_a_rollback_does_not_affect_later_numbers(services: Services) -> None:
     try:
         async with services.database.transaction() as tx:
             outbox.add(tx, _drafts([1, 1, 1]))
@@ -82,7 +82,7 @@ async def test_what_is_rolled_back_leaves_the_others_numbers_alone(services: Ser
     assert [row["id"] for row in rows] == kept
 
 
-async def test_a_reader_knows_whom_to_wait_for_in_every_place(services: Services) -> None:
+async def test_a_reader_knows_the_pending_writers_of_every_repository(services: Services) -> None:
     worlds = [await make_world(services) for _ in range(3)]
     found = [await find_project(services.database, each.project_id, 0) for each in worlds]
     first, second, other = [each.id for each in found if each is not None]

@@ -1,4 +1,7 @@
-"""Pages that look at some rows of a list: what fits is on this page or on a later one, also while somebody deletes."""
+"""Pages that scan a limited number of rows.
+
+Every match is on this page or a later one, even during concurrent deletions.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,11 @@ from workhook.work.kernel.access import Access
 from workhook.work.kernel.scopes import source_of_project
 from workhook.work.time.timesheets.queries import TIMESHEETS
 
-LOOKS = 4
+SCANNED_ROWS = 4
 
 
-class Meanwhile:
-    """Reads, and lets something happen after the first read."""
+class InterruptedReader:
+    """A reader that runs a function after the first read."""
 
     def __init__(self, reader: Reader, happens: Callable[[], object]) -> None:
         self._reader, self._happens = reader, happens
@@ -62,13 +65,13 @@ async def access(services: Services, studio: Studio) -> Access:
 
 
 @pytest.mark.parametrize("what", ["tasks by id", "tasks by title, backwards", "timesheets"])
-def test_nothing_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    monkeypatch.setattr(lists, "MAX_SCANNED_ROWS_IN_PROJECT", LOOKS)
+def test_no_match_is_skipped(studio: Studio, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    monkeypatch.setattr(lists, "MAX_SCANNED_ROWS_IN_PROJECT", SCANNED_ROWS)
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     column, kind = scene.column(), what.split()[0]
     make = partial(scene.timesheet, billable=False) if kind == "timesheets" else partial(scene.task, column)
-    made = sorted((make() for _ in range(2 * LOOKS)), reverse="backwards" in what)
-    fits = {made[LOOKS - 1], made[LOOKS]}  # the last that is looked at, and the one behind it
+    made = sorted((make() for _ in range(2 * SCANNED_ROWS)), reverse="backwards" in what)
+    fits = {made[SCANNED_ROWS - 1], made[SCANNED_ROWS]}  # the last scanned row and the one after it
     for each in fits:
         studio.owner.patch(f"/{kind}/{each}", json={"billable": True} if kind == "timesheets" else {"labels": ["rare"]})
 
@@ -77,7 +80,7 @@ def test_nothing_is_passed_over(studio: Studio, monkeypatch: pytest.MonkeyPatch,
         after: Key | None = None
         happens: Callable[[], object] = lambda: studio.owner.delete(f"/{kind}/{made[0]}")  # noqa: E731
         for _ in range(len(made)):
-            reader: Any = Meanwhile(services.database, happens)
+            reader: Any = InterruptedReader(services.database, happens)
             listed: Any
             if kind == "timesheets":
                 listed = await lists.read(reader, TIMESHEETS, source, {"billable": True}, after=after, limit=10)
@@ -108,10 +111,10 @@ def test_a_whole_list_is_read_page_by_page(studio: Studio, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("sort", ["id", "-title"])
 @pytest.mark.parametrize("limit", [1, 2, 9])
-def test_words_are_found_however_far_the_first_tasks_reach(
+def test_a_search_finds_matches_beyond_the_first_scan(
     studio: Studio, monkeypatch: pytest.MonkeyPatch, sort: str, limit: int
 ) -> None:
-    """The first tasks of the list fill a page, or they do not, or their text is too long to look through."""
+    """The first tasks may fill a page, fail to fill it, or have too much text to scan."""
     monkeypatch.setattr(listing, "SEARCH_LIMITS", lists.FirstRows(sqlite_rows=3, postgresql_rows=3, characters=40))
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     column = scene.column()
@@ -140,11 +143,11 @@ def test_words_are_found_however_far_the_first_tasks_reach(
         assert all(len(page) == limit for page in found[:-1])
 
 
-def test_texts_that_fill_more_than_a_page_hide_no_words(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is too long to look through is too much for one answer as well."""
+def test_texts_larger_than_a_page_hide_no_matches(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text that is too long to scan is also too long for one response."""
     monkeypatch.setattr(listing, "SEARCH_LIMITS", lists.FirstRows(sqlite_rows=3, postgresql_rows=9, characters=40))
     monkeypatch.setattr(lists, "PAGE_CHARS_LITERAL", sa.literal_column("200"))
-    monkeypatch.setattr(lists, "_statement", lists._statement.__wrapped__)  # none of these is to be kept
+    monkeypatch.setattr(lists, "_statement", lists._statement.__wrapped__)  # disables the statement cache
     scene = Scene(studio.owner, studio.project_id, studio.world.organization)
     column = scene.column()
     made = sorted(scene.task(column, description="red " * 20) for _ in range(6))

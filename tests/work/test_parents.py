@@ -1,7 +1,9 @@
-"""A parent is archived, deleted or leaves: nothing below it counts or bills on, and nothing below it is stuck.
+"""Effects of archiving or deleting a parent, or of a person leaving.
 
-Each case makes the things below, changes the parent, looks for what still goes on, and then does what somebody wants to
-do with each thing: at once, or after the step back that the refusal names.
+Nothing below keeps running or being billed, and nothing below gets stuck.
+
+Each test creates child objects, changes the parent, checks what still runs, and then performs the usual operations on
+each child, immediately or after the step that the error suggests.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ Call = tuple[Caller, str, str, JsonObject]
 
 
 class Family:
-    """A project with a task, and below them all that a parent can leave behind."""
+    """A project with a task and every kind of object below them."""
 
     def __init__(self, studio: Studio, scene: Scene, shop: Shop) -> None:
         self.studio, self.scene, self.shop = studio, scene, shop
@@ -58,7 +60,7 @@ class Family:
         return made
 
     def counting(self) -> list[str]:
-        """The timers that are not finished."""
+        """Return the IDs of the unfinished timers."""
         found = self.owner.get(f"{self.studio.project}/timesheets")["timesheets"]
         return [each["id"] for each in found if not each["finished"]]
 
@@ -106,7 +108,7 @@ def do_all(*groups: Iterator[Call]) -> None:
             caller.answer(method, path, json=body)
 
 
-# What the parent's change finishes: of running timers and of those that are paused, each with its event.
+# How to end a project, and how to bring it back.
 Step = Callable[[Family], object]
 ENDED: dict[str, tuple[Step, Step]] = {
     "project archived": (
@@ -121,7 +123,7 @@ ENDED: dict[str, tuple[Step, Step]] = {
 
 
 @pytest.mark.parametrize("change", ENDED)
-def test_nothing_goes_on_in_a_project_that_is_archived_or_deleted(family: Family, change: str) -> None:
+def test_an_archived_or_deleted_project_stops_timers_and_subscriptions(family: Family, change: str) -> None:
     end, back = ENDED[change]
     balance = family.shop.balance()
     end(family)
@@ -142,7 +144,7 @@ def test_nothing_goes_on_in_a_project_that_is_archived_or_deleted(family: Family
     do_all(family.time_calls(), family.task_calls(), family.comment_calls(), family.money_calls())
 
 
-def test_a_pause_by_the_archive_is_not_one_of_the_customers(studio: Studio, shop: Shop) -> None:
+def test_a_pause_by_archiving_does_not_count_against_the_pause_limit(studio: Studio, shop: Shop) -> None:
     service = shop.service({**MONTHLY, "amount": 0}, limit_pausing=1)
     checkout = shop.buy("2031-01-31T10:00", service)
     studio.owner.patch(studio.project, json={"archive": True})
@@ -164,7 +166,7 @@ def _in_bulk(family: Family) -> None:
 
 
 @pytest.mark.parametrize("delete", [_one_by_one, _in_bulk])
-def test_nothing_counts_on_a_deleted_task(family: Family, delete: Step) -> None:
+def test_deleting_a_task_finishes_its_timers(family: Family, delete: Step) -> None:
     delete(family)
     told = family.told()
     assert {each for each in told if each[0] == "timesheet"} == {
@@ -177,14 +179,14 @@ def test_nothing_counts_on_a_deleted_task(family: Family, delete: Step) -> None:
     do_all(family.comment_calls())
 
 
-def test_a_deleted_column_takes_nothing_with_it(family: Family) -> None:
+def test_deleting_a_column_loses_nothing(family: Family) -> None:
     family.owner.delete(f"/tasks/{family.task}")
     family.owner.delete(f"/columns/{family.column}")
     family.owner.post(f"/tasks/{family.task}/restore")
     do_all(family.task_calls(), family.time_calls(), family.comment_calls())
 
 
-def test_a_completed_task_keeps_what_is_below_it(family: Family) -> None:
+def test_completing_a_task_keeps_its_children(family: Family) -> None:
     family.owner.patch(f"/tasks/{family.task}", json={"column_id": family.done})
     assert family.counting() == [family.timers[1]], "a paused timer counts nothing"
     do_all(family.task_calls(), family.time_calls(), family.comment_calls())
@@ -199,7 +201,7 @@ def _removed(family: Family) -> None:
 
 
 @pytest.mark.parametrize("leave", [_disabled, _removed])
-def test_a_person_who_leaves_holds_nothing_up(family: Family, leave: Step) -> None:
+def test_a_person_who_leaves_blocks_nothing(family: Family, leave: Step) -> None:
     login = family.member.login
     leave(family)
     assert family.counting() == [family.timers[0], family.timers[1]]
@@ -207,7 +209,7 @@ def test_a_person_who_leaves_holds_nothing_up(family: Family, leave: Step) -> No
     assert refused["code"] == "not_in_project"
     read = family.owner.get(f"/tasks/{family.task}")["task"]
     assert [each["username"] for each in read["assignees"]] == [login]
-    # Whoever sends back what they have read, with another title, may do so.
+    # Sending back the assignees as read, along with another change, is allowed.
     family.owner.patch(f"/tasks/{family.task}", json={"title": "New", "assignees": [login, family.owner.login]})
     family.owner.patch(f"/tasks/{family.task}", json={"column_id": family.done})
     tasks = family.owner.get(f"{family.studio.project}/tasks")["tasks"]
@@ -219,7 +221,7 @@ def test_a_person_who_leaves_holds_nothing_up(family: Family, leave: Step) -> No
     do_all(family.time_calls(), family.task_calls(), family.comment_calls(), family.money_calls())
 
 
-def test_the_subscriptions_of_a_disabled_freelancer_stand_still(studio: Studio, shop: Shop) -> None:
+def test_the_subscriptions_of_a_disabled_freelancer_are_paused(studio: Studio, shop: Shop) -> None:
     caller = studio.member
     login = caller.login
     project = caller.post("/projects", json={"title": "Own", "organization": login})["project"]["id"]
@@ -240,7 +242,7 @@ def test_the_subscriptions_of_a_disabled_freelancer_stand_still(studio: Studio, 
 
 
 @pytest.mark.parametrize("withdraw", ["deactivate", "delete"])
-def test_a_service_that_is_withdrawn_leaves_its_subscriptions_whole(family: Family, withdraw: str) -> None:
+def test_a_withdrawn_service_leaves_its_subscriptions_intact(family: Family, withdraw: str) -> None:
     path = f"/services/{family.service['id']}"
     if withdraw == "delete":
         family.owner.delete(path)
@@ -253,7 +255,7 @@ def test_a_service_that_is_withdrawn_leaves_its_subscriptions_whole(family: Fami
     do_all(family.money_calls())
 
 
-def test_a_client_who_leaves_takes_nothing_with_them(family: Family, studio: Studio) -> None:
+def test_a_client_who_leaves_loses_nothing(family: Family, studio: Studio) -> None:
     client = studio.client
     body: dict[str, Any] = {"title": "Theirs", "assignees": [client.login]}
     theirs = client.post(f"/columns/{family.column}/tasks", json=body)["task"]["id"]
@@ -272,7 +274,7 @@ def test_a_client_who_leaves_takes_nothing_with_them(family: Family, studio: Stu
 
 
 # --- subtasks --------------------------------------------------------------------------------------------------------
-# Subtasks: one level below a task of the same project, counted by it, and each a task of its own.
+# Subtasks: one level below a task of the same project, which counts them. Each is a task of its own.
 
 
 NOT_FOUND = "parent_id: the task's project has no such task"
@@ -291,7 +293,7 @@ def _ids(caller: Caller, path: str, **query: str) -> list[str]:
     return [each["id"] for each in caller.get(path, params=query)["tasks"]]
 
 
-def _says(studio: Studio, path: str, **body: Any) -> str:
+def _parent_error(studio: Studio, path: str, **body: Any) -> str:
     method = "POST" if "/columns/" in path else "PATCH"
     (fault,) = studio.owner.refused(422, method, path, json=body)["errors"]
     assert fault["field"] == "parent_id"
@@ -322,7 +324,7 @@ def test_a_task_counts_its_subtasks(studio: Studio) -> None:
     assert _ids(studio.client, lists[1], parent_id=parent) == [first, second]
 
 
-def test_a_task_comes_below_another_and_out_again(studio: Studio) -> None:
+def test_a_task_can_become_a_subtask_and_a_task_again(studio: Studio) -> None:
     column = studio.column()
     parent, task = studio.task(column), studio.task(column)
     studio.happened()
@@ -335,32 +337,34 @@ def test_a_task_comes_below_another_and_out_again(studio: Studio) -> None:
     assert _counts(studio, parent) == (0, 0)
 
 
-def test_there_is_one_level(studio: Studio) -> None:
+def test_subtasks_cannot_have_subtasks(studio: Studio) -> None:
     column = studio.column()
     parent = studio.task(column)
     child = studio.task(column, parent_id=parent)
     other = studio.task(column)
-    assert _says(studio, f"/columns/{column}/tasks", title="Below", parent_id=child) == NO_LEVELS
-    assert _says(studio, f"/tasks/{other}", parent_id=child) == NO_LEVELS
-    assert _says(studio, f"/tasks/{parent}", parent_id=other) == HAS_SUBTASKS
-    assert _says(studio, f"/tasks/{other}", parent_id=other) == "parent_id: a task cannot be a subtask of itself"
+    assert _parent_error(studio, f"/columns/{column}/tasks", title="Below", parent_id=child) == NO_LEVELS
+    assert _parent_error(studio, f"/tasks/{other}", parent_id=child) == NO_LEVELS
+    assert _parent_error(studio, f"/tasks/{parent}", parent_id=other) == HAS_SUBTASKS
+    assert (
+        _parent_error(studio, f"/tasks/{other}", parent_id=other) == "parent_id: a task cannot be a subtask of itself"
+    )
     studio.owner.delete(f"/tasks/{child}")
-    assert _says(studio, f"/tasks/{parent}", parent_id=other) == HAS_SUBTASKS, "the subtask can be restored"
+    assert _parent_error(studio, f"/tasks/{parent}", parent_id=other) == HAS_SUBTASKS, "the subtask can be restored"
 
 
-def test_only_a_task_of_the_same_project_will_do(studio: Studio) -> None:
+def test_the_parent_must_be_a_task_of_the_same_project(studio: Studio) -> None:
     column = studio.column()
     elsewhere = studio.owner.post("/projects", json={"title": "Elsewhere"})["project"]["id"]
     theirs = studio.task(studio.column(project=f"/projects/{elsewhere}"))
     deleted, task = studio.task(column), studio.task(column)
     studio.owner.delete(f"/tasks/{deleted}")
     for wrong in (theirs, deleted, "tsk_nothing"):
-        assert _says(studio, f"/tasks/{task}", parent_id=wrong) == NOT_FOUND
-        assert _says(studio, f"/columns/{column}/tasks", title="New", parent_id=wrong) == NOT_FOUND
+        assert _parent_error(studio, f"/tasks/{task}", parent_id=wrong) == NOT_FOUND
+        assert _parent_error(studio, f"/columns/{column}/tasks", title="New", parent_id=wrong) == NOT_FOUND
     assert _ids(studio.owner, f"{studio.project}/tasks", parent_id=theirs) == []
 
 
-def test_the_trash_loses_nothing(studio: Studio) -> None:
+def test_deleting_and_restoring_keeps_the_relation(studio: Studio) -> None:
     column = studio.column()
     parent = studio.task(column)
     child = studio.task(column, parent_id=parent)
@@ -376,7 +380,7 @@ def test_the_trash_loses_nothing(studio: Studio) -> None:
     assert _counts(studio, parent) == (1, 0)
 
 
-def test_many_at_once_keep_it(studio: Studio) -> None:
+def test_bulk_requests_enforce_the_rules_of_subtasks(studio: Studio) -> None:
     column = studio.column()
     parent, first, second = (studio.task(column, each) for each in ("Parent", "First", "Second"))
 
@@ -394,13 +398,13 @@ def test_many_at_once_keep_it(studio: Studio) -> None:
     assert [each["field"] for each in faults] == ["operations[0].parent_id", "operations[1].parent_id"]
     (fault,) = bulk(422, below, {"action": "delete", "id": parent})["errors"]
     assert fault["code"] == "not_found"
-    # What each becomes in the end counts, not what it is in between.
+    # Only the final state of each task counts.
     out = [{"action": "edit", "id": each, "parent_id": None} for each in (made["id"], first)]
     bulk(200, *out, {"action": "edit", "id": parent, "parent_id": second})
     assert _counts(studio, second) == (1, 0)
 
 
-def test_a_task_has_at_most_a_hundred(studio: Studio) -> None:
+def test_the_number_of_subtasks_is_limited(studio: Studio) -> None:
     column = studio.column()
     parent = studio.task(column)
     create = {"action": "create", "column_id": column, "title": "New", "parent_id": parent}
@@ -412,7 +416,7 @@ def test_a_task_has_at_most_a_hundred(studio: Studio) -> None:
     assert _counts(studio, parent) == (SUBTASKS_MAX, 0)
 
 
-def test_of_two_at_once_no_second_level_comes(studio: Studio) -> None:
+def test_concurrent_changes_create_no_second_level(studio: Studio) -> None:
     column = studio.column()
     tasks = [studio.task(column, str(number)) for number in range(10)]
 
@@ -429,12 +433,12 @@ def test_of_two_at_once_no_second_level_comes(studio: Studio) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "x" * 65])
-def test_what_is_no_id_is_refused(studio: Studio, value: str) -> None:
+def test_an_invalid_id_is_refused(studio: Studio, value: str) -> None:
     studio.owner.refused(422, "POST", f"/columns/{studio.column()}/tasks", json={"title": "New", "parent_id": value})
 
 
-# --- waiting ---------------------------------------------------------------------------------------------------------
-# Tasks that wait for others: of the same project, never in a circle, and blocked while one of them is open.
+# --- dependencies ----------------------------------------------------------------------------------------------------
+# Blocked tasks: they depend on tasks of the same project, never in a cycle, and are blocked while one of those is open.
 
 
 NO_SUCH_TASK = "blocked_by: the task's project has no such task"
@@ -457,7 +461,7 @@ def _fault(studio: Studio, task: str, *blockers: str) -> JsonObject:
     return dict(fault)
 
 
-def test_a_task_is_blocked_while_one_that_it_waits_for_is_open(studio: Studio) -> None:
+def test_a_task_is_blocked_while_a_blocker_is_open(studio: Studio) -> None:
     column, done = studio.column(), studio.column("Done", finished=True)
     first, second = studio.task(column, "First"), studio.task(column, "Second")
     task = studio.task(column, "Task")
@@ -488,7 +492,7 @@ def test_a_task_is_blocked_while_one_that_it_waits_for_is_open(studio: Studio) -
     assert studio.owner.patch(f"/tasks/{task}", json={"blocked_by": None})["task"]["blocked_by"] == []
 
 
-def test_a_new_task_waits(studio: Studio) -> None:
+def test_a_task_can_be_created_with_blockers(studio: Studio) -> None:
     column = studio.column()
     first = studio.task(column)
     made = studio.owner.new_task(column, blocked_by=[first])
@@ -499,7 +503,7 @@ def test_a_new_task_waits(studio: Studio) -> None:
     assert _task(studio, bulk["id"]) == bulk
 
 
-def test_only_tasks_of_the_same_project_will_do(studio: Studio) -> None:
+def test_blockers_must_be_tasks_of_the_same_project(studio: Studio) -> None:
     column = studio.column()
     elsewhere = studio.owner.post("/projects", json={"title": "Elsewhere"})["project"]["id"]
     theirs = studio.task(studio.column(project=f"/projects/{elsewhere}"))
@@ -511,7 +515,7 @@ def test_only_tasks_of_the_same_project_will_do(studio: Studio) -> None:
     _fault(studio, task, *(f"tsk_{number}" for number in range(BLOCKERS_MAX + 1)))
 
 
-def test_a_circle_is_refused_and_named(studio: Studio) -> None:
+def test_a_cycle_is_refused_and_named(studio: Studio) -> None:
     column = studio.column()
     a, b, c = (studio.task(column, title) for title in "ABC")
     _wait(studio, b, a)
@@ -531,7 +535,7 @@ def test_a_circle_is_refused_and_named(studio: Studio) -> None:
     assert _task(studio, a)["blocked_by"] == [c]
 
 
-def test_fifty_at_once_close_no_circle(studio: Studio) -> None:
+def test_fifty_concurrent_changes_create_no_cycle(studio: Studio) -> None:
     column = studio.column()
     tasks = [studio.task(column, str(number)) for number in range(10)]
 
@@ -555,7 +559,7 @@ def test_fifty_at_once_close_no_circle(studio: Studio) -> None:
 
 
 def _has_circle(graph: dict[str, list[str]]) -> bool:
-    """By taking away what waits for nothing that is left."""
+    """Return whether the graph has a cycle, by repeatedly removing tasks without remaining blockers."""
     left = {each: set(blockers) for each, blockers in graph.items()}
     while free := [each for each, blockers in left.items() if not blockers & left.keys()]:
         for each in free:
@@ -564,7 +568,7 @@ def _has_circle(graph: dict[str, list[str]]) -> bool:
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=3)))
-def test_a_circle_is_found_where_there_is_one(graph: dict[str, list[str]]) -> None:
+def test_a_cycle_is_found_if_there_is_one(graph: dict[str, list[str]]) -> None:
     circle = find_circle(graph, graph)
     assert bool(circle) == _has_circle(graph)
     assert circle[:1] == circle[-1:]

@@ -1,4 +1,4 @@
-"""The parties on paper: names, VAT ids, the bank and its QR code, in the language of the invoice."""
+"""Seller and buyer on printed invoices: names, VAT IDs, bank details and the QR code, in the invoice's language."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CODE = "SCAN TO PAY"
 
 @pytest.fixture
 def parties(studio: Studio) -> str:
-    """Both are known. The path of the organization's settings."""
+    """Set both parties, and return the path of the organization's settings."""
     account = f"/organizations/{studio.world.organization}/billing"
     seller = {"legal_name": "Acme GmbH", "address": "Lindenstr. 1\n10969 Berlin", "vat_id": "DE123456789"}
     studio.owner.patch(account, json={**seller, "email": "b@acme.example", "iban": IBAN, "bic": "COBADEFFXXX"})
@@ -32,7 +32,7 @@ def draw(studio: Studio, *steps: str, **more: Any) -> str:
     return str(studio.invoice(*steps, **{"invoice_items": [LINE], **more})["id"])
 
 
-def test_parties_and_bank_in_english(studio: Studio, parties: str) -> None:
+def test_parties_and_bank_details_are_printed_in_english(studio: Studio, parties: str) -> None:
     text = printed(studio, draw(studio, "send", tax=19))
     for shown in (
         "Acme GmbH Lindenstr. 1 10969 Berlin VAT ID DE123456789 b@acme.example",
@@ -42,7 +42,7 @@ def test_parties_and_bank_in_english(studio: Studio, parties: str) -> None:
         assert shown in text, (shown, text)
 
 
-def test_in_german(studio: Studio, parties: str) -> None:
+def test_an_invoice_is_printed_in_german(studio: Studio, parties: str) -> None:
     invoice_id = draw(studio, "send", tax=19, language="de", due="2030-12-24")
     reader: PdfReader = read(studio, invoice_id)
     text = " ".join(text_of(reader).split())
@@ -69,7 +69,7 @@ def test_a_tax_number_stands_below_the_vat_id_or_in_its_place(studio: Studio, pa
     assert "Tax number 21/815/08150" in printed(studio, note, "credit_notes")
 
 
-def test_what_the_invoice_says_itself_wins(studio: Studio, parties: str) -> None:
+def test_texts_of_the_invoice_override_the_settings(studio: Studio, parties: str) -> None:
     text = printed(studio, draw(studio, bill_from="Acme Berlin", bill_to="Somebody", address="Street 3"))
     assert "Acme Berlin VAT ID DE123456789" in text
     assert "Somebody Street 3 VAT ID ATU12345678" in text
@@ -83,7 +83,9 @@ def test_what_the_invoice_says_itself_wins(studio: Studio, parties: str) -> None
         ("de", "Steuerschuldnerschaft des Leistungsempfängers"),
     ],
 )
-def test_reverse_charge_says_what_the_law_wants(studio: Studio, parties: str, language: str, words: str) -> None:
+def test_reverse_charge_prints_the_notice_required_by_law(
+    studio: Studio, parties: str, language: str, words: str
+) -> None:
     invoice_id = draw(studio, "send", tax_category="reverse_charge", language=language)
     text = printed(studio, invoice_id)
     assert words in text
@@ -117,7 +119,7 @@ def test_the_code_is_there_only_for_what_can_be_transferred(studio: Studio, part
     assert CODE not in printed(studio, draw(studio, "send"))
 
 
-def test_a_credit_note_has_the_parties_and_the_language(studio: Studio, parties: str) -> None:
+def test_a_credit_note_has_the_parties_and_language_of_its_invoice(studio: Studio, parties: str) -> None:
     invoice_id = draw(studio, "send", tax=19, language="de")
     studio.owner.patch(parties, json={"legal_name": "Acme SE"})
     body = {"reason": "Zu spät", "total": 119}
@@ -132,7 +134,7 @@ def test_a_credit_note_has_the_parties_and_the_language(studio: Studio, parties:
     assert "Korrigiert 119,00 EUR" in printed(studio, invoice_id)
 
 
-def test_time_is_printed_as_hours_and_minutes(studio: Studio, parties: str) -> None:
+def test_time_is_printed_in_hours_and_minutes(studio: Studio, parties: str) -> None:
     task = studio.owner.post(f"{studio.project}/columns", json={"title": "To do"})["column"]["id"]
     task_id = studio.owner.post(f"/columns/{task}/tasks", json={"title": "Logo"})["task"]["id"]
     time = {"task_id": task_id, "duration": "1:30", "billable": True, "billable_rate": 80}

@@ -1,4 +1,4 @@
-"""Payments, refunds and credit notes: what an invoice owes after each, what is refused, and what is announced."""
+"""Payments, refunds and credit notes: resulting amounts due, validation and events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Draw = Callable[..., Any]
 
 @pytest.fixture
 def draw(studio: Studio) -> Draw:
-    """An invoice of 100 and its tax that was sent."""
+    """Return a function that creates a sent invoice, of 100 plus tax by default."""
 
     def make(**body: Any) -> Any:
         sent = studio.invoice("send", **body)
@@ -32,7 +32,7 @@ def now(studio: Studio, record: Any) -> Any:
 
 
 def sums(studio: Studio, record: Any) -> tuple[Any, ...]:
-    """Its status and its sums, of which the rule is checked."""
+    """Return the status and the sums, checking that they are consistent."""
     found = now(studio, record)
     total, paid, credited, due, to_refund = (found[name] for name in SUMS)
     assert round(total + to_refund - paid - credited - due, 2) == 0
@@ -55,7 +55,7 @@ def refund(studio: Studio, payment: Any, **body: Any) -> Any:
 # --- payments ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_invoice_is_paid_in_two_parts(studio: Studio, draw: Draw) -> None:
+def test_an_invoice_can_be_paid_in_two_parts(studio: Studio, draw: Draw) -> None:
     record = draw(tax=20)
     assert sums(studio, record) == ("sent", 0, 0, 120, 0)
     first = pay(studio, record, amount=50.5, paid_at="2026-11-20", method="Transfer", reference="RF 18")
@@ -98,7 +98,7 @@ def test_an_invoice_is_paid_in_two_parts(studio: Studio, draw: Draw) -> None:
     assert events[0].changes["amount_due"] == {"from": 120, "to": 69.5}
 
 
-def test_pay_books_what_is_due_once(studio: Studio, draw: Draw) -> None:
+def test_pay_books_the_amount_due_once(studio: Studio, draw: Draw) -> None:
     record = draw()
     pay(studio, record, amount=40)
     path = f"/invoices/{record['id']}/pay"
@@ -110,7 +110,7 @@ def test_pay_books_what_is_due_once(studio: Studio, draw: Draw) -> None:
     assert [each.action for each in studio.happened()] == ["partially_paid", "paid"]
 
 
-def test_more_than_is_due_is_refused(studio: Studio, draw: Draw) -> None:
+def test_overpayment_is_refused(studio: Studio, draw: Draw) -> None:
     record = draw()
     path = f"/invoices/{record['id']}/payments"
     refused = studio.owner.refused(422, "POST", path, json={"amount": 100.01})
@@ -122,7 +122,7 @@ def test_more_than_is_due_is_refused(studio: Studio, draw: Draw) -> None:
     assert refused["errors"][0]["code"] == "more_than_due"
 
 
-def test_wrong_parameters(studio: Studio, draw: Draw) -> None:
+def test_invalid_payments_are_refused(studio: Studio, draw: Draw) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"amount": 0}, "amount"),
         ({"amount": -1}, "amount"),
@@ -140,7 +140,7 @@ def test_wrong_parameters(studio: Studio, draw: Draw) -> None:
         assert now(studio, record) == record, body
 
 
-def test_drafts_and_void_invoices_take_no_money(studio: Studio, draw: Draw) -> None:
+def test_drafts_and_void_invoices_cannot_be_paid(studio: Studio, draw: Draw) -> None:
     draft = studio.owner.post(f"{studio.project}/invoices", json={"invoice_items": [WORK]})["invoice"]
     assert sums(studio, draft)[3] == 100
     void = draw()
@@ -153,7 +153,7 @@ def test_drafts_and_void_invoices_take_no_money(studio: Studio, draw: Draw) -> N
             assert refused["code"] == code
 
 
-def test_nothing_to_pay_is_paid_when_it_is_sent(studio: Studio, draw: Draw) -> None:
+def test_a_zero_invoice_is_paid_when_it_is_sent(studio: Studio, draw: Draw) -> None:
     record = draw(invoice_items=[{**WORK, "unit_price": 0}])
     assert sums(studio, record) == ("paid", 0, 0, 0, 0)
     assert record["paid_at"] == record["issued"]
@@ -163,7 +163,7 @@ def test_nothing_to_pay_is_paid_when_it_is_sent(studio: Studio, draw: Draw) -> N
 # --- refunds ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_given_back_is_due_again(studio: Studio, draw: Draw) -> None:
+def test_a_refunded_amount_is_due_again(studio: Studio, draw: Draw) -> None:
     record = draw()
     payment = pay(studio, record, method="Card")
     studio.happened()
@@ -188,7 +188,7 @@ def test_what_is_given_back_is_due_again(studio: Studio, draw: Draw) -> None:
 # --- credit notes -----------------------------------------------------------------------------------------------------
 
 
-def test_a_part_is_credited(studio: Studio, draw: Draw) -> None:
+def test_a_part_can_be_credited(studio: Studio, draw: Draw) -> None:
     record = draw(tax=20)
     note = credit(studio, record, total=30)
     assert {**note, "id": "", "user": "", "issued": ""} == {
@@ -229,7 +229,7 @@ def test_lines_are_credited_before_tax(studio: Studio, draw: Draw) -> None:
     assert [(each["field"], each["code"]) for each in refused["errors"]] == [("invoice_items", "more_than_due")]
 
 
-def test_what_was_paid_above_the_rest_is_to_be_given_back(studio: Studio, draw: Draw) -> None:
+def test_an_overpaid_amount_after_a_credit_is_to_be_refunded(studio: Studio, draw: Draw) -> None:
     record = draw()
     payment = pay(studio, record)
     credit(studio, record, total=40)
@@ -247,7 +247,7 @@ def test_what_was_paid_above_the_rest_is_to_be_given_back(studio: Studio, draw: 
     assert sums(studio, record) == ("credited", 0, 100, 0, 0)
 
 
-def test_what_was_only_credited_is_not_paid(studio: Studio, draw: Draw) -> None:
+def test_a_credit_alone_is_not_a_payment(studio: Studio, draw: Draw) -> None:
     record = draw()
     credit(studio, record)
     assert sums(studio, record) == ("credited", 0, 100, 0, 0)
@@ -259,7 +259,7 @@ def test_what_was_only_credited_is_not_paid(studio: Studio, draw: Draw) -> None:
     assert now(studio, other)["paid_at"] == note["issued"]
 
 
-def test_wrong_credit_notes(studio: Studio, draw: Draw) -> None:
+def test_invalid_credit_notes_are_refused(studio: Studio, draw: Draw) -> None:
     cases: list[tuple[dict[str, Any], set[str]]] = [
         ({}, {"reason"}),
         ({"reason": " "}, {"reason"}),

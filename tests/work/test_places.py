@@ -1,4 +1,4 @@
-"""Lists that span organizations show what the caller has a place in, each once, in pages; of nobody else's anything."""
+"""Lists across organizations show exactly what the caller has access to, each object once, in pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = ("open", "private", "gone", "private-gone")
 
 @pytest.fixture(scope="module")
 def two(server: Server) -> Iterator[tuple[dict[str, Caller], dict[str, str]]]:
-    """Callers by what they are in the first and in the second organization; projects by their titles, `first open` …"""
+    """Yield the callers by their roles in the two organizations, and the project IDs by titles such as `first open`."""
     first, second = server.run(make_world), server.run(make_world)
     tokens: dict[str, str] = {"owner": first.token, "other owner": second.token}
 
@@ -40,8 +40,8 @@ def two(server: Server) -> Iterator[tuple[dict[str, Caller], dict[str, str]]]:
     callers = {name: Caller(server, token) for name, token in tokens.items()}
     ids = dict[str, str]()
     for name, world, owner in (("first", first, "owner"), ("second", second, "other owner")):
-        ids |= _made(callers[owner], name, world)
-    server.run(lambda services: _by_hand(services, tokens["by hand"], (first, second)))
+        ids |= _create_projects(callers[owner], name, world)
+    server.run(lambda services: _add_roles(services, tokens["by hand"], (first, second)))
     for kind, some in (("fine", None), ("chosen", "private")):
         token = server.run(lambda services, some=some: _confined(services, tokens["owner and member"], first, some))
         callers[kind] = Caller(server, str(token))
@@ -53,7 +53,7 @@ def two(server: Server) -> Iterator[tuple[dict[str, Caller], dict[str, str]]]:
         each.http.close()
 
 
-def _made(owner: Caller, name: str, world: World) -> dict[str, str]:
+def _create_projects(owner: Caller, name: str, world: World) -> dict[str, str]:
     ids = {f"{name} website": world.project_id}
     for kind in KINDS:
         body = {"title": kind, "name": kind, "private": kind.startswith("private"), "organization": world.organization}
@@ -63,8 +63,8 @@ def _made(owner: Caller, name: str, world: World) -> dict[str, str]:
     return ids
 
 
-async def _by_hand(services: Services, token: str, worlds: tuple[World, ...]) -> None:
-    """An admin of what is private in the first, and of what will be deleted in the second."""
+async def _add_roles(services: Services, token: str, worlds: tuple[World, ...]) -> None:
+    """Make the user an admin of a private and of a deleted project, and a reader of an open one."""
     async with services.database.transaction() as tx:
         actor = must(await find_actor(tx, token))
         for world, names in zip(worlds, (("private",), ("gone", "open")), strict=True):
@@ -74,7 +74,7 @@ async def _by_hand(services: Services, token: str, worlds: tuple[World, ...]) ->
 
 
 async def _confined(services: Services, token: str, world: World, name: str | None) -> str:
-    """A token of the same user, for the first organization, or only for what has the name there."""
+    """Issue a token of the same user for the first organization, or only its repositories `name` and `name-gone`."""
     async with services.database.transaction() as tx:
         actor, place = must(await find_actor(tx, token)), must(await queries.find_account(tx, world.organization))
         names = (name, f"{name}-gone") if name else ()
@@ -106,7 +106,7 @@ SERVICES = {
 
 
 def _pages(caller: Caller, path: str, what: str, **query: object) -> list[dict[str, Any]]:
-    """All that a list shows, one a page."""
+    """Return all rows of a list, read with one row per page."""
     shown, response = [], caller.call("GET", path, params={"per_page": 1, **query})
     while True:
         assert response.status_code == 200, response.text
@@ -117,7 +117,7 @@ def _pages(caller: Caller, path: str, what: str, **query: object) -> list[dict[s
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_projects_and_what_was_deleted(two: tuple[dict[str, Caller], dict[str, str]], name: str) -> None:
+def test_projects_and_trash_show_only_accessible_ones(two: tuple[dict[str, Caller], dict[str, str]], name: str) -> None:
     callers, ids = two
     there, gone = ([ids[title] for title in titles] for titles in SEEN[name])
     for path, what, wanted in (("/projects", "projects", there), ("/trash", "trash", gone)):
@@ -129,7 +129,7 @@ def test_projects_and_what_was_deleted(two: tuple[dict[str, Caller], dict[str, s
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_services(two: tuple[dict[str, Caller], dict[str, str]], name: str) -> None:
+def test_services_show_only_accessible_ones(two: tuple[dict[str, Caller], dict[str, str]], name: str) -> None:
     caller, wanted = two[0][name], SERVICES.get(name, "first second").split()
     for query, each_has in (({}, [True, False]), ({"active": "true"}, [True]), ({"active": "false"}, [False])):
         shown = caller.get("/services", params=query)["services"]

@@ -1,5 +1,7 @@
-"""PostgreSQL plans a hot statement once for all values. With many rows that plan costs at most 1.3 times what the plan
-for the values costs that a request has, or is the same plan."""
+"""PostgreSQL caches one generic plan per hot statement.
+
+With many rows, that plan must cost at most 1.3 times as much as a plan for the actual values, or be the same plan.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ async def filled(small: tuple[Any, World]) -> tuple[Any, World]:
 
 
 def _params(world: World) -> dict[str, Any]:
-    """What a request in the world gives, for all of the statements."""
+    """Return realistic parameters for all statements."""
     task = {
         **dict.fromkeys(CONTENT),
         "title": "A task",
@@ -88,7 +90,7 @@ def _params(world: World) -> dict[str, Any]:
 
 
 def _advances(count: int) -> dict[str, Any]:
-    """Of dispatches that are there."""
+    """Return the parameters for advancing existing dispatches."""
     ids = [2_000_500 + number for number in range(count)]
     return {**dict.fromkeys(delivery._DONE, [1] * count), delivery._DONE[0]: ids}
 
@@ -101,7 +103,7 @@ HERE: tuple[Executable, ...] = (
     outbox._insert, fan_out._send, fan_out._sent, fan_out._sent_on_premises, fan_out._sent_on_premises_with_before,
     delivery._due_dispatches, delivery._payloads, delivery._record_all, timesheets._running, writer._take,
 )  # fmt: skip
-# Of the statement that inserts the events.
+# Combined with the statement that inserts the events.
 _PART = (fan_out._send, fan_out._sent, fan_out._sent_on_premises, fan_out._sent_on_premises_with_before)
 
 
@@ -120,13 +122,13 @@ def _whole(statement: Executable, params: Mapping[str, Any]) -> tuple[str, list[
 
 
 def _shape(plan: Mapping[str, Any]) -> list[Any]:
-    """What it does, not how many rows it thinks of."""
+    """Return the structure of a plan without its row estimates."""
     names = ("Node Type", "Index Name", "Relation Name", "Join Type", "Strategy", "Subplan Name")
     return [[plan.get(name) for name in names], [_shape(each) for each in plan.get("Plans", ())]]
 
 
 @pytest.mark.whole
-async def test_one_plan_is_good_for_all_values(filled: tuple[Any, World]) -> None:
+async def test_the_generic_plan_is_good_for_all_values(filled: tuple[Any, World]) -> None:
     connection, world = filled
     await connection.execute(HOT_SETTINGS)
     wrong = []
@@ -143,7 +145,7 @@ async def test_one_plan_is_good_for_all_values(filled: tuple[Any, World]) -> Non
     assert wrong == [], "\n\n".join(wrong)
 
 
-# --- plans made before there are rows ---------------------------------------------------------------------------------
+# --- plans made while tables are empty --------------------------------------------------------------------------------
 
 HOOKS = """INSERT INTO hooks (id, account_id, repository_id, active, events, config, version, created_at, updated_at)
 SELECT n, 1, n, true, '["*"]', '{}', 1, 1, 1 FROM generate_series(1, 32) AS n"""
@@ -151,7 +153,7 @@ DUE = """INSERT INTO events (id, account_id, repository_id, name, payload, size,
 SELECT n, 1, 1, 'push', '{{}}', 2, 1 FROM generate_series({start}, {count}) AS n;
 INSERT INTO dispatches (id, event_id, hook_id, guid, attempts, retries, wanted, next_attempt_at, created_at)
 SELECT n, n, n % 32 + 1, n, 0, 0, 0, 1, 1 FROM generate_series({start}, {count}) AS n"""
-ROWS_READ = 100_000  # a table may be read once, as long as statistics lag behind
+ROWS_READ = 100_000  # allows one full scan of a table while statistics are outdated
 
 
 def _literal(value: Any) -> str:
@@ -175,11 +177,11 @@ def _rows_read(plan: Mapping[str, Any]) -> float:
 
 @pytest.mark.whole
 async def test_a_plan_made_for_one_row_reads_little_with_many(small: tuple[Any, World]) -> None:
-    """Statistics are collected after rows come. Until then, a session keeps the plan it made for hardly any rows."""
+    """Statistics are collected only after rows arrive. Until then, sessions keep plans made for nearly empty tables."""
     connection, world = small
-    await connection.execute("SET session_replication_role TO replica")  # checks of references have old plans, too
+    await connection.execute("SET session_replication_role TO replica")  # foreign key checks have outdated plans, too
     await fill(connection, count=1, analyze=False)
-    await connection.execute("ANALYZE events, dispatches, tasks")  # as autovacuum does, table by table
+    await connection.execute("ANALYZE events, dispatches, tasks")  # as autovacuum does, one table at a time
     await connection.execute(HOT_SETTINGS)
     for number, statement in enumerate(HERE):
         sql, arguments = _whole(statement, _params(world))
@@ -190,7 +192,7 @@ async def test_a_plan_made_for_one_row_reads_little_with_many(small: tuple[Any, 
     read = {}
     for number, statement in enumerate(HERE):
         if statement in (*_PART[2:], delivery._record_all):
-            continue  # refused with these values: the premise does not hold, and deliveries cannot be null
+            continue  # fails with these values: the premise does not hold, and deliveries cannot be null
         _, arguments = _whole(statement, _params(world))
         given = f"({', '.join(map(_literal, arguments))})" if arguments else ""
         transaction = connection.transaction()
@@ -203,7 +205,7 @@ async def test_a_plan_made_for_one_row_reads_little_with_many(small: tuple[Any, 
 
 @pytest.mark.whole
 async def test_due_dispatches_are_found_before_their_events(small: tuple[Any, World]) -> None:
-    """With one row of each when the plan was made, PostgreSQL once read every lane again for each event: 15 s."""
+    """With a plan made for one row of each, PostgreSQL once reread every lane for each event, taking 15 s."""
     connection, _ = small
     known = compiled(delivery._due_dispatches)
     given = {"hook_ids": list(range(1, 10)), "since": [0] * 9, "busy": list(range(1, 500)), "now": 10, "per_lane": 64}
@@ -216,4 +218,4 @@ async def test_due_dispatches_are_found_before_their_events(small: tuple[Any, Wo
     await connection.execute(f"EXECUTE due({arguments})")
     await connection.execute(DUE.format(start=2, count=4_000))
     [[plan]] = await connection.fetch(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE due({arguments})")
-    assert _rows_read(json.loads(plan)[0]["Plan"]) < 50_000  # 150,000,000 with every event first
+    assert _rows_read(json.loads(plan)[0]["Plan"]) < 50_000  # 150,000,000 if the events were read first

@@ -1,4 +1,4 @@
-"""Tasks that move: in their column, to another, many at once."""
+"""Moving tasks within a column, between columns, and concurrently."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ AT_ONCE = 50
 
 
 def filled(studio: Studio, column_id: str, count: int) -> list[str]:
-    """The ids of new tasks at the column's end."""
+    """Create tasks at the end of the column and return their IDs."""
     body = {"operations": [{"action": "create", "column_id": column_id, "title": str(each)} for each in range(count)]}
     return [each["id"] for each in studio.owner.post("/tasks/bulk", json=body)["tasks"]]
 
 
 def order(studio: Studio, column_id: str) -> list[str]:
-    """Ids, whose positions say the same."""
+    """Return the IDs in order, checking that the positions match."""
     tasks = studio.owner.get(f"/columns/{column_id}/tasks")["tasks"]
     assert [each["position"] for each in tasks] == list(range(len(tasks)))
     return [each["id"] for each in tasks]
@@ -56,7 +56,7 @@ def move(studio: Studio, task_id: str, **to: Any) -> JsonObject:
 
 
 @pytest.mark.parametrize(("which", "to"), [(0, 4), (4, 0), (1, 3), (3, 1), (2, 2), (0, 99)])
-def test_a_task_moves_in_its_column(studio: Studio, which: int, to: int) -> None:
+def test_a_task_can_be_moved_within_its_column(studio: Studio, which: int, to: int) -> None:
     column_id = studio.column()
     wanted = filled(studio, column_id, 5)
     studio.happened()
@@ -74,7 +74,7 @@ def test_a_task_moves_in_its_column(studio: Studio, which: int, to: int) -> None
         assert event.changes == {"position": {"from": which, "to": min(to, 4)}}
 
 
-def test_a_task_moves_to_another_column(studio: Studio) -> None:
+def test_a_task_can_be_moved_to_another_column(studio: Studio) -> None:
     here, there = studio.column(), studio.column("Doing")
     going, waiting = filled(studio, here, 3), filled(studio, there, 3)
     studio.happened()
@@ -90,7 +90,7 @@ def test_a_task_moves_to_another_column(studio: Studio) -> None:
     assert second.changes == {"column_id": {"from": here, "to": there}, "position": {"from": 0, "to": 1}}
 
 
-def test_a_move_with_an_edit_is_one_event(studio: Studio) -> None:
+def test_an_edit_with_a_move_is_one_event(studio: Studio) -> None:
     here, there = studio.column(), studio.column("Doing")
     [task_id] = filled(studio, here, 1)
     studio.happened()
@@ -102,7 +102,7 @@ def test_a_move_with_an_edit_is_one_event(studio: Studio) -> None:
 
 
 @pytest.mark.parametrize("flags", [{"stage": "done"}, {"finished": True}])
-def test_what_enters_a_done_column_is_completed(studio: Studio, flags: JsonObject) -> None:
+def test_a_task_entering_a_done_column_is_completed(studio: Studio, flags: JsonObject) -> None:
     todo, done, archive = studio.column(), studio.column("Done", **flags), studio.column("Old", stage="done")
     [task_id] = filled(studio, todo, 1)
     studio.happened()
@@ -119,7 +119,7 @@ def test_what_enters_a_done_column_is_completed(studio: Studio, flags: JsonObjec
     assert set(events[0].changes) == {"title", "column_id", "completed_at"}
 
 
-def test_what_is_made_in_a_done_column_is_completed(studio: Studio) -> None:
+def test_a_task_created_in_a_done_column_is_completed(studio: Studio) -> None:
     done = studio.column("Done", stage="done")
     studio.happened()
     made = studio.owner.post(f"/columns/{done}/tasks", json={"title": "x"})["task"]
@@ -128,7 +128,7 @@ def test_what_is_made_in_a_done_column_is_completed(studio: Studio) -> None:
     assert (event.action, event.record) == ("created", made)
 
 
-def test_a_column_that_becomes_done_leaves_its_tasks_alone(studio: Studio) -> None:
+def test_making_a_column_done_leaves_its_tasks_alone(studio: Studio) -> None:
     column_id = studio.column()
     task_id, other = filled(studio, column_id, 2)
     studio.owner.patch(f"/columns/{column_id}", json={"stage": "done"})
@@ -140,7 +140,7 @@ def test_a_column_that_becomes_done_leaves_its_tasks_alone(studio: Studio) -> No
     assert studio.owner.get(f"/tasks/{other}")["task"]["completed_at"] == completed
 
 
-def test_timers_run_where_the_column_wants_it(studio: Studio) -> None:
+def test_columns_start_and_finish_timers(studio: Studio) -> None:
     todo = studio.column()
     doing, done = studio.column("Doing", start_timer=True), studio.column("Done", stage="done")
     task_id, other = filled(studio, todo, 2)
@@ -164,7 +164,7 @@ def test_timers_run_where_the_column_wants_it(studio: Studio) -> None:
     assert found[started]["task"]["id"] == task_id
 
 
-def test_cards_that_start_and_finish_timers_at_once_leave_one_running_for_each(studio: Studio) -> None:
+def test_concurrent_moves_leave_at_most_one_running_timer_per_user(studio: Studio) -> None:
     doing, done = studio.column("Doing", start_timer=True), studio.column("Done", stage="done")
     tasks, callers = filled(studio, doing, 4), (studio.owner, studio.member, studio.add(member="member"))
 
@@ -172,13 +172,13 @@ def test_cards_that_start_and_finish_timers_at_once_leave_one_running_for_each(s
         body = {"column_id": (doing, done)[number // 4 % 2]}
         callers[number % 3].patch(f"/tasks/{tasks[number % 4]}", json=body)
 
-    at_once(work, range(36))
+    run_concurrently(work, range(36))
     running = studio.owner.get(f"{studio.project}/timesheets", params={"is_active": "true"})["timesheets"]
     users = [each["user"]["id"] for each in running]
     assert len(users) == len(set(users))
 
 
-def test_a_client_has_no_timer(studio: Studio) -> None:
+def test_moving_a_task_starts_no_timer_for_a_client(studio: Studio) -> None:
     todo, doing = studio.column(), studio.column("Doing", start_timer=True)
     made = studio.client.post(f"/columns/{todo}/tasks", json={"title": "Wish"})["task"]
     studio.happened()
@@ -186,8 +186,8 @@ def test_a_client_has_no_timer(studio: Studio) -> None:
     assert [each.name for each in studio.happened()] == ["task"]
 
 
-def test_inserts_at_one_place(studio: Studio) -> None:
-    """More than there are ranks between two tasks: those of a bucket are spread anew."""
+def test_many_inserts_at_one_position_keep_the_order(studio: Studio) -> None:
+    """There are more inserts than free ranks between two tasks, so the ranks of the bucket are respaced."""
     column_id = studio.column()
     wanted = filled(studio, column_id, 10)
     for number in range(40):
@@ -197,7 +197,7 @@ def test_inserts_at_one_place(studio: Studio) -> None:
     assert order(studio, column_id) == wanted
 
 
-def test_a_timer_that_runs_already_goes_on(studio: Studio) -> None:
+def test_a_running_timer_keeps_running(studio: Studio) -> None:
     doing, task_id = studio.column("Doing", start_timer=True), studio.task()
     studio.owner.post(f"{studio.project}/timesheets", json={"task_id": task_id})
     studio.happened()
@@ -205,7 +205,7 @@ def test_a_timer_that_runs_already_goes_on(studio: Studio) -> None:
     assert [event.name for event in studio.happened()] == ["task"]
 
 
-def test_a_task_that_is_done_leaves_timers_of_others_alone(studio: Studio) -> None:
+def test_completing_a_task_leaves_other_timers_alone(studio: Studio) -> None:
     done, task_id, other = studio.column("Done", stage="done"), studio.task(), studio.task()
     timer = studio.member.post(f"{studio.project}/timesheets", json={"task_id": other})["timesheet"]["id"]
     move(studio, task_id, column_id=done)
@@ -213,11 +213,11 @@ def test_a_task_that_is_done_leaves_timers_of_others_alone(studio: Studio) -> No
     assert (found[timer]["is_active"], found[timer]["finished"]) == (True, False)
 
 
-# --- pages ------------------------------------------------------------------------------------------------------------
+# --- paging -----------------------------------------------------------------------------------------------------------
 
 
 def pages(studio: Studio, path: str, per_page: int, between: Callable[[], object] = lambda: None) -> Iterator[Any]:
-    """Each page of tasks; `between` happens after each."""
+    """Yield the pages of tasks, calling `between` after each."""
     target = f"{path}?per_page={per_page}"
     while True:
         response = studio.owner.call("GET", target)
@@ -229,7 +229,7 @@ def pages(studio: Studio, path: str, per_page: int, between: Callable[[], object
         between()
 
 
-def test_tasks_that_come_meanwhile_neither_hide_nor_repeat_others(studio: Studio) -> None:
+def test_tasks_added_meanwhile_neither_hide_nor_repeat_others(studio: Studio) -> None:
     column_id = studio.column()
     wanted = filled(studio, column_id, 6)
     in_front = {"title": "in front", "position": 0}
@@ -255,7 +255,7 @@ def test_a_whole_list_has_a_bound(studio: Studio) -> None:
     assert [(each["id"], each["position"]) for each in rest] == list(zip(wanted[1000:], range(1000, 1005), strict=True))
 
 
-def test_a_cursor_that_is_none(studio: Studio) -> None:
+def test_an_invalid_cursor_is_refused(studio: Studio) -> None:
     cases: list[str] = ["v1_", "v1_W10", "v1_WzFd", "nonsense", "v1_WzEwMDAwMDAwMDAwMDAwMDAwMDAwMDAsMV0"]
     column_id = studio.column()
     for cursor in cases:
@@ -264,32 +264,32 @@ def test_a_cursor_that_is_none(studio: Studio) -> None:
         }
 
 
-# --- many at once -----------------------------------------------------------------------------------------------------
+# --- concurrency ------------------------------------------------------------------------------------------------------
 
 
-def at_once(work: Callable[[Any], Any], each: Sequence[Any]) -> list[Any]:
+def run_concurrently(work: Callable[[Any], Any], each: Sequence[Any]) -> list[Any]:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(work, each))
 
 
-def test_moves_at_once_leave_the_others_in_order(studio: Studio) -> None:
+def test_concurrent_moves_keep_the_order_of_the_others(studio: Studio) -> None:
     column_id = studio.column()
     before = filled(studio, column_id, 200)
     shuffle = random.Random(2)
     moved = shuffle.sample(before, AT_ONCE)
-    at_once(lambda task_id: move(studio, task_id, position=shuffle.randrange(200)), moved)
+    run_concurrently(lambda task_id: move(studio, task_id, position=shuffle.randrange(200)), moved)
     after = order(studio, column_id)
     assert sorted(after) == sorted(before)
     assert [each for each in after if each not in moved] == [each for each in before if each not in moved]
 
 
-def test_moves_between_two_columns_at_once(studio: Studio) -> None:
-    """In both directions, so that everybody wants the locks of both."""
+def test_concurrent_moves_between_two_columns(studio: Studio) -> None:
+    """Moves go in both directions, so they compete for the locks of both columns."""
     here, there = studio.column(), studio.column("There")
     mine, theirs = filled(studio, here, 60), filled(studio, there, 60)
     ways = [(task_id, there) for task_id in mine[:25]] + [(task_id, here) for task_id in theirs[:25]]
     random.Random(3).shuffle(ways)
-    at_once(lambda way: move(studio, way[0], column_id=way[1], position=10), ways)
+    run_concurrently(lambda way: move(studio, way[0], column_id=way[1], position=10), ways)
     left, right = order(studio, here), order(studio, there)
     assert sorted(left) == sorted(mine[25:] + theirs[:25])
     assert sorted(right) == sorted(theirs[25:] + mine[:25])
@@ -297,17 +297,17 @@ def test_moves_between_two_columns_at_once(studio: Studio) -> None:
     assert [each for each in right if each in theirs] == theirs[25:]
 
 
-def test_one_task_that_many_move(studio: Studio) -> None:
+def test_concurrent_moves_of_one_task(studio: Studio) -> None:
     columns = [studio.column(title) for title in "ABC"]
     others = [filled(studio, each, 5) for each in columns]
     [task_id] = filled(studio, columns[0], 1)
     studio.happened()
-    at_once(lambda number: move(studio, task_id, column_id=columns[number % 3], position=2), range(24))
+    run_concurrently(lambda number: move(studio, task_id, column_id=columns[number % 3], position=2), range(24))
     found = [order(studio, each) for each in columns]
     assert [[each for each in listed if each != task_id] for listed in found] == others
     assert sum(listed.count(task_id) for listed in found) == 1
     where = columns[0]
-    for event in studio.happened():  # each begins where the one before ended
+    for event in studio.happened():  # each starts where the previous one ended
         assert event.action == "moved"
         column_id = event.changes.get("column_id", {"from": where, "to": where})
         assert column_id["from"] == where
@@ -315,7 +315,7 @@ def test_one_task_that_many_move(studio: Studio) -> None:
     assert studio.owner.get(f"/tasks/{task_id}")["task"]["column"]["id"] == where
 
 
-def test_tasks_that_come_and_go_at_once(studio: Studio) -> None:
+def test_concurrent_insertions_and_deletions(studio: Studio) -> None:
     column_id = studio.column()
     before = filled(studio, column_id, 100)
     gone = before[10:30]
@@ -327,28 +327,27 @@ def test_tasks_that_come_and_go_at_once(studio: Studio) -> None:
         made = studio.owner.post(f"/columns/{column_id}/tasks", json={"title": "new", "position": number})
         return str(made["task"]["id"])
 
-    new = [each for each in at_once(work, range(AT_ONCE)) if each is not None]
+    new = [each for each in run_concurrently(work, range(AT_ONCE)) if each is not None]
     after = order(studio, column_id)
     assert sorted(after) == sorted([each for each in before if each not in gone] + new)
     assert [each for each in after if each not in new] == [each for each in before if each not in gone]
 
 
-def test_an_edit_and_a_move_at_once_are_both_kept(studio: Studio) -> None:
+def test_concurrent_edits_and_moves_are_all_applied(studio: Studio) -> None:
     column_id, other = studio.column(), studio.column("Other")
     task_ids = filled(studio, column_id, 10)
     edits: list[tuple[str, JsonObject]] = [(each, {"title": f"new {each}"}) for each in task_ids]
     edits += [(each, {"column_id": other}) for each in task_ids]
     edits += [(each, {"labels": ["x"]}) for each in task_ids]
-    at_once(lambda edit: studio.owner.patch(f"/tasks/{edit[0]}", json=edit[1]), edits)
+    run_concurrently(lambda edit: studio.owner.patch(f"/tasks/{edit[0]}", json=edit[1]), edits)
     for each in studio.owner.get(f"/columns/{other}/tasks")["tasks"]:
         assert (each["title"], each["labels"]) == (f"new {each['id']}", ["x"])
     assert sorted(order(studio, other)) == sorted(task_ids)
 
 
 # --- positions stateful ----------------------------------------------------------------------------------------------
-# Two columns against two plain lists, through the database: whatever is done in whatever order.
-#
-# Buckets hold four tasks here, so that few steps fill, split, empty and drop them.
+# Model test: two columns in the database against two plain lists, with random operations.
+# Buckets hold only four tasks here, so that a few steps fill, split, empty and drop them.
 
 
 T = TypeVar("T")
@@ -372,12 +371,12 @@ which, where = st.integers(0, 10**6), st.integers(0, 30)
 
 
 def _ids(read: column_tasks.ColumnTasks) -> list[str]:
-    """Of the tasks, in their order: behind the sort key a row has what `selected` names first."""
+    """Return the task IDs in order. The columns named by `selected` follow the two sort key columns of each row."""
     return [row[2] for row in read.rows]
 
 
 class Runner:
-    """An open database on a loop of its own."""
+    """An open database on its own event loop."""
 
     def __init__(self, backend: Databases, folder: Path) -> None:
         self._runner = asyncio.Runner()
@@ -411,7 +410,7 @@ def runner(backend: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 class Board(RuleBasedStateMachine):
-    """`lists`: what each column should hold."""
+    """The model. `lists` contains the expected tasks of each column."""
 
     runner: Runner
 
@@ -555,7 +554,7 @@ def test_a_board_is_two_lists(runner: Runner) -> None:
 
 
 def test_inserts_at_one_place_until_there_is_no_room_between_buckets(runner: Runner) -> None:
-    """A bucket comes between the same two more often than there are ranks."""
+    """Buckets are inserted between the same two more often than there are ranks."""
     database, actor = runner.services.database, runner.actor
 
     async def work() -> tuple[list[str], list[str], list[int]]:

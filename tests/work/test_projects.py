@@ -1,4 +1,4 @@
-"""`/api/v1/projects`: what owners, members, collaborators and strangers can do, and the rules of every operation."""
+"""`/api/v1/projects`: permissions of each role, and rules common to all operations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def edit(caller: Caller, project: JsonObject, **body: object) -> JsonObject:
 # --- create and read ---------------------------------------------------------------------------------------------
 
 
-def test_a_project_is_created_in_the_only_organization_and_read_back(studio: Studio) -> None:
+def test_a_project_is_created_in_the_only_organization(studio: Studio) -> None:
     made = make(studio.owner, "  Web shop ")
     assert set(made) == KEYS
     assert re.fullmatch(r"prj_[0-9a-hjkmnp-tv-z]{26}", made["id"])
@@ -58,7 +58,7 @@ def test_a_project_is_created_in_the_only_organization_and_read_back(studio: Stu
     assert studio.member.get(f"/projects/{made['id']}")["project"] == made
 
 
-def test_parameters_come_from_the_query_or_the_body_and_the_body_wins(studio: Studio) -> None:
+def test_body_parameters_override_query_parameters(studio: Studio) -> None:
     query = {"title": "From the query", "private": "true", "avatar": "https://cdn.example.com/a.png"}
     empty = {"Content-Type": "application/json"}
     made = studio.owner.post("/projects", params=query, headers=empty)["project"]
@@ -69,7 +69,7 @@ def test_parameters_come_from_the_query_or_the_body_and_the_body_wins(studio: St
     assert (cleared["avatar"], cleared["private"]) == (None, False)
 
 
-def test_a_label_has_the_colour_that_a_project_gives_it(studio: Studio) -> None:
+def test_a_project_can_assign_colors_to_labels(studio: Studio) -> None:
     made = make(studio.owner)
     assert made["label_colors"] == {}
     path, colors = f"/projects/{made['id']}", {"Urgent": "red", "Größe": "sky"}
@@ -81,11 +81,11 @@ def test_a_label_has_the_colour_that_a_project_gives_it(studio: Studio) -> None:
     assert edit(studio.owner, made, label_colors={})["label_colors"] == {}
 
 
-def test_every_wrong_field_is_named_at_once(studio: Studio) -> None:
+def test_all_invalid_fields_are_named_at_once(studio: Studio) -> None:
     body = {
         "title": "   ",
         "avatar": "ftp://example.com/a",
-        "private": "true",  # in a body a boolean is a boolean
+        "private": "true",  # a body requires a real boolean
         "archive": None,
         "name": "..",
         "organization": 7,
@@ -128,7 +128,7 @@ def test_a_title_has_1_to_255_characters_after_trimming(studio: Studio) -> None:
         ("repo.git", "repo-git"),
     ],
 )
-def test_a_name_is_made_from_the_title(title: str, name: str) -> None:
+def test_the_name_is_derived_from_the_title(title: str, name: str) -> None:
     assert name_from(title) == name
 
 
@@ -142,7 +142,7 @@ def test_a_repeated_title_gets_a_suffix(studio: Studio) -> None:
     assert sorted(each["name"] for each in made) == ["at-once", *(f"at-once-{n}" for n in range(2, 9))]
 
 
-def test_a_name_can_be_chosen_but_not_one_that_is_taken(studio: Studio) -> None:
+def test_a_name_can_be_chosen_unless_it_is_taken(studio: Studio) -> None:
     made, other = make(studio.owner, name="Acme.Site_1"), make(studio.owner, "Other")
     assert made["full_name"] == f"{studio.world.organization}/Acme.Site_1"
     taken = {"title": "New", "name": "acme.SITE_1"}
@@ -154,10 +154,10 @@ def test_a_name_can_be_chosen_but_not_one_that_is_taken(studio: Studio) -> None:
         assert studio.owner.faults("POST", "/projects", json={"title": "a", "name": wrong}) == {"name": "invalid"}
 
 
-# --- whose project -----------------------------------------------------------------------------------------------
+# --- ownership ---------------------------------------------------------------------------------------------------
 
 
-def test_a_member_of_several_organizations_names_one(studio: Studio, elsewhere: Studio) -> None:
+def test_a_member_of_several_organizations_must_name_one(studio: Studio, elsewhere: Studio) -> None:
     change_by_hand(
         elsewhere,
         studio.owner,
@@ -172,7 +172,7 @@ def test_a_member_of_several_organizations_names_one(studio: Studio, elsewhere: 
         assert studio.owner.faults("POST", "/projects", json=body) == {"organization": "invalid"}
 
 
-def test_a_person_without_organizations_owns_projects(studio: Studio) -> None:
+def test_a_person_without_an_organization_can_own_projects(studio: Studio) -> None:
     made = make(studio.stranger, "Notes", private=True)
     assert made["full_name"] == f"{studio.stranger.login}/notes"
     studio.owner.refused(404, "GET", f"/projects/{made['id']}")
@@ -180,7 +180,7 @@ def test_a_person_without_organizations_owns_projects(studio: Studio) -> None:
     assert studio.stranger.faults("POST", "/projects", json=body) == {"organization": "invalid"}
 
 
-# --- who may -----------------------------------------------------------------------------------------------------
+# --- permissions -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -195,10 +195,10 @@ def test_a_person_without_organizations_owns_projects(studio: Studio) -> None:
     ],
     ids=["owner", "member", "read", "write", "admin", "stranger"],
 )
-def test_each_role_reads_edits_or_deletes(
+def test_each_role_can_read_edit_or_delete(
     studio: Studio, place: dict[str, str], reads: int, edits: int, deletes: int, private: bool
 ) -> None:
-    """`private`: a private project is hidden from the role."""
+    """`private` states whether a private project is hidden from the role."""
     caller = studio.add(**place)
     studio.owner.patch(studio.project, json={"private": True})
     hidden = caller.call("GET", studio.project).status_code == 404
@@ -214,7 +214,7 @@ def test_each_role_reads_edits_or_deletes(
             assert needed in answer.json()["message"]
 
 
-def test_a_member_stays_in_what_it_makes_private(studio: Studio) -> None:
+def test_a_member_keeps_access_to_projects_they_make_private(studio: Studio) -> None:
     made, shared = make(studio.member, "Secret", private=True), make(studio.member, "Shared")
     assert studio.member.get(f"/projects/{made['id']}")["project"] == made
     assert edit(studio.member, shared, private=True)["private"] is True
@@ -226,8 +226,8 @@ def test_a_member_stays_in_what_it_makes_private(studio: Studio) -> None:
 
 @pytest.mark.parametrize("private", [False, True])
 @pytest.mark.parametrize("role", ["member", "write", "admin", "owner"])
-def test_only_admins_change_who_sees_a_project_and_its_name(studio: Studio, role: str, private: bool) -> None:
-    """A writer could show a private project to the whole organization, or shut a member out of an open one."""
+def test_only_admins_can_change_visibility_and_name(studio: Studio, role: str, private: bool) -> None:
+    """A writer could otherwise expose a private project to the organization, or lock a member out of an open one."""
     place = {"member": role} if role in ("owner", "member") else {"role": role}
     caller = studio.add(**place, **({"role": "write"} if role == "member" and private else {}))
     project = studio.owner.patch(studio.project, json={"private": private})["project"]
@@ -249,14 +249,14 @@ def test_only_admins_change_who_sees_a_project_and_its_name(studio: Studio, role
         assert [each["field"] for each in refused["errors"]] == named
     assert studio.happened() == []
     assert studio.owner.get(studio.project)["project"] == project
-    # What is so already is no change of it, and the rest is for writers as before.
+    # Unchanged values are allowed, and writers may still change the rest.
     assert edit(caller, project, private=private, name=project["name"], title="New", archive=True)["title"] == "New"
 
 
 # --- edit, archive, delete ---------------------------------------------------------------------------------------
 
 
-def test_an_edit_keeps_what_is_absent_and_clears_what_is_null(studio: Studio) -> None:
+def test_an_edit_keeps_absent_fields_and_clears_null_ones(studio: Studio) -> None:
     made = make(studio.owner, avatar="https://cdn.example.com/a.png", private=True)
     path = f"/projects/{made['id']}"
     edited = edit(studio.owner, made, avatar=None)
@@ -271,7 +271,7 @@ def test_an_edit_keeps_what_is_absent_and_clears_what_is_null(studio: Studio) ->
     assert studio.happened() == []
 
 
-def test_an_archived_project_is_not_changed_but_taken_up_again(studio: Studio) -> None:
+def test_an_archived_project_can_only_be_unarchived(studio: Studio) -> None:
     made = make(studio.owner)
     assert edit(studio.owner, made, archive=True)["archive"] is True
     for body in ({"title": "New"}, {"title": "New", "archive": True}):
@@ -293,11 +293,11 @@ def test_a_deleted_project_is_gone_and_its_name_is_free(studio: Studio) -> None:
     second = make(studio.owner)
     assert second["name"] == "shop"
     assert second["repository_id"] != first["repository_id"]
-    studio.owner.delete(f"/projects/{second['id']}")  # the name is given up a second time
+    studio.owner.delete(f"/projects/{second['id']}")  # frees the name a second time
     assert make(studio.owner)["name"] == "shop"
 
 
-def test_of_several_changes_bound_to_the_same_reading_one_is_made(studio: Studio) -> None:
+def test_only_one_of_several_changes_with_the_same_if_match_succeeds(studio: Studio) -> None:
     seen = studio.owner.call("GET", studio.project).headers["etag"]
 
     def change(number: int) -> int:
@@ -342,7 +342,7 @@ def test_each_change_is_one_event_and_in_the_audit_log(studio: Studio) -> None:
     assert len(log) == 4
 
 
-def test_hooks_of_the_organization_and_the_project_get_the_events(studio: Studio, receiver: Receiver) -> None:
+def test_hooks_of_the_organization_and_the_project_receive_the_events(studio: Studio, receiver: Receiver) -> None:
     other = make(studio.owner, "Other")
     places = (studio.world.org_path, studio.world.repo_path, f"/repos/{other['full_name']}")
     for place in places:
@@ -359,10 +359,10 @@ def test_hooks_of_the_organization_and_the_project_get_the_events(studio: Studio
     ]
 
 
-async def test_a_change_whose_event_cannot_be_written_is_not_made(
+async def test_a_change_is_rolled_back_if_its_event_cannot_be_written(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One transaction: there is no change without its event."""
+    """Both are in one transaction, so there is no change without its event."""
 
     async def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no event")
@@ -378,7 +378,7 @@ async def test_a_change_whose_event_cannot_be_written_is_not_made(
         assert [each["title"] for each in (await client.get("/projects")).json()["projects"]] == ["Website"]
 
 
-# --- the readers that other resources share ----------------------------------------------------------------------
+# --- shared parameter parsing ------------------------------------------------------------------------------------
 
 
 class Filters(msgspec.Struct):
@@ -389,14 +389,14 @@ class Filters(msgspec.Struct):
     fields: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
-def test_text_of_a_query_becomes_what_the_field_is() -> None:
+def test_query_text_is_converted_to_the_type_of_the_field() -> None:
     query = {"count": ["3"], "priority": [""], "labels": ["a", "b"], "notes": ["null"]}
     found = parameters.gather(Filters, query, {"fields": {"a": "b"}})
     assert found == Filters(count=3, priority=None, labels=["a", "b"], notes="null", fields={"a": "b"})
     assert parameters.gather(Filters, {}, {}) == Filters()
 
 
-def test_what_a_field_has_to_be_is_said_in_words() -> None:
+def test_errors_describe_the_expected_value() -> None:
     body = {"count": 10, "priority": "middle", "labels": "a", "notes": "ü" * 32_769, "fields": {"a": "\0"}}
     with pytest.raises(Invalid) as refused:
         parameters.gather(Filters, {}, body)
@@ -409,10 +409,10 @@ def test_what_a_field_has_to_be_is_said_in_words() -> None:
     ]
 
 
-def test_the_document_shows_the_limits_that_are_enforced() -> None:
+def test_the_openapi_document_shows_the_enforced_limits() -> None:
     shown = {each.name: each for each in parameters.documented(Filters)}
     assert shown["count"].schema == {"type": "integer", "minimum": 1, "maximum": 9}
     create = next(each for each in routes if each.name == "create_project")
     title = next(each for each in create.query if each.name == "title")
     assert title.schema == {"type": "string", "minLength": 1, "maxLength": 255}
-    assert not title.required  # it may come in the body
+    assert not title.required  # may also be in the body

@@ -1,4 +1,4 @@
-"""A push to the default branch completes the tasks that its commits close: once, and in its own commit."""
+"""A push to the default branch completes the tasks its commits close, once, and records the commit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.world import must
 from tests.work.studio import Caller, JsonObject, Studio
-from tests.work.test_positions import at_once
+from tests.work.test_positions import run_concurrently
 from workhook.hooks.publishing import parse_publication, publish
 from workhook.hooks.records import HookOwner
 from workhook.http.calls import Services
@@ -20,7 +20,7 @@ from workhook.identity.tokens.issue import CLASSIC, FINE_GRAINED, OAUTH, Kind, i
 
 
 class Pushes:
-    """A board with a column of finished tasks, and commits that are pushed by the member."""
+    """A board with a column for finished tasks. Pushes are made by the member unless stated otherwise."""
 
     def __init__(self, studio: Studio) -> None:
         self.studio = studio
@@ -71,7 +71,7 @@ def payload_of(*commits: JsonObject, ref: str = "refs/heads/main") -> JsonObject
     }
 
 
-def test_a_push_completes_a_task_with_its_commit_in_the_history(pushes: Pushes) -> None:
+def test_a_push_completes_a_task_and_records_the_commit(pushes: Pushes) -> None:
     task, other = pushes.task(), pushes.task()
     pushes.studio.happened()
     assert pushes.push(commit("a", "Paint it\n\nCloses #1.")).status_code == 202
@@ -84,8 +84,8 @@ def test_a_push_completes_a_task_with_its_commit_in_the_history(pushes: Pushes) 
     assert done.changes["column_id"] == {"from": pushes.todo, "to": pushes.done}
 
 
-def test_the_publisher_acts_whatever_address_the_committer_has(pushes: Pushes) -> None:
-    """The address of an owner, of a member, of a stranger, in capital letters, and of nobody."""
+def test_the_publisher_is_the_actor_whatever_the_committer_address(pushes: Pushes) -> None:
+    """Try the addresses of an owner, a member and a stranger, one in capital letters, and an unknown one."""
     studio = pushes.studio
     people = [studio.owner, studio.add(role="write"), studio.stranger]
     emails = [f"{each.login}@example.com" for each in people]
@@ -100,7 +100,7 @@ def test_the_publisher_acts_whatever_address_the_committer_has(pushes: Pushes) -
         assert pushed.payload["commits"][0]["committer"]["email"] == email
 
 
-def test_the_same_push_again_changes_nothing(pushes: Pushes) -> None:
+def test_repeating_a_push_changes_nothing(pushes: Pushes) -> None:
     task, said = pushes.task(), commit("a", "Closes #1")
     pushes.push(said, id="one")
     reopened = pushes.studio.owner.patch(f"/tasks/{task['id']}", json={"column_id": pushes.todo})["task"]
@@ -112,7 +112,7 @@ def test_the_same_push_again_changes_nothing(pushes: Pushes) -> None:
     assert pushes.is_done(task)
 
 
-def test_a_task_that_is_completed_stays_as_it_is(pushes: Pushes) -> None:
+def test_a_completed_task_is_left_alone(pushes: Pushes) -> None:
     task, said = pushes.task(), commit("a", "Closes #1")
     before = pushes.studio.owner.patch(f"/tasks/{task['id']}", json={"column_id": pushes.done})["task"]
     pushes.studio.happened()
@@ -124,7 +124,7 @@ def test_a_task_that_is_completed_stays_as_it_is(pushes: Pushes) -> None:
     assert not pushes.is_done(task), "it was an old commit"
 
 
-def test_what_closes_nothing_is_published_as_ever(pushes: Pushes) -> None:
+def test_a_push_that_closes_nothing_is_only_published(pushes: Pushes) -> None:
     task, gone = pushes.task(), pushes.task()
     pushes.studio.owner.delete(f"/tasks/{gone['id']}")
     for said in ("see #1", "closes #2", "closes #99", "closes other/place#1"):
@@ -135,7 +135,7 @@ def test_what_closes_nothing_is_published_as_ever(pushes: Pushes) -> None:
     assert pushes.is_done(task)
 
 
-def test_who_may_not_push_completes_nothing(pushes: Pushes) -> None:
+def test_a_push_without_permission_completes_nothing(pushes: Pushes) -> None:
     task, studio = pushes.task(), pushes.studio
     said = commit("a", "closes #1", f"{studio.owner.login}@example.com")
     for caller, status in ((studio.client, 404), (studio.stranger, 404), (studio.add(role="read"), 403)):
@@ -144,7 +144,7 @@ def test_who_may_not_push_completes_nothing(pushes: Pushes) -> None:
 
 
 def token_of(studio: Studio, kind: Kind, scopes: Collection[str], permissions: dict[str, str] | None) -> Caller:
-    """The owner with such a token."""
+    """Return the owner as a caller with such a token."""
 
     async def make(services: Services) -> str:
         place = await find_account(services.database, studio.world.organization)
@@ -178,7 +178,7 @@ def token_of(studio: Studio, kind: Kind, scopes: Collection[str], permissions: d
     ],
     ids=str,
 )
-def test_a_push_completes_only_what_its_token_may(
+def test_a_push_completes_tasks_only_if_its_token_permits_it(
     pushes: Pushes, kind: Kind, scopes: list[str], permissions: dict[str, str] | None, completes: bool
 ) -> None:
     task, studio = pushes.task(), pushes.studio
@@ -195,7 +195,7 @@ def test_a_push_completes_only_what_its_token_may(
     caller.http.close()
 
 
-def test_a_command_publishes_and_completes_nothing(pushes: Pushes) -> None:
+def test_a_push_published_by_a_command_completes_nothing(pushes: Pushes) -> None:
     task, studio = pushes.task(), pushes.studio
     said = payload_of(commit("a", "closes #1", f"{studio.owner.login}@example.com"))
 
@@ -208,7 +208,7 @@ def test_a_command_publishes_and_completes_nothing(pushes: Pushes) -> None:
     assert not pushes.is_done(task)
 
 
-def test_a_board_without_finished_tasks_completes_none(studio: Studio) -> None:
+def test_a_board_without_a_done_column_completes_nothing(studio: Studio) -> None:
     task = studio.owner.new_task(studio.column())
     body = {"event": "push", "payload": payload_of(commit("a", "closes #1"))}
     answer = studio.member.http.post(f"/repos/{studio.world.full_name}/events", json=body)
@@ -216,14 +216,14 @@ def test_a_board_without_finished_tasks_completes_none(studio: Studio) -> None:
     assert studio.owner.get(f"/tasks/{task['id']}")["task"] == task
 
 
-def test_an_archived_project_takes_the_push_and_completes_nothing(pushes: Pushes) -> None:
+def test_a_push_to_an_archived_project_completes_nothing(pushes: Pushes) -> None:
     task = pushes.task()
     pushes.studio.owner.patch(pushes.studio.project, json={"archive": True})
     assert pushes.push(commit("a", "closes #1")).status_code == 202
     assert not pushes.is_done(task)
 
 
-def test_pushes_at_once_complete_a_task_once(pushes: Pushes) -> None:
+def test_concurrent_pushes_complete_a_task_once(pushes: Pushes) -> None:
     tasks = [pushes.task() for _ in range(4)]
     pushes.studio.happened()
     said = [commit("a", "closes #1, #3"), commit("b", "closes #4, #2, #1")]
@@ -231,7 +231,7 @@ def test_pushes_at_once_complete_a_task_once(pushes: Pushes) -> None:
     def push(number: int) -> int:
         return int(pushes.push(*(said if number % 2 else reversed(said)), id=f"push-{number // 2}").status_code)
 
-    statuses = at_once(push, range(12))
+    statuses = run_concurrently(push, range(12))
     assert set(statuses) <= {202, 422}, "the same id with the commits in another order is refused"
     assert all(map(pushes.is_done, tasks))
     told = [each.record["number"] for each in pushes.studio.happened() if each.action == "completed"]

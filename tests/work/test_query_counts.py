@@ -1,6 +1,6 @@
-"""A read costs at most two statements and a write four, whatever the size: nothing is asked row by row.
+"""A read takes at most two statements and a write four, independent of size: there are no N+1 queries.
 
-The look-up of the token is not counted, and the token is used once before anything is measured: its first use is noted.
+Token lookups are not counted. The token is used once before measuring because its first use is recorded.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from tests.work.studio import Caller
 
 READ_MAX, WRITE_MAX = 2, 4
 
-# What takes more, and why. The numbers do not grow with the rows. Each write has one for the audit log.
+# Operations that take more, with the reason. None depends on the number of rows. Each write includes the audit log.
 MORE = {
-    "GET /search": 3,  # the newest, then the index of words for kinds of which that was not enough, then the texts
-    "PUT /organizations/{}/billing/logo": 5,  # the settings are locked; the new logo, and the one before
-    "POST /projects": 7,  # chooses an owner and a name that is free, makes its creator an admin
-    "POST /projects/{}/restore": 6,  # a name that is free, in the account and for good
+    "GET /search": 3,  # the newest, then the word index for kinds without enough matches, then the texts
+    "PUT /organizations/{}/billing/logo": 5,  # locks the settings; the new and the previous logo
+    "POST /projects": 7,  # finds an owner and a free name, and makes the creator an admin
+    "POST /projects/{}/restore": 6,  # finds a free name, in the account and permanently
     "POST /projects/{}/clients": 6,  # an invitation
-    "POST /service_checkouts/{}/complete": 11,  # three records with an event each: checkout, invoice, credits
-    "DELETE /task_credits/{}": 5,  # two entries, and the grant that gets its credits back
-    "POST /invoices/{}/send": 6,  # the project is held, the settings of now, and the number
-    "POST /payments/{}/refund": 6,  # whose it is, its invoice is locked, what is left of it
-    "POST /invoices/{}/credit_notes": 6,  # the number; all is credited, so its time is free again
-    "POST /timesheets/{}/resume": 5,  # the other timers of the user, locked first; whether the user may run one there
-    # Its subscriptions, whether an invoice was issued, all who could start a timer there, and the timers.
+    "POST /service_checkouts/{}/complete": 11,  # three records with one event each: checkout, invoice and credits
+    "DELETE /task_credits/{}": 5,  # two entries, and the grant whose credits are returned
+    "POST /invoices/{}/send": 6,  # the project lock, the current settings and the number
+    "POST /payments/{}/refund": 6,  # access, the invoice lock and the remaining amount
+    "POST /invoices/{}/credit_notes": 6,  # the number; a full credit releases the time
+    "POST /timesheets/{}/resume": 5,  # locks the user's other timers; checks whether the user may run one here
+    # Subscriptions, issued invoices, everyone who could start a timer, and the timers.
     "DELETE /projects/{}": 7,
-    "DELETE /tasks/{}": 5,  # likewise
-    # The user is locked; invitations, timers and webhooks of apps that end with the right; invitations that are held.
+    "DELETE /tasks/{}": 5,  # as above
+    # The user lock; invitations, timers and app webhooks that end with the right; pending invitations.
     "DELETE /projects/{}/members/{}": 9,
-    "DELETE /clients/{}": 8,  # likewise
+    "DELETE /clients/{}": 8,  # as above
 }
 
 
@@ -51,17 +51,17 @@ def counted(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture
 def owner(counted: CountedServer) -> Iterator[Caller]:
-    owner = Caller(counted, counted.world.token)  # type: ignore[arg-type]  # it has the one method that a caller needs
+    owner = Caller(counted, counted.world.token)  # type: ignore[arg-type]  # has the only method that a caller needs
     yield owner
     owner.http.close()
 
 
 @pytest.fixture
 def scene(counted: CountedServer, owner: Caller) -> Scene:
-    """A webhook hears of everything, and there are many things of each kind."""
+    """Return a scene with a webhook for every event."""
     hook = {"name": "web", "events": ["*"], "config": {"url": "http://127.0.0.1:9/"}}
     assert owner.http.post(f"{counted.world.org_path}/hooks", json=hook).status_code == 201
-    member = Caller(counted, counted.member_token)  # type: ignore[arg-type]  # likewise
+    member = Caller(counted, counted.member_token)  # type: ignore[arg-type]  # as above
     somebody = member.login
     member.http.close()
     return Scene(owner, counted.world.project_id, counted.world.organization, somebody)
@@ -82,7 +82,7 @@ def _measure(counted: CountedServer, scene: Scene, key: str) -> list[str]:
 
 
 def _fill(scene: Scene, rows: int) -> None:
-    """More of everything that lists hold, with what hangs on each."""
+    """Create rows in every list, along with related objects."""
     column_id = scene.column()
     file_id = scene.file()
     for _ in range(rows):
@@ -99,7 +99,7 @@ def _fill(scene: Scene, rows: int) -> None:
 
 
 def test_statements_of_every_operation(counted: CountedServer, scene: Scene) -> None:
-    scene.owner.get("/me")  # the first use of a token is noted
+    scene.owner.get("/me")  # records the first use of the token
     few = {key: _measure(counted, scene, key) for key in TABLE}
     _fill(scene, 12)
     many = {key: _measure(counted, scene, key) for key in TABLE}
@@ -116,12 +116,12 @@ def test_statements_of_every_operation(counted: CountedServer, scene: Scene) -> 
     assert wrong == [], "\n".join(wrong)
 
 
-def test_statements_of_who_is_where(counted: CountedServer, owner: Caller) -> None:
-    """Clients made for GitHub ask it for each page and for each person."""
+def test_the_number_of_statements_for_memberships_is_limited(counted: CountedServer, owner: Caller) -> None:
+    """GitHub clients make these requests for each page and each person."""
     member = Caller(counted, counted.member_token)  # type: ignore[arg-type]  # as above
     place, login = counted.world, member.login
     member.http.close()
-    owner.get("/me")  # the first use of a token is noted
+    owner.get("/me")  # records the first use of the token
     wrong = {}
     for path in (
         "/user/orgs", "/user/repos", "/user/memberships/orgs", f"/users/{login}", f"/users/{login}/orgs",
@@ -141,7 +141,7 @@ ACROSS = ("/tasks", "/timesheets", "/timesheets/running", "/invoices", "/files",
 
 
 def test_a_list_across_projects_is_one_statement(counted: CountedServer, owner: Caller) -> None:
-    """However many projects there are, and whatever it is narrowed by."""
+    """Independent of the number of projects and of filters."""
     for number in range(5):
         made = {"title": f"Project {number}", "organization": counted.world.organization}
         project = owner.post("/projects", json=made)["project"]["id"]
@@ -160,8 +160,8 @@ def test_a_list_across_projects_is_one_statement(counted: CountedServer, owner: 
             assert len(found) == 1, (path, query, found)
 
 
-def test_a_mention_is_written_with_what_is_sent_anyway(counted: CountedServer, owner: Caller) -> None:
-    """Only an edit that replaces names has a trip more."""
+def test_a_mention_takes_no_extra_round_trip(counted: CountedServer, owner: Caller) -> None:
+    """Only an edit that replaces names takes one more."""
     member = Caller(counted, counted.member_token)  # type: ignore[arg-type]  # as above
     login = member.login
     member.http.close()

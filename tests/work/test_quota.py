@@ -1,4 +1,4 @@
-"""One organization cannot fill the database with records: what counts, who is refused, and what goes on."""
+"""The row quota of an organization: what counts, what is refused and what still works."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS = 100
 
 @pytest.fixture(scope="module")
 def server_settings() -> dict[str, Any]:
-    """An organization has few records, and 100 MiB."""
+    """Limit each organization to few records and 100 MiB."""
     return {"organization_max_rows": ROWS, "organization_max_mb": 100}
 
 
@@ -42,7 +42,7 @@ def publish(studio: Studio) -> Any:
 
 
 def fill(studio: Studio) -> None:
-    """To the last row. A task is one, and its event another."""
+    """Use up the quota. A task takes one row and its event another."""
     column_id = studio.owner.post(f"{studio.project}/columns", json={"title": "New"})["column"]["id"]
     left = ROWS - usage(studio)["rows"]
     create = {"action": "create", "column_id": column_id, "title": "New"}
@@ -52,7 +52,7 @@ def fill(studio: Studio) -> None:
     assert usage(studio)["rows"] == ROWS
 
 
-def test_the_last_record_fits(studio: Studio) -> None:
+def test_the_last_row_of_the_quota_can_be_used(studio: Studio) -> None:
     fill(studio)
     body = studio.owner.refused(409, "POST", f"{studio.project}/columns", json={"title": "New"})
     assert body["code"] == "row_quota"
@@ -70,7 +70,7 @@ def test_with_one_row_left_an_event_fits_and_a_record_does_not(studio: Studio) -
     assert publish(studio).status_code == 403
 
 
-def test_whatever_makes_something_is_refused(studio: Studio) -> None:
+def test_every_operation_that_creates_records_is_refused(studio: Studio) -> None:
     scene = Scene(studio.owner, studio.world.project_id, studio.world.organization)
     named = {f"{each.method} " + re.sub(r"\{\w+\}", "{}", each.path): action_of(each) for each in OPERATIONS}
     calls = []
@@ -90,7 +90,7 @@ def test_whatever_makes_something_is_refused(studio: Studio) -> None:
     assert usage(studio)["rows"] == ROWS
 
 
-def test_the_webhook_api_refuses_in_its_own_shape(studio: Studio) -> None:
+def test_the_webhook_api_refuses_in_its_own_format(studio: Studio) -> None:
     hook = {"name": "web", "events": ["push"], "config": {"url": "http://127.0.0.1:9/"}}
     hooks = f"{studio.world.repo_path}/hooks"
     made = studio.owner.http.post(hooks, json=hook).raise_for_status().json()["id"]
@@ -109,7 +109,7 @@ def test_the_webhook_api_refuses_in_its_own_shape(studio: Studio) -> None:
     assert [each["id"] for each in studio.owner.http.get(hooks).json()] == [made]
 
 
-def test_what_is_there_can_be_changed_ended_removed_and_restored(studio: Studio) -> None:
+def test_existing_records_can_be_changed_ended_deleted_and_restored(studio: Studio) -> None:
     scene = Scene(studio.owner, studio.world.project_id, studio.world.organization)
     column_id, other = scene.column(), scene.column()
     task_id, file_id, timer = scene.task(column_id), scene.file(), scene.running()
@@ -117,7 +117,7 @@ def test_what_is_there_can_be_changed_ended_removed_and_restored(studio: Studio)
     studio.owner.patch(f"/tasks/{task_id}", json={"title": "Else", "column_id": other})
     studio.owner.patch(f"/columns/{other}", json={"start_timer": True})
     studio.owner.patch(f"/tasks/{task_id}", json={"column_id": column_id})
-    studio.owner.patch(f"/tasks/{task_id}", json={"column_id": other})  # its timer starts
+    studio.owner.patch(f"/tasks/{task_id}", json={"column_id": other})  # starts its timer
     studio.owner.post("/tasks/bulk", json={"operations": [{"action": "edit", "id": task_id, "title": "Bulk"}]})
     timers = studio.owner.get(f"{studio.project}/timesheets")["timesheets"]
     assert {each["id"] for each in timers} > {timer}
@@ -131,7 +131,7 @@ def test_what_is_there_can_be_changed_ended_removed_and_restored(studio: Studio)
     studio.owner.refused(409, "POST", "/tasks/bulk", json=bulk)
 
 
-def test_a_client_is_not_told_how_much_there_is(studio: Studio) -> None:
+def test_a_client_is_not_told_the_usage(studio: Studio) -> None:
     column_id = Scene(studio.owner, studio.world.project_id, studio.world.organization).column()
     _ = studio.client
     fill(studio)
@@ -139,12 +139,12 @@ def test_a_client_is_not_told_how_much_there_is(studio: Studio) -> None:
     assert (body["code"], "it has" in body["message"]) == ("row_quota", False)
 
 
-def test_another_organization_is_not_refused(studio: Studio, elsewhere: Studio) -> None:
+def test_other_organizations_are_unaffected(studio: Studio, elsewhere: Studio) -> None:
     fill(studio)
     elsewhere.owner.post(f"{elsewhere.project}/columns", json={"title": "New"})
 
 
-def test_what_happens_by_itself_goes_on(studio: Studio) -> None:
+def test_automatic_changes_still_work(studio: Studio) -> None:
     fill(studio)
 
     async def happen(services: Services) -> None:
@@ -156,7 +156,7 @@ def test_what_happens_by_itself_goes_on(studio: Studio) -> None:
     assert usage(studio)["rows"] == ROWS + 1
 
 
-def test_owners_see_what_is_used(studio: Studio) -> None:
+def test_owners_can_see_the_usage(studio: Studio) -> None:
     path = f"/organizations/{studio.world.organization}/usage"
     before = studio.owner.get(path)
     assert set(before) == {"success", "usage"}
@@ -171,7 +171,7 @@ def test_owners_see_what_is_used(studio: Studio) -> None:
 
 
 def test_every_record_is_counted(studio: Studio) -> None:
-    """As if each table were read whole."""
+    """Compare with a count of the whole tables."""
     scene = Scene(studio.owner, studio.world.project_id, studio.world.organization, studio.member.login)
     scene.task()
     scene.reply(scene.file_comment())

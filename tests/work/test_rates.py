@@ -1,4 +1,4 @@
-"""What an hour costs: whose rate counts, when it is fixed, and what invoices make of time."""
+"""Hourly rates: which one applies, when it is fixed, and how invoices use it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MINUTE = 60_000
 
 
 class Rates:
-    """Sets what an hour costs, as an owner, and spends time as the member."""
+    """Sets hourly rates as an owner and records time as the member."""
 
     def __init__(self, studio: Studio, scene: Scene) -> None:
         self.studio, self.owner = studio, studio.owner
@@ -50,10 +50,10 @@ def whose(record: Any) -> tuple[Any, Any, Any]:
     return record["billable_rate"], record["hourly_rate"], record["rate_source"]
 
 
-# --- whose rate counts ------------------------------------------------------------------------------------------------
+# --- precedence -------------------------------------------------------------------------------------------------------
 
 
-def test_the_nearest_rate_wins(rates: Rates) -> None:
+def test_the_most_specific_rate_applies(rates: Rates) -> None:
     assert whose(rates.spend()) == (None, None, "none")
     rates.of_organization(hourly_rate=50)
     assert whose(rates.spend()) == (None, "50.00", "organization")
@@ -70,7 +70,7 @@ def test_the_nearest_rate_wins(rates: Rates) -> None:
     assert whose(rates.spend()) == (None, "50.00", "organization")
 
 
-def test_rates_of_an_organization_are_in_its_own_currency(rates: Rates) -> None:
+def test_rates_of_an_organization_are_in_its_currency(rates: Rates) -> None:
     rates.of_organization(hourly_rate=50)
     rates.of_member(60)
     rates.of_project(currency="EUR")
@@ -81,7 +81,7 @@ def test_rates_of_an_organization_are_in_its_own_currency(rates: Rates) -> None:
     assert whose(rates.spend()) == (None, "70.00", "project")
 
 
-def test_time_is_billable_as_its_place_says(rates: Rates) -> None:
+def test_the_default_of_billable_follows_the_settings(rates: Rates) -> None:
     assert rates.spend()["billable"] is False
     rates.of_organization(billable=True)
     assert rates.spend()["billable"] is True
@@ -95,10 +95,10 @@ def test_time_is_billable_as_its_place_says(rates: Rates) -> None:
     assert timer["billable"] is True
 
 
-# --- when it is fixed -------------------------------------------------------------------------------------------------
+# --- fixing -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_later_default_changes_no_finished_time(rates: Rates) -> None:
+def test_a_later_change_of_the_default_does_not_affect_finished_time(rates: Rates) -> None:
     rates.of_project(hourly_rate=50)
     record, running = rates.spend(), rates.spend(duration=None)
     assert whose(running) == (None, "50.00", "project")
@@ -113,7 +113,7 @@ def test_a_later_default_changes_no_finished_time(rates: Rates) -> None:
 
 
 @pytest.mark.parametrize("how", ["card", "edit", "right"])
-def test_however_time_finishes_its_rate_is_fixed(rates: Rates, how: str) -> None:
+def test_the_rate_is_fixed_however_a_timer_is_finished(rates: Rates, how: str) -> None:
     running = rates.spend(duration=None)
     rates.of_project(hourly_rate=90)
     if how == "card":
@@ -132,7 +132,7 @@ def test_however_time_finishes_its_rate_is_fixed(rates: Rates, how: str) -> None
     assert whose(told) == whose(record)
 
 
-def test_an_own_rate_is_taken_off_and_what_has_none_asks_for_one(rates: Rates) -> None:
+def test_clearing_an_entrys_own_rate_applies_the_current_default(rates: Rates) -> None:
     own, without = rates.spend(billable_rate=10), rates.spend()
     rates.of_project(hourly_rate=90)
     for each in (own, without):
@@ -143,14 +143,14 @@ def test_an_own_rate_is_taken_off_and_what_has_none_asks_for_one(rates: Rates) -
         assert event.changes["rate_source"] == {"from": each["rate_source"], "to": "project"}
 
 
-def test_to_ask_for_a_rate_where_there_is_none_changes_nothing(rates: Rates) -> None:
+def test_clearing_the_rate_without_a_default_changes_nothing(rates: Rates) -> None:
     record = rates.spend()
     rates.studio.happened()
     assert rates.owner.patch(f"/timesheets/{record['id']}", json={"billable_rate": None})["timesheet"] == record
     assert rates.studio.happened() == []
 
 
-def test_reports_and_tables_count_the_rate_that_counts(rates: Rates) -> None:
+def test_reports_and_tables_use_the_effective_rate(rates: Rates) -> None:
     rates.of_project(hourly_rate=60, billable=True)
     rates.spend(duration=90 * MINUTE)
     report = rates.owner.get("/reports/timesheets", params={"project_id": rates.studio.project_id})
@@ -171,7 +171,7 @@ def test_reports_and_tables_count_the_rate_that_counts(rates: Rates) -> None:
         ({"round_minutes": 0}, 75, 1.25),
     ],
 )
-def test_time_is_rounded_on_an_invoice_and_stays_as_it_was(
+def test_time_is_rounded_on_the_invoice_only(
     rates: Rates, settings: dict[str, Any], minutes: float, qty: float
 ) -> None:
     rates.of_organization(hourly_rate=80, billable=True, round_minutes=30)
@@ -184,10 +184,10 @@ def test_time_is_rounded_on_an_invoice_and_stays_as_it_was(
     assert rates.now(record)["duration"] == int(minutes * MINUTE)
 
 
-# --- who sets them ----------------------------------------------------------------------------------------------------
+# --- setting rates ----------------------------------------------------------------------------------------------------
 
 
-def test_only_a_member_has_a_rate(rates: Rates) -> None:
+def test_only_members_can_have_a_rate(rates: Rates) -> None:
     path = f"{rates.organization}/members/{rates.login}"
     rates.of_member(60)
     found = rates.owner.get(path)["member"]
@@ -197,7 +197,7 @@ def test_only_a_member_has_a_rate(rates: Rates) -> None:
     assert rates.owner.refused(422, "PATCH", path, json={"hourly_rate": -1})["errors"][0]["field"] == "hourly_rate"
 
 
-def test_rates_of_a_project_name_its_members_alone(rates: Rates) -> None:
+def test_project_rates_can_be_set_only_for_its_members(rates: Rates) -> None:
     client = rates.studio.client.get("/me")["user"]["username"]
     wanted = [{"username": each, "hourly_rate": 1} for each in (rates.login, "nobody-at-all", client, rates.login)]
     refused = rates.owner.refused(422, "PATCH", f"{rates.studio.project}/billing", json={"rates": wanted})
@@ -207,7 +207,7 @@ def test_rates_of_a_project_name_its_members_alone(rates: Rates) -> None:
     assert found == [{"username": rates.login, "hourly_rate": 1}]
 
 
-def test_rates_as_they_were_shown_can_be_sent_back_when_somebody_has_left(rates: Rates) -> None:
+def test_project_rates_can_be_sent_back_unchanged_after_a_member_left(rates: Rates) -> None:
     rates.of_project(rates=[{"username": rates.login, "hourly_rate": 1}])
     rates.owner.http.delete(f"/api/v3/orgs/{rates.studio.world.organization}/members/{rates.login}").raise_for_status()
     shown = rates.owner.get(f"{rates.studio.project}/billing")["billing"]

@@ -1,4 +1,4 @@
-"""A refusal that names a remedy names one that works: whoever does what it says gets what was refused."""
+"""Errors that suggest a remedy: following the suggestion works."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from workhook.work.money.invoices.schemas import Booked, booked_of, booked_text,
 from workhook.work.money.payments.recording import BOOKED_MAX
 
 Act = Callable[[], httpx.Response]
-Case = Callable[["Ground"], Iterator[Act]]
-"""Yields what is refused, does what the refusal says, and yields what has to succeed then."""
+Case = Callable[["Workspace"], Iterator[Act]]
+"""Yields a request that is refused, applies the suggested remedy, and yields a request that must succeed."""
 
 
-class Ground:
-    """A project whose owner acts, unless another caller is named."""
+class Workspace:
+    """A project for the cases. Requests are made by its owner unless another caller is given."""
 
     def __init__(self, studio: Studio, scene: Scene) -> None:
         self.studio, self.scene = studio, scene
@@ -46,7 +46,7 @@ class Ground:
         return f"/invoices/{self.studio.invoice(*steps, **{'invoice_items': [LINE], **more})['id']}"
 
     def billed(self, *steps: str) -> tuple[str, str]:
-        """The paths of time and of its invoice."""
+        """Return the paths of a time entry and its invoice."""
         time = self.scene.timesheet()
         return f"/timesheets/{time}", self.invoice(*steps, timesheet_ids=[time])
 
@@ -60,7 +60,7 @@ class Ground:
         return self.owner.http.request(method, f"/orgs/{self.studio.world.organization}/apps{path}", json=body or None)
 
 
-def archived(at: Ground) -> Iterator[Act]:
+def archived(at: Workspace) -> Iterator[Act]:
     column = at.scene.column()
     at.owner.patch(at.project, json={"archive": True})
     yield at.act("PATCH", f"/columns/{column}", title="Done")
@@ -68,7 +68,7 @@ def archived(at: Ground) -> Iterator[Act]:
     yield at.act("PATCH", f"/columns/{column}", title="Done")
 
 
-def folder_with_files(at: Ground) -> Iterator[Act]:
+def folder_with_files(at: Workspace) -> Iterator[Act]:
     folder = at.scene.folder()
     file = at.scene.file(folder=folder)
     yield (act := at.act("DELETE", f"/folders/{folder}"))
@@ -76,7 +76,7 @@ def folder_with_files(at: Ground) -> Iterator[Act]:
     yield act
 
 
-def nested_subtasks(at: Ground) -> Iterator[Act]:
+def nested_subtasks(at: Workspace) -> Iterator[Act]:
     column = at.scene.column()
     above = at.scene.task(column)
     below = at.scene.task(column, parent_id=above)
@@ -85,7 +85,7 @@ def nested_subtasks(at: Ground) -> Iterator[Act]:
     yield at.act("PATCH", f"/tasks/{task}", parent_id=above)
 
 
-def task_with_subtasks(at: Ground, *, deleted: bool = False) -> Iterator[Act]:
+def task_with_subtasks(at: Workspace, *, deleted: bool = False) -> Iterator[Act]:
     column = at.scene.column()
     task, other = at.scene.task(column), at.scene.task(column)
     below = at.scene.task(column, parent_id=task)
@@ -98,14 +98,14 @@ def task_with_subtasks(at: Ground, *, deleted: bool = False) -> Iterator[Act]:
     yield act
 
 
-def others_worked_on_it(at: Ground) -> Iterator[Act]:
+def others_worked_on_it(at: Workspace) -> Iterator[Act]:
     task = at.studio.client.new_task(at.scene.column())["id"]
     at.owner.post(f"/tasks/{task}/task_comments", json={"text": "Said"})
     yield at.act("DELETE", f"/tasks/{task}", by=at.studio.client)
     yield at.act("DELETE", f"/tasks/{task}", by=at.studio.member)
 
 
-def time_on_a_draft(at: Ground, method: str = "PATCH") -> Iterator[Act]:
+def time_on_a_draft(at: Workspace, method: str = "PATCH") -> Iterator[Act]:
     time, invoice = at.billed()
     body: dict[str, Any] = {"duration": 60_000} if method == "PATCH" else {}
     yield (act := at.act(method, time, **body))
@@ -114,7 +114,7 @@ def time_on_a_draft(at: Ground, method: str = "PATCH") -> Iterator[Act]:
 
 
 def time_on_an_invoice(
-    at: Ground, remedy: Callable[[Ground, str], object], *steps: str, method: str = "DELETE", paid: float = 0
+    at: Workspace, remedy: Callable[[Workspace, str], object], *steps: str, method: str = "DELETE", paid: float = 0
 ) -> Iterator[Act]:
     time, invoice = at.billed("send", *steps)
     if paid:
@@ -125,17 +125,17 @@ def time_on_an_invoice(
     yield act
 
 
-def void(at: Ground, invoice: str) -> None:
+def void(at: Workspace, invoice: str) -> None:
     at.owner.post(f"{invoice}/void")
 
 
-def credit_in_parts(at: Ground, invoice: str) -> None:
+def credit_in_parts(at: Workspace, invoice: str) -> None:
     at.credit(invoice, total=10)
     at.credit(invoice)
 
 
-def timer_of_another(at: Ground) -> Iterator[Act]:
-    """It runs in a project in which who wants to resume the other one cannot write."""
+def timer_of_another(at: Workspace) -> Iterator[Act]:
+    """The timer runs in a project where the caller cannot write."""
     person = at.studio.member
     first = person.post(f"{at.project}/timesheets", json={"task_id": at.scene.task()})["timesheet"]["id"]
     person.post(f"/timesheets/{first}/pause")
@@ -148,33 +148,33 @@ def timer_of_another(at: Ground) -> Iterator[Act]:
     yield act
 
 
-def pending_checkout(at: Ground, step: str) -> Iterator[Act]:
+def pending_checkout(at: Workspace, step: str) -> Iterator[Act]:
     checkout = f"/service_checkouts/{at.scene.checkout()}"
     yield (act := at.act("POST", f"{checkout}/{step}"))
     at.owner.post(f"{checkout}/complete")
     yield act
 
 
-def project_with_invoices(at: Ground) -> Iterator[Act]:
+def project_with_invoices(at: Workspace) -> Iterator[Act]:
     at.invoice("send")
     yield at.act("DELETE", at.project)
     yield at.act("PATCH", at.project, archive=True)
 
 
-def service_on_invoices(at: Ground) -> Iterator[Act]:
+def service_on_invoices(at: Workspace) -> Iterator[Act]:
     service = at.owner.get(f"/service_checkouts/{at.scene.checkout('complete')}")["service_checkout"]["service"]["id"]
     yield at.act("DELETE", f"/services/{service}")
     yield at.act("PATCH", f"/services/{service}", active=False)
 
 
-def task_on_invoices(at: Ground) -> Iterator[Act]:
+def task_on_invoices(at: Workspace) -> Iterator[Act]:
     time, _ = at.billed("send")
     task = at.owner.get(time)["timesheet"]["task"]["id"]
     yield at.act("DELETE", f"/tasks/{task}")
     yield at.act("PATCH", f"/tasks/{task}", column_id=at.scene.column(finished=True))
 
 
-def logo_of_invoices(at: Ground, method: str = "DELETE") -> Iterator[Act]:
+def logo_of_invoices(at: Workspace, method: str = "DELETE") -> Iterator[Act]:
     files = {"file": ("logo.png", png(), "image/png")}
     file = at.owner.post(f"{at.project}/files", files=files)["file"]
     at.owner.patch(at.project, json={"avatar": file["file_link"]})
@@ -185,21 +185,21 @@ def logo_of_invoices(at: Ground, method: str = "DELETE") -> Iterator[Act]:
     yield act
 
 
-def draft_that_is_paid(at: Ground) -> Iterator[Act]:
+def draft_that_is_paid(at: Workspace) -> Iterator[Act]:
     invoice = at.invoice()
     yield (act := at.act("POST", f"{invoice}/payments", amount=1))
     at.owner.post(f"{invoice}/send")
     yield act
 
 
-def draft_without_lines(at: Ground) -> Iterator[Act]:
+def draft_without_lines(at: Workspace) -> Iterator[Act]:
     invoice = at.invoice(invoice_items=[])
     yield (act := at.act("POST", f"{invoice}/send"))
     at.owner.patch(invoice, json={"invoice_items": [LINE]})
     yield act
 
 
-def reverse_charge(at: Ground, who: str) -> Iterator[Act]:
+def reverse_charge(at: Workspace, who: str) -> Iterator[Act]:
     settings = {"seller": (at.organization, {"vat_id": "DE123456789"}),
                 "buyer": (at.project, {"buyer": {"vat_id": "ATU12345678"}})}  # fmt: skip
     for name, (path, body) in settings.items():
@@ -211,7 +211,7 @@ def reverse_charge(at: Ground, who: str) -> Iterator[Act]:
     yield act
 
 
-def voided_after_a_payment(at: Ground) -> Iterator[Act]:
+def voided_after_a_payment(at: Workspace) -> Iterator[Act]:
     invoice = at.invoice("send")
     payment = at.pay(invoice, 5)
     yield (act := at.act("POST", f"{invoice}/void"))
@@ -219,13 +219,13 @@ def voided_after_a_payment(at: Ground) -> Iterator[Act]:
     yield act
 
 
-def voided_after_all_was_paid(at: Ground) -> Iterator[Act]:
+def voided_after_all_was_paid(at: Workspace) -> Iterator[Act]:
     invoice = at.invoice("send", "pay")
     yield at.act("POST", f"{invoice}/void")
     yield at.act("POST", f"{invoice}/credit_notes", reason="Wrong")
 
 
-def voided_after_a_credit(at: Ground, *, paid: float = 0) -> Iterator[Act]:
+def voided_after_a_credit(at: Workspace, *, paid: float = 0) -> Iterator[Act]:
     invoice = at.invoice("send")
     if paid:
         at.pay(invoice, paid)
@@ -234,7 +234,7 @@ def voided_after_a_credit(at: Ground, *, paid: float = 0) -> Iterator[Act]:
     yield at.act("POST", f"{invoice}/credit_notes", reason="Wrong")
 
 
-def client_as_member(at: Ground) -> Iterator[Act]:
+def client_as_member(at: Workspace) -> Iterator[Act]:
     login = at.studio.client.login
     [client] = at.owner.get(f"{at.project}/clients")["clients"]
     yield (act := at.act("POST", f"{at.project}/members", username=login))
@@ -242,20 +242,20 @@ def client_as_member(at: Ground) -> Iterator[Act]:
     yield act
 
 
-def draft_in_a_currency_with_fewer_decimals(at: Ground, currency: str, price: float) -> Iterator[Act]:
+def draft_in_a_currency_with_fewer_decimals(at: Workspace, currency: str, price: float) -> Iterator[Act]:
     invoice = at.invoice(currency="BHD", invoice_items=[{**LINE, "unit_price": price}])
     yield at.act("PATCH", invoice, currency=currency)
     yield at.act("PATCH", invoice, currency=currency, invoice_items=[{**LINE, "unit_price": 7}])
 
 
-def discount_in_a_currency_without_decimals(at: Ground) -> Iterator[Act]:
+def discount_in_a_currency_without_decimals(at: Workspace) -> Iterator[Act]:
     invoice = at.invoice(invoice_items=[{**LINE, "unit_price": 7}], discount_amount=0.5)
     yield at.act("PATCH", invoice, currency="JPY")
     yield at.act("PATCH", invoice, currency="JPY", discount_amount=1)
 
 
-def rates_in_another_currency(at: Ground, make: Callable[[Ground], Act]) -> Iterator[Act]:
-    """`make` stores an amount with a decimal too many and answers what changes it."""
+def rates_in_another_currency(at: Workspace, make: Callable[[Workspace], Act]) -> Iterator[Act]:
+    """`make` stores an amount with too many decimals and returns the request that fixes it."""
     at.owner.patch(f"{at.project}/billing", json={"currency": "EUR"})
     change = make(at)
     yield (act := at.act("PATCH", f"{at.project}/billing", currency="JPY"))
@@ -263,12 +263,12 @@ def rates_in_another_currency(at: Ground, make: Callable[[Ground], Act]) -> Iter
     yield act
 
 
-def task_rate(at: Ground) -> Act:
+def task_rate(at: Workspace) -> Act:
     task = at.scene.task(hourly_rate=80.5)
     return at.act("PATCH", f"/tasks/{task}", hourly_rate=80)
 
 
-def deleted_task_rate(at: Ground) -> Act:
+def deleted_task_rate(at: Workspace) -> Act:
     task = at.scene.task(hourly_rate=80.5)
     at.owner.delete(f"/tasks/{task}")
 
@@ -279,8 +279,8 @@ def deleted_task_rate(at: Ground) -> Act:
     return change
 
 
-def drafted_time_rate(at: Ground) -> Act:
-    """The change of the time is refused, too, and names the draft."""
+def drafted_time_rate(at: Workspace) -> Act:
+    """Changing the time entry is refused as well, with a suggestion about the draft."""
     time = at.scene.timesheet(billable_rate=80.5)
     invoice = at.invoice(timesheet_ids=[time])
 
@@ -293,7 +293,7 @@ def drafted_time_rate(at: Ground) -> Act:
     return change
 
 
-def person_rate(at: Ground) -> Act:
+def person_rate(at: Workspace) -> Act:
     def rates(rate: float) -> dict[str, Any]:
         return {"rates": [{"username": at.owner.login, "hourly_rate": rate}]}
 
@@ -301,21 +301,21 @@ def person_rate(at: Ground) -> Act:
     return at.act("PATCH", f"{at.project}/billing", **rates(80))
 
 
-def rate_of_billed_time(at: Ground) -> Iterator[Act]:
+def rate_of_billed_time(at: Workspace) -> Iterator[Act]:
     at.owner.patch(f"{at.project}/billing", json={"currency": "EUR"})
     at.invoice("send", "pay", timesheet_ids=[at.scene.timesheet(billable_rate=80.5)])
     yield at.act("PATCH", f"{at.project}/billing", currency="JPY")
     yield at.act("PATCH", f"/projects/{at.scene.project()}/billing", currency="JPY")
 
 
-def rate_above_the_bound(at: Ground) -> Iterator[Act]:
+def rate_above_the_bound(at: Workspace) -> Iterator[Act]:
     at.owner.patch(f"{at.project}/billing", json={"currency": "EUR", "hourly_rate": 900_000})
     yield (act := at.act("PATCH", f"{at.project}/billing", currency="BHD"))
     at.owner.patch(f"{at.project}/billing", json={"hourly_rate": 100_000})
     yield act
 
 
-def member_rate(at: Ground) -> Iterator[Act]:
+def member_rate(at: Workspace) -> Iterator[Act]:
     at.owner.patch(f"{at.organization}/billing", json={"currency": "EUR"})
     member = f"{at.organization}/members/{at.owner.login}"
     at.owner.patch(member, json={"hourly_rate": 80.5})
@@ -324,21 +324,21 @@ def member_rate(at: Ground) -> Iterator[Act]:
     yield act
 
 
-def project_rate(at: Ground) -> Act:
+def project_rate(at: Workspace) -> Act:
     at.owner.patch(f"{at.project}/billing", json={"hourly_rate": 80.5})
     return at.act("PATCH", f"{at.project}/billing", hourly_rate=80)
 
 
-def project_budget(at: Ground) -> Act:
+def project_budget(at: Workspace) -> Act:
     at.owner.patch(f"{at.project}/billing", json={"budget": {"amount": 80.5}})
     return at.act("PATCH", f"{at.project}/billing", budget={"amount": 80})
 
 
-def time_rate(at: Ground) -> Act:
+def time_rate(at: Workspace) -> Act:
     return at.act("PATCH", f"/timesheets/{at.scene.timesheet(billable_rate=80.5)}", billable_rate=80)
 
 
-def rate_of_time_on_an_invoice(at: Ground, currency: str, before: str = "EUR", rate: float = 80.5) -> Iterator[Act]:
+def rate_of_time_on_an_invoice(at: Workspace, currency: str, before: str = "EUR", rate: float = 80.5) -> Iterator[Act]:
     at.owner.patch(f"{at.project}/billing", json={"currency": before})
     time = at.scene.timesheet(billable_rate=rate)
     invoice = at.invoice(currency=before)
@@ -347,14 +347,14 @@ def rate_of_time_on_an_invoice(at: Ground, currency: str, before: str = "EUR", r
     yield at.act("PATCH", invoice, currency=currency, timesheet_ids=[time], invoice_items=[])
 
 
-def time_without_a_rate(at: Ground) -> Iterator[Act]:
+def time_without_a_rate(at: Workspace) -> Iterator[Act]:
     time = at.scene.timesheet(billable_rate=None)
     yield (act := at.act("PATCH", at.invoice(), timesheet_ids=[time]))
     at.owner.patch(f"/timesheets/{time}", json={"billable_rate": 0})
     yield act
 
 
-def e_invoice(at: Ground, missing: str) -> Iterator[Act]:
+def e_invoice(at: Workspace, missing: str) -> Iterator[Act]:
     seller = {"country": "DE", "vat_id": "DE123456789"}
     buyer = {"name": "Client AG", "country": "AT"}
     who, _, name = missing.partition(".")
@@ -382,7 +382,7 @@ async def fill_with_bookings(services: Services, invoice_id: str, count: int) ->
         await tx.execute(sa.update(invoices).where(invoices.c.id == invoice_id).values(payments=every))
 
 
-def with_very_many_bookings(at: Ground, step: str, count: int = BOOKED_MAX) -> Iterator[Act]:
+def with_very_many_bookings(at: Workspace, step: str, count: int = BOOKED_MAX) -> Iterator[Act]:
     invoice = at.invoice("send")
     payment = at.pay(invoice, 5)
     at.studio.server.run(partial(fill_with_bookings, invoice_id=invoice.rpartition("/")[2], count=count))
@@ -399,13 +399,13 @@ def with_very_many_bookings(at: Ground, step: str, count: int = BOOKED_MAX) -> I
     yield at.act("POST", path, **rest)
 
 
-def app_of(at: Ground) -> str:
+def app_of(at: Workspace) -> str:
     answer = at.apps("POST", name=f"App of {at.organization[-8:]}")
     assert answer.status_code == 201, answer.text
     return f"/{answer.json()['slug']}"
 
 
-def last_key(at: Ground) -> Iterator[Act]:
+def last_key(at: Workspace) -> Iterator[Act]:
     app = app_of(at)
     first = at.apps("POST", f"{app}/keys").json()["id"]
     for each in at.apps("GET", f"{app}/keys").json():
@@ -416,7 +416,7 @@ def last_key(at: Ground) -> Iterator[Act]:
     yield act
 
 
-def one_too_many(at: Ground, what: str, most: int) -> Iterator[Act]:
+def one_too_many(at: Workspace, what: str, most: int) -> Iterator[Act]:
     app = app_of(at)
     for _ in range(most):
         at.apps("POST", f"{app}/{what}")
@@ -426,7 +426,7 @@ def one_too_many(at: Ground, what: str, most: int) -> Iterator[Act]:
     yield act
 
 
-def comment_with_many_replies(at: Ground) -> Iterator[Act]:
+def comment_with_many_replies(at: Workspace) -> Iterator[Act]:
     file = at.scene.file()
     comment = at.owner.post(f"/files/{file}/file_comments", json={"text": "Said"})["id"]
     long: dict[str, Any] = {"body": "word " * 12_000}
@@ -436,14 +436,14 @@ def comment_with_many_replies(at: Ground) -> Iterator[Act]:
     yield at.act("POST", f"/files/{file}/file_comments", text=long["body"])
 
 
-def administration(at: Ground, method: str, path: str, **body: Any) -> Act:
-    """An act of somebody who becomes an administrator of the server."""
+def administration(at: Workspace, method: str, path: str, **body: Any) -> Act:
+    """Return a request by a server administrator."""
     administrator = at.studio.stranger
     change(at.studio.server, administrator.login)
     return partial(administrator.http.request, method, f"/admin{path}", json=body or None)
 
 
-def last_owner(at: Ground) -> Iterator[Act]:
+def last_owner(at: Workspace) -> Iterator[Act]:
     someone, place = at.studio.add().login, f"place-{at.studio.project_id[-8:].lower()}"
     administration(at, "POST", "/organizations", login=place, admin=someone)().raise_for_status()
     yield (act := administration(at, "DELETE", f"/users/{someone}"))
@@ -451,7 +451,7 @@ def last_owner(at: Ground) -> Iterator[Act]:
     yield act
 
 
-def last_administrator(at: Ground) -> Iterator[Act]:
+def last_administrator(at: Workspace) -> Iterator[Act]:
     someone = at.studio.add().login
     act = administration(at, "DELETE", f"/users/{at.studio.stranger.login}")
 
@@ -469,7 +469,7 @@ def last_administrator(at: Ground) -> Iterator[Act]:
     yield act
 
 
-def own_projects(at: Ground) -> Iterator[Act]:
+def own_projects(at: Workspace) -> Iterator[Act]:
     someone = at.studio.add()
     own = someone.post("/projects", json={"title": "My own", "organization": someone.login})["project"]
     yield (act := administration(at, "DELETE", f"/users/{someone.login}"))
@@ -478,7 +478,7 @@ def own_projects(at: Ground) -> Iterator[Act]:
     yield act
 
 
-def time_in_a_currency_with_fewer_decimals(at: Ground, before: str, currency: str, rate: float) -> Iterator[Act]:
+def time_in_a_currency_with_fewer_decimals(at: Workspace, before: str, currency: str, rate: float) -> Iterator[Act]:
     at.owner.patch(f"{at.project}/billing", json={"currency": before})
     invoice = at.invoice(currency=before, timesheet_ids=[at.scene.timesheet(billable_rate=rate)])
     yield (act := at.act("PATCH", invoice, currency=currency, invoice_items=[{**LINE, "unit_price": 7}]))
@@ -518,10 +518,10 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     "The timesheet is on invoice {}. Void or credit the invoice first; then the timesheet can be {}.": [
         ("void", partial(time_on_an_invoice, remedy=void)),
         ("changed", partial(time_on_an_invoice, remedy=void, method="PATCH")),
-        ("credit", partial(time_on_an_invoice, remedy=Ground.credit)),
+        ("credit", partial(time_on_an_invoice, remedy=Workspace.credit)),
         ("credit in parts", partial(time_on_an_invoice, remedy=credit_in_parts)),
-        ("credit part paid", partial(time_on_an_invoice, remedy=Ground.credit, paid=5)),
-        ("credit paid", lambda at: time_on_an_invoice(at, Ground.credit, "pay")),
+        ("credit part paid", partial(time_on_an_invoice, remedy=Workspace.credit, paid=5)),
+        ("credit paid", lambda at: time_on_an_invoice(at, Workspace.credit, "pay")),
     ],
     "The user has another timer running, which you cannot pause; the user has to pause it first.": [
         ("", timer_of_another),
@@ -605,8 +605,8 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     ],
 }  # fmt: skip
 
-# Another value in the same request, or another day: what cannot be out of reach. The last two wait for a thousand
-# invitations and for a zone that only another server knows.
+# Remedies within the same request or on another day, which are always possible. Two exceptions would require a thousand
+# invitations, or a time zone that only another server knows.
 IN_THE_REQUEST = {
     "This address has already received {} invitations today. Try again tomorrow, or send the link yourself.",
     "{} {} is reserved for a page of the server; choose another",
@@ -645,7 +645,7 @@ def test_every_refusal_that_names_a_remedy_has_a_case() -> None:
     assert named - set(CASES) == IN_THE_REQUEST
 
 
-def test_nothing_is_left_to_void_of_what_is_credited(studio: Studio, draw: Draw) -> None:
+def test_a_fully_credited_invoice_suggests_no_remedy_for_voiding(studio: Studio, draw: Draw) -> None:
     path = f"/invoices/{draw('send')}"
     studio.owner.post(f"{path}/credit_notes", json={"reason": "Wrong"})
     assert studio.owner.refused(409, "POST", f"{path}/void")["message"] == "The invoice is fully credited."
@@ -656,8 +656,8 @@ _NAMES = [f"{sentence[:50]} {name}".strip() for sentence, found in CASES.items()
 
 
 @pytest.mark.parametrize(("sentence", "case"), _PAIRS, ids=_NAMES)
-def test_the_remedy_that_a_refusal_names_works(studio: Studio, scene: Scene, sentence: str, case: Case) -> None:
-    steps = iter(case(Ground(studio, scene)))
+def test_the_suggested_remedy_works(studio: Studio, scene: Scene, sentence: str, case: Case) -> None:
+    steps = iter(case(Workspace(studio, scene)))
     refused = next(steps)()
     assert 400 <= refused.status_code < 500, refused.text
     body = refused.json()

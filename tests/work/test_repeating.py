@@ -1,4 +1,4 @@
-"""Tasks that repeat: the next one is made when one is completed, once, by its rule."""
+"""Repeating tasks: completing one creates the next according to its rule, once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _day(moment: int | None) -> str | None:
         ("FREQ=DAILY;UNTIL=20261124T120000Z", ["2026-11-24", None]),
     ],
 )
-def test_the_next_days_of_rules(rule: str, following: list[str | None]) -> None:
+def test_a_rule_yields_the_expected_days(rule: str, following: list[str | None]) -> None:
     assert recurrence.find_rule_error(rule) is None
     moment: int | None = _ms(DAY)
     for day in following:
@@ -66,12 +66,12 @@ def _after(rule: str, moment: int) -> int | None:
     return found.at if found else None
 
 
-def test_the_time_of_day_stays() -> None:
+def test_the_time_of_day_is_kept() -> None:
     noon = _ms(DAY) + DAY_MS // 2 + 123
     assert _after("FREQ=DAILY", noon) == noon + DAY_MS
 
 
-def test_count_goes_down() -> None:
+def test_the_count_decreases() -> None:
     assert _after("FREQ=DAILY;COUNT=2", _ms(DAY)) == _ms(DAY) + DAY_MS
     assert _after("FREQ=DAILY;COUNT=1", _ms(DAY)) is None
     assert recurrence.decrement_count("FREQ=DAILY;COUNT=3") == "FREQ=DAILY;COUNT=2"
@@ -103,11 +103,11 @@ def test_count_goes_down() -> None:
         "FREQ=WEEKLY;BYDAY=\u0661MO",
     ],
 )
-def test_an_invalid_rule_is_explained_with_an_example(rule: str) -> None:
+def test_an_invalid_rule_is_refused_with_an_example(rule: str) -> None:
     assert "FREQ=WEEKLY;BYDAY=MO" in str(recurrence.find_rule_error(rule))
 
 
-def test_a_rule_that_makes_nothing_is_refused(studio: Studio) -> None:
+def test_a_rule_without_a_next_occurrence_is_refused(studio: Studio) -> None:
     cases: list[str] = [
         "FREQ=DAILY;COUNT=1",
         "FREQ=DAILY;UNTIL=20200101",
@@ -133,7 +133,7 @@ def _move(studio: Studio, task: str, column: str) -> Any:
     return studio.owner.patch(f"/tasks/{task}", json={"column_id": column})["task"]
 
 
-def test_the_next_task_is_made_once(studio: Studio) -> None:
+def test_completing_a_task_creates_the_next_once(studio: Studio) -> None:
     todo, doing, done = _columns(studio)
     blocker = studio.task(todo, "Blocker")
     task = studio.owner.new_task(doing, "Sweep", assignees=[studio.owner.login], blocked_by=[blocker], **FULL)
@@ -158,7 +158,7 @@ def test_the_next_task_is_made_once(studio: Studio) -> None:
     assert len(_others(studio, blocker, task["id"], made["id"])) == 1
 
 
-def test_a_chain_ends_with_its_count(studio: Studio) -> None:
+def test_a_chain_ends_after_its_count(studio: Studio) -> None:
     todo, _, done = _columns(studio)
     task = studio.task(todo, repeat="FREQ=DAILY;COUNT=3", deadline=DAY)
     known, rules = [task], []
@@ -168,7 +168,7 @@ def test_a_chain_ends_with_its_count(studio: Studio) -> None:
     assert rules == [("FREQ=DAILY;COUNT=2", "2026-11-24"), (None, "2026-11-25")]
 
 
-def test_without_a_deadline_it_counts_from_today(studio: Studio) -> None:
+def test_without_a_deadline_the_rule_starts_today(studio: Studio) -> None:
     todo, _, done = _columns(studio)
     before = now_ms()
     task = studio.task(todo, repeat="FREQ=DAILY")
@@ -178,7 +178,7 @@ def test_without_a_deadline_it_counts_from_today(studio: Studio) -> None:
     assert made["deadline"][:10] in days
 
 
-def test_many_at_once_repeat(studio: Studio) -> None:
+def test_bulk_completion_creates_the_next_tasks(studio: Studio) -> None:
     todo, _, done = _columns(studio)
     tasks = [studio.task(todo, str(number), repeat="FREQ=DAILY", deadline=DAY) for number in range(3)]
     moves = [{"action": "move", "id": each, "column_id": done} for each in tasks]
@@ -190,7 +190,7 @@ def test_many_at_once_repeat(studio: Studio) -> None:
     assert studio.owner.get(f"/columns/{todo}/tasks")["tasks"] == made
 
 
-def test_the_next_of_a_subtask_is_one(studio: Studio) -> None:
+def test_the_next_of_a_subtask_is_a_subtask(studio: Studio) -> None:
     todo, _, done = _columns(studio)
     parent = studio.task(todo)
     task = studio.task(todo, repeat="FREQ=DAILY", parent_id=parent)
@@ -203,7 +203,7 @@ def test_the_next_of_a_subtask_is_one(studio: Studio) -> None:
     assert last["parent_id"] is None, "the task above is in the trash"
 
 
-def test_a_client_completes_its_own_and_has_the_next(studio: Studio) -> None:
+def test_a_client_completing_its_task_owns_the_next(studio: Studio) -> None:
     todo, _, done = _columns(studio)
     task = studio.client.new_task(todo, repeat="FREQ=DAILY")["id"]
     studio.client.patch(f"/tasks/{task}", json={"column_id": done})
@@ -211,14 +211,14 @@ def test_a_client_completes_its_own_and_has_the_next(studio: Studio) -> None:
     studio.client.patch(f"/tasks/{made['id']}", json={"title": "Mine"})
 
 
-def test_where_every_column_completes_there_is_no_end_of_it(studio: Studio) -> None:
+def test_a_task_created_as_completed_does_not_repeat(studio: Studio) -> None:
     done = studio.column("Done", finished=True)
     task = studio.task(done, repeat="FREQ=DAILY")
     assert _others(studio, task) == [], "what is made in such a column was never open"
 
 
 @pytest.mark.parametrize("way", ["complete", "bulk"])
-def test_the_next_tasks_keep_the_day_and_the_time_of_the_project_s_zone(studio: Studio, way: str) -> None:
+def test_the_next_tasks_keep_day_and_time_in_the_projects_time_zone(studio: Studio, way: str) -> None:
     account = f"/organizations/{studio.world.organization}/billing"
     studio.owner.patch(account, json={"timezone": "Europe/Berlin"})
     studio.column(title="To do")
@@ -247,7 +247,7 @@ def test_the_next_tasks_keep_the_day_and_the_time_of_the_project_s_zone(studio: 
     assert mondays == ["2026-10-25T23:30:00.000Z", "2026-11-01T23:30:00.000Z"]
 
 
-def test_another_deadline_begins_the_rule_anew(studio: Studio) -> None:
+def test_changing_the_deadline_restarts_the_rule(studio: Studio) -> None:
     studio.column(title="To do")
     done = studio.column(title="Done", finished=True)
     first = studio.task(deadline="2026-01-31", repeat="FREQ=MONTHLY")
@@ -260,7 +260,7 @@ def test_another_deadline_begins_the_rule_anew(studio: Studio) -> None:
 
 
 @pytest.mark.parametrize("rule", ["daily", "FREQ=MONTHLY;BYDAY=MO;BYSETPOS=999", "FREQ=YEARLY;BYDAY=+MO"])
-def test_a_rule_that_cannot_be_computed_is_refused_everywhere(studio: Studio, rule: str) -> None:
+def test_an_unsupported_rule_is_refused_in_every_request(studio: Studio, rule: str) -> None:
     column, task_id = studio.column(), studio.task()
     body = {"title": "X", "repeat": rule}
     studio.owner.refused(422, "POST", f"/columns/{column}/tasks", json=body)

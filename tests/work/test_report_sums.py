@@ -1,4 +1,4 @@
-"""Reports read sums that are kept: they tell what the timesheets themselves say, whatever happens to these."""
+"""Reports read stored sums, which always match the timesheets themselves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from workhook.work.time.timesheets.reports import GroupBy, ReportGroup, ReportQu
 from workhook.work.time.timesheets.schemas import timesheets
 from workhook.work.time.timesheets.sums import timesheet_changes, timesheet_sums
 
-assert asgi  # every area's tables are on the metadata once it is imported
+assert asgi  # importing the app registers the tables of every area
 
 BASE = "http://work.example.com"
 START = 1_700_000_000_000
@@ -57,7 +57,7 @@ class Place:
 
 
 class Scene:
-    """Two organizations with a currency each; the owner of the second is a member of the first, too."""
+    """Two organizations with different currencies. The owner of the second is also a member of the first."""
 
     def __init__(self, services: Services, people: list[Account], places: list[Place]) -> None:
         self.services, self.people, self.places = services, people, places
@@ -69,7 +69,7 @@ class Scene:
     def row(self, chance: random.Random, place: Place | None = None) -> dict[str, Any]:
         self.number += 1
         start, chosen = START + chance.randrange(DAYS * DAY_MS), place or chance.choice(self.places)
-        if chance.random() < 0.2:  # on the border of a day
+        if chance.random() < 0.2:  # at midnight
             start -= start % DAY_MS
         duration = chance.randrange(36_000) * 1000
         return {
@@ -131,7 +131,7 @@ async def scene(services: Services) -> Scene:
     return Scene(services, people, places)
 
 
-# --- what reports have to say ----------------------------------------------------------------------------------------
+# --- expected reports ------------------------------------------------------------------------------------------------
 
 
 def _spent(row: Row, now: int, currency: str) -> Spent:
@@ -191,8 +191,8 @@ async def _check(scene: Scene, person: int, params: Mapping[str, Any]) -> None:
     assert found == _expected(scene, await scene.rows(), person, params, now), params
 
 
-def _questions(scene: Scene, chance: random.Random) -> Iterator[dict[str, Any]]:
-    """Each way to group, narrowed down otherwise each time."""
+def _queries(scene: Scene, chance: random.Random) -> Iterator[dict[str, Any]]:
+    """Yield every grouping with random filters."""
     for group_by in ("user", "task", "project", "day"):
         params: dict[str, Any] = {"group_by": group_by}
         yield params
@@ -261,12 +261,12 @@ async def test_a_report_tells_what_the_timesheets_say(scene: Scene, monkeypatch:
             if summed:
                 await sums.add_changes(scene.services, now_ms())
                 assert await scene.services.database.fetch_one(sa.select(timesheet_changes.c.id)) is None
-            for params in _questions(scene, chance):
+            for params in _queries(scene, chance):
                 for person in (0, 1):
                     await _check(scene, person, params)
 
 
-async def test_sums_of_nothing_are_taken_away(scene: Scene) -> None:
+async def test_empty_sums_are_removed(scene: Scene) -> None:
     chance = random.Random(1)
     async with scene.services.database.transaction() as tx:
         for _ in range(30):
@@ -281,7 +281,7 @@ async def test_sums_of_nothing_are_taken_away(scene: Scene) -> None:
 
 
 async def test_reports_are_right_while_others_write_and_sum_up(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every writer moves time from one timesheet to another, in one transaction: the total stays, at every moment."""
+    """Each writer moves time between timesheets within a transaction, so the total is constant at every moment."""
     monkeypatch.setattr(sums, "BATCH", 5)
     chance = random.Random(2)
     made = [scene.row(chance, scene.places[0]) | {"duration_ms": 10 * HOUR_MS} for _ in range(12)]

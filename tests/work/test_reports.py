@@ -1,4 +1,4 @@
-"""Reports on timesheets, over everything that the caller sees."""
+"""Timesheet reports across everything visible to the caller."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _report(caller: Caller, **params: Any) -> list[JsonObject]:
 
 
 class Scene:
-    """Two people's time on two projects of an organization."""
+    """Time of two people in two projects of an organization."""
 
     def __init__(self, studio: Studio) -> None:
         self.studio = studio
@@ -57,7 +57,7 @@ def _sums(row: JsonObject) -> tuple[int, int, int, float]:
     return row["timesheets"], row["duration"], row["billable_duration"], row["amount"]
 
 
-def test_by_user(scene: Scene) -> None:
+def test_time_can_be_grouped_by_user(scene: Scene) -> None:
     rows = _report(scene.studio.owner)
     assert rows == _report(scene.studio.owner, group_by="user")
     found = {row["user"]["username"]: row for row in rows}
@@ -71,7 +71,7 @@ def test_by_user(scene: Scene) -> None:
     assert [row["user"]["username"] for row in rows] == sorted(found)
 
 
-def test_by_project_and_task(scene: Scene) -> None:
+def test_time_can_be_grouped_by_project_and_task(scene: Scene) -> None:
     by_project = _report(scene.studio.owner, group_by="project")
     assert [(row["project"]["title"], *_sums(row)) for row in by_project] == [
         ("Website", 3, 4 * HOUR, 2 * HOUR, 80),
@@ -86,19 +86,19 @@ def test_by_project_and_task(scene: Scene) -> None:
     assert by_task[0]["task"]["id"] == scene.draw
 
 
-def test_by_day(scene: Scene) -> None:
+def test_time_can_be_grouped_by_day(scene: Scene) -> None:
     owner = scene.studio.owner
     days = {row["day"]: row["duration"] for row in _report(owner, group_by="day")}
     assert days == {"2026-03-01": 3 * HOUR, "2026-03-02": 30 * MINUTE, "2026-03-03": HOUR}
     assert list(days) == sorted(days)
     days = {row["day"]: row["duration"] for row in _report(owner, group_by="day", timezone="Europe/Vienna")}
     assert days == {"2026-03-01": HOUR, "2026-03-02": 2 * HOUR + 30 * MINUTE, "2026-03-03": HOUR}
-    for zone in ("Asia/Kathmandu", "America/St_Johns", "Pacific/Chatham", "UTC"):  # offsets of a quarter of an hour
+    for zone in ("Asia/Kathmandu", "America/St_Johns", "Pacific/Chatham", "UTC"):  # offsets with quarter hours
         assert sum(row["duration"] for row in _report(owner, group_by="day", timezone=zone)) == 4 * HOUR + 30 * MINUTE
 
 
-def test_days_around_a_change_of_the_clocks(studio: Studio) -> None:
-    """In Vienna 29 March 2026 has 23 hours, and begins at 23:00 UTC the day before."""
+def test_days_respect_daylight_saving_time(studio: Studio) -> None:
+    """In Vienna, 29 March 2026 has 23 hours and starts at 23:00 UTC on the previous day."""
     task_id, desk = make_task(studio), Desk(studio, studio.owner)
     for start in ("2026-03-28T22:59:59Z", "2026-03-28T23:00:00Z", "2026-03-29T21:59:59Z", "2026-03-29T22:00:00Z"):
         desk.new(task_id, start_time=start, duration=MINUTE)
@@ -129,7 +129,7 @@ def test_filters(scene: Scene) -> None:
             assert sum(row["duration"] for row in rows) == hours * HOUR, (params, group_by)
 
 
-def test_wrong_parameters(studio: Studio) -> None:
+def test_invalid_parameters_are_refused(studio: Studio) -> None:
     params = {"group_by": "week", "timezone": "Mars/Olympus", "from": "soon", "task_id": "x", "billable": "maybe"}
     assert studio.owner.faults("GET", PATH, params=params) == {
         "group_by": "invalid",
@@ -142,7 +142,7 @@ def test_wrong_parameters(studio: Studio) -> None:
         assert studio.owner.faults("GET", PATH, params={"timezone": zone}) == {"timezone": "invalid"}, zone
 
 
-def test_amounts_are_rounded_for_each_timesheet(studio: Studio) -> None:
+def test_amounts_are_rounded_per_timesheet(studio: Studio) -> None:
     task_id, desk = make_task(studio), Desk(studio, studio.owner)
     for _ in range(3):
         desk.new(task_id, duration=HOUR // 2, billable=True, billable_rate=0.01)  # half a cent each
@@ -153,7 +153,7 @@ def test_amounts_are_rounded_for_each_timesheet(studio: Studio) -> None:
     assert row["amount"] == 744 * 1_000_000 + 0.03
 
 
-def test_money_of_several_currencies_is_not_added_up(scene: Scene) -> None:
+def test_amounts_in_different_currencies_are_not_added(scene: Scene) -> None:
     owner, studio = scene.studio.owner, scene.studio
     owner.patch(f"/projects/{scene.other}/billing", json={"currency": "CHF"})
     both = [{"currency": "CHF", "amount": 40}, {"currency": "USD", "amount": 80}]
@@ -190,7 +190,7 @@ def test_a_running_timer_counts(studio: Studio) -> None:
     assert 60 <= row["amount"] < 61
 
 
-def test_what_who_sees(scene: Scene) -> None:
+def test_reports_contain_only_visible_projects(scene: Scene) -> None:
     studio = scene.studio
     studio.owner.patch(f"/projects/{scene.other}", json={"private": True})
     titles = [row["project"]["title"] for row in _report(studio.member, group_by="project")]
@@ -206,7 +206,7 @@ def test_what_who_sees(scene: Scene) -> None:
     assert [row["project"]["title"] for row in _report(studio.owner, group_by="project")] == ["Website"]
 
 
-def test_as_a_table(scene: Scene) -> None:
+def test_a_report_can_be_read_as_csv(scene: Scene) -> None:
     studio = scene.studio
     tables = {}
     for group_by in KEYS:
@@ -228,7 +228,7 @@ def test_as_a_table(scene: Scene) -> None:
     )
 
 
-def test_many(studio: Studio) -> None:
+def test_thousands_of_timesheets_are_summed(studio: Studio) -> None:
     made = fill(studio, make_task(studio), 2_345)
     (row,) = _report(studio.owner)
     assert row["timesheets"] == len(made)

@@ -1,8 +1,8 @@
-"""How often a request goes to PostgreSQL and back, counted on the wire: BEGIN, COMMIT and NOTIFY are trips, too.
+"""Round trips to PostgreSQL per request, counted on the wire and including BEGIN, COMMIT and NOTIFY.
 
-`tests.work.test_query_counts` says that what is asked does not grow with the rows; here every operation of both areas
-has its bound. The token is known already, and statements are prepared. What changed is told to other processes after
-the commit, at most once in a moment for however many requests: it is counted as a trip of each write.
+`tests.work.test_query_counts` checks that queries do not grow with the rows. Here, every operation of both APIs has a
+limit. The token is already cached and statements are prepared. Other processes are notified after the commit, in
+batches across requests; each write counts one trip for it.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from workhook.http.operations import Operation
 
 READ_MAX, WRITE_MAX = 3, 4
 NOTIFY = "pg_notify"
-TRIES = 3  # refusals are noted a moment later, and so is the use of a token
+TRIES = 3  # token use and refused requests are recorded shortly afterwards
 
 FEWER = {
-    "POST /repos/{}/{}/events": 3,  # who and where; the event; NOTIFY
+    "POST /repos/{}/{}/events": 3,  # the caller and the place, the event, NOTIFY
     "POST /repos/{}/{}/dispatches": 3,
 }
 
-# What takes more, and why. None grows with the rows. Each begins and ends without a trip, and has one for NOTIFY.
+# Operations that take more, for any number of rows. BEGIN and COMMIT share other trips; NOTIFY has its own.
 MORE = {
-    # The replies to a comment have a limit together.
+    # Replies to a comment share a size limit.
     "POST /file_comments/{}/comments": 5,
-    # An app shows its secrets and keys, and who calls by a JSON Web Token is found by both.
+    # An app includes its secrets and keys, and callers with a JSON Web Token are found through both.
     "GET /app": 4,
     "GET /app/installations": 4,
     "GET /orgs/{}/apps/{}": 4,
-    # Who makes something that acts for them is held, with the token that they use, until it is made: a token that is
-    # revoked at that moment leaves nothing behind. How many there are is counted under that lock.
+    # Creating something that acts on a user's behalf locks the user and the token until it exists. A token revoked at
+    # that moment leaves nothing behind. The existing objects are counted under the same lock.
     "POST /user/tokens": 7,
-    "DELETE /user/tokens/{}": 6,  # what was made of it ends too
+    "DELETE /user/tokens/{}": 6,  # also ends everything created with the token
     "POST /orgs/{}/oauth-apps": 8,
     "PATCH /orgs/{}/oauth-apps/{}": 7,
     "POST /orgs/{}/oauth-apps/{}/secrets": 7,
     "DELETE /orgs/{}/oauth-apps/{}/secrets/{}": 6,
-    "POST /orgs/{}/apps": 11,  # with its bot, secret and key
+    "POST /orgs/{}/apps": 11,  # along with its bot, secret and key
     "PATCH /orgs/{}/apps/{}": 8,
     "POST /orgs/{}/apps/{}/secrets": 7,
     "DELETE /orgs/{}/apps/{}/secrets/{}": 6,
@@ -57,11 +57,11 @@ MORE = {
     "DELETE /orgs/{}/apps/{}/keys/{}": 6,
     "POST /app/installations/{}/access_tokens": 7,
     "POST /applications/{}/token": 5,
-    "POST /orgs/{}/installations": 10,  # its bot becomes a member
+    "POST /orgs/{}/installations": 10,  # the bot becomes a member
     "PATCH /orgs/{}/installations/{}": 6,
     "PUT /user/installations/{}/repositories/{}": 7,
     "DELETE /user/installations/{}/repositories/{}": 7,
-    # A webhook: likewise its place is held; others like it are looked for; a ping with an event of its own.
+    # Webhooks: the place is locked as above, duplicates are searched for, and a ping has its own event.
     "POST /repos/{}/{}/hooks": 7,
     "PATCH /repos/{}/{}/hooks/{}": 7,
     "DELETE /repos/{}/{}/hooks/{}": 6,
@@ -71,20 +71,20 @@ MORE = {
     "DELETE /orgs/{}/hooks/{}": 6,
     "PATCH /orgs/{}/hooks/{}/config": 6,
     "DELETE /orgs/{}/oauth-hooks/{}": 7,
-    # A day's beginning among the ids; the deliveries since then, what waits, the last failure.
+    # The first event ID of the day, the deliveries since then, the backlog and the last failure.
     "GET /repos/{}/{}/hooks/{}/health": 6,
     "GET /orgs/{}/hooks/{}/health": 7,
-    # What is sent by hand is counted on the lane.
+    # Manual deliveries are counted on the lane.
     "POST /repos/{}/{}/hooks/{}/pings": 7,
     "POST /repos/{}/{}/hooks/{}/deliveries/{}/attempts": 7,
     "POST /repos/{}/{}/hooks/{}/tests": 6,
     "POST /repos/{}/{}/hooks/{}/test": 6,
     "POST /orgs/{}/hooks/{}/pings": 7,
     "POST /orgs/{}/hooks/{}/deliveries/{}/attempts": 7,
-    # A job: only one of a webhook at a time, and its first part is done before the answer.
+    # A job: one per webhook at a time, and its first batch runs before the response.
     "POST /repos/{}/{}/hooks/{}/deliveries/redeliver": 17,
     "POST /orgs/{}/hooks/{}/deliveries/redeliver": 17,
-    # What ends with a right: timers, webhooks, tokens, invitations, each looked for and locked in the same order.
+    # Everything that ends with a right: timers, webhooks, tokens and invitations, found and locked in the same order.
     "PUT /orgs/{}/memberships/{}": 7,
     "DELETE /orgs/{}/memberships/{}": 5,
     "DELETE /orgs/{}/members/{}": 5,
@@ -104,16 +104,16 @@ MORE = {
     "DELETE /orgs/{}/oauth-apps/{}": 17,
     "DELETE /orgs/{}": 20,
     # As in `test_query_counts`.
-    # The row of the settings is locked; the row of the logo before goes.
+    # Locks the row of the settings, and deletes the row of the previous logo.
     "PUT /organizations/{}/billing/logo": 6,
     "DELETE /organizations/{}/billing/logo": 5,
     "POST /projects": 8,
-    "PATCH /projects/{}": 5,  # the name is taken, or not, before the event shows it
-    "DELETE /projects/{}": 8,  # subscriptions and timers end with it
-    "DELETE /tasks/{}": 6,  # so do timers with a task
+    "PATCH /projects/{}": 5,  # checks whether the name is taken before the event shows it
+    "DELETE /projects/{}": 8,  # also ends subscriptions and timers
+    "DELETE /tasks/{}": 6,  # also ends timers
     "POST /projects/{}/restore": 7,
     "POST /projects/{}/clients": 7,
-    "POST /tasks/bulk": 6,  # who has a place in the same bucket, and the numbers, for any number of tasks
+    "POST /tasks/bulk": 6,  # the tasks in the same buckets and the numbers, for any number of tasks
     "POST /service_checkouts/{}/complete": 12,
     "DELETE /task_credits/{}": 6,
     "POST /invoices/{}/send": 7,
@@ -123,12 +123,12 @@ MORE = {
     "POST /payments/{}/refund": 7,
     "POST /invoices/{}/credit_notes": 7,
     "POST /timesheets/{}/resume": 6,
-    "POST /timesheets/{}/finish": 5,  # what counts for the time now
-    "GET /organizations/{}/export": 155,  # each table by itself, and most of them for each project, in pages
-    "PATCH /projects/{}/billing": 5,  # the settings are held, and read with the rates of people
+    "POST /timesheets/{}/finish": 5,  # the current time settings
+    "GET /organizations/{}/export": 155,  # every table separately, most of them per project and in pages
+    "PATCH /projects/{}/billing": 5,  # locks the settings and reads them with the members' rates
 }
 
-# What is asked for here is not there, or not for this caller: what that takes is counted.
+# These requests refer to missing objects or are made by the wrong caller. The refusal is counted.
 REFUSED = {
     "GET /admin/users",
     "POST /admin/users",
@@ -173,7 +173,7 @@ def settings(_shared_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def site(settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Where things are made; it delivers."""
+    """Yield a site on a server that delivers, used to create objects."""
     server = SharedServer(tmp_path_factory.mktemp("makes"), settings).start()
     site = build(server, [])
     hook = {"name": "web", "events": ["*"], "config": {"url": "http://127.0.0.1:9/"}}
@@ -192,7 +192,7 @@ def relay(settings: dict[str, str]) -> Iterator[Relay]:
 
 @pytest.fixture(scope="module")
 def counted(relay: Relay, site: Site) -> Iterator[Server]:
-    """A server beside it that only answers."""
+    """Yield a second server that only responds."""
     server = Server(
         site.server.data, {"database_url": relay.url}, command=("serve", "--port", "0", "--no-worker")
     ).start()
@@ -217,7 +217,7 @@ def _trips(site: Site, operation: Operation, client: httpx.Client, relay: Relay)
         if is_work(operation)
         else webhook_request(site, operation, by, fresh=is_destructive(operation))
     )
-    client.get("/api/v3/user", headers=headers)  # the token is known
+    client.get("/api/v3/user", headers=headers)  # caches the token
     until(lambda: not relay.trips or _is_quiet(relay))
     relay.forget()
     response = client.request(request.method, request.path, headers=headers, **request.more)
@@ -240,7 +240,7 @@ def test_trips_of_every_operation(site: Site, relay: Relay, counted: Server) -> 
             trips, response = _trips(site, operation, client, relay)
             if response.status_code >= 400:
                 refused.add(key)
-            for _ in range(TRIES - 1):  # what the server does beside it is not the request's
+            for _ in range(TRIES - 1):  # ignores concurrent work of the server
                 if len(trips) + told <= bound:
                     break
                 again, response = _trips(site, operation, client, relay)

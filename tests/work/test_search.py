@@ -1,4 +1,4 @@
-"""GET `/search`: who finds what, where, and in which order."""
+"""GET `/search`: permissions, matching and order."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _reply(studio: Studio, comment_id: int, body: str = "A needle", **more: obje
     return int(made["comment"]["id"])
 
 
-def test_everything_is_found_the_newest_first(studio: Studio) -> None:
+def test_everything_is_found_newest_first(studio: Studio) -> None:
     task_id = studio.task(title="Sew", description="with a\n  needle")
     comment_id = _task_comment(studio, task_id)
     file_id = studio.file("needle.svg")
@@ -87,7 +87,7 @@ def test_everything_is_found_the_newest_first(studio: Studio) -> None:
         assert _ids(studio.owner, type=kind) == [(kind, record_id)]
 
 
-def test_the_index_keeps_in_step(studio: Studio) -> None:
+def test_the_index_is_kept_up_to_date(studio: Studio) -> None:
     task_id = studio.task(title="Sew", description="needle")
     comment_id = _task_comment(studio, task_id)
     file_id = studio.file()
@@ -104,11 +104,11 @@ def test_the_index_keeps_in_step(studio: Studio) -> None:
     studio.owner.patch(f"/tasks/{task_id}", json={"description": None})
     assert ("task", task_id) not in _ids(studio.owner, "yarn")
     studio.owner.delete(f"/task_comments/{comment_id}")
-    studio.owner.delete(f"/file_comments/{file_comment_id}")  # and the reply with it
+    studio.owner.delete(f"/file_comments/{file_comment_id}")  # along with its reply
     assert _ids(studio.owner, "yarn") == []
 
 
-def test_what_was_deleted_is_not_found(studio: Studio) -> None:
+def test_deleted_records_are_not_found(studio: Studio) -> None:
     task_id, file_id = studio.task(title="Needle"), studio.file("needle")
     _task_comment(studio, task_id)
     _reply(studio, _file_comment(studio, file_id))
@@ -124,13 +124,13 @@ def test_what_was_deleted_is_not_found(studio: Studio) -> None:
     assert _ids(studio.owner) == []
 
 
-def test_what_is_archived_is_found(studio: Studio) -> None:
+def test_archived_projects_are_searched(studio: Studio) -> None:
     task_id = studio.task(title="Needle")
     studio.owner.patch(studio.project, json={"archive": True})
     assert _ids(studio.owner) == [("task", task_id)]
 
 
-def test_clients_find_what_is_not_private(studio: Studio) -> None:
+def test_clients_find_only_public_records(studio: Studio) -> None:
     task_id = studio.task(title="Needle")
     comment_id = _task_comment(studio, task_id)
     hidden = [("task_comment", _task_comment(studio, task_id, private=True))]
@@ -152,7 +152,7 @@ def test_clients_find_what_is_not_private(studio: Studio) -> None:
     assert set(_ids(studio.add(role="read"))) == {*shown, *hidden, ("file", private_file)}
 
 
-def test_it_stays_in_the_projects_that_one_sees(studio: Studio) -> None:
+def test_a_search_is_limited_to_visible_projects(studio: Studio) -> None:
     private = studio.owner.post(
         "/projects", json={"title": "Hidden", "organization": studio.world.organization, "private": True}
     )["project"]
@@ -174,7 +174,7 @@ def test_it_stays_in_the_projects_that_one_sees(studio: Studio) -> None:
     studio.nobody.refused(401, "GET", "/search", params={"q": "needle"})
 
 
-def test_pages(studio: Studio) -> None:
+def test_paging_returns_every_result_once(studio: Studio) -> None:
     task_id, file_id = studio.task(title="Needle"), studio.file("needle")
     for _ in range(4):
         _task_comment(studio, task_id)
@@ -188,13 +188,13 @@ def test_pages(studio: Studio) -> None:
             paged += [(each["type"], each["id"]) for each in response.json()["results"]]
             if "next" not in response.links:
                 break
-            # What comes meanwhile neither repeats nor hides anything.
+            # Records added in the meantime neither repeat nor hide others.
             _task_comment(studio, task_id, "Another thread")
             response = studio.owner.http.get(response.links["next"]["url"])
         assert paged == [each for each in every if only.get("type", each[0]) == each[0]]
 
 
-def test_a_page_has_30_unless_it_is_told(studio: Studio) -> None:
+def test_a_page_has_30_results_by_default(studio: Studio) -> None:
     task_id = studio.task()
     for _ in range(31):
         _task_comment(studio, task_id)
@@ -202,7 +202,7 @@ def test_a_page_has_30_unless_it_is_told(studio: Studio) -> None:
     assert len(_ids(studio.owner, per_page="31")) == 31
 
 
-def test_what_is_wrong_is_named(studio: Studio) -> None:
+def test_invalid_parameters_are_refused(studio: Studio) -> None:
     def faults(**params: str) -> dict[str, str]:
         return studio.owner.faults("GET", "/search", params=params)
 
@@ -215,13 +215,13 @@ def test_what_is_wrong_is_named(studio: Studio) -> None:
         assert faults(q="x", cursor=cursor) == {"cursor": "invalid"}, cursor
 
 
-def test_without_words_nothing_is_found(studio: Studio) -> None:
+def test_a_query_without_words_finds_nothing(studio: Studio) -> None:
     studio.task(title="Needle or thread")
     for q in ("!!!", '" OR "', "*", "(", "\N{COMBINING ACUTE ACCENT}", " ", "'; --"):
         assert [each["title"] for each in _found(studio.owner, q)] == (["Needle or thread"] if "OR" in q else []), q
 
 
-def test_excerpts(studio: Studio) -> None:
+def test_excerpts_show_the_match_in_its_context(studio: Studio) -> None:
     text = "One " * 100 + "and then the Nëedle in\n\nthe haystack" + " of hay" * 100
     _task_comment(studio, studio.task(), text)
     [found] = _found(studio.owner, "needle")
@@ -275,11 +275,11 @@ def test_invoices_and_credit_notes_are_found(studio: Studio) -> None:
 
 
 # --- search words ----------------------------------------------------------------------------------------------------
-# Which words find which text: alike on both databases, and nothing that is searched for is syntax.
+# Which queries match which text, identically on both databases. No part of a query is treated as syntax.
 
 
 FINDS = [
-    # title, searched for
+    # text, query
     ("Write the landing page", "landing"),
     ("Write the landing page", "LANDING Write"),
     ("Write the landing page", "write lan"),
@@ -317,7 +317,7 @@ FINDS = [
     ("1200 pieces", "12"),
 ]
 INNER = [
-    # title, searched for: not found like that in other texts
+    # title, query: matches inside words, but only in titles
     ("Dashboard design", "board"),
     ("Dashboard design", "BOARD design"),
     ("Dashboard design", "sign board"),
@@ -342,7 +342,7 @@ NOT_INNER = [
 ]
 MISSES = [
     ("Write the landing page", "landings"),
-    ("Write the landing page", "land page"),  # only the last word may be a beginning
+    ("Write the landing page", "land page"),  # only the last word may be a prefix
     ("Write the landing page", "page -write nothing"),
     ("Write the landing page", "title:landing"),
     ("Write the landing page", "landing OR nothing"),
@@ -370,7 +370,7 @@ def test_what_finds_what(studio: Studio) -> None:
 
 
 def test_inner_parts_of_titles(studio: Studio) -> None:
-    """A title is found by parts of its words, a file's name like a task's."""
+    """This holds for file names as well as for task titles."""
     column = studio.column()
     for title in dict.fromkeys(title for title, _ in INNER + NOT_INNER):
         studio.task(column, title)
@@ -395,7 +395,7 @@ def test_inner_parts_of_titles(studio: Studio) -> None:
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text("abß é-", min_size=1, max_size=12), min_size=1, max_size=6), st.data())
 def test_every_part_of_a_title_finds_it(studio: Studio, titles: list[str], data: st.DataObject) -> None:
-    """And what is found has each of the words, as a whole, as its beginning or inside."""
+    """Each result contains all query words, as a word, a prefix or a part of a word."""
     titles = [f"q{title}" for title in titles]
     task_ids = {studio.task(title=title): title for title in titles}
     title = data.draw(st.sampled_from(titles))
@@ -419,7 +419,7 @@ def test_every_part_of_a_title_finds_it(studio: Studio, titles: list[str], data:
         studio.owner.delete(f"/tasks/{task_id}")
 
 
-def test_a_task_is_found_by_its_number(studio: Studio) -> None:
+def test_a_task_can_be_found_by_its_number(studio: Studio) -> None:
     column = studio.column()
     tasks = {number: studio.task(column, f"t{number}") for number in range(1, 13)}
     other = studio.owner.post("/projects", json={"title": "Other", "organization": studio.world.organization})
@@ -445,7 +445,7 @@ def test_a_task_is_found_by_its_number(studio: Studio) -> None:
     assert refused == []
 
 
-def test_long_texts_and_queries(studio: Studio) -> None:
+def test_long_texts_and_queries_are_supported(studio: Studio) -> None:
     text = " ".join(f"w{number}" for number in range(9000)) + " needle"
     path = f"/files/{studio.file('x')}/file_comments"
     studio.owner.post(path, json={"text": text[-65_000:]})
@@ -456,15 +456,15 @@ def test_long_texts_and_queries(studio: Studio) -> None:
 
 
 PREFIXES = [
-    # of "b", its double, "bo", … and of as many more as are named at most, or one too many
+    # of "b", "bb", "bo" and so on, plus as many words as can be listed by name, or one more
     "b", "bo", "BOA", "board", "boards", "boardx", "é", "éc", "écl", "zero1", "zero10", "zero", "many", "many1",
     "every b", "every many", "b every", "every every", "every b many", "every nothing",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("more", [PREFIXED_MAX, PREFIXED_MAX + 1])
-def test_the_last_word_may_be_the_beginning_of_few_words_or_of_many(studio: Studio, more: int) -> None:
-    """SQLite asks for few of them by their names, and for many by what they begin with."""
+def test_the_last_word_can_be_a_prefix_of_few_or_many_words(studio: Studio, more: int) -> None:
+    """SQLite queries list a few matching words by name, and use a prefix for many."""
     begun = [f"many{number:03}" for number in range(more)]
     words = ["b", "bb", "bo", "boa", "Board", "boards", "boar", "Éclair", "eclipse", "zero1", "zero10", "zero2", *begun]
     path = f"/tasks/{studio.task(title='x')}/task_comments"
@@ -499,7 +499,7 @@ ASKED_AS = [
 
 
 @pytest.mark.parametrize(("words", "asked"), ASKED_AS)
-def test_few_words_are_asked_for_by_their_names(words: str, asked: str) -> None:
+def test_few_matching_words_are_listed_by_name(words: str, asked: str) -> None:
     connection = sqlite3.connect(":memory:")
     connection.executescript(INDEX)
     texts = ["board", "Boards", "every other", "éclair", "l" + "ong" * TERM_MAX, *_FEW, *_MANY]
@@ -507,7 +507,7 @@ def test_few_words_are_asked_for_by_their_names(words: str, asked: str) -> None:
     [(found,)] = connection.execute(f"SELECT {_sqlite_query('task_comments', ':q')}", {"q": words})
     connection.execute(
         "SELECT rowid FROM search_task_comments WHERE search_task_comments MATCH ?", [found]
-    ).fetchall()  # it understands it
+    ).fetchall()  # raises unless the query is valid
     connection.close()
     assert found == asked
 
@@ -520,7 +520,7 @@ def folded(text: str) -> str:
     return text.lower().replace("é", "e")
 
 
-async def test_postgresql_uses_the_indexes(services: Services) -> None:
+async def test_postgresql_uses_the_search_indexes(services: Services) -> None:
     if services.database.name != "postgresql":
         pytest.skip("SQLite has no other way to find words")
     connection = await asyncpg.connect(services.settings.database_url)
@@ -534,7 +534,7 @@ async def test_postgresql_uses_the_indexes(services: Services) -> None:
 
 @settings(deadline=None)
 @given(st.text(max_size=QUERY_MAX_CHARS))
-def test_words_have_nothing_that_is_syntax(text: str) -> None:
+def test_normalized_words_contain_no_syntax(text: str) -> None:
     words = words_of(text)
     assert words == words_of(words)
     assert "  " not in f" {words}"

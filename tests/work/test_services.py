@@ -1,4 +1,4 @@
-"""Services: what an organization offers, for how much, and who may change it."""
+"""Services: what an organization offers, prices and permissions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_service_is_created_with_every_field(studio: Studio) -> None:
     assert studio.owner.get(f"/services/{service['id']}") == answer
 
 
-def test_every_parameter_is_kept(studio: Studio) -> None:
+def test_every_parameter_is_stored(studio: Studio) -> None:
     told = {
         "title": "Retainer", "description": "All you need", "active": False, "addon": True, "position": 7,
         "disable_pause": True, "disable_quantity": True, "limit_pausing": 2, "minimum_months": 3,
@@ -73,7 +73,7 @@ def test_every_parameter_is_kept(studio: Studio) -> None:
     assert (service["service_prices"], service["default_price"]) == ([], None)
 
 
-def test_parameters_may_stand_in_the_query(studio: Studio) -> None:
+def test_parameters_can_be_in_the_query(studio: Studio) -> None:
     prices = json.encode_text([{**MONTHLY, "currency": "eur"}])
     params = {"title": "Retainer", "service_prices": prices, "active": "false"}
     service = studio.owner.post("/services", params=params)["service"]
@@ -81,12 +81,12 @@ def test_parameters_may_stand_in_the_query(studio: Studio) -> None:
     assert [_without_id(each) for each in service["service_prices"]] == [MONTHLY]
 
 
-def test_the_next_service_stands_behind_the_others(studio: Studio, service: dict[str, Any]) -> None:
+def test_a_new_service_is_last(studio: Studio, service: dict[str, Any]) -> None:
     assert studio.owner.post("/services", json={"title": "Audit", "position": 5})["service"]["position"] == 5
     assert studio.owner.post("/services", json={"title": "Logo"})["service"]["position"] == 6
 
 
-def test_every_wrong_field_is_named_at_once(studio: Studio) -> None:
+def test_all_invalid_fields_are_named_at_once(studio: Studio) -> None:
     bad = {
         "title": "", "limit_pausing": -1, "minimum_months": 1.5, "preview_image": "nowhere", "price": 3,
         "service_prices": [{"amount": -1, "currency": "EUR", "interval": "day"}, {"currency": "XYZ", "id": "prc"}],
@@ -108,7 +108,7 @@ def test_every_wrong_field_is_named_at_once(studio: Studio) -> None:
     assert studio.happened() == []
 
 
-def test_the_list_filters_and_pages(studio: Studio, service: dict[str, Any]) -> None:
+def test_the_list_can_be_filtered_and_paged(studio: Studio, service: dict[str, Any]) -> None:
     audit = studio.owner.post("/services", json={"title": "Audit", "active": False})["service"]
     assert studio.member.get("/services") == {"services": [service, audit], "success": True}
     assert studio.member.get("/services", params={"active": "true"})["services"] == [service]
@@ -124,15 +124,15 @@ def test_the_list_filters_and_pages(studio: Studio, service: dict[str, Any]) -> 
 # --- changing --------------------------------------------------------------------------------------------------------
 
 
-def test_the_list_of_one_account_has_those_of_no_other(studio: Studio, service: dict[str, Any]) -> None:
-    """Whichever account is the older one."""
+def test_the_list_of_an_account_contains_only_its_own_services(studio: Studio, service: dict[str, Any]) -> None:
+    """Independent of which account is older."""
     own = studio.owner.post("/services", json={"title": "Own", "organization": studio.world.owner})["service"]
     for one in (service, own):
         listed = studio.owner.get("/services", params={"organization": one["organization"]})["services"]
         assert [each["id"] for each in listed] == [one["id"]]
 
 
-def test_a_change_says_what_changed(studio: Studio, service: dict[str, Any]) -> None:
+def test_an_edit_event_shows_the_changes(studio: Studio, service: dict[str, Any]) -> None:
     path = f"/services/{service['id']}"
     edited = studio.owner.patch(path, json={"title": "Retainer", "minimum_months": 3})["service"]
     assert (edited["title"], edited["minimum_months"]) == ("Retainer", 3)
@@ -161,7 +161,7 @@ def test_prices_are_replaced_as_a_whole_and_unchanged_ones_keep_their_id(
     assert event.changes["default_price"] == {"from": monthly, "to": yearly}
 
 
-def test_the_same_price_twice_is_two_prices(studio: Studio, service: dict[str, Any]) -> None:
+def test_identical_prices_are_separate(studio: Studio, service: dict[str, Any]) -> None:
     path = f"/services/{service['id']}"
     first, second = studio.owner.patch(path, json={"service_prices": [MONTHLY, MONTHLY]})["service"]["service_prices"]
     assert first == service["service_prices"][0]
@@ -170,18 +170,18 @@ def test_the_same_price_twice_is_two_prices(studio: Studio, service: dict[str, A
 
 
 @pytest.mark.parametrize("same", [{}, {"title": "Design retainer"}, {"service_prices": [MONTHLY, YEARLY]}])
-def test_what_changes_nothing_writes_nothing(studio: Studio, service: dict[str, Any], same: dict[str, Any]) -> None:
+def test_an_edit_without_a_change_writes_nothing(studio: Studio, service: dict[str, Any], same: dict[str, Any]) -> None:
     assert studio.owner.patch(f"/services/{service['id']}", json=same)["service"] == service
     assert studio.happened() == []
 
 
-def test_an_edit_takes_no_other_field(studio: Studio, service: dict[str, Any]) -> None:
+def test_other_fields_are_refused_in_an_edit(studio: Studio, service: dict[str, Any]) -> None:
     path = f"/services/{service['id']}"
     faults = studio.owner.faults("PATCH", path, json={"organization": "other", "title": None, "active": None})
     assert faults == {"organization": "unknown", "title": "invalid", "active": "invalid"}
 
 
-def test_prices_that_are_replaced_at_once_do_not_mix(studio: Studio, service: dict[str, Any]) -> None:
+def test_concurrent_price_changes_do_not_mix(studio: Studio, service: dict[str, Any]) -> None:
     path = f"/services/{service['id']}"
 
     def replace(amount: int) -> list[int]:
@@ -194,7 +194,7 @@ def test_prices_that_are_replaced_at_once_do_not_mix(studio: Studio, service: di
         assert list(pool.map(replace, amounts)) == [[each, each + 1] for each in amounts]
     events = studio.happened()
     assert len(events) == len(amounts)
-    for before, after in itertools.pairwise(events):  # each began where the one before it ended
+    for before, after in itertools.pairwise(events):  # each starts where the previous one ended
         assert after.changes["service_prices"]["from"] == before.record["service_prices"]
     assert studio.owner.get(path)["service"] == events[-1].record
 
@@ -209,11 +209,11 @@ def test_a_deleted_service_is_gone(studio: Studio, service: dict[str, Any]) -> N
     assert studio.owner.get("/services")["services"] == []
 
 
-# --- who may ---------------------------------------------------------------------------------------------------------
+# --- permissions -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("who", ["client", "stranger"])
-def test_for_others_there_is_no_service(studio: Studio, service: dict[str, Any], who: str) -> None:
+def test_services_are_hidden_from_outsiders(studio: Studio, service: dict[str, Any], who: str) -> None:
     caller: Caller = getattr(studio, who)
     path = f"/services/{service['id']}"
     assert caller.get("/services")["services"] == []
@@ -231,11 +231,11 @@ def test_for_others_there_is_no_service(studio: Studio, service: dict[str, Any],
 # --- events ----------------------------------------------------------------------------------------------------------
 
 
-def test_only_hooks_of_the_organization_hear_of_services(studio: Studio, receiver: Receiver) -> None:
+def test_only_organization_hooks_receive_service_events(studio: Studio, receiver: Receiver) -> None:
     for place in (f"/repos/{studio.world.full_name}", f"/orgs/{studio.world.organization}"):
         studio.hook(f"{receiver.url}{place}", place=place)
     service = studio.owner.post("/services", json=NEW)["service"]
-    studio.owner.patch(studio.project, json={"title": "Later"})  # both hooks hear of this one
+    studio.owner.patch(studio.project, json={"title": "Later"})  # both hooks receive this one
 
     def heard() -> list[tuple[str, str]]:
         return sorted((each.path.split("/")[2], each.event) for each in receiver.requests if each.event != "ping")
@@ -248,7 +248,7 @@ def test_only_hooks_of_the_organization_hear_of_services(studio: Studio, receive
 
 
 # --- days of service -------------------------------------------------------------------------------------------------
-# The days of a service: on the invoice, its PDF and its e-invoice, from its lines or as somebody says.
+# The service period on the invoice, its PDF and its e-invoice, either derived from the lines or set explicitly.
 
 
 __all__ = ["bills"]
@@ -261,19 +261,19 @@ def days_of(record: dict[str, Any]) -> tuple[str | None, str | None]:
 
 
 def printed(studio: Studio, invoice_id: str) -> str:
-    """In small letters, as labels are in capitals."""
+    """Return the text in lowercase, since labels are printed in capitals."""
     return " ".join(text_of(read(studio, invoice_id)).split()).lower()
 
 
-def strings(document: bytes) -> list[str]:
-    """The days of an e-invoice that are not the day of issue."""
+def document_dates(document: bytes) -> list[str]:
+    """Return the dates of an e-invoice except for the issue date."""
     parts = document.decode().split('DateTimeString format="102">')
     return [each.partition("<")[0] for each in parts[2:]]
 
 
 @pytest.fixture
 def drawn(bills: Bills, scene: Scene) -> dict[str, Any]:
-    """A draft of time on two days."""
+    """Return a draft with time on two days."""
     bills.settle()
     spent = [
         scene.timesheet(start_time=f"2026-11-{day}T09:00:00Z", duration=3_600_000, billable_rate=80)
@@ -284,7 +284,7 @@ def drawn(bills: Bills, scene: Scene) -> dict[str, Any]:
     return made
 
 
-def test_they_are_those_of_the_time(bills: Bills, drawn: dict[str, Any]) -> None:
+def test_the_service_period_is_derived_from_the_time(bills: Bills, drawn: dict[str, Any]) -> None:
     assert days_of(drawn) == ("2026-11-03", "2026-11-12")
     lines = drawn["invoice_items"]
     assert ["service_from" in each for each in lines] == [False, True, True]
@@ -293,11 +293,11 @@ def test_they_are_those_of_the_time(bills: Bills, drawn: dict[str, Any]) -> None
     assert "service period 3 nov 2026 \u2013 12 nov 2026" in printed(bills.studio, drawn["id"])
     document = bills.document(drawn["id"])
     assert len(texts(document, "BillingSpecifiedPeriod")) == 3
-    assert strings(document) == ["20261103", "20261103", "20261112", "20261112", "20261103", "20261112"]
+    assert document_dates(document) == ["20261103", "20261103", "20261112", "20261112", "20261103", "20261112"]
     assert texts(document, "ActualDeliverySupplyChainEvent") == []
 
 
-def test_somebody_can_say_them_until_it_is_sent(bills: Bills, drawn: dict[str, Any]) -> None:
+def test_the_service_period_can_be_set_until_sending(bills: Bills, drawn: dict[str, Any]) -> None:
     where = f"/invoices/{drawn['id']}"
 
     def say(**days: str | None) -> tuple[str | None, str | None]:
@@ -315,22 +315,22 @@ def test_somebody_can_say_them_until_it_is_sent(bills: Bills, drawn: dict[str, A
     assert bills.owner.refused(409, "PATCH", where, json={"service_to": "2026-12-01"})["code"] == "invoice_sent"
     document = bills.document(drawn["id"])
     assert len(texts(document, "ActualDeliverySupplyChainEvent")) == 1
-    assert strings(document)[-1] == "20261130"
+    assert document_dates(document)[-1] == "20261130"
     assert "30 nov 2026" in printed(bills.studio, drawn["id"])
 
 
-def test_without_any_nothing_is_stated(bills: Bills) -> None:
+def test_without_a_service_period_none_is_stated(bills: Bills) -> None:
     bills.settle()
     sent = bills.send(DESIGN)
     assert days_of(bills.owner.get(f"/invoices/{sent}")["invoice"]) == (None, None)
-    assert strings(bills.document(sent)) == []
+    assert document_dates(bills.document(sent)) == []
     assert "service" not in printed(bills.studio, sent)
     body = {"invoice_items": [{**DESIGN, "service_from": "2026-11-01"}]}
     [fault] = bills.owner.refused(422, "POST", f"{bills.studio.project}/invoices", json=body)["errors"]
     assert "set service_from of the invoice" in fault["message"]
 
 
-def test_a_subscription_has_its_period_in_the_language_of_the_project(bills: Bills, shop: Shop) -> None:
+def test_a_subscription_states_its_period_in_the_language_of_the_project(bills: Bills, shop: Shop) -> None:
     bills.settle()
     bills.owner.patch(bills.settings, json={"language": "de"})
     shop.buy("2031-01-31T10:00")
@@ -343,7 +343,7 @@ def test_a_subscription_has_its_period_in_the_language_of_the_project(bills: Bil
     assert f'filename="Rechnung-{sent["invoice_number"]}.pdf"' in answer.headers["content-disposition"]
 
 
-def test_another_language_of_a_draft_rewords_its_lines(bills: Bills, drawn: dict[str, Any]) -> None:
+def test_changing_the_language_of_a_draft_rewords_its_lines(bills: Bills, drawn: dict[str, Any]) -> None:
     where = f"/invoices/{drawn['id']}"
     german = bills.owner.patch(where, json={"language": "de"})["invoice"]
     assert [each["description"] for each in german["invoice_items"][1:]] == ["Task (03.11.2026)", "Task (12.11.2026)"]
@@ -356,7 +356,7 @@ def test_each_line_shows_its_rate_where_there_are_several(bills: Bills) -> None:
     bills.settle()
     sent = bills.send(line(100), line(50, tax=7), line(7, tax_category="exempt"), tax=19, language="de")
     text = printed(bills.studio, sent)
-    assert text.count("ust. 19 %") == 2  # of the line and of the sum
+    assert text.count("ust. 19 %") == 2  # once for the line and once in the totals
     assert text.count("ust. 7 %") == 2
     assert "steuerfrei" in text
     single = printed(bills.studio, bills.send(line(100), tax=19, language="de"))

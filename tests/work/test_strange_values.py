@@ -1,4 +1,4 @@
-"""Values that are strange but legal, or that only look legal: what a program sends that nobody wrote by hand."""
+"""Unusual values that are valid, or that only appear so, as sent by generated clients."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def faults(error: JsonObject) -> list[str]:
     return sorted(each["field"] for each in error["errors"])
 
 
-def test_a_whole_number_of_a_query_is_digits(studio: Studio) -> None:
+def test_an_integer_in_a_query_must_be_written_in_digits(studio: Studio) -> None:
     for text in ("1e1", "1.0", "1E0", "+5", "05", "0x5", "\u0665"):
         assert faults(studio.owner.refused(422, "GET", "/projects", params={"per_page": text})) == ["per_page"], text
 
 
-def test_a_number_that_is_no_number_does_not_clear_what_may_be_null(studio: Studio) -> None:
+def test_an_invalid_integer_does_not_clear_a_nullable_field(studio: Studio) -> None:
     made = studio.owner.post("/services", json={"title": "Care", "limit_pausing": 2})["service"]
     address = f"/services/{made['id']}"
     assert faults(studio.owner.refused(422, "PATCH", address, params={"limit_pausing": "1e0"})) == ["limit_pausing"]
@@ -31,27 +31,27 @@ def test_a_number_that_is_no_number_does_not_clear_what_may_be_null(studio: Stud
     assert studio.owner.patch(address, params={"limit_pausing": "3"})["service"]["limit_pausing"] == 3
 
 
-def test_a_number_of_a_body_is_whole_however_it_is_written(studio: Studio, column: str) -> None:
+def test_an_integer_in_a_body_may_be_written_as_a_float(studio: Studio, column: str) -> None:
     last = studio.owner.get(f"/columns/{column}")["column"]["position"]
     studio.owner.post(f"{studio.project}/columns", json={"title": "Done"})
     moved = studio.owner.patch(f"/columns/{column}", content=f'{{"position": {last + 1}.0}}', headers=JSON)
     assert moved["column"]["position"] == last + 1
 
 
-def test_what_is_no_whole_number_is_refused(studio: Studio, column: str) -> None:
+def test_a_value_that_is_not_an_integer_is_refused(studio: Studio, column: str) -> None:
     for value in (0.5, -1.0, 1e300, True, "1", "1.0", [1]):
         wrong = studio.owner.refused(422, "PATCH", f"/columns/{column}", json={"position": value})
         assert faults(wrong) == ["position"], value
 
 
-def test_a_wrong_cursor_is_named_with_what_else_is_wrong(studio: Studio) -> None:
+def test_an_invalid_cursor_is_reported_along_with_other_errors(studio: Studio) -> None:
     for cursor in ("", "!!", "v1_", "v1_!!", "v1_e30", "page2"):
         query = {"per_page": 500, "cursor": cursor, "colour": "red"}
         assert faults(studio.owner.refused(422, "GET", "/projects", params=query)) == ["colour", "cursor", "per_page"]
         assert faults(studio.owner.refused(422, "GET", "/projects", params={"cursor": cursor})) == ["cursor"], cursor
 
 
-def test_the_plus_of_an_offset_need_not_be_escaped(studio: Studio, column: str) -> None:
+def test_the_plus_sign_of_an_offset_need_not_be_escaped(studio: Studio, column: str) -> None:
     for offset in ("+02:00", "%2B02:00", "%2b02:00"):
         made = studio.owner.post(f"/columns/{column}/tasks?title=Door&deadline=2030-05-01T10:00:00{offset}")
         assert made["task"]["deadline"] == "2030-05-01T08:00:00.000Z", offset
@@ -59,7 +59,7 @@ def test_the_plus_of_an_offset_need_not_be_escaped(studio: Studio, column: str) 
         assert made["task"] in studio.owner.get(f"{studio.project}/tasks?{due}")["tasks"], offset
 
 
-def test_a_space_is_a_plus_only_in_a_query_and_only_before_an_offset(studio: Studio, column: str) -> None:
+def test_a_space_counts_as_a_plus_sign_only_before_an_offset_in_a_query(studio: Studio, column: str) -> None:
     address = f"/columns/{column}/tasks"
     wrong: JsonObject = {"title": "Door", "deadline": "2030-05-01T10:00:00 02:00"}
     assert faults(studio.owner.refused(422, "POST", address, json=wrong)) == ["deadline"]
@@ -68,7 +68,7 @@ def test_a_space_is_a_plus_only_in_a_query_and_only_before_an_offset(studio: Stu
         assert faults(studio.owner.refused(422, "POST", address, params=wrong)) == ["deadline"]
 
 
-def test_labels_are_trimmed_and_never_blank(studio: Studio, column: str) -> None:
+def test_labels_are_trimmed_and_must_not_be_blank(studio: Studio, column: str) -> None:
     address = f"/columns/{column}/tasks"
     made = studio.owner.post(address, json={"title": "Door", "labels": [" home ", "home", "front door"]})["task"]
     assert made["labels"] == ["home", "front door"]
@@ -78,7 +78,7 @@ def test_labels_are_trimmed_and_never_blank(studio: Studio, column: str) -> None
         assert faults(studio.owner.refused(422, "POST", address, json=wrong)) == ["labels"]
 
 
-def test_a_label_with_spaces_around_it_is_no_change(studio: Studio, column: str) -> None:
+def test_surrounding_spaces_do_not_change_a_label(studio: Studio, column: str) -> None:
     made = studio.owner.post(f"/columns/{column}/tasks", json={"title": "Door", "labels": ["home"]})["task"]
     studio.happened()
     assert studio.owner.patch(f"/tasks/{made['id']}", json={"labels": [" home"]})["task"] == made

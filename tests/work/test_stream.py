@@ -1,4 +1,4 @@
-"""`/projects/{id}/stream`: what happens, as it happens; nothing is lost, and nothing comes twice."""
+"""`/projects/{id}/stream`: live events of a project, complete and without duplicates."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from workhook.work.history.activity.live import HEARTBEAT
 
 
 class Stage:
-    """A studio, and those who listen to its project."""
+    """A studio and the listeners of its project."""
 
     def __init__(self, studio: Studio, stack: ExitStack) -> None:
         self.studio, self._stack = studio, stack
         self.path = f"{studio.project}/stream"
 
     def listen(self, caller: Caller | None = None, **more: Any) -> Listener:
-        """`server` is another one."""
+        """Listen as `caller`, optionally on another `server`."""
         caller = caller or self.studio.owner
         url = more.pop("server", self.studio.server).url
         return self._stack.enter_context(Listener(url, more.pop("path", self.path), caller.token, **more))
 
     def listen_when_it_may_begin(self) -> Listener:
-        """It is refused where the project is being changed for long."""
+        """Listen, retrying while a long change of the project delays new listeners."""
         found = until(lambda: found if (found := self.listen()).status == 200 else None)
         assert found is not None
         return found
@@ -54,7 +54,7 @@ class Stage:
         self.studio.owner.patch(self.studio.project, json={"title": str(title)})
 
     def everything(self) -> list[int]:
-        """The number of each event of the project, also where there are more than one answer holds."""
+        """Return the IDs of all events of the project, reading every page."""
         answer = self.studio.owner.call("GET", f"{self.studio.project}/activity")
         found = [each["id"] for each in answer.json()["activity"]]
         while "next" in answer.links:
@@ -78,10 +78,10 @@ def _titles(told: list[Any]) -> list[str]:
     return [each.data["payload"]["project"]["title"] for each in told]
 
 
-# --- what is told ----------------------------------------------------------------------------------------------------
+# --- contents --------------------------------------------------------------------------------------------------------
 
 
-def test_what_happens_is_told(stage: Stage) -> None:
+def test_events_are_streamed(stage: Stage) -> None:
     stage.rename("Before")
     listener = stage.listen()
     assert listener.status == 200
@@ -99,7 +99,7 @@ def test_what_happens_is_told(stage: Stage) -> None:
     assert (newest["id"], newest["payload"]) == (told.id, told.data["payload"])
 
 
-def test_what_happens_elsewhere_is_not_told(stage: Stage) -> None:
+def test_events_of_other_projects_are_not_streamed(stage: Stage) -> None:
     listener = stage.listen()
     other = stage.studio.owner.post("/projects", json={"title": "Other"})["project"]
     elsewhere = stage.listen(path=f"/projects/{other['id']}/stream")
@@ -109,7 +109,7 @@ def test_what_happens_elsewhere_is_not_told(stage: Stage) -> None:
     assert _titles(elsewhere.events(1)) == ["There"]
 
 
-def test_published_events_are_told_but_not_what_is_about_hooks(stage: Stage) -> None:
+def test_published_events_are_streamed_but_hook_events_are_not(stage: Stage) -> None:
     studio = stage.studio
     listener = stage.listen(studio.member)
     studio.hook("http://127.0.0.1:9/secret", "push")
@@ -128,7 +128,7 @@ def test_everything_since_is_told_in_order_once(stage: Stage) -> None:
     stage.rename(0)
     [seen] = first.events(1)
     first.close()
-    for number in range(1, 450):  # more than are read at once
+    for number in range(1, 450):  # more than one batch
         stage.rename(number)
     wanted = [str(number) for number in range(1, 450)]
     by_header = stage.listen(last=seen.id)
@@ -141,7 +141,7 @@ def test_everything_since_is_told_in_order_once(stage: Stage) -> None:
         assert [each.id for each in told] == sorted({each.id for each in told})
 
 
-def test_who_comes_back_before_anything_happened_misses_nothing(stage: Stage) -> None:
+def test_a_listener_that_reconnects_misses_nothing(stage: Stage) -> None:
     first = stage.listen()
     position = first.opened()
     first.close()
@@ -166,7 +166,7 @@ def test_many_listeners_are_told_the_same_while_many_write(stage: Stage) -> None
 def test_who_reads_slowly_gets_everything(stage: Stage) -> None:
     listener = stage.listen(receive_bytes=8192)
     published = f"{stage.studio.world.repo_path}/events"
-    for number in range(60):  # 12 MB: more than connections and buffers hold
+    for number in range(60):  # 12 MB, which exceeds the socket and server buffers
         push = {"event": "push", "payload": {"number": number, "text": "x" * 200_000}}
         assert stage.studio.owner.http.post(published, json=push).status_code == 202
     stage.rename("Last")
@@ -174,10 +174,10 @@ def test_who_reads_slowly_gets_everything(stage: Stage) -> None:
     assert [each.data["payload"].get("number") for each in told] == [*range(60), None]
 
 
-# --- who may ---------------------------------------------------------------------------------------------------------
+# --- permissions -----------------------------------------------------------------------------------------------------
 
 
-def test_who_may_listen(stage: Stage) -> None:
+def test_listening_requires_a_role_in_the_project(stage: Stage) -> None:
     studio = stage.studio
     assert studio.client.refused(403, "GET", stage.path)["code"] == "missing_role"
     studio.stranger.refused(404, "GET", stage.path)
@@ -191,7 +191,7 @@ def test_who_may_listen(stage: Stage) -> None:
     assert stage.listen(studio.add(role="read")).status == 200
 
 
-def test_a_revoked_token_ends_its_streams_only(stage: Stage) -> None:
+def test_revoking_a_token_ends_only_its_streams(stage: Stage) -> None:
     other = stage.studio.add(member="member")
     mine, theirs = stage.listen(), stage.listen(other)
 
@@ -206,7 +206,7 @@ def test_a_revoked_token_ends_its_streams_only(stage: Stage) -> None:
     assert _titles(mine.events(1)) == ["After"]
 
 
-def test_a_member_who_is_removed_hears_of_it_and_then_no_more(stage: Stage) -> None:
+def test_a_removed_member_gets_that_event_last(stage: Stage) -> None:
     studio = stage.studio
     added = studio.add(role="write")
     name = added.login
@@ -216,7 +216,7 @@ def test_a_member_who_is_removed_hears_of_it_and_then_no_more(stage: Stage) -> N
     assert (told.event, told.data["action"]) == ("member", "removed")
 
 
-def test_a_project_that_is_deleted_says_so_and_ends(stage: Stage) -> None:
+def test_a_deleted_project_sends_that_event_and_ends_its_streams(stage: Stage) -> None:
     listener = stage.listen()
     stage.studio.owner.delete(stage.studio.project)
     assert [each.data["action"] for each in listener.rest()] == ["deleted"]
@@ -225,20 +225,20 @@ def test_a_project_that_is_deleted_says_so_and_ends(stage: Stage) -> None:
 # --- limits ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_token_has_a_number_of_streams(stage: Stage) -> None:
+def test_the_number_of_streams_per_token_is_limited(stage: Stage) -> None:
     caller = stage.studio.add(member="member")
     listeners = [stage.listen(caller) for _ in range(10)]
     assert {each.status for each in listeners} == {200}
     refused = caller.call("GET", stage.path)
     assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
     assert refused.headers["retry-after"] == "10"
-    assert stage.listen().status == 200  # another's
+    assert stage.listen().status == 200  # another user's
     listeners[0].close()
     assert until(lambda: stage.listen(caller).status == 200)
 
 
-def test_more_tokens_are_no_more_streams(stage: Stage) -> None:
-    """Else 50 tokens of one member take all streams of the process, and those of other organizations find no room."""
+def test_more_tokens_do_not_allow_more_streams(stage: Stage) -> None:
+    """Otherwise, one member with 50 tokens could take all streams of the process from other organizations."""
     caller = stage.studio.add(member="member")
     tokens = [caller.http.post("/user/tokens", json={"scopes": ["work"]}).json()["token"] for _ in range(5)]
     callers = [Caller(stage.studio.server, token) for token in tokens]
@@ -250,14 +250,14 @@ def test_more_tokens_are_no_more_streams(stage: Stage) -> None:
             refused = each.refused(429, "GET", stage.path)
             assert refused["code"] == "too_many_streams"
             assert refused["message"].startswith("You have 10 streams open")
-        assert stage.listen().status == 200  # another's
+        assert stage.listen().status == 200  # another user's
     finally:
         for each in callers:
             each.http.close()
 
 
-def test_who_leaves_leaves_nothing(stage: Stage) -> None:
-    until(lambda: stage.open_streams() == 0)  # those of the tests before this one have left
+def test_a_closed_stream_is_released(stage: Stage) -> None:
+    until(lambda: stage.open_streams() == 0)  # streams of earlier tests have closed
     assert stage.studio.owner.call("HEAD", stage.path).status_code == 200
     listener = stage.listen()
     assert until(lambda: stage.open_streams() == 1)
@@ -308,7 +308,7 @@ class Undone(Exception):
 
 
 @pytest.mark.parametrize("undone", [False, True])
-async def test_an_event_that_is_committed_late_is_not_passed_over(stage: Stage, undone: bool) -> None:
+async def test_an_event_committed_late_is_not_skipped(stage: Stage, undone: bool) -> None:
     studio = stage.studio
     if "database_url" not in studio.server.settings:
         pytest.skip("SQLite has one writer at a time")
@@ -326,11 +326,11 @@ async def test_an_event_that_is_committed_late_is_not_passed_over(stage: Stage, 
 
         try:
             async with services.database.transaction() as held:
-                await append(held, "Early")  # it has the lower number
+                await append(held, "Early")  # has the lower ID
                 await asyncio.to_thread(stage.rename, "Late")
                 fresh = asyncio.create_task(asyncio.to_thread(stage.listen_when_it_may_begin))
                 assert await asyncio.to_thread(listener.nothing_for, 1.0)
-                assert not fresh.done()  # who comes now begins when it is clear what was before
+                assert not fresh.done()  # new listeners wait until it is clear which events precede them
                 if undone:
                     raise Undone
         except Undone:
@@ -346,7 +346,7 @@ async def test_an_event_that_is_committed_late_is_not_passed_over(stage: Stage, 
         assert _titles(each.events(len(expected))) == expected
 
 
-async def test_what_another_project_waits_for_holds_nothing_back(stage: Stage) -> None:
+async def test_pending_events_of_another_project_cause_no_delay(stage: Stage) -> None:
     studio = stage.studio
     if "database_url" not in studio.server.settings:
         pytest.skip("SQLite has one writer at a time")
@@ -359,8 +359,8 @@ async def test_what_another_project_waits_for_holds_nothing_back(stage: Stage) -
         assert _titles(await asyncio.to_thread(listener.events, 1)) == ["Here"]
 
 
-def test_listeners_and_writers_meet_at_any_time(stage: Stage) -> None:
-    """Who comes while others write gets every event behind the one it begins with."""
+def test_listeners_can_join_during_concurrent_writes(stage: Stage) -> None:
+    """A listener that joins while others write gets every event after its starting point."""
     stop, opened = False, list[tuple[int, Listener]]()
 
     def write() -> int:
@@ -385,7 +385,7 @@ def test_listeners_and_writers_meet_at_any_time(stage: Stage) -> None:
 
 
 # --- stream parts ----------------------------------------------------------------------------------------------------
-# Streams in this process: what takes long otherwise, and what fails.
+# Streams within this process: slow cases and failures.
 
 
 ONE = live.Listener(queries.Proof("token", 1), counted_as="user:1", account_id=1)
@@ -407,19 +407,19 @@ async def _append(services: Services, repository_id: int, **payload: object) -> 
 
 
 async def _next(stream: AsyncIterator[bytes]) -> bytes:
-    """Whatever comes next."""
+    """Return the next part, waiting if necessary."""
     async with asyncio.timeout(WAIT_S):
         return await anext(stream)
 
 
-async def _told(stream: AsyncIterator[bytes]) -> bytes:
-    """What comes next and is no comment, of which a machine that stands still for a while sees one more."""
+async def _next_event(stream: AsyncIterator[bytes]) -> bytes:
+    """Return the next part that is not a heartbeat, of which there may be extra ones on a stalled machine."""
     while (part := await _next(stream)) == HEARTBEAT:
         pass
     return part
 
 
-async def test_a_comment_keeps_the_connection_alive(
+async def test_a_heartbeat_keeps_the_connection_alive(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "HEARTBEAT_S", 0.05)
@@ -428,12 +428,12 @@ async def test_a_comment_keeps_the_connection_alive(
         assert await _next(stream) == b"retry: 2000\nid: 0\n\n"
         assert [await _next(stream) for _ in range(2)] == [HEARTBEAT] * 2
         event_id = await _append(services, repository_id, text="line\nbreak")
-        assert (await _told(stream)).startswith(b"id: %d\nevent: push\ndata: {" % event_id)
+        assert (await _next_event(stream)).startswith(b"id: %d\nevent: push\ndata: {" % event_id)
     finally:
         await stream.aclose()
 
 
-async def test_a_signal_that_is_lost_costs_only_time(
+async def test_a_lost_signal_only_causes_a_delay(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "POLL_S", 0.1)
@@ -443,12 +443,12 @@ async def test_a_signal_that_is_lost_costs_only_time(
         async with open_services(services.settings) as other:
             other.database.signals.forward = None
             event_id = await _append(other, repository_id)
-        assert (await _told(stream)).startswith(b"id: %d\n" % event_id)
+        assert (await _next_event(stream)).startswith(b"id: %d\n" % event_id)
     finally:
         await stream.aclose()
 
 
-async def test_a_look_that_fails_is_made_again(
+async def test_a_failed_poll_is_retried(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "POLL_S", 0.05)
@@ -471,7 +471,7 @@ async def test_a_look_that_fails_is_made_again(
         await stream.aclose()
 
 
-async def test_a_process_has_a_number_of_streams_which_keep_it_from_nothing(
+async def test_streams_per_process_are_limited_and_do_not_use_up_connections(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(messages, "endless_max", lambda: 2)
@@ -490,10 +490,10 @@ async def test_a_process_has_a_number_of_streams_which_keep_it_from_nothing(
     await (await live.follow(services, repository_id, ONE, None)).aclose()
 
 
-async def test_one_account_takes_half_of_the_streams_of_a_process(
+async def test_an_account_can_use_half_of_the_streams_of_a_process(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many people it has: another one's always find room."""
+    """The limit applies regardless of the number of people, so other accounts always find room."""
     monkeypatch.setattr(messages, "endless_max", lambda: 4)
     opened = []
 
@@ -515,24 +515,22 @@ async def test_one_account_takes_half_of_the_streams_of_a_process(
             await each.aclose()
 
 
-async def test_who_is_there_when_the_server_stops_is_let_go_and_nobody_comes(
-    services: Services, repository_id: int
-) -> None:
+async def test_a_stopping_server_ends_streams_and_refuses_new_ones(services: Services, repository_id: int) -> None:
     stream = await live.follow(services, repository_id, ONE, None)
     await _next(stream)
     services.stopping.set()
     with pytest.raises(StopAsyncIteration):
-        await _told(stream)
+        await _next_event(stream)
     await stream.aclose()
     with pytest.raises(Unavailable, match="shutting down"):
         await live.follow(services, repository_id, ONE, None)
 
 
 @pytest.mark.parametrize("good", [True, False], ids=["member removed", "token revoked"])
-async def test_who_is_let_go_hears_what_was_before(
+async def test_a_listener_that_loses_access_gets_earlier_events_first(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch, good: bool
 ) -> None:
-    """The check comes between the commit and the look that finds it. A token that is revoked hears nothing more."""
+    """The check runs after the commit but before the poll that finds the event. A revoked token gets nothing more."""
     gone = False
 
     async def who(reader: Any, repository_id: int, proofs: set[queries.Proof]) -> set[queries.Proof]:
@@ -548,20 +546,20 @@ async def test_who_is_let_go_hears_what_was_before(
     stream = await live.follow(services, repository_id, ONE, None)
     try:
         await _next(stream)
-        following = asyncio.create_task(_told(stream))
+        following = asyncio.create_task(_next_event(stream))
         await asyncio.to_thread(until, lambda: stream._is_live)
         event_id = await _append(services, repository_id)
         gone = True
         if good:
             assert (await following).startswith(b"id: %d\n" % event_id)
-            following = asyncio.create_task(_told(stream))
+            following = asyncio.create_task(_next_event(stream))
         with pytest.raises(StopAsyncIteration):
             await following
     finally:
         await stream.aclose()
 
 
-async def test_what_a_client_does_not_take_is_not_kept(
+async def test_unread_events_are_not_buffered_beyond_the_limit(
     services: Services, repository_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "BUFFER_MAX_BYTES", 2000)

@@ -1,4 +1,4 @@
-"""Files on tasks: attached when they are uploaded or later, listed by task, and not lost with it."""
+"""Files of tasks: attached on upload or later, listed by task, and kept when the task is deleted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _ids(caller: Caller, path: str, **query: str) -> list[str]:
     return [each["id"] for each in caller.get(path, params=query)["files"]]
 
 
-def test_a_file_is_attached_when_it_is_uploaded(studio: Studio) -> None:
+def test_a_file_can_be_attached_on_upload(studio: Studio) -> None:
     task = studio.task()
     studio.happened()
     file = upload(studio.owner, studio.project, task_id=task)
@@ -25,7 +25,7 @@ def test_a_file_is_attached_when_it_is_uploaded(studio: Studio) -> None:
     assert (event.name, event.action, event.record) == ("file", "created", file)
 
 
-def test_a_file_is_attached_later_and_taken_off(studio: Studio) -> None:
+def test_a_file_can_be_attached_and_detached_later(studio: Studio) -> None:
     task, file = studio.task(), upload(studio.owner, studio.project)
     studio.happened()
     edited = studio.owner.patch(f"/files/{file['id']}", json={"task_id": task})["file"]
@@ -38,7 +38,7 @@ def test_a_file_is_attached_later_and_taken_off(studio: Studio) -> None:
     assert studio.owner.patch(f"/files/{file['id']}", json={"task_id": None})["file"]["task_id"] is None
 
 
-def test_lists_are_filtered_by_task(studio: Studio) -> None:
+def test_files_can_be_filtered_by_task(studio: Studio) -> None:
     logo, other = studio.task(), studio.task()
     first, second = (upload(studio.owner, studio.project, task_id=logo)["id"] for _ in range(2))
     upload(studio.owner, studio.project, task_id=other)
@@ -48,7 +48,7 @@ def test_lists_are_filtered_by_task(studio: Studio) -> None:
     assert _ids(studio.owner, "/files", task_id=logo) == [first, second]
 
 
-def test_a_client_sees_of_a_task_what_is_not_private(studio: Studio) -> None:
+def test_a_client_sees_only_public_files_of_a_task(studio: Studio) -> None:
     task = studio.task()
     upload(studio.owner, studio.project, task_id=task, private="true")
     shown = upload(studio.owner, studio.project, task_id=task)["id"]
@@ -59,7 +59,7 @@ def test_a_client_sees_of_a_task_what_is_not_private(studio: Studio) -> None:
     assert studio.client.patch(f"/files/{own}", json={"task_id": None})["file"]["task_id"] is None
 
 
-def test_only_a_task_of_the_same_project_will_do(studio: Studio) -> None:
+def test_a_file_can_be_attached_only_to_a_task_of_its_project(studio: Studio) -> None:
     elsewhere = studio.owner.post("/projects", json={"title": "Elsewhere"})["project"]["id"]
     theirs = studio.task(studio.column(project=f"/projects/{elsewhere}"))
     deleted = studio.task()
@@ -75,7 +75,7 @@ def test_only_a_task_of_the_same_project_will_do(studio: Studio) -> None:
     studio.owner.refused(404, "GET", f"/tasks/{deleted}/files")
 
 
-def test_the_trash_loses_nothing(studio: Studio) -> None:
+def test_deleting_and_restoring_keeps_the_relation(studio: Studio) -> None:
     task = studio.task()
     file = upload(studio.owner, studio.project, task_id=task)["id"]
     studio.owner.delete(f"/tasks/{task}")

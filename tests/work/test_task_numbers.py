@@ -1,4 +1,4 @@
-"""The numbers of tasks in a project: dense, in the order of creation, and never given twice."""
+"""Task numbers: consecutive within a project, in order of creation, and never reused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from tests.work.studio import JsonObject, Studio
-from tests.work.test_positions import at_once
+from tests.work.test_positions import run_concurrently
 from tests.work.trello_importer import Importer, small
 
 AT_ONCE = 50
@@ -30,7 +30,7 @@ def test_tasks_are_numbered_from_one_in_each_project(studio: Studio) -> None:
     assert studio.owner.new_task(one)["number"] == 4
 
 
-def test_a_number_stays_and_is_never_given_again(studio: Studio) -> None:
+def test_a_number_never_changes_and_is_never_reused(studio: Studio) -> None:
     column, done = studio.column(), studio.column(stage="done")
     made = [studio.owner.new_task(column) for _ in range(3)]
     path = f"/tasks/{made[2]['id']}"
@@ -45,7 +45,7 @@ def test_a_number_stays_and_is_never_given_again(studio: Studio) -> None:
     }
 
 
-def test_what_is_refused_takes_no_number(studio: Studio) -> None:
+def test_a_refused_request_uses_no_number(studio: Studio) -> None:
     column = studio.column()
     wrong = {"operations": [create(column), {"action": "edit", "id": "tsk_none", "title": "x"}]}
     studio.owner.refused(422, "POST", "/tasks/bulk", json=wrong)
@@ -53,7 +53,7 @@ def test_what_is_refused_takes_no_number(studio: Studio) -> None:
     assert studio.owner.new_task(column)["number"] == 1
 
 
-def test_a_batch_takes_numbers_in_its_order(studio: Studio) -> None:
+def test_a_bulk_request_assigns_numbers_in_order(studio: Studio) -> None:
     one, two = studio.column(), studio.column()
     there = studio.owner.new_task(one)
     operations = [
@@ -69,9 +69,9 @@ def test_a_batch_takes_numbers_in_its_order(studio: Studio) -> None:
     assert told == {"a": 2, "c": 3, "d": 4}
 
 
-def test_fifty_at_once_leave_no_gap_and_no_double(studio: Studio) -> None:
+def test_fifty_concurrent_requests_leave_no_gap_or_duplicate(studio: Studio) -> None:
     columns = [studio.column() for _ in range(3)]
-    shuffle = random.Random(7)  # it chooses what is tried
+    shuffle = random.Random(7)  # seeds the choice of requests
 
     def make(count: int) -> list[Any]:
         column = columns[count % 3]
@@ -82,7 +82,7 @@ def test_fifty_at_once_leave_no_gap_and_no_double(studio: Studio) -> None:
         return made
 
     counts = [shuffle.choice((1, 1, 1, 2, 3)) for _ in range(AT_ONCE)]
-    made = at_once(make, counts)
+    made = run_concurrently(make, counts)
     told = [each["number"] for some in made for each in some]
     assert sorted(told) == list(range(1, sum(counts) + 1))
     for some in made:
@@ -99,7 +99,7 @@ def test_an_import_numbers_its_tasks(studio: Studio, importer: Importer) -> None
     assert [(each["title"], each["number"]) for each in tasks] == [("Card 0", 1), ("Card 2", 2), ("Card 1", 3)]
 
 
-def test_a_search_shows_the_number(studio: Studio) -> None:
+def test_search_results_show_the_number(studio: Studio) -> None:
     studio.task()
     task = studio.owner.new_task(studio.column(), "Zeppelin")
     studio.owner.post(f"/tasks/{task['id']}/task_comments", json={"text": "Zeppelin, too"})

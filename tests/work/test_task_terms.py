@@ -1,4 +1,4 @@
-"""What a task says of its time: the rate of an hour, whether it is billable, and an estimate; and who sees that."""
+"""Billing fields of a task: hourly rate, billable default and estimate, and who can see them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def on_task(rates: Rates, **body: Any) -> JsonObject:
 # --- rates ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_rate_of_a_task_is_nearer_than_all_but_that_of_the_time(rates: Rates) -> None:
+def test_the_rate_of_a_task_overrides_all_but_that_of_the_time_entry(rates: Rates) -> None:
     rates.of_organization(hourly_rate=50)
     rates.of_project(hourly_rate=70, rates=[{"username": rates.login, "hourly_rate": 80}])
     assert whose(rates.spend()) == (None, "80.00", "project_member")
@@ -44,7 +44,7 @@ def test_the_rate_of_a_task_is_nearer_than_all_but_that_of_the_time(rates: Rates
     assert whose(rates.spend()) == (None, "80.00", "project_member")
 
 
-def test_the_rate_of_a_task_is_fixed_when_its_time_finishes(rates: Rates) -> None:
+def test_the_rate_of_a_task_is_fixed_when_its_time_is_finished(rates: Rates) -> None:
     on_task(rates, hourly_rate=50)
     record, running = rates.spend(), rates.spend(duration=None)
     assert whose(running) == (None, "50.00", "task")
@@ -58,7 +58,7 @@ def test_the_rate_of_a_task_is_fixed_when_its_time_finishes(rates: Rates) -> Non
     assert whose(again) == (None, "90.00", "task")
 
 
-def test_time_that_is_moved_while_it_finishes_has_the_rate_of_its_new_task(rates: Rates) -> None:
+def test_time_moved_while_finishing_has_the_rate_of_its_new_task(rates: Rates) -> None:
     on_task(rates, hourly_rate=50)
     other = rates.studio.task(hourly_rate=60)
     without = rates.studio.task()
@@ -69,7 +69,7 @@ def test_time_that_is_moved_while_it_finishes_has_the_rate_of_its_new_task(rates
         assert whose(rates.owner.patch(f"/timesheets/{running['id']}", json=edit)["timesheet"]) == expected
 
 
-def test_a_timer_that_a_card_starts_has_the_rate_of_the_card(rates: Rates) -> None:
+def test_a_timer_started_by_a_card_has_the_rate_of_the_card(rates: Rates) -> None:
     on_task(rates, hourly_rate=50, billable=True)
     column = rates.studio.column(start_timer=True)
     rates.studio.member.patch(f"/tasks/{rates.task}", json={"column_id": column})
@@ -78,7 +78,7 @@ def test_a_timer_that_a_card_starts_has_the_rate_of_the_card(rates: Rates) -> No
     assert timer["billable"] is True
 
 
-def test_time_is_billable_as_its_task_says(rates: Rates) -> None:
+def test_the_default_of_billable_follows_the_task(rates: Rates) -> None:
     on_task(rates, billable=True)
     assert rates.spend()["billable"] is True
     assert rates.spend(billable=False)["billable"] is False
@@ -89,7 +89,7 @@ def test_time_is_billable_as_its_task_says(rates: Rates) -> None:
     assert rates.spend()["billable"] is True
 
 
-def test_only_an_admin_sets_the_rate_of_a_task(rates: Rates) -> None:
+def test_only_an_admin_can_set_the_rate_of_a_task(rates: Rates) -> None:
     member, path = rates.studio.member, f"/tasks/{rates.task}"
     on_task(rates, hourly_rate=50)
     answer = member.refused(403, "PATCH", path, json={"hourly_rate": 60})
@@ -99,7 +99,7 @@ def test_only_an_admin_sets_the_rate_of_a_task(rates: Rates) -> None:
     operation = {"action": "edit", "id": rates.task, "hourly_rate": 60}
     member.refused(403, "POST", "/tasks/bulk", json={"operations": [operation]})
     member.refused(403, "POST", f"/columns/{rates.studio.column()}/tasks", json={"title": "x", "hourly_rate": 1})
-    # What is sent back as it was changes nothing.
+    # Sending back unchanged values is allowed.
     sent_back = member.patch(path, json={"hourly_rate": "50.00", "billable": False, "estimate": "1h"})["task"]
     assert terms(sent_back) == {"hourly_rate": "50.00", "billable": False, "estimate": HOUR}
 
@@ -108,7 +108,7 @@ def test_only_an_admin_sets_the_rate_of_a_task(rates: Rates) -> None:
 
 
 def test_an_estimate_is_a_duration(studio: Studio) -> None:
-    """`tests/unit/test_durations.py` has every way to write one."""
+    """`tests/unit/test_durations.py` covers all formats."""
     forms = {90 * MINUTE: 90 * MINUTE, "5400000": 90 * MINUTE, "1h 30m": 90 * MINUTE, "1000h": 1000 * HOUR, 0: 0}
     for given, stored in (*forms.items(), (None, None)):
         made = studio.owner.new_task(column := studio.column(), estimate=given)
@@ -118,7 +118,7 @@ def test_an_estimate_is_a_duration(studio: Studio) -> None:
         assert listed["estimate"] == stored
 
 
-def test_what_is_no_estimate_and_no_rate_is_named(studio: Studio) -> None:
+def test_invalid_estimates_and_rates_are_refused(studio: Studio) -> None:
     path = f"/columns/{studio.column()}/tasks"
     for wrong in ("soon", -1, 1.5, True, "99999999h"):
         assert studio.owner.faults("POST", path, json={"title": "x", "estimate": wrong}) == {"estimate": "invalid"}
@@ -131,7 +131,7 @@ def test_what_is_no_estimate_and_no_rate_is_named(studio: Studio) -> None:
     assert studio.owner.faults("POST", path, json={"title": "x", "billable": "yes"}) == {"billable": "invalid"}
 
 
-def test_what_is_said_of_the_time_of_a_task_is_an_event(studio: Studio) -> None:
+def test_changing_the_billing_fields_is_an_event(studio: Studio) -> None:
     task_id = studio.task()
     studio.happened()
     body = {"hourly_rate": 95.5, "billable": True, "estimate": "5h"}
@@ -163,7 +163,7 @@ def seen_by(client: Caller, studio: Studio, task: JsonObject) -> dict[str, JsonO
     return {**answers, "restore": client.post(f"{path}/restore")["task"]}
 
 
-def test_a_client_sees_nothing_of_rates_and_the_time_of_the_team(studio: Studio) -> None:
+def test_a_client_sees_neither_rates_nor_estimates(studio: Studio) -> None:
     task = studio.client.new_task(studio.column(), **UNSEEN)
     studio.owner.patch(f"/tasks/{task['id']}", json=TERMS)
     found = seen_by(studio.client, studio, task)
@@ -172,7 +172,7 @@ def test_a_client_sees_nothing_of_rates_and_the_time_of_the_team(studio: Studio)
     assert terms(studio.owner.get("/tasks")["tasks"][0]) == TERMS
 
 
-def test_a_client_sets_nothing_of_rates_and_time(studio: Studio) -> None:
+def test_a_client_cannot_set_rates_or_estimates(studio: Studio) -> None:
     column = studio.column()
     task = studio.client.new_task(column)
     for said in ({name: value} for name, value in TERMS.items()):

@@ -1,4 +1,4 @@
-"""Tasks: what is made, changed, completed and deleted, and who may. Moves are in `test_positions.py`."""
+"""Tasks: creating, changing, completing and deleting them. Moves are covered in `test_positions.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERYTHING: JsonObject = {
 }
 
 
-def test_a_task_is_made_and_shown(studio: Studio) -> None:
+def test_a_created_task_can_be_read(studio: Studio) -> None:
     column_id = studio.column()
     studio.happened()
     answer = studio.owner.post(f"/columns/{column_id}/tasks", json={**EVERYTHING, "assignees": [studio.owner.login]})
@@ -64,7 +64,7 @@ def test_a_task_is_made_and_shown(studio: Studio) -> None:
     assert event.payload["sender"]["login"] == studio.world.owner
 
 
-def test_a_bare_task_has_every_field(studio: Studio) -> None:
+def test_a_minimal_task_has_every_field(studio: Studio) -> None:
     made = studio.owner.new_task(studio.column(), "Bare")
     assert {name for name, value in made.items() if value is None} == {
         "description",
@@ -82,8 +82,8 @@ def test_a_bare_task_has_every_field(studio: Studio) -> None:
 
 
 @pytest.mark.parametrize("headers", [{}, {"Content-Type": "application/json"}])
-def test_a_task_is_made_of_the_query_alone(studio: Studio, headers: dict[str, str]) -> None:
-    """As the specification has it: no body, or one of no bytes."""
+def test_a_task_can_be_created_from_query_parameters_only(studio: Studio, headers: dict[str, str]) -> None:
+    """As specified, with no body or an empty one."""
     query = {
         "title": "From the query",
         "description": "words",
@@ -100,13 +100,13 @@ def test_a_task_is_made_of_the_query_alone(studio: Studio, headers: dict[str, st
     assert (made["cover_url"], made["fields"], made["labels"]) == ("https://example.com/a.png", {"a": "b"}, ["x", "y"])
 
 
-def test_the_body_wins_over_the_query(studio: Studio) -> None:
+def test_body_parameters_override_query_parameters(studio: Studio) -> None:
     query, body = {"title": "query", "priority": "low"}, {"title": "body"}
     made = studio.owner.post(f"/columns/{studio.column()}/tasks", params=query, json=body)["task"]
     assert (made["title"], made["priority"]) == ("body", "low")
 
 
-def test_every_fault_is_named_at_once(studio: Studio) -> None:
+def test_all_invalid_fields_are_named_at_once(studio: Studio) -> None:
     column_id = studio.column()
     made = studio.owner.new_task(column_id)
     body: JsonObject = {
@@ -133,7 +133,7 @@ def test_every_fault_is_named_at_once(studio: Studio) -> None:
     }
 
 
-def test_limits(studio: Studio) -> None:
+def test_sizes_and_counts_are_limited(studio: Studio) -> None:
     column_id = studio.column()
     most = {str(number): "value" for number in range(100)}
     body: JsonObject = {"title": "é" * 255, "description": "é" * (32 * 1024), "fields": most}
@@ -153,7 +153,7 @@ def test_limits(studio: Studio) -> None:
         assert studio.owner.faults("PATCH", f"/tasks/{made['id']}", json={name: value}) == {name: "invalid"}
 
 
-def test_an_edit_changes_what_it_names(studio: Studio) -> None:
+def test_an_edit_changes_only_the_given_fields(studio: Studio) -> None:
     before = studio.owner.new_task(studio.column(), **{**EVERYTHING, "title": "Old"})
     studio.happened()
     edit = {"title": "New", "priority": "Low", "labels": ["home"], "fields": {"room": "hall", "floor": "1"}}
@@ -170,7 +170,7 @@ def test_an_edit_changes_what_it_names(studio: Studio) -> None:
     }
 
 
-def test_null_clears(studio: Studio) -> None:
+def test_null_clears_a_field(studio: Studio) -> None:
     made = studio.owner.new_task(studio.column(), **EVERYTHING, assignees=[studio.owner.login])
     names = ("description", "priority", "deadline", "cover_url", "fields", "sections", "labels", "assignees")
     cleared = studio.owner.patch(f"/tasks/{made['id']}", json=dict.fromkeys(names))["task"]
@@ -178,7 +178,7 @@ def test_null_clears(studio: Studio) -> None:
     assert studio.owner.get(f"/tasks/{made['id']}")["task"] == cleared
 
 
-def test_what_changes_nothing_is_no_event(studio: Studio) -> None:
+def test_an_edit_without_a_change_is_not_an_event(studio: Studio) -> None:
     column_id = studio.column()
     before = studio.owner.new_task(column_id, **EVERYTHING, assignees=[studio.owner.login])
     studio.happened()
@@ -188,7 +188,7 @@ def test_what_changes_nothing_is_no_event(studio: Studio) -> None:
     assert studio.happened() == []
 
 
-def test_assignees_are_people_who_see_the_project(studio: Studio) -> None:
+def test_assignees_must_see_the_project(studio: Studio) -> None:
     column_id = studio.column()
     people = [each.login for each in (studio.owner, studio.member, studio.client, studio.add(role="read"))]
     made = studio.owner.new_task(column_id, assignees=[*reversed(people), people[0].upper()])
@@ -210,7 +210,7 @@ def test_assignees_are_people_who_see_the_project(studio: Studio) -> None:
     assert [each["username"] for each in event.changes["assignees"]["from"]] == people
 
 
-def test_members_of_a_private_project_are_those_who_were_added(studio: Studio) -> None:
+def test_only_added_members_can_be_assigned_in_a_private_project(studio: Studio) -> None:
     column_id, member = studio.column(), studio.member.login
     studio.owner.patch(studio.project, json={"private": True})
     assert studio.owner.faults("POST", f"/columns/{column_id}/tasks", json={"title": "x", "assignees": [member]}) == {
@@ -218,7 +218,7 @@ def test_members_of_a_private_project_are_those_who_were_added(studio: Studio) -
     }
 
 
-def test_a_task_of_another_project_is_not_found_there(studio: Studio) -> None:
+def test_a_task_is_found_only_in_its_own_project(studio: Studio) -> None:
     column_id = studio.column()
     made = studio.owner.new_task(column_id)
     other = studio.owner.post("/projects", json={"title": "Other", "organization": studio.world.organization})
@@ -234,7 +234,7 @@ def test_a_task_of_another_project_is_not_found_there(studio: Studio) -> None:
     studio.owner.refused(404, "POST", f"/tasks/{made['id']}/restore", params={"project_id": "x"})
 
 
-def test_a_column_of_another_project_is_none(studio: Studio) -> None:
+def test_a_task_cannot_be_moved_to_a_column_of_another_project(studio: Studio) -> None:
     made = studio.owner.new_task(studio.column())
     other = studio.owner.post("/projects", json={"title": "Other", "organization": studio.world.organization})
     path = f"/projects/{other['project']['id']}/columns"
@@ -246,7 +246,7 @@ def test_a_column_of_another_project_is_none(studio: Studio) -> None:
     studio.owner.refused(404, "PATCH", "/tasks/tsk_none", json={"column_id": far})
 
 
-def test_a_neighbour_that_shifts_a_task_changes_its_tag(studio: Studio) -> None:
+def test_shifting_a_task_changes_its_etag(studio: Studio) -> None:
     column_id = studio.column()
     made = studio.owner.new_task(column_id)
     path = f"/tasks/{made['id']}"
@@ -258,7 +258,7 @@ def test_a_neighbour_that_shifts_a_task_changes_its_tag(studio: Studio) -> None:
     studio.owner.patch(path, json={"position": 0}, headers={"If-Match": tag})
 
 
-def test_a_deleted_task_is_gone_and_can_come_back(studio: Studio) -> None:
+def test_a_deleted_task_is_gone_and_can_be_restored(studio: Studio) -> None:
     column_id = studio.column()
     made = [studio.owner.new_task(column_id, str(number), labels=["x"]) for number in range(3)]
     path = f"/tasks/{made[0]['id']}"
@@ -280,7 +280,7 @@ def test_a_deleted_task_is_gone_and_can_come_back(studio: Studio) -> None:
     assert studio.owner.get(path)["task"] == back
 
 
-def test_a_task_whose_column_is_gone_comes_back_to_the_first(studio: Studio) -> None:
+def test_a_task_whose_column_was_deleted_is_restored_to_the_first(studio: Studio) -> None:
     first, gone = studio.column("First", stage="done"), studio.column("Gone")
     made = studio.owner.new_task(gone)
     studio.owner.delete(f"/tasks/{made['id']}")
@@ -291,7 +291,7 @@ def test_a_task_whose_column_is_gone_comes_back_to_the_first(studio: Studio) -> 
     assert [each["id"] for each in studio.owner.get(f"/columns/{first}/tasks")["tasks"]] == [made["id"]]
 
 
-def test_the_column_that_was_emptied_takes_tasks(studio: Studio) -> None:
+def test_an_emptied_column_accepts_tasks(studio: Studio) -> None:
     column_id = studio.column()
     for _ in range(2):
         made = studio.owner.new_task(column_id)
@@ -299,7 +299,7 @@ def test_the_column_that_was_emptied_takes_tasks(studio: Studio) -> None:
         studio.owner.delete(f"/tasks/{made['id']}")
 
 
-def test_a_client_changes_what_it_made_itself(studio: Studio) -> None:
+def test_a_client_can_change_only_its_own_tasks(studio: Studio) -> None:
     column_id, other = studio.column(), studio.column("Doing")
     theirs, own = studio.owner.new_task(column_id), studio.client.new_task(column_id, "Wish")
     for method, body in (("PATCH", {"title": "x"}), ("PATCH", {"column_id": other}), ("DELETE", {})):
@@ -313,7 +313,7 @@ def test_a_client_changes_what_it_made_itself(studio: Studio) -> None:
 
 
 # --- tasks bulk ------------------------------------------------------------------------------------------------------
-# Many changes of tasks in one request.
+# Bulk changes of tasks.
 
 
 def bulk(studio: Studio, *operations: JsonObject) -> list[Any]:
@@ -341,7 +341,7 @@ def faults(studio: Studio, *operations: JsonObject) -> dict[str, str]:
     return studio.owner.faults("POST", "/tasks/bulk", json={"operations": operations})
 
 
-def test_everything_at_once(studio: Studio) -> None:
+def test_a_bulk_request_can_mix_all_operations(studio: Studio) -> None:
     todo, done = studio.column(), studio.column("Done", stage="done")
     one, two, three, four = filled(studio, todo, 4)
     studio.happened()
@@ -380,7 +380,7 @@ def test_everything_at_once(studio: Studio) -> None:
     assert events[3].changes == {"position": {"from": 3, "to": 0}}
 
 
-def test_a_task_that_is_named_twice_is_one_event(studio: Studio) -> None:
+def test_a_task_named_twice_is_one_event(studio: Studio) -> None:
     todo, other = studio.column(), studio.column("Other")
     one, two, three = filled(studio, todo, 3)
     studio.happened()
@@ -402,7 +402,7 @@ def test_a_task_that_is_named_twice_is_one_event(studio: Studio) -> None:
     assert tasks[5]["title"] == "2"
 
 
-def test_many_that_change_nothing_are_no_event(studio: Studio) -> None:
+def test_a_bulk_request_without_changes_is_not_an_event(studio: Studio) -> None:
     todo = studio.column()
     one, two = filled(studio, todo, 2)
     before = studio.owner.get(f"/columns/{todo}/tasks")["tasks"]
@@ -412,7 +412,7 @@ def test_many_that_change_nothing_are_no_event(studio: Studio) -> None:
     assert studio.happened() == []
 
 
-def test_faults_name_the_operation(studio: Studio) -> None:
+def test_errors_name_the_operation(studio: Studio) -> None:
     todo = studio.column()
     [one] = filled(studio, todo, 1)
     other = studio.owner.post("/projects", json={"title": "Other", "organization": studio.world.organization})
@@ -461,7 +461,7 @@ def test_faults_name_the_operation(studio: Studio) -> None:
     assert studio.happened() == []
 
 
-def test_how_many(studio: Studio) -> None:
+def test_the_number_of_operations_is_limited(studio: Studio) -> None:
     todo = studio.column()
     assert studio.owner.faults("POST", "/tasks/bulk", json={}) == {"operations": "missing"}
     for wrong in ([], [create(todo)] * 1001, "x", [1]):
@@ -469,7 +469,7 @@ def test_how_many(studio: Studio) -> None:
 
 
 def test_a_thousand_changes(studio: Studio) -> None:
-    """In several buckets, against a plain list."""
+    """The tasks are spread over several buckets."""
     here, there = studio.column(), studio.column("There")
     wanted, moved = filled(studio, here, 1000), list[str]()
     operations: list[JsonObject] = []
@@ -494,8 +494,8 @@ def test_a_thousand_changes(studio: Studio) -> None:
     studio.happened()
 
 
-def test_a_task_is_edited_beside_new_ones_in_a_column_of_several_buckets(studio: Studio) -> None:
-    """Where tasks only come to the end, the last bucket is all that is read of the column."""
+def test_an_edit_beside_an_append_works_in_a_column_of_several_buckets(studio: Studio) -> None:
+    """If tasks are only appended, just the last bucket of the column is read."""
     todo = studio.column()
     first, *rest = filled(studio, todo, 200)
     edited, made = bulk(studio, {"action": "edit", "id": first, "title": "Edited"}, create(todo, "Last"))
@@ -503,7 +503,7 @@ def test_a_task_is_edited_beside_new_ones_in_a_column_of_several_buckets(studio:
     assert order(studio, todo) == [first, *rest, made["id"]]
 
 
-def test_several_projects(studio: Studio) -> None:
+def test_a_bulk_request_can_span_projects(studio: Studio) -> None:
     here = studio.column()
     other = studio.owner.post("/projects", json={"title": "Other", "organization": studio.world.organization})
     far = studio.owner.post(f"/projects/{other['project']['id']}/columns", json={"title": "Far"})["column"]["id"]
@@ -511,7 +511,7 @@ def test_several_projects(studio: Studio) -> None:
     assert [each["project"]["id"] for each in tasks] == [studio.project_id, other["project"]["id"]]
 
 
-def test_timers_and_completion(studio: Studio) -> None:
+def test_bulk_moves_start_timers_and_complete_tasks(studio: Studio) -> None:
     todo = studio.column()
     doing, done = studio.column("Doing", start_timer=True), studio.column("Done", stage="done")
     one, two = filled(studio, todo, 2)
@@ -523,7 +523,7 @@ def test_timers_and_completion(studio: Studio) -> None:
     assert events == [("task", "completed"), ("task", "completed"), ("timesheet", "finished")]
 
 
-def test_who_may_change_many(studio: Studio) -> None:
+def test_bulk_requests_check_permissions(studio: Studio) -> None:
     todo = studio.column()
     [theirs] = filled(studio, todo, 1)
     own = studio.client.post(f"/columns/{todo}/tasks", json={"title": "Wish"})["task"]["id"]
@@ -544,7 +544,7 @@ def test_who_may_change_many(studio: Studio) -> None:
     assert studio.owner.refused(409, "POST", "/tasks/bulk", json=body(create(todo)))["code"] == "archived"
 
 
-def test_at_once(studio: Studio) -> None:
+def test_concurrent_bulk_requests_lose_no_task(studio: Studio) -> None:
     here, there = studio.column(), studio.column("There")
     mine, theirs = filled(studio, here, 40), filled(studio, there, 40)
 

@@ -1,4 +1,4 @@
-"""Timesheets: made, read, changed, deleted."""
+"""Timesheets: creating, reading, changing and deleting them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIELDS = {
 TEN, ELEVEN = "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"
 
 
-def test_time_that_was_spent(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_finished_time_can_be_recorded(studio: Studio, desk: Desk, task_id: str) -> None:
     times = {"duration": HOUR + HOUR // 2, "start_time": "2026-11-20T10:00:00+01:00"}
     made = desk.new(task_id, **times, notes="Sketches", billable=True, billable_rate=80)
     assert set(made) == FIELDS
@@ -39,7 +39,7 @@ def test_time_that_was_spent(studio: Studio, desk: Desk, task_id: str) -> None:
     assert event.changes == {}
 
 
-def test_a_timer(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_a_timer_can_be_started(studio: Studio, desk: Desk, task_id: str) -> None:
     before = now_ms()
     made = desk.new(task_id)
     assert (made["is_active"], made["finished"], made["end_time"]) == (True, False, None)
@@ -53,14 +53,14 @@ def test_a_timer(studio: Studio, desk: Desk, task_id: str) -> None:
     assert shown["formatted_duration"].startswith("1h")
 
 
-def test_parameters_of_the_query(desk: Desk, task_id: str) -> None:
+def test_parameters_can_be_in_the_query(desk: Desk, task_id: str) -> None:
     params = {"task_id": task_id, "duration": "1000", "billable": "true", "billable_rate": "12.5", "notes": "query"}
     made = desk.caller.post(desk.path, params=params, json={"notes": "body"})["timesheet"]
     assert (made["duration"], made["billable_rate"], made["hourly_rate"]) == (1000, 12.5, "12.50")
     assert made["notes"] == "body"
 
 
-def test_times_that_follow(desk: Desk, task_id: str) -> None:
+def test_missing_times_are_derived(desk: Desk, task_id: str) -> None:
     cases: list[tuple[dict[str, object], str, str, int]] = [
         ({"start_time": TEN, "end_time": ELEVEN}, "10:00", "11:00", HOUR),
         ({"start_time": TEN, "end_time": ELEVEN, "duration": 60_000}, "10:00", "11:00", 60_000),
@@ -74,14 +74,14 @@ def test_times_that_follow(desk: Desk, task_id: str) -> None:
         assert (made["duration"], made["finished"]) == (duration, True), times
 
 
-def test_a_duration_alone_ended_now(desk: Desk, task_id: str) -> None:
+def test_a_duration_alone_ends_now(desk: Desk, task_id: str) -> None:
     before = now_ms()
     made = desk.new(task_id, duration=HOUR)
     assert parse_rfc3339(made["end_time"]) - parse_rfc3339(made["start_time"]) == HOUR
     assert before <= parse_rfc3339(made["end_time"]) <= now_ms()
 
 
-def test_what_is_wrong_is_named(desk: Desk, task_id: str) -> None:
+def test_invalid_fields_are_named(desk: Desk, task_id: str) -> None:
     cases: list[tuple[dict[str, object], dict[str, str]]] = [
         ({}, {"task_id": "missing"}),
         ({"task_id": "tsk_none"}, {"task_id": "invalid"}),
@@ -108,7 +108,7 @@ def test_what_is_wrong_is_named(desk: Desk, task_id: str) -> None:
         assert desk.all() == [], body
 
 
-def test_tasks_of_elsewhere_and_deleted_ones(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_tasks_of_other_projects_and_deleted_ones_are_refused(studio: Studio, desk: Desk, task_id: str) -> None:
     made = desk.new(task_id, duration=HOUR)
     elsewhere, deleted = make_task(studio, project_id=make_project(studio)), make_task(studio)
     bury(studio, deleted)
@@ -133,7 +133,7 @@ def test_time_outlives_its_task(studio: Studio, desk: Desk, task_id: str) -> Non
     assert desk.edit(made, json={"task_id": (other := make_task(studio))})["task"]["id"] == other
 
 
-def test_an_edit(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_a_timesheet_can_be_edited(studio: Studio, desk: Desk, task_id: str) -> None:
     made, other = desk.new(task_id, duration=HOUR, notes="was"), make_task(studio, "Paint")
     studio.happened()
     body = {"task_id": other, "notes": None, "billable": True, "billable_rate": 99.99}
@@ -155,7 +155,7 @@ def test_an_edit(studio: Studio, desk: Desk, task_id: str) -> None:
     }
 
 
-def test_the_duration_in_the_query_alone(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_the_duration_can_be_set_in_the_query_alone(studio: Studio, desk: Desk, task_id: str) -> None:
     made = desk.new(task_id, start_time="2026-01-01T10:00:00Z", duration=HOUR)
     studio.happened()
     for headers in ({}, {"Content-Type": "application/json"}):
@@ -170,12 +170,12 @@ def test_the_duration_in_the_query_alone(studio: Studio, desk: Desk, task_id: st
     assert desk.edit(made, params={"duration": 1}, json={"duration": 6000})["duration"] == 6000
 
 
-def test_times_and_duration_together(desk: Desk, task_id: str) -> None:
+def test_times_and_duration_are_kept_consistent(desk: Desk, task_id: str) -> None:
     made = desk.new(task_id, start_time="2026-01-01T10:00:00Z", duration=HOUR)
     assert desk.edit(made, json={"end_time": "2026-01-01T12:00:00Z"})["duration"] == 2 * HOUR
     assert desk.edit(made, json={"start_time": "2026-01-01T09:00:00Z"})["duration"] == 3 * HOUR
     body = {"start_time": "2026-01-01T09:30:00Z", "end_time": "2026-01-01T11:00:00Z"}
-    edited = desk.edit(made, params={"duration": HOUR}, json=body)  # the specification's way
+    edited = desk.edit(made, params={"duration": HOUR}, json=body)  # as specified
     assert (edited["duration"], edited["end_time"]) == (HOUR, "2026-01-01T11:00:00.000Z")
     path = f"/timesheets/{made['id']}"
     for wrong, fault in (
@@ -188,7 +188,9 @@ def test_times_and_duration_together(desk: Desk, task_id: str) -> None:
 
 
 @pytest.mark.parametrize("change", [{"duration": HOUR}, {"end_time": "2098-01-01T00:00:00Z"}])
-def test_an_edit_that_finishes(studio: Studio, desk: Desk, task_id: str, change: dict[str, object]) -> None:
+def test_setting_a_duration_or_end_finishes_a_timer(
+    studio: Studio, desk: Desk, task_id: str, change: dict[str, object]
+) -> None:
     made = desk.new(task_id)
     if "end_time" in change:
         change = {"end_time": made["start_time"]}
@@ -201,7 +203,7 @@ def test_an_edit_that_finishes(studio: Studio, desk: Desk, task_id: str, change:
     assert event.changes["finished"] == {"from": False, "to": True}
 
 
-def test_a_start_that_moves_takes_the_timer_with_it(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_moving_the_start_changes_the_duration_of_a_running_timer(studio: Studio, desk: Desk, task_id: str) -> None:
     made = desk.new(task_id)
     run_since(studio, made["id"], HOUR)
     start, before = parse_rfc3339("2026-01-01T00:00:00Z"), now_ms()
@@ -210,7 +212,7 @@ def test_a_start_that_moves_takes_the_timer_with_it(studio: Studio, desk: Desk, 
     assert before - start - 1000 < edited["duration"] <= now_ms() - start
 
 
-def test_an_edit_that_changes_nothing(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_an_edit_without_a_change_is_not_an_event(studio: Studio, desk: Desk, task_id: str) -> None:
     made = desk.new(task_id, duration=HOUR, notes="as it was", billable_rate=10)
     claim(studio, made["id"])
     studio.happened()
@@ -221,7 +223,7 @@ def test_an_edit_that_changes_nothing(studio: Studio, desk: Desk, task_id: str) 
     assert studio.happened() == []
 
 
-def test_wrong_edits(desk: Desk, task_id: str) -> None:
+def test_invalid_edits_are_refused(desk: Desk, task_id: str) -> None:
     cases: list[tuple[dict[str, object], dict[str, str]]] = [
         ({"start_time": None}, {"start_time": "invalid"}),
         ({"task_id": None, "billable": None}, {"task_id": "invalid", "billable": "invalid"}),
@@ -233,7 +235,7 @@ def test_wrong_edits(desk: Desk, task_id: str) -> None:
         assert desk.caller.faults("PATCH", f"/timesheets/{made['id']}", json=body) == faults, body
 
 
-def test_a_finished_one_is_not_opened(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_a_finished_timesheet_cannot_be_reopened(studio: Studio, desk: Desk, task_id: str) -> None:
     made = desk.new(task_id, duration=HOUR)
     studio.happened()
     path = f"/timesheets/{made['id']}"
@@ -243,7 +245,7 @@ def test_a_finished_one_is_not_opened(studio: Studio, desk: Desk, task_id: str) 
     assert studio.happened() == []
 
 
-def test_an_invoiced_one_stays(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_an_invoiced_timesheet_cannot_be_changed(studio: Studio, desk: Desk, task_id: str) -> None:
     made = desk.new(task_id, duration=HOUR, billable=True)
     claim(studio, made["id"])
     studio.happened()
@@ -255,7 +257,7 @@ def test_an_invoiced_one_stays(studio: Studio, desk: Desk, task_id: str) -> None
     assert studio.happened() == []
 
 
-def test_deleted(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_a_timesheet_can_be_deleted(studio: Studio, desk: Desk, task_id: str) -> None:
     made = desk.new(task_id, duration=HOUR)
     studio.happened()
     path = f"/timesheets/{made['id']}"

@@ -1,4 +1,7 @@
-"""A timer of an app ends with the right to stop it: the installation, its permission to work, the repository."""
+"""An app's timer ends when the app may no longer stop it.
+
+This happens when the app loses its installation, the permission to work, or the repository.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def _number(studio: Studio, name: str) -> int:
 
 
 def _take_repository(name: str | None = None) -> Weaken:
-    """None: that of the timer."""
+    """Remove a repository from the installation, by default that of the timer."""
 
     def take(studio: Studio, app: Registered) -> None:
         number = _number(studio, name or studio.world.repository)
@@ -67,7 +70,7 @@ def _ask_for(**permissions: str) -> Weaken:
     return ask
 
 
-# How an app may do less; whether it may stop the timer still.
+# Ways to restrict an app, and whether it may still stop the timer.
 WEAKENED: dict[str, tuple[Weaken, bool]] = {
     "uninstalled": (_of_installation("DELETE"), False),
     "suspended": (_of_installation("PUT", "/suspended"), False),
@@ -87,8 +90,8 @@ WEAKENED: dict[str, tuple[Weaken, bool]] = {
 
 
 @pytest.mark.parametrize("how", WEAKENED)
-def test_a_timer_of_an_app_ends_with_what_the_installation_gave(studio: Studio, how: str) -> None:
-    """Another app has one, too."""
+def test_an_apps_timer_ends_when_its_installation_loses_access(studio: Studio, how: str) -> None:
+    """The timer of another app keeps running."""
     weaken, is_left = WEAKENED[how]
     studio.owner.post("/projects", json={"title": "Other", "name": "other", "organization": studio.world.organization})
     chosen = [studio.world.repository, "other"]
@@ -108,7 +111,7 @@ def test_a_timer_of_an_app_ends_with_what_the_installation_gave(studio: Studio, 
     assert found[0]["finished"] is not is_left
 
 
-def test_a_timer_of_an_app_in_another_organization_runs_on(studio: Studio, elsewhere: Studio) -> None:
+def test_an_apps_timer_in_another_organization_keeps_running(studio: Studio, elsewhere: Studio) -> None:
     app = make_app(studio.server, studio.world, public=True)
     here, app.installation_id = app.installation_id, install(studio.server, app, elsewhere.world)
     bot = Caller(studio.server, app.token(studio.server))
@@ -122,11 +125,11 @@ def test_a_timer_of_an_app_in_another_organization_runs_on(studio: Studio, elsew
     assert Desk(elsewhere, elsewhere.owner).get(running)["is_active"]
 
 
-# --- at once ---------------------------------------------------------------------------------------------------------
+# --- concurrency -----------------------------------------------------------------------------------------------------
 
 
 class _Robot:
-    """An app on an organization, with a task to work on."""
+    """An app installed on an organization, with a task to work on."""
 
     def __init__(self, world: World, installation: Installation, actor: Actor, task_id: str) -> None:
         self.world, self.installation, self.actor, self.task_id = world, installation, actor, task_id
@@ -161,7 +164,7 @@ class _Robot:
         return cls(world, installation, actor, task.id)
 
     async def start(self, tx: Transaction) -> object:
-        """By a token that is remembered as it was."""
+        """Start a timer with the permissions the token had when it was cached."""
         timer = TimesheetCreate(task_id=self.task_id)
         return await timesheets_actions.create_timesheet(
             Write(tx, self.actor, BASE, moment=now_ms()), self.world.project_id, timer
@@ -174,10 +177,8 @@ class _Robot:
         return len(await services.database.fetch_all(timesheet_rows.select().where(timesheet_rows.c.is_active)))
 
 
-async def test_a_timer_of_an_app_that_starts_while_the_permission_goes_does_not_stay(
-    services: Services, beside: Beside
-) -> None:
-    """The permission is taken, and that is not committed yet, when the timer wants to start."""
+async def test_an_apps_timer_cannot_start_while_its_permission_is_removed(services: Services, beside: Beside) -> None:
+    """The removal is not yet committed when the timer starts."""
     robot = await _Robot.make(services)
     async with services.database.transaction() as tx:
         await robot.lower(tx)
@@ -188,10 +189,10 @@ async def test_a_timer_of_an_app_that_starts_while_the_permission_goes_does_not_
     assert await robot.running(services) == 0
 
 
-async def test_a_permission_that_goes_while_a_timer_of_an_app_starts_finishes_it(
+async def test_removing_a_permission_finishes_an_apps_timer_that_is_starting(
     services: Services, beside: Beside
 ) -> None:
-    """The timer has started, and that is not committed yet, when the permission is taken."""
+    """The start is not yet committed when the permission is removed."""
     robot = await _Robot.make(services)
     async with services.database.transaction() as tx:
         await robot.start(tx)

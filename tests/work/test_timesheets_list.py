@@ -1,4 +1,4 @@
-"""The list of a project's timesheets: filters, pages, and the same as a table."""
+"""The timesheets of a project: filters, paging and CSV."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _ids(*timesheets: JsonObject) -> list[str]:
     return [each["id"] for each in timesheets]
 
 
-def test_filters(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_timesheets_can_be_filtered(studio: Studio, desk: Desk, task_id: str) -> None:
     other = make_task(studio)
     first = desk.new(task_id, start_time="2026-03-01T00:00:00Z", duration=HOUR, billable=True)
     second = desk.new(other, start_time="2026-03-01T23:59:59.999Z", duration=HOUR)
@@ -55,7 +55,7 @@ def test_filters(studio: Studio, desk: Desk, task_id: str) -> None:
         assert [row["id"] for row in _table(desk, **params)] == found, params
 
 
-def test_wrong_filters(desk: Desk) -> None:
+def test_invalid_filters_are_refused(desk: Desk) -> None:
     params = {"from": "yesterday", "to": "2026-02-30", "billable": "1.5", "is_active": "x", "invoice": "1"}
     assert desk.caller.faults("GET", desk.path, params=params) == {
         "from": "invalid",
@@ -69,7 +69,7 @@ def test_wrong_filters(desk: Desk) -> None:
     assert desk.caller.faults("GET", desk.path, params={"cursor": "v1_"}) == {"cursor": "invalid"}
 
 
-def test_the_table(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_timesheets_can_be_read_as_csv(studio: Studio, desk: Desk, task_id: str) -> None:
     odd = make_task(studio, '=HYPERLINK("http://x"), "drawn"')
     times = {"start_time": "2026-03-01T23:30:00Z", "duration": HOUR + HOUR // 3}
     first = desk.new(odd, **times, billable=True, billable_rate=80.5, notes="two\nlines, and “more”")
@@ -93,7 +93,7 @@ def test_the_table(studio: Studio, desk: Desk, task_id: str) -> None:
     assert int(row["duration_ms"]) >= 0
 
 
-def test_a_page_of_the_table(desk: Desk, task_id: str) -> None:
+def test_csv_can_be_paged(desk: Desk, task_id: str) -> None:
     made = [desk.new(task_id, duration=number)["id"] for number in range(3)]
     response = desk.caller.call("GET", desk.path, params={"per_page": 2}, headers=CSV)
     assert [line.partition(",")[0] for line in response.text.splitlines()[1:]] == made[:2]
@@ -112,7 +112,7 @@ def test_a_table_is_never_cut(studio: Studio, desk: Desk, task_id: str) -> None:
     assert [row["id"] for row in _table(desk, **cursor)] == made[1000:]
 
 
-def test_a_bare_day_is_one_of_the_project_s_zone_in_lists_tables_and_reports(
+def test_dates_are_in_the_projects_time_zone_in_lists_tables_and_reports(
     studio: Studio, desk: Desk, task_id: str
 ) -> None:
     studio.owner.patch(f"/organizations/{studio.world.organization}/billing", json={"timezone": "America/St_Johns"})

@@ -1,4 +1,4 @@
-"""A timer ends with the right to stop it. The same person's timers elsewhere, and those of others, run on."""
+"""A timer ends when its user may no longer stop it. The user's timers elsewhere, and those of others, keep running."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _lower_in_private(studio: Studio, caller: Caller) -> None:
 
 
 def _add_elsewhere(studio: Studio, caller: Caller) -> Studio:
-    """A second organization, whose project the caller writes to."""
+    """Return a second organization where the caller can write to a project."""
     there = Studio(studio.server, studio.server.world())
     change_by_hand(
         there, caller, lambda tx, place, _, who: membership.set_member(Write(tx, None, BASE), place, who, "member")
@@ -62,8 +62,8 @@ def _add_elsewhere(studio: Studio, caller: Caller) -> Studio:
     return there
 
 
-def _told(studio: Studio) -> list[tuple[str | None, str, bool]]:
-    """Action, record and whether somebody is the sender."""
+def _timesheet_events(studio: Studio) -> list[tuple[str | None, str, bool]]:
+    """Return the action, the record ID and whether there is a sender, for each timesheet event."""
     found = [each for each in studio.happened() if each.name == "timesheet"]
     return [(each.action, each.record["id"], each.payload["sender"] is not None) for each in found]
 
@@ -82,7 +82,7 @@ LOSSES: dict[str, tuple[JsonObject, Lose, bool]] = {
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_timer_is_finished_when_its_user_may_not_stop_it_any_more(studio: Studio, loss: str) -> None:
+def test_a_timer_is_finished_when_its_user_may_no_longer_stop_it(studio: Studio, loss: str) -> None:
     place, lose, by_somebody = LOSSES[loss]
     caller = studio.add(**place)
     colleague = Desk(studio, studio.add(role="write"))
@@ -91,7 +91,7 @@ def test_a_timer_is_finished_when_its_user_may_not_stop_it_any_more(studio: Stud
     studio.hook("http://127.0.0.1:9/", "timesheet", active=False)
     studio.happened()
     lose(studio, caller)
-    told = _told(studio)
+    told = _timesheet_events(studio)
     if loss == "project deleted":
         assert sorted(told) == sorted([("finished", each["id"], True) for each in (running, other)])
         studio.owner.post(f"{studio.project}/restore")
@@ -104,7 +104,7 @@ def test_a_timer_is_finished_when_its_user_may_not_stop_it_any_more(studio: Stud
 
 
 @pytest.mark.parametrize("loss", ["member removed", "project private", "collaborator removed"])
-def test_what_runs_elsewhere_runs_on(studio: Studio, loss: str) -> None:
+def test_timers_elsewhere_keep_running(studio: Studio, loss: str) -> None:
     place, lose, _ = LOSSES[loss]
     caller = studio.add(**place)
     there = _add_elsewhere(studio, caller)
@@ -115,7 +115,7 @@ def test_what_runs_elsewhere_runs_on(studio: Studio, loss: str) -> None:
     there.happened()
     lose(studio, caller)
     assert desk.get(running)["is_active"]
-    assert _told(there) == []
+    assert _timesheet_events(there) == []
     assert not Desk(studio, studio.owner).get(paused)["finished"], "a paused one counts nothing"
     there.close()
 
@@ -140,8 +140,8 @@ def test_a_timer_of_a_disabled_user_ends_wherever_it_runs(studio: Studio, where:
     there.close()
 
 
-def test_a_right_that_is_left_keeps_the_timer(studio: Studio) -> None:
-    """The organization gives what the project took, and the other way round."""
+def test_a_remaining_right_keeps_the_timer_running(studio: Studio) -> None:
+    """Either the organization or the project can still grant what the other one revoked."""
     caller = studio.add(member="member", role="write")
     desk = Desk(studio, caller)
     running = desk.new(make_task(studio))
@@ -158,7 +158,7 @@ def test_a_right_that_is_left_keeps_the_timer(studio: Studio) -> None:
     assert desk.get(running)["finished"]
 
 
-def test_nobody_resumes_the_timer_of_somebody_who_left(studio: Studio) -> None:
+def test_the_timer_of_a_person_who_left_cannot_be_resumed(studio: Studio) -> None:
     caller = studio.add(member="member")
     here = Desk(studio, caller)
     paused = here.turn(here.new(make_task(studio)), "pause")
@@ -168,11 +168,11 @@ def test_nobody_resumes_the_timer_of_somebody_who_left(studio: Studio) -> None:
     assert not Desk(studio, studio.owner).get(paused)["is_active"]
 
 
-# --- at once ---------------------------------------------------------------------------------------------------------
+# --- concurrency -----------------------------------------------------------------------------------------------------
 
 
 class _Worker:
-    """A member of an organization with a task to work on."""
+    """A member of an organization, with a task to work on."""
 
     def __init__(self, world: World, owner: Actor, actor: Actor, column_id: str, task_id: str) -> None:
         self.world, self.owner, self.actor, self.column_id, self.task_id = world, owner, actor, column_id, task_id
@@ -209,7 +209,7 @@ class _Worker:
         )
 
     async def lower(self, tx: Transaction) -> object:
-        """The place comes by hand alone, and becomes one that only reads."""
+        """Leave the member only with read access to the project."""
         repository = must(await find_repository(tx, self.world.organization, self.world.repository))
         await identity.set_collaborator(tx, repository, self.actor.user, "read")
         return await self.remove(tx)
@@ -233,10 +233,8 @@ WAYS = ("remove", "disable", "make_private", "lower", "delete")
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_timer_that_starts_while_the_right_goes_does_not_stay(
-    services: Services, beside: Beside, way: str
-) -> None:
-    """The right is taken, and that is not committed yet, when the timer wants to start."""
+async def test_a_timer_cannot_start_while_the_right_is_removed(services: Services, beside: Beside, way: str) -> None:
+    """The removal is not yet committed when the timer starts."""
     worker = await _Worker.make(services)
     take: Callable[[Transaction], Awaitable[object]] = getattr(worker, way)
     async with services.database.transaction() as tx:
@@ -249,8 +247,8 @@ async def test_a_timer_that_starts_while_the_right_goes_does_not_stay(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_right_that_goes_while_a_timer_starts_finishes_it(services: Services, beside: Beside, way: str) -> None:
-    """The timer has started, and that is not committed yet, when the right is taken."""
+async def test_removing_a_right_finishes_a_timer_that_is_starting(services: Services, beside: Beside, way: str) -> None:
+    """The start is not yet committed when the right is removed."""
     worker = await _Worker.make(services)
     async with services.database.transaction() as tx:
         await worker.start(tx)
@@ -259,8 +257,10 @@ async def test_a_right_that_goes_while_a_timer_starts_finishes_it(services: Serv
     assert await _running(services) == []
 
 
-async def test_a_card_and_its_timer_are_made_while_the_project_is_deleted(services: Services, beside: Beside) -> None:
-    """As many tasks in bulk do it: the card, which shares the project, and then the timer, which locks its user."""
+async def test_creating_a_card_with_its_timer_during_a_project_deletion_does_not_deadlock(
+    services: Services, beside: Beside
+) -> None:
+    """Bulk changes do the same: the card takes a shared lock of the project, then the timer locks its user."""
     worker = await _Worker.make(services)
     async with services.database.transaction() as tx:
         await tasks.create_task(Write(tx, worker.actor, BASE), worker.column_id, TaskCreate(title="Paint"))

@@ -1,4 +1,4 @@
-"""Timers: running, paused, finished; one that runs for each user."""
+"""Timers: running, paused and finished, with one running per user."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def _state(timesheet: JsonObject) -> tuple[bool, bool]:
     return timesheet["is_active"], timesheet["finished"]
 
 
-def _told(studio: Studio) -> list[tuple[str | None, str]]:
+def _timesheet_events(studio: Studio) -> list[tuple[str | None, str]]:
     return [(each.action, each.record["id"]) for each in studio.happened() if each.name == "timesheet"]
 
 
-def test_pause_resume_finish(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_a_timer_can_be_paused_resumed_and_finished(studio: Studio, desk: Desk, task_id: str) -> None:
     timer, before = desk.new(task_id), now_ms()
     run_since(studio, timer["id"], HOUR)
     studio.happened()
@@ -55,7 +55,7 @@ def test_pause_resume_finish(studio: Studio, desk: Desk, task_id: str) -> None:
     ]
 
 
-def test_a_repeat_changes_nothing(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_repeating_a_transition_changes_nothing(studio: Studio, desk: Desk, task_id: str) -> None:
     timer = desk.new(task_id)
     for how, state in (("resume", (True, False)), ("pause", (False, False)), ("finish", (False, True))):
         first = desk.turn(timer, how)
@@ -63,17 +63,17 @@ def test_a_repeat_changes_nothing(studio: Studio, desk: Desk, task_id: str) -> N
         again = desk.turn(timer, how)
         assert _state(again) == state
         assert again["updated_at"] == first["updated_at"]
-        assert _told(studio) == []
+        assert _timesheet_events(studio) == []
 
 
-def test_what_is_paused_finishes(desk: Desk, task_id: str) -> None:
+def test_a_paused_timer_can_be_finished(desk: Desk, task_id: str) -> None:
     timer = desk.new(task_id)
     paused = desk.turn(timer, "pause")
     finished = desk.turn(timer, "finish")
     assert (_state(finished), finished["duration"]) == ((False, True), paused["duration"])
 
 
-def test_starting_one_pauses_the_other_in_whatever_project(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_starting_a_timer_pauses_the_users_other_one_in_any_project(studio: Studio, desk: Desk, task_id: str) -> None:
     other = make_project(studio)
     first = desk.new(task_id)
     theirs = Desk(studio, studio.member).new(task_id)
@@ -87,42 +87,46 @@ def test_starting_one_pauses_the_other_in_whatever_project(studio: Studio, desk:
     assert started.payload["repository"]["project_id"] == other
     assert _state(desk.get(theirs)) == (True, False)
     desk.turn(first, "resume")
-    assert _told(studio) == [("paused", second["id"]), ("resumed", first["id"])]
-    desk.new(task_id, duration=HOUR)  # finished ones pause nothing
+    assert _timesheet_events(studio) == [("paused", second["id"]), ("resumed", first["id"])]
+    desk.new(task_id, duration=HOUR)  # finished timesheets pause nothing
     assert _state(desk.get(first)) == (True, False)
 
 
-def test_a_timer_of_a_deleted_project_keeps_nobody_from_starting(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_a_timer_in_a_deleted_project_does_not_prevent_starting_another(
+    studio: Studio, desk: Desk, task_id: str
+) -> None:
     gone = make_project(studio)
     Desk(studio, studio.owner, gone).new(make_task(studio, project_id=gone))
     studio.owner.delete(f"/projects/{gone}")
     studio.happened()
     timer = desk.new(task_id)
-    assert _told(studio) == [("started", timer["id"])]
+    assert _timesheet_events(studio) == [("started", timer["id"])]
 
 
-def test_a_timer_of_an_archived_project_is_paused_by_another(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_starting_a_timer_pauses_one_in_an_archived_project(studio: Studio, desk: Desk, task_id: str) -> None:
     old = make_project(studio)
     there = Desk(studio, studio.owner, old).new(make_task(studio, project_id=old))
     archive(studio, old)
     assert desk.caller.refused(409, "POST", f"/timesheets/{there['id']}/pause")["code"] == "archived"
     timer = desk.new(task_id)
-    assert _told(studio)[-2:] == [("paused", there["id"]), ("started", timer["id"])]
+    assert _timesheet_events(studio)[-2:] == [("paused", there["id"]), ("started", timer["id"])]
 
 
-def test_somebody_elses_timer_is_resumed_for_them(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_a_timer_of_another_user_can_be_resumed(studio: Studio, desk: Desk, task_id: str) -> None:
     theirs = Desk(studio, studio.member)
     first = theirs.new(task_id)
     second, mine = theirs.new(task_id), desk.new(task_id)
     studio.happened()
     desk.turn(first, "resume")
-    assert _told(studio) == [("paused", second["id"]), ("resumed", first["id"])]
+    assert _timesheet_events(studio) == [("paused", second["id"]), ("resumed", first["id"])]
     assert _state(desk.get(mine)) == (True, False)
 
 
-def _runs_elsewhere(studio: Studio, **place: Any) -> tuple[Desk, JsonObject, JsonObject, Desk]:
-    """The member's paused timer in the studio's project, and one that runs in an organization of others, where the
-    owner of the studio has the place that is given (a role of a collaborator), or none."""
+def _timer_elsewhere(studio: Studio, **place: Any) -> tuple[Desk, JsonObject, JsonObject, Desk]:
+    """Return a paused timer of the member in the studio's project, and one running in another organization.
+
+    The owner of the studio has the role `place["role"]` in the other project, or none.
+    """
     there = Studio(studio.server, studio.server.world())
     me, member = (each.login for each in (studio.owner, studio.member))
 
@@ -147,10 +151,10 @@ def _runs_elsewhere(studio: Studio, **place: Any) -> tuple[Desk, JsonObject, Jso
 
 
 @pytest.mark.parametrize("place", [{}, {"role": "read"}], ids=["hidden", "read"])
-def test_somebody_elses_timer_goes_on_where_the_caller_may_not_stop_it(
+def test_resuming_for_another_user_cannot_pause_a_timer_without_permission(
     studio: Studio, desk: Desk, place: JsonObject
 ) -> None:
-    elsewhere, paused, running, theirs = _runs_elsewhere(studio, **place)
+    elsewhere, paused, running, theirs = _timer_elsewhere(studio, **place)
     refused = desk.caller.refused(409, "POST", f"/timesheets/{paused['id']}/resume")
     assert refused["code"] == "timer_elsewhere"
     told = str(refused)
@@ -158,21 +162,21 @@ def test_somebody_elses_timer_goes_on_where_the_caller_may_not_stop_it(
     assert running["project"]["title"] not in told
     assert _state(elsewhere.get(running)) == (True, False)
     assert theirs.get(paused) == paused
-    assert _told(studio) == []
-    theirs.turn(paused, "resume")  # it is their own: they may stop the other
+    assert _timesheet_events(studio) == []
+    theirs.turn(paused, "resume")  # its own user may pause the other timer
     assert _state(elsewhere.get(running)) == (False, False)
 
 
-def test_somebody_elses_timer_is_stopped_where_the_caller_may_write(studio: Studio, desk: Desk) -> None:
-    elsewhere, paused, running, _ = _runs_elsewhere(studio, role="write")
+def test_resuming_for_another_user_pauses_a_timer_if_permitted(studio: Studio, desk: Desk) -> None:
+    elsewhere, paused, running, _ = _timer_elsewhere(studio, role="write")
     assert _state(desk.turn(paused, "resume")) == (True, False)
     assert _state(elsewhere.get(running)) == (False, False)
 
 
-# --- at once -----------------------------------------------------------------------------------------------------
+# --- concurrency -------------------------------------------------------------------------------------------------
 
 
-def _at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+def _run_concurrently(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     with ThreadPoolExecutor(len(calls)) as pool:
         return [each.result() for each in [pool.submit(call) for call in calls]]
 
@@ -181,48 +185,48 @@ def _running(desk: Desk) -> list[str]:
     return desk.all(is_active="true")
 
 
-def test_starts_at_once_leave_one_running(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_concurrent_starts_leave_one_running(studio: Studio, desk: Desk, task_id: str) -> None:
     for _ in range(3):
-        answers = _at_once([lambda: desk.new(task_id)] * 6)
+        answers = _run_concurrently([lambda: desk.new(task_id)] * 6)
         made = {each["id"] for each in answers}
         assert len(made) == 6
         (running,) = _running(desk)
-        told = _told(studio)
+        told = _timesheet_events(studio)
         assert {each for action, each in told if action == "started"} == made
         assert len([each for action, each in told if action == "paused"]) in (5, 6)
         assert running in made
         assert told[-1] == ("started", running)
 
 
-def test_resumes_at_once_leave_one_running(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_concurrent_resumes_leave_one_running(studio: Studio, desk: Desk, task_id: str) -> None:
     made = [desk.new(task_id) for _ in range(6)]
     studio.happened()
-    answers = _at_once([lambda each=each: desk.turn(each, "resume") for each in made])  # type: ignore[misc]  # mypy types no such lambda
+    answers = _run_concurrently([lambda each=each: desk.turn(each, "resume") for each in made])  # type: ignore[misc]  # mypy types no such lambda
     assert len(answers) == 6
     (running,) = _running(desk)
-    told = _told(studio)
+    told = _timesheet_events(studio)
     assert told[-1] == ("resumed", running) or not told
     for each in made:
         turns = [action for action, timesheet_id in told if timesheet_id == each["id"]]
         assert all(one != two for one, two in pairwise(turns)), "paused and resumed alternate"
 
 
-def test_resume_against_pause_and_finish(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_concurrent_pauses_and_resumes_alternate(studio: Studio, desk: Desk, task_id: str) -> None:
     timer = desk.new(task_id)
     studio.happened()
     hows = ["pause", "resume", "pause", "resume", "pause", "resume"]
-    _at_once([lambda how=how: desk.turn(timer, how) for how in hows])  # type: ignore[misc]  # mypy types no such lambda
-    turns = [action for action, _ in _told(studio)]
+    _run_concurrently([lambda how=how: desk.turn(timer, how) for how in hows])  # type: ignore[misc]  # mypy types no such lambda
+    turns = [action for action, _ in _timesheet_events(studio)]
     assert all(one != two for one, two in pairwise(["resumed", *turns]))
     assert _state(desk.get(timer)) == ((turns or ["resumed"])[-1] == "resumed", False)
 
 
-def test_finished_once(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_concurrent_finishes_take_effect_once(studio: Studio, desk: Desk, task_id: str) -> None:
     timer = desk.new(task_id)
     studio.happened()
-    answers = _at_once([lambda: desk.turn(timer, "finish")] * 6)
+    answers = _run_concurrently([lambda: desk.turn(timer, "finish")] * 6)
     assert all(each == answers[0] for each in answers)
-    assert _told(studio) == [("finished", timer["id"])]
+    assert _timesheet_events(studio) == [("finished", timer["id"])]
 
 
 async def _access(services: Services, studio: Studio, caller: Caller) -> Access:
@@ -230,8 +234,8 @@ async def _access(services: Services, studio: Studio, caller: Caller) -> Access:
     return await find_access(services.database, actor, studio.project_id)
 
 
-def test_movers_neither_deadlock_nor_leave_two_running(studio: Studio, desk: Desk) -> None:
-    """Cards enter a column that both finishes and starts timers, in every order."""
+def test_concurrent_moves_neither_deadlock_nor_leave_two_running(studio: Studio, desk: Desk) -> None:
+    """Cards enter a column that both finishes and starts timers, in varying order."""
     tasks = [make_task(studio) for _ in range(4)]
     callers = [studio.owner, studio.member, studio.add(member="member")]
     for caller, task in zip(callers, tasks, strict=False):

@@ -1,4 +1,4 @@
-"""What was deleted: seen in the trash, restored, and after 30 days gone for good."""
+"""Deleted objects: listed in the trash, restorable, and purged after 30 days."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workhook.storage.metadata import bigint_param
 from workhook.work.board.projects import deletion
 from workhook.work.history import trash
 
-assert asgi  # every area's tables are on the metadata once it is imported
+assert asgi  # importing the app registers the tables of every area
 
 KEYS = {"type", "id", "title", "deleted_at"}
 
@@ -49,7 +49,7 @@ def _upload(studio: Studio, title: str, project: str | None = None) -> str:
 # --- projects --------------------------------------------------------------------------------------------------------
 
 
-def test_a_deleted_project_is_restored(studio: Studio) -> None:
+def test_a_deleted_project_can_be_restored(studio: Studio) -> None:
     before = studio.owner.get(studio.project)["project"]
     assert _trash(studio.owner) == []
     studio.owner.delete(studio.project)
@@ -64,11 +64,11 @@ def test_a_deleted_project_is_restored(studio: Studio) -> None:
     assert _trash(studio.owner) == []
     [told] = studio.happened()
     assert (told.name, told.action, told.record) == ("project", "created", restored)
-    assert studio.owner.post(f"{studio.project}/restore")["project"] == restored  # again
+    assert studio.owner.post(f"{studio.project}/restore")["project"] == restored  # repeated
     assert studio.happened() == []
 
 
-def test_a_name_that_was_taken_meanwhile_gets_a_suffix(studio: Studio) -> None:
+def test_a_name_taken_in_the_meantime_gets_a_suffix(studio: Studio) -> None:
     studio.owner.patch(studio.project, json={"name": "WebSite"})
     studio.owner.delete(studio.project)
     other = studio.owner.post("/projects", json={"title": "Website"})["project"]
@@ -87,7 +87,7 @@ def test_the_trash_lists_the_last_deleted_first_in_pages(studio: Studio) -> None
     assert _titles(page.json()["trash"] + rest.json()["trash"]) == ["c", "b", "a"]
 
 
-def test_only_owners_and_admins_restore(studio: Studio) -> None:
+def test_only_owners_and_admins_can_restore(studio: Studio) -> None:
     admin, writer = studio.add(role="admin"), studio.add(role="write")
     assert writer.refused(403, "POST", f"{studio.project}/restore")["code"] == "missing_role"
     others = (studio.member, writer, studio.client, studio.stranger)
@@ -99,7 +99,7 @@ def test_only_owners_and_admins_restore(studio: Studio) -> None:
     assert admin.post(f"{studio.project}/restore")["project"]["title"] == "Website"
 
 
-def test_its_webhooks_work_again(studio: Studio, receiver: Receiver) -> None:
+def test_the_webhooks_of_a_restored_project_work_again(studio: Studio, receiver: Receiver) -> None:
     studio.hook(receiver.url, "project")
     studio.owner.delete(studio.project)
     studio.owner.post(f"{studio.project}/restore")
@@ -109,10 +109,10 @@ def test_its_webhooks_work_again(studio: Studio, receiver: Receiver) -> None:
     assert sorted(actions) == ["created", "deleted", "edited"]
 
 
-# --- what is in a project ---------------------------------------------------------------------------------------------
+# --- objects in a project ---------------------------------------------------------------------------------------------
 
 
-def test_what_was_deleted_in_a_project_is_listed_in_pages(studio: Studio) -> None:
+def test_the_trash_of_a_project_lists_its_objects_in_pages(studio: Studio) -> None:
     path = f"{studio.project}/trash"
     for title in ("a.txt", "b.txt", "c.txt", "kept.txt"):
         file_id = _upload(studio, title)
@@ -130,7 +130,7 @@ def test_what_was_deleted_in_a_project_is_listed_in_pages(studio: Studio) -> Non
     assert page.json()["trash"] + rest.json()["trash"] == found
 
 
-# --- for good --------------------------------------------------------------------------------------------------------
+# --- purging ---------------------------------------------------------------------------------------------------------
 
 _age = sa.update(projects).where(projects.c.id == sa.bindparam("project_id")).values(deleted_at=bigint_param("at"))
 _hooks = sa.select(hooks.c.id).where(hooks.c.repository_id == bigint_param("repository_id"))
@@ -149,7 +149,7 @@ def _purge(studio: Studio) -> int:
 
 
 def _left(studio: Studio, repository_id: int) -> dict[str, int]:
-    """Rows that a project still has, by table."""
+    """Return the number of the project's remaining rows by table."""
 
     async def count(services: Services) -> dict[str, int]:
         found = {}
@@ -166,7 +166,7 @@ def _left(studio: Studio, repository_id: int) -> dict[str, int]:
 
 
 def _fill(studio: Studio) -> dict[str, Any]:
-    """A project with something of everything in it."""
+    """Create a project with objects of every kind."""
     project: dict[str, Any] = studio.owner.post("/projects", json={"title": "Full"})["project"]
     path = f"/projects/{project['id']}"
     studio.owner.post(f"{path}/members", json={"username": studio.stranger.login})
@@ -190,7 +190,7 @@ def _fill(studio: Studio) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("batch", [deletion.BATCH, 2])
-def test_after_30_days_a_project_is_gone_with_everything_in_it(
+def test_a_project_is_purged_with_everything_in_it_after_30_days(
     studio: Studio, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deletion, "BATCH", batch)
@@ -217,7 +217,7 @@ def test_after_30_days_a_project_is_gone_with_everything_in_it(
     assert _purge(studio) == 0
 
 
-def test_deliveries_that_wait_keep_a_project(studio: Studio, receiver: Receiver) -> None:
+def test_a_project_with_pending_deliveries_is_not_purged(studio: Studio, receiver: Receiver) -> None:
     receiver.reply = lambda received: Reply(status=500)
     studio.hook(receiver.url, "project")
     repository_id = studio.owner.get(studio.project)["project"]["repository_id"]

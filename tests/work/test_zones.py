@@ -1,4 +1,4 @@
-"""The days of a studio: those of the time zone of its billing settings, and fixed once an invoice is sent."""
+"""Dates in the time zone of the billing settings, which is fixed once an invoice is sent."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Step = Callable[[Write], Awaitable[object]]
 
 
 class Desk:
-    """A studio that has written what an e-invoice needs, and a clock for its invoices."""
+    """A studio with the data an e-invoice requires, and control over the clock of its invoices."""
 
     def __init__(self, studio: Studio) -> None:
         self.studio, self.owner = studio, studio.owner
@@ -59,7 +59,7 @@ class Desk:
         return str(self.studio.invoice(**more)["id"])
 
     def at(self, time: str, step: Step) -> None:
-        """What the owner does at that time, such as `2030-12-31T11:30`, in UTC."""
+        """Run `step` as the owner at `time`, such as `2030-12-31T11:30`, in UTC."""
 
         async def run(services: Services) -> None:
             user = must(await find_account(services.database, self.studio.world.owner))
@@ -70,7 +70,7 @@ class Desk:
         self.studio.server.run(run)
 
     def send(self, time: str, **more: Any) -> str:
-        """An invoice that was issued at that time."""
+        """Return an invoice issued at `time`."""
         invoice_id = self.draw(**more)
         self.at(time, lambda write: actions.send_invoice(write, invoice_id))
         return invoice_id
@@ -94,9 +94,9 @@ def words_of(pdf: bytes) -> str:
 
 
 def days_of(xml: bytes) -> list[str]:
-    """In the order of the document: of issue, due, and of the invoice that a credit note is for."""
+    """Return the dates in document order: of issue, due, and of the invoice that a credit note refers to."""
     names = {f"{{{_NAMES['udt']}}}DateTimeString", f"{{{_QDT}}}DateTimeString"}
-    return [each.text or "" for each in ET.fromstring(xml).iter() if each.tag in names]  # ours
+    return [each.text or "" for each in ET.fromstring(xml).iter() if each.tag in names]  # produced by this project
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def desk(studio: Studio) -> Desk:
         (None, "2030-12-31T23:30", "2030-1", "31 Dec 2030", "2031-01-14"),
     ],
 )
-def test_new_year_is_that_of_the_studio(
+def test_the_year_changes_in_the_time_zone_of_the_studio(
     desk: Desk, zone: str | None, at: str, number: str, issued: str, due: str
 ) -> None:
     desk.settle(zone)
@@ -129,7 +129,7 @@ def test_new_year_is_that_of_the_studio(
     assert days_of(desk.xml(sent)) == [f"{year}{month}{issued.split()[0]:0>2}", due.replace("-", "")]
 
 
-def test_each_year_of_the_studio_has_numbers_of_its_own(desk: Desk) -> None:
+def test_each_year_in_the_studios_time_zone_has_its_own_numbers(desk: Desk) -> None:
     desk.settle(AUCKLAND)
     sent = [desk.send(at) for at in ("2030-12-31T10:59", "2030-12-31T11:00", "2030-12-31T10:58", "2031-01-01T12:00")]
     assert [desk.record(each)["invoice_number"] for each in sent] == ["2030-1", "2031-1", "2030-2", "2031-2"]
@@ -148,7 +148,7 @@ def test_what_was_sent_stays_when_the_zone_is_another_one(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("zone", [AUCKLAND, ANGELES, None])
-def test_a_bare_day_is_that_day_in_every_zone(desk: Desk, zone: str | None) -> None:
+def test_a_bare_date_is_that_date_in_every_time_zone(desk: Desk, zone: str | None) -> None:
     desk.settle(zone)
     sent = desk.send("2030-06-15T12:00", due="2030-12-24")
     paid = PaymentCreate(paid_at=millis("2030-06-14T00:00"))
@@ -163,7 +163,7 @@ def test_a_bare_day_is_that_day_in_every_zone(desk: Desk, zone: str | None) -> N
     ("zone", "at", "day"),
     [(AUCKLAND, "2030-12-31T11:30", "1 Jan 2031"), (ANGELES, "2031-01-01T07:30", "31 Dec 2030")],
 )
-def test_a_credit_note_has_the_days_of_its_invoice(desk: Desk, zone: str, at: str, day: str) -> None:
+def test_a_credit_note_has_the_time_zone_of_its_invoice(desk: Desk, zone: str, at: str, day: str) -> None:
     desk.settle(zone)
     sent = desk.send("2030-06-15T12:00")
     desk.settle(None)
@@ -177,7 +177,7 @@ def test_a_credit_note_has_the_days_of_its_invoice(desk: Desk, zone: str, at: st
 @pytest.mark.parametrize(
     ("zone", "start", "day"),
     [
-        # Half past midnight, in winter, before and behind the change of daylight saving, and in the hour that is twice.
+        # Half past midnight: in winter, before and after the clock changes, and in the hour that occurs twice.
         (BERLIN, "2026-01-31T23:30:00Z", "2026-02-01"),
         (BERLIN, "2026-03-28T23:30:00Z", "2026-03-29"),
         (BERLIN, "2026-03-29T21:30:00Z", "2026-03-29"),
@@ -189,9 +189,7 @@ def test_a_credit_note_has_the_days_of_its_invoice(desk: Desk, zone: str, at: st
         (None, "2026-01-31T23:30:00Z", "2026-01-31"),
     ],
 )
-def test_time_is_on_the_day_on_which_it_was_worked(
-    desk: Desk, scene: Scene, zone: str | None, start: str, day: str
-) -> None:
+def test_time_is_on_the_day_it_was_worked(desk: Desk, scene: Scene, zone: str | None, start: str, day: str) -> None:
     desk.settle(zone)
     spent = scene.timesheet(start_time=start, duration=20 * 60_000, billable_rate=80)
     draft, written = desk.draw(invoice_items=[], timesheet_ids=[spent]), DocumentLocale("en").days((day, day))
@@ -200,7 +198,7 @@ def test_time_is_on_the_day_on_which_it_was_worked(
     assert [each["description"] for each in desk.record(draft)["invoice_items"]] == [f"{written}: Task"]
 
 
-def test_time_of_one_day_of_the_studio_is_one_group(desk: Desk, scene: Scene) -> None:
+def test_time_is_grouped_by_the_studios_days(desk: Desk, scene: Scene) -> None:
     desk.settle(BERLIN)
     starts = ["2026-10-24T22:30:00Z", "2026-10-25T22:30:00Z", "2026-10-25T23:30:00Z"]
     spent = [scene.timesheet(start_time=each, duration=20 * 60_000, billable_rate=80) for each in starts]
@@ -212,7 +210,7 @@ def test_time_of_one_day_of_the_studio_is_one_group(desk: Desk, scene: Scene) ->
     ]
 
 
-def test_the_period_of_a_subscription_has_the_days_of_the_studio(desk: Desk, shop: Shop) -> None:
+def test_a_subscription_period_has_the_studios_dates(desk: Desk, shop: Shop) -> None:
     desk.settle(AUCKLAND)
     shop.buy("2031-01-31T20:00")
     [sent] = desk.owner.get(f"{desk.studio.project}/invoices")["invoices"]
@@ -235,22 +233,22 @@ def test_periods_follow_the_calendar_of_the_studio(desk: Desk, shop: Shop) -> No
     assert shop.checkout(checkout)["period_end"] == "2031-05-30T21:00:00.000Z"
 
 
-def test_the_owner_of_projects_of_their_own_has_a_zone(studio: Studio) -> None:
+def test_a_person_with_their_own_projects_has_a_time_zone(studio: Studio) -> None:
     own = f"/organizations/{studio.owner.login}/billing"
     assert studio.owner.get(own)["billing"]["timezone"] == "UTC"
     assert studio.owner.patch(own, json={"timezone": " Asia/Kathmandu "})["billing"]["timezone"] == "Asia/Kathmandu"
     assert studio.owner.patch(own, json={"timezone": None})["billing"]["timezone"] == "UTC"
 
 
-def test_a_zone_has_a_place(studio: Studio) -> None:
-    """Other names are not the same zone on each server."""
+def test_a_time_zone_must_name_a_place(studio: Studio) -> None:
+    """Other names may mean different zones on different servers."""
     own = f"/organizations/{studio.owner.login}/billing"
     for zone in ("localtime", "Factory", "EST5EDT", "CET", "GMT", "Europe"):
         assert studio.owner.faults("PATCH", own, json={"timezone": zone}) == {"timezone": "invalid"}, zone
 
 
-def test_nothing_is_sent_in_a_zone_that_the_server_does_not_know(desk: Desk) -> None:
-    """As after a move to a server with older data of zones."""
+def test_no_invoice_is_sent_in_a_time_zone_unknown_to_the_server(desk: Desk) -> None:
+    """This can happen after a move to a server with older time zone data."""
     desk.settle(BERLIN)
     draft = desk.draw()
 
@@ -271,7 +269,7 @@ def test_nothing_is_sent_in_a_zone_that_the_server_does_not_know(desk: Desk) -> 
     assert desk.owner.post(f"/invoices/{draft}/send")["invoice"]["seller"]["timezone"] == AUCKLAND
 
 
-def test_the_log_names_a_zone_that_the_server_does_not_know_once() -> None:
+def test_an_unknown_time_zone_is_logged_once() -> None:
     with capture_logs() as logged:
         days = {zone_or_utc(each) for each in ("Mars/Olympus", "Mars/Olympus", BERLIN, None)}
     assert len(days) == 2

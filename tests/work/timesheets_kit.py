@@ -1,4 +1,4 @@
-"""What the tests of timesheets need around them: tasks, a second project, an invoice that claims."""
+"""Helpers for timesheet tests: tasks, a second project and an invoice with time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _since = (
 
 
 async def insert_row(services: Services, table: sa.Table, **values: object) -> None:
-    """A row with what was given; what else must not be null is empty."""
+    """Insert a row with the given values. Other columns that must not be null are empty."""
     empty = {sa.Text: "", sa.BigInteger: 0, sa.Boolean: False}
     row = {
         column.name: empty[type(column.type)]
@@ -58,7 +58,7 @@ def _run(studio: Studio, work: Callable[[Services], Any]) -> Any:
 
 
 def make_task(studio: Studio, title: str = "Draw", project_id: str | None = None) -> str:
-    """A task in a column of its own. Its id."""
+    """Create a task in a column of its own and return its ID."""
 
     async def make(services: Services) -> str:
         row = must(await services.database.fetch_one(_project, {"project_id": project_id or studio.project_id}))
@@ -82,13 +82,13 @@ def make_project(studio: Studio, caller: Caller | None = None) -> str:
 
 
 def bury(studio: Studio, task_id: str) -> None:
-    """The task is deleted."""
+    """Move the task to the trash."""
 
     studio.server.execute(_bury_task, {"task_id": task_id})
 
 
 def remove(studio: Studio, task_id: str) -> None:
-    """The task is gone for good."""
+    """Delete the task permanently."""
 
     studio.server.execute(_remove_task, {"task_id": task_id})
 
@@ -98,7 +98,7 @@ def archive(studio: Studio, project_id: str | None = None) -> None:
 
 
 def claim(studio: Studio, timesheet_id: str) -> None:
-    """Put the timesheet on an invoice."""
+    """Put the time entry on an invoice."""
 
     async def work(services: Services) -> None:
         row = must(await services.database.fetch_one(_project, {"project_id": studio.project_id}))
@@ -113,13 +113,13 @@ def claim(studio: Studio, timesheet_id: str) -> None:
 
 
 def run_since(studio: Studio, timesheet_id: str, ago_ms: int) -> None:
-    """Let a timer look as if it had been running for so long."""
+    """Make a timer look as if it had been running for `ago_ms`."""
 
     studio.server.execute(_since, {"timesheet_id": timesheet_id, "at": now_ms() - ago_ms})
 
 
 def fill(studio: Studio, task_id: str, count: int) -> list[str]:
-    """Finished timesheets of the owner, an hour after the other; every second one is billable. Their ids."""
+    """Create finished timesheets of the owner, one hour apart and every second one billable, and return their IDs."""
     ids = sorted(new_id("tms") for _ in range(count))
 
     async def work(services: Services) -> None:

@@ -1,4 +1,4 @@
-"""Exports of Trello boards as Trello writes them, and as its years have left them: made up, the same for each seed."""
+"""Synthetic Trello board exports, including leftovers from older versions, reproducible from a seed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workhook.core.clock import HOUR_MS, to_millis_text
 
 Object = dict[str, Any]
 
-EPOCH_MS = 1_500_000_000_000  # when the board was made
+EPOCH_MS = 1_500_000_000_000  # when the board was created
 COLORS = ("green", "yellow", "orange", "red", "purple", "blue", "sky", "lime", "pink", "black", None)
 NAMES = ("To Do", "Doing", "Done", "Ideas", "Büro", "✅ Review", "发布", "  Waiting  ", "")
 WORDS = (
@@ -30,7 +30,7 @@ WORDS = (
 )
 OTHER_ACTIONS = ("updateCard", "createCard", "addMemberToCard", "updateCheckItemStateOnCard", "addAttachmentToCard")
 
-# What Trello leaves out of some exports. Anything else may be missing too, but then a card cannot be found again.
+# Keys that Trello omits from some exports. Others may be missing too, but then a card cannot be found again.
 OPTIONAL = {
     "cards": (
         "desc", "due", "dueComplete", "start", "idMembers", "idLabels", "labels", "pos", "cover", "attachments",
@@ -50,7 +50,7 @@ class _Maker:
         self._number = 0
 
     def id(self) -> str:
-        """Begins with the second in which it was made; they are made a while apart."""
+        """Return an ID that starts with its creation time in seconds, increasing by random intervals."""
         self._second += self.random.randint(1, 4000)
         self._number += 1
         return f"{self._second:08x}{self.random.getrandbits(40):010x}{self._number:06x}"
@@ -68,7 +68,7 @@ class _Maker:
         return self.random.sample(values, min(len(values), self.random.randint(0, most)))
 
     def positions(self, count: int) -> list[float]:
-        """In no order; where things were moved between two others often, fractions, and the same one twice."""
+        """Return unordered positions, some fractional or equal, as left by many moves to one place."""
         steps = [65_535, 16_384, 16_383.75, 0.000_030_517_578_125, 0.5, 0]
         at, found = 0.0, []
         for _ in range(count):
@@ -92,8 +92,11 @@ def make_export(
     checklists: int = 60,
     missing: float = 0.1,
 ) -> Object:
-    """One board. Of the lists, cards and actions that many are archived, archived and comments. `missing`: how likely
-    each key that may be absent is absent."""
+    """Return a board with the given numbers of objects.
+
+    `closed_lists` and `closed` are the archived lists and cards, and `comments` the actions that are comments.
+    `missing` is the probability that an optional key is omitted.
+    """
     make = _Maker(seed)
     board: Object = {"id": make.id(), "name": name, "desc": "", "closed": False, "shortLink": "BoArD123"}
     board["members"] = [
@@ -207,7 +210,7 @@ def _checklist(make: _Maker, board: Object) -> Object:
 
 
 def _actions(make: _Maker, board: Object, count: int, comments: int) -> list[Object]:
-    """Newest first, as Trello has them."""
+    """Return the actions, newest first as in Trello."""
     kinds = ["commentCard"] * min(comments, count) + ["other"] * max(count - comments, 0)
     make.random.shuffle(kinds)
     actions = []

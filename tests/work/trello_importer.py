@@ -1,4 +1,4 @@
-"""Brings boards into a studio, and looks at what became of them."""
+"""Imports boards into a studio and reads the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Object = dict[str, Any]
 
 
 class Importer:
-    """Imports into the studio's organization, beside its server."""
+    """Imports into the studio's organization while its server runs."""
 
     def __init__(self, studio: Studio, folder: Path) -> None:
         self.studio = studio
@@ -41,11 +41,11 @@ class Importer:
         return forge.run(command, self.environment, timeout_s=110)
 
     def board(self, board: Object, **wanted: Any) -> Any:
-        """The same in this process, which starts sooner: what the command answers, without what is of the file."""
+        """Import a board in this process, which starts faster, and return the command's JSON without the `file` key."""
         return self.plan(plan_of(read_export(encoded(board)), Choices()), **wanted)
 
     def plan(self, plan: ImportPlan, **wanted: Any) -> Any:
-        """The same with a plan of any source."""
+        """Import a plan of any source in this process."""
         place, base = ImportTarget(self.studio.world.organization, **wanted), self.studio.server.url
 
         async def write(services: Services) -> Imported:
@@ -62,7 +62,7 @@ class Importer:
 
 
 def small(*cards: Object, **more: Any) -> Object:
-    """A board of two lists; a card is in the first unless it says otherwise."""
+    """Return a board with two lists. Cards are in the first unless they name another."""
     lists = [{"id": "l1", "name": "Ideas", "pos": 1}, {"id": "l2", "name": "Done", "pos": 2}]
     made = [{"id": f"c{at}", "idList": "l1", "name": f"Card {at}", "pos": at, **card} for at, card in enumerate(cards)]
     return {"id": "b1", "name": "Website relaunch", "lists": lists, "cards": made, **more}
@@ -82,7 +82,7 @@ def columns_of(studio: Studio, project_id: str) -> list[Object]:
 
 
 def board_of(studio: Studio, project_id: str) -> dict[str, list[str]]:
-    """Titles of tasks by the title of their column, each in its order."""
+    """Return the titles of the tasks by the title of their column, each in order."""
     return {
         each["title"]: [task["title"] for task in tasks_of(studio, each)] for each in columns_of(studio, project_id)
     }
@@ -99,6 +99,6 @@ def comments_of(studio: Studio, task_id: str) -> list[Object]:
 
 
 def logins(studio: Studio) -> dict[str, str]:
-    """Login of everybody by who they are to the studio."""
+    """Return the logins by the role in the studio."""
     callers = {"owner": studio.owner, "member": studio.member}
     return {name: each.login for name, each in callers.items()}
