@@ -1,4 +1,4 @@
-"""Clients that generators make from the OpenAPI document: they are generated, checked, and used against the server."""
+"""Clients generated from the OpenAPI document are checked and used against the server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.node_tools import NODE_FOLDER, ensure_node_modules, node
 
 pytestmark = pytest.mark.one_database
 
-# Every module is imported: a generator also writes ones that are no Python.
+# Every module is imported, because a generator may write invalid Python.
 PYTHON_PROGRAM = """\
 import importlib, json, os, pathlib
 for found in sorted(pathlib.Path("generated").rglob("*.py")):
@@ -71,7 +71,7 @@ def document(api: Api, tmp_path: Path) -> Path:
 
 
 def done(command: list[str | Path], folder: Path, environment: dict[str, str]) -> tuple[str, str]:
-    """Run a command; return what it printed to both streams."""
+    """Run a command and return its output on both streams."""
     ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, f"{ended.stdout[-5000:]}\n{ended.stderr[-5000:]}"
     return ended.stdout, ended.stderr
@@ -84,7 +84,7 @@ def expect_hook_and_task(api: Api, world: World, said: tuple[str, str], events: 
     assert api.read(f"/api/v1/tasks/{made['id']}")["task"]["title"] == "Launch"
 
 
-@pytest.mark.whole  # the client in Python is of the same document
+@pytest.mark.whole  # the Python client is generated from the same document
 def test_a_client_in_typescript(
     document: Path, environment: dict[str, str], api: Api, world: World, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""The page on apps does what it says: registered and installed by command, used by curl, PyGithub and Octokit."""
+"""The page on apps works as documented: registering and installing by command, using curl, PyGithub and Octokit."""
 
 from __future__ import annotations
 

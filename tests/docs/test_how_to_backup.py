@@ -1,4 +1,4 @@
-"""The page about backups: its blocks do what it says of them."""
+"""The blocks of the page on backups work as documented."""
 
 from __future__ import annotations
 

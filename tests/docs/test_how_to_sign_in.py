@@ -1,4 +1,4 @@
-"""The pages about signing in, done as they are written: passwords and links, and a real OpenID Connect provider."""
+"""The pages on signing in, followed as written: passwords and links, and a real OpenID Connect provider."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANOTHER_LINK, WAY_IN, WITHOUT_LINK, WHO = blocks("docs/operators/sign-in.md", "s
 SERVE, PEOPLE, LINK = blocks("docs/operators/openid-connect.md", "sh")
 PASSWORDS = ("three words in a row", "four words in a row", "five words in a row")
 
-# Answers each question of a command, at a terminal of its own. Python asks once the terminal has stopped showing.
+# Answers each question of a command on a terminal of its own. Python asks once the terminal's echo is off.
 AT_A_TERMINAL = """
 import os, pty, sys
 def read(terminal):
@@ -37,7 +37,7 @@ sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[2:], read)))
 
 
 def link_in(said: str, server: Server) -> str:
-    """The path of the only link in what was printed."""
+    """Return the path of the only link in the output."""
     [path] = re.findall(rf"{re.escape(server.url)}(/login/link/\S+)", said)
     return str(path)
 
@@ -79,7 +79,7 @@ def test_everybody_gets_a_way_in(tmp_path: Path) -> None:
 
 
 class ProxyInFront(httpx.HTTPTransport):
-    """Ends TLS, as far as the server and the browser can tell."""
+    """A proxy that terminates TLS, as far as the server and the browser can tell."""
 
     def __init__(self, server_url: str) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ def test_people_come_in_by_their_provider(provider: Provider, tmp_path: Path) ->
 
 
 def come_in(provider: Provider, subject: str, server_url: str) -> None:
-    """What Ada does in her browser."""
+    """Sign in as a user would with a browser."""
     proxy, accept = ProxyInFront(server_url), {"Accept": "text/html"}
     with httpx.Client(base_url="https://work.example.com", transport=proxy, headers=accept, timeout=60) as browser:
         shown = browser.get("/login")

@@ -1,4 +1,4 @@
-"""The page about tokens: its blocks do what it says of them."""
+"""The blocks of the page on tokens work as documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about upgrades: its blocks make a backup and go back to it."""
+"""The blocks of the page on upgrades create a backup and restore it."""
 
 from __future__ import annotations
 

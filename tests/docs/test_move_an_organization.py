@@ -1,4 +1,4 @@
-"""The commands of the page on moving an organization do what it says."""
+"""The commands of the page on moving an organization work as documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many deliveries asked for again: the row that tells how far it has come, and going on with it after a crash."""
+"""Bulk redelivery: the row that records a job's progress, and resuming the job after a crash."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ async def _ask(services: Services, filters: Filters, hook: int = HOOK) -> int:
 
 
 async def _wanted(services: Services) -> Counter[tuple[int, int]]:
-    """How many dispatches of each hook are wanted so often."""
+    """Return the number of dispatches by webhook and number of wanted redeliveries."""
     rows = await services.database.fetch_all(sa.select(dispatches.c.hook_id, dispatches.c.wanted))
     return Counter((row["hook_id"], row["wanted"]) for row in rows)
 
 
 async def _send_what_is_wanted(services: Services) -> None:
-    """As a worker does: nothing is left that says it was asked for."""
+    """Clear the redelivery requests as a worker does, without leaving a trace of them."""
     async with services.database.transaction() as tx:
         await tx.execute(sa.update(dispatches).values(wanted=sa.literal(0, sa.Integer), next_attempt_at=None))
 
@@ -55,7 +55,7 @@ async def test_batches_ask_for_each_event_once_and_for_no_other_hook(services: S
         assert set(wanted) <= {(HOOK, 0), (HOOK, 1), (OTHER, 0)}
         queued += wanted[HOOK, 1]
         percents.append(job.percent)
-        # It is sent meanwhile, and fails again: its other attempts, in later batches, do not ask for it once more.
+        # It is sent in the meantime and fails again. Its other attempts, in later batches, must not request it again.
         await _send_what_is_wanted(services)
     queued += (await _wanted(services))[HOOK, 1]
     assert job is not None
@@ -67,7 +67,7 @@ async def test_batches_ask_for_each_event_once_and_for_no_other_hook(services: S
     assert again == job, "nothing more is done"
 
 
-async def test_two_who_do_the_same_batch_do_it_once(services: Services, filled: World) -> None:
+async def test_a_batch_that_two_processes_run_takes_effect_once(services: Services, filled: World) -> None:
     job_id = await _ask(services, FAILED)
     row = await redelivery.find(services.database, HOOK, job_id)
     first = await redelivery.advance(services.database, job_id)
@@ -124,7 +124,7 @@ async def test_how_many_are_told_before(services: Services, filled: World) -> No
     assert waits == redelivery.Results(0, 0, job.queued, capped=False)
 
 
-async def test_it_goes_with_its_hook(services: Services, filled: World) -> None:
+async def test_deleting_a_webhook_deletes_its_jobs(services: Services, filled: World) -> None:
     job_id = await _ask(services, FAILED)
     with pytest.raises(NotFound):
         await redelivery.find(services.database, OTHER, job_id)
@@ -135,7 +135,7 @@ async def test_it_goes_with_its_hook(services: Services, filled: World) -> None:
     assert await redelivery.resume(services, now_ms()) == 0
 
 
-def test_the_job_is_read_where_its_address_says(api: Api, place: Place) -> None:
+def test_a_job_is_found_at_its_url(api: Api, place: Place) -> None:
     hook = api.hook(place)
     response = api.post(f"{hook['deliveries_url']}/redeliver", json={"status": "failure"})
     job = response.json()["job"]

@@ -1,4 +1,4 @@
-"""Who left the company: `workhook user disable`, and what apps of theirs are told."""
+"""Users who left the company: `workhook user disable`, and the responses their apps get."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workhook.identity import actions
 
 
 def _turn(site: Site, *, disabled: bool) -> None:
-    """Ada, who is nobody's owner."""
+    """Disable or enable ada, who owns nothing."""
 
     async def turn(services: Services) -> None:
         async with services.database.transaction() as tx:
@@ -27,7 +27,7 @@ def _turn(site: Site, *, disabled: bool) -> None:
 
 
 def _approved(site: Site, client: Client) -> str:
-    """A device code for which ada has approved."""
+    """Return a device code that ada has approved."""
     begun = site.http.post("/login/device/code", data={"client_id": client.id}, headers={"Accept": "application/json"})
     page = site.ada.submit(site.ada.http.get("/login/device"), user_code=begun.json()["user_code"])
     assert "now has access" in site.ada.submit(page, decision="approve").text
@@ -35,14 +35,14 @@ def _approved(site: Site, client: Client) -> str:
 
 
 def _checked(site: Site, client: Client, method: str, what: str, token: str) -> int:
-    """How the app is answered that asks about a token of its own."""
+    """Return the status of the app's request about one of its tokens."""
     answer = site.http.request(
         method, f"/applications/{client.id}/{what}", json={"access_token": token}, auth=(client.id, client.secret)
     )
     return answer.status_code
 
 
-def test_what_ada_let_apps_do_rests_while_she_is_disabled(site: Site) -> None:
+def test_apps_of_a_disabled_user_are_suspended(site: Site) -> None:
     for client in (site.oauth, site.app):
         site.ada.http.cookies.clear()
         site.ada = site.new_browser(site.ada.user)
@@ -70,7 +70,7 @@ def test_what_ada_let_apps_do_rests_while_she_is_disabled(site: Site) -> None:
             assert site.user_of(renewed["access_token"]) == site.ada.user.login
 
 
-def test_a_page_that_asks_whom_to_let_act_has_no_form_for_her(site: Site) -> None:
+def test_a_disabled_user_cannot_submit_the_consent_form(site: Site) -> None:
     browser = site.new_browser(site.ada.user)
     _, fields = form_of(browser.authorize(site.oauth, prompt="select_account"))
     _turn(site, disabled=True)
@@ -110,7 +110,7 @@ def test_a_user_is_disabled_and_enabled(cli: Cli) -> None:
     assert sorted(entries)[-4:] == ["user.disable", "user.disable", "user.enable", "user.enable"]
 
 
-def test_nothing_new_is_made_for_who_is_disabled(cli: Cli) -> None:
+def test_a_disabled_user_gets_no_new_links_tokens_or_organizations(cli: Cli) -> None:
     cli.json("user", "disable", "ada")
     said = "workhook: ada is disabled.\nLet the user in again with `workhook user enable ada`.\n"
     for words in (
