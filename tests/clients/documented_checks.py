@@ -102,4 +102,4 @@ CHECKS: dict[str, tuple[Check, tuple[str, ...]]] = {
     "argo-cd": (argo_cd, ("json",)),
     "argo-events": (argo_events, ("json", "form")),
 }
-"""Each check, and the content types that the receiver takes."""
+"""Each check and the content types that the receiver accepts."""

@@ -15,9 +15,9 @@ import workhook
 ROOT = Path(__file__).parents[2]
 LIMIT_MB = 240
 COMPILED = 1.35
-"""Bytes of a compiled module for each byte of its source, measured over all of them."""
+"""Bytes of a compiled module per byte of its source, measured over all modules."""
 REMOVED = {"pygments"}
-"""What the documented installation removes again, besides pip."""
+"""Packages that the documented installation removes, besides pip and setuptools."""
 
 pytestmark = pytest.mark.one_database
 

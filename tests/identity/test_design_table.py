@@ -149,7 +149,7 @@ def test_each_row_of_the_table_is_enforced(stand: Stand, kind: str, row: Row) ->
 
 
 def test_an_app_user_token_needs_the_apps_permission_and_the_users_role(stand: Stand) -> None:
-    """Neither replaces the other."""
+    """The permission does not replace the role, nor the role the permission."""
     place = Place("repository", stand.world)
     listing = ROWS["repository"][0]
     owner = user_token(stand.server, stand.app, stand.world.owner)

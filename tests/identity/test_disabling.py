@@ -123,7 +123,7 @@ async def test_a_disabled_user_gets_no_second_account_through_a_provider(scene: 
 
 
 async def test_a_session_started_while_the_user_is_disabled_is_never_valid(scene: Scene) -> None:
-    """This happens if the user signs in at the very moment."""
+    """The user may be signing in at that very moment."""
     await scene.disable(scene.ada)
     async with scene.services.database.transaction() as tx:
         _, session = await sessions.start(tx, scene.ada, address=None, user_agent=None)

@@ -122,7 +122,7 @@ async def test_an_admin_demoted_while_inviting_leaves_no_invitation(site: Site, 
 
 
 async def test_losing_both_roles_concurrently_leaves_no_invitation(site: Site, beside: Beside) -> None:
-    """Losing only one of the roles would keep it."""
+    """Losing only one of the roles would keep the invitation."""
     async with site.services.database.transaction() as tx:
         await actions.set_collaborator(tx, site.here, site.inviter, "admin")
         await site.invite(tx, site.here, "write")

@@ -165,7 +165,7 @@ def cells(site: Site) -> list[Cell]:
     return [cell for cell in every if is_taken(cell.title)]
 
 
-# --- asking ----------------------------------------------------------------------------------------------------------
+# --- requests --------------------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
@@ -213,8 +213,7 @@ async def _contents(services: Services) -> dict[str, int]:
     return counted
 
 
-# --- refused requests
-# -----------------------------------------------------------------------------------------------------
+# --- refused requests ------------------------------------------------------------------------------------------------
 
 
 def _same_things(site: Site, cells: Sequence[Cell]) -> dict[str, Request]:
@@ -273,8 +272,7 @@ def _require_hidden(
             assert _told(answer) == _told(nowhere[cell.operation.name]), cell.title
 
 
-# --- allowed requests
-# -----------------------------------------------------------------------------------------------------
+# --- allowed requests ------------------------------------------------------------------------------------------------
 
 # Operations that end an object come after those that use it.
 _ENDINGS = (
@@ -376,8 +374,7 @@ def _require_headers(cells: Sequence[Cell], answers: Sequence[httpx.Response]) -
         assert answer.headers.get("x-accepted-github-permissions") == wanted, cell.title
 
 
-# --- pages and endpoints without tokens
-# --------------------------------------------------------------------------------
+# --- pages and endpoints without tokens ------------------------------------------------------------------------------
 
 
 def test_a_token_is_nothing_to_a_page(site: Site) -> None:

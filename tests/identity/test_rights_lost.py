@@ -158,8 +158,7 @@ async def test_narrowing_or_uninstalling_an_app_is_a_loss(scene: _Scene) -> None
     assert scene.losses == [less] * 3
 
 
-# --- the last owner
-# ------------------------------------------------------------------------------------------------------
+# --- the last owner --------------------------------------------------------------------------------------------------
 # An organization always keeps an owner, even if two leave concurrently.
 
 

@@ -234,8 +234,7 @@ async def test_a_consent_to_other_scopes_keeps_no_webhook_active(scene: Scene, s
     assert await scene.on() == set()
 
 
-# --- concurrency
-# ---------------------------------------------------------------------------------------------------------
+# --- concurrency -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

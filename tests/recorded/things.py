@@ -71,7 +71,7 @@ class Things:
         made["link"] = run("user", "sign-in-link", "--login", "octo")
         return made
 
-    # --- asking --------------------------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------------------------
 
     def send(self, method: str, path: str, by: str = "owner", **more: Any) -> httpx.Response:
         return self.recorder.ask(method, path, "prepare", self.by[by], **more)
@@ -204,7 +204,7 @@ class Things:
         self.until(f"{one}/redeliveries/{job}", lambda found: found["state"] == "done")
         return job
 
-    # --- people --------------------------------------------------------------------------------------------------
+    # --- users ---------------------------------------------------------------------------------------------------
 
     def newcomer(self) -> str:
         """Create a user as an administrator."""

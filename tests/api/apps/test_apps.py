@@ -384,7 +384,7 @@ def test_the_commands(server: Server, world: World, api: Api, tmp_path: Path, cl
     member = cli.run("member", "add", *owner, "--user", f"{slug}[bot]", "--role", "owner")
     assert member[:2] == (1, "")
     install = ("app", "install", slug, *owner)
-    assert answer(*install) == {**installed, "changed": False}  # nothing is granted unasked
+    assert answer(*install) == {**installed, "changed": False}  # nothing is granted unless requested
     assert "was installed there already, and nothing has changed" in cli.run(*install)[1]
     for one, other in (("--permissions", "work:read"), ("--repository", world.repository)):
         both = "--all-permissions" if one == "--permissions" else "--all-repositories"

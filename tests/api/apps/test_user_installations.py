@@ -133,7 +133,7 @@ def test_repositories_are_added_and_removed_one_by_one(
 def test_a_selected_repository_in_the_trash_stays_selected(
     server: Server, world: World, call: Callable[[str, str, str], httpx.Response]
 ) -> None:
-    """It may be restored, and it does not prevent changes to the selection."""
+    """The repository may be restored, and it does not prevent changes to the selection."""
     made = {name: new_repository(server, world, name) for name in ("shop", "blog")}
     (shop, project_id), (blog, _) = made["shop"], made["blog"]
     app = make_app(server, world, repositories=["website", "shop"])

@@ -252,7 +252,7 @@ def test_deliveries_are_found_only_under_the_webhooks_owner(api: Api, place: Pla
     refused(api.get(f"{elsewhere}/{item['id']}"), 404, "Not Found")
 
 
-# --- ping test -------------------------------------------------------------------------------------------------------
+# --- pings and tests -------------------------------------------------------------------------------------------------
 # POST …/hooks/{hook_id}/pings, and …/tests with its former name …/test.
 
 

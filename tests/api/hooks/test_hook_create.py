@@ -558,7 +558,7 @@ def test_a_previous_secret_requires_a_new_secret(server: Server, world: World) -
 
 @pytest.mark.parametrize("name", ["secret", "password"])
 def test_a_mask_without_a_stored_value_is_refused(api: Api, place: Place, name: str) -> None:
-    """If it were ignored, payloads would silently be unsigned or sent without a password."""
+    """If the mask were ignored, payloads would silently be unsigned or sent without a password."""
     message = f"{name} is ********, the mask of a stored {name}, but none is stored."
     wrong = custom(f"{message} Send the actual {name} or omit it.", name)
     for more in ({}, {"header_style": "service"}, {"username": "ada"}):

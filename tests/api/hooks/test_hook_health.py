@@ -104,8 +104,7 @@ def test_health_is_refused_to_users_who_cannot_read_the_webhook(api: Api, place:
         refused(api.get(f"{place.hooks}/{wrong}/health"), 404, "Not Found")
 
 
-# --- generated deliveries
-# -----------------------------------------------------------------------------------------------
+# --- generated deliveries ---------------------------------------------------------------------------------------------
 
 HOOK, OTHER = 1, 2
 
@@ -187,7 +186,7 @@ async def test_the_last_failure_may_be_older_than_a_day(filled: Services) -> Non
 
 
 async def test_a_delivery_recorded_late_counts_when_it_was_sent(filled: Services) -> None:
-    """Its ID is among the newest, although it was sent the day before yesterday."""
+    """The ID of the delivery is among the newest, although it was sent the day before yesterday."""
     ago = 2 * DAY_MS
     assert recorded_at(now_ms() - ago, now_ms()) is not None
     async with filled.database.transaction() as tx:

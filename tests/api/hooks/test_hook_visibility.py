@@ -257,7 +257,7 @@ def test_deliveries_name_the_installation(callers: Callers, receiver: Receiver) 
     count = itertools.count(1)
 
     def newest(expected: int | None, of_app: int | None = number) -> list[dict[str, Any]]:
-        """Of both webhooks, which have one more delivery by now."""
+        """Wait until both webhooks have one more delivery, and return the newest of each."""
         wanted = next(count)
         found = [delivered(people, hook, wanted)[0] for hook in (ours, theirs)]
         assert [each["installation_id"] for each in found] == [expected, of_app]

@@ -30,7 +30,7 @@ from workhook.storage import dialects
 from workhook.storage.statements import Compiler
 
 PUSH = {"event": "push", "payload": {"ref": "refs/heads/main"}}
-OWN = {"event": "task", "payload": {}}  # only admins publish what Workhook tells itself
+OWN = {"event": "task", "payload": {}}  # only admins publish Workhook's own events
 NAMED = {**PUSH, "id": "build-17"}  # has a transaction of its own
 
 
@@ -105,7 +105,7 @@ def test_a_payload_shows_the_current_repository(server: Server, world: World, wr
 
 
 def test_a_name_refers_to_the_repository_that_has_it_now(server: Server, world: World) -> None:
-    """This applies even if the previous holder of the name still exists under another name."""
+    """The previous holder of the name may still exist under another name."""
     other: World = server.run(make_world)
     with server.client(world.token) as owner:
         path = f"{world.repo_path}/events"

@@ -205,7 +205,7 @@ def test_an_apps_tokens_expire_and_can_be_renewed(site: Site) -> None:
     assert site.user_of(first["access_token"]) is None
     assert site.user_of(str(second["access_token"])) == site.octo.user.login
 
-    assert renew(first["refresh_token"])["error"] == "bad_refresh_token"  # one of the two holders stole it
+    assert renew(first["refresh_token"])["error"] == "bad_refresh_token"  # one of its two holders must have stolen it
     assert site.user_of(str(second["access_token"])) is None
     assert renew(str(second["refresh_token"]))["error"] == "bad_refresh_token"
     for wrong in ("", "whr_" + "0" * 36, str(second["access_token"])):

@@ -309,7 +309,7 @@ def test_consent_requires_a_recent_sign_in(site: Site) -> None:
     age_sign_in(site.server, Person(site.ada.user.id, site.ada.user.login, ""))
 
     def asked(response: httpx.Response) -> dict[str, str]:
-        """The page that comes back after the proof."""
+        """Return the path and query to which the confirmation page returns."""
         assert response.status_code == 303, response.text
         assert response.headers["location"].startswith("/login/confirm?")
         at, _, query = parse_qs(urlsplit(response.headers["location"]).query)["return_to"][0].partition("?")

@@ -102,7 +102,7 @@ def test_an_invited_user_accepts_an_organization_invitation(people: People, pref
     assert (accepted.status_code, accepted.json()["state"], accepted.json()["role"]) == (200, "active", "member")
     assert people.read("owner", f"{org}/invitations") == []
     assert people.read("other", f"{own}?state=pending") == []
-    # It reveals nothing to the user's colleagues, and repeating it changes nothing.
+    # The user's colleagues did not join, and accepting again changes nothing.
     assert people.ask("third", "GET", org).status_code == 404
     assert people.ask("other", "PATCH", accepting, json={"state": "active"}).status_code == 200
 
@@ -216,7 +216,7 @@ def test_addresses_ignore_the_case_but_not_similar_letters(people: People, addre
     assert people.ask("kate", "PATCH", path, json={"state": "active"}).status_code == status
 
 
-# --- invitations end -------------------------------------------------------------------------------------------------
+# --- the end of invitations ------------------------------------------------------------------------------------------
 # An invitation ends when its inviter loses the right to invite, when the invited user leaves, when it is declined, and
 # when it expires. An ended invitation never becomes valid again.
 
@@ -284,8 +284,7 @@ def audited(people: People, action: str) -> list[dict[str, Any]]:
     return found
 
 
-# --- the inviter loses the right to invite
-# -------------------------------------------------------------------------------
+# --- the inviter loses the right to invite ---------------------------------------------------------------------------
 
 
 def _member_path(people: People, kind: str = "memberships") -> str:
@@ -382,8 +381,7 @@ def test_invitations_to_a_deleted_project_do_not_return_with_it(overlapping: Peo
     assert sorted(waiting(people)) == sorted([people.world.organization, *elsewhere])
 
 
-# --- the invited user leaves
-# ---------------------------------------------------------------------------------------------
+# --- the invited user leaves -----------------------------------------------------------------------------------------
 
 
 def test_removing_a_member_ends_their_other_invitations(overlapping: People) -> None:
@@ -473,8 +471,7 @@ def test_a_token_without_the_scope_declines_nothing(overlapping: People) -> None
     assert listed(people) == 2
 
 
-# --- expiration
-# ----------------------------------------------------------------------------------------------------------
+# --- expiration ------------------------------------------------------------------------------------------------------
 
 _expire = sa.update(invitations).values(expires_at=sa.bindparam("at", type_=sa.BigInteger))
 
@@ -534,8 +531,7 @@ def test_an_invitation_by_address_is_for_the_user_who_has_it_on_acceptance(overl
     assert people.ask("third", "PATCH", accepting, json={"state": "active"}).status_code == 200
 
 
-# --- concurrency
-# ---------------------------------------------------------------------------------------------------------
+# --- concurrency -----------------------------------------------------------------------------------------------------
 
 
 def test_concurrent_acceptances_take_effect_once(overlapping: People) -> None:
@@ -566,8 +562,7 @@ def _at_once(
     return [each.result().status_code for each in asking]
 
 
-# --- limits
-# --------------------------------------------------------------------------------------------------------------
+# --- limits ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_number_of_pending_invitations_is_limited(overlapping: People) -> None:

@@ -109,7 +109,7 @@ def test_memberships_of_the_caller_and_of_others(server: Server, cast: Cast) -> 
         assert cast.ask(who, "/user/memberships/orgs?state=gone").status_code == 422
     for who in ("writer", "reader", "client", "stranger"):
         assert cast.read(who, "/user/memberships/orgs") == []
-    # A user in two organizations appears to each one's members only in theirs.
+    # A user in two organizations: the members of each see the user only there.
     with_two = cast.logins["member"]
     server.run(lambda services: _join(services, second, with_two))
     both = [cast.world.organization, second.organization]

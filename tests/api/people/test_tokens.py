@@ -383,8 +383,7 @@ def test_conflicting_options_are_named(tmp_path: Path, words: str, said: str) ->
     assert said in Cli(tmp_path, {}).refused("token", "create", "--user", "octo", *words.split(), status=2)
 
 
-# --- lookup and expiration
-# ---------------------------------------------------------------------------------------------
+# --- lookup and expiration ---------------------------------------------------------------------------------------
 # Tokens are looked up, ended and forgotten in every process, on time, and without a statement per request.
 
 
@@ -491,7 +490,7 @@ def test_a_token_is_looked_up_once_and_its_use_recorded_occasionally(counted: Co
         asked = 0
 
         def several_from_memory() -> bool:
-            """Five in a row within the time that the last look-up stands."""
+            """Return whether five requests in a row were served from the cache."""
             nonlocal asked
             client.get("/user")
             counted.forget()
@@ -577,8 +576,7 @@ async def test_a_token_created_while_its_parent_is_revoked_is_revoked_too(servic
     assert await find_actor(services.database, child.token) is None
 
 
-# --- deletion of expired rows
-# --------------------------------------------------------------------------------------------
+# --- deletion of expired rows ------------------------------------------------------------------------------------
 
 
 async def test_expired_rows_are_deleted_after_a_grace_period(

@@ -18,7 +18,7 @@ from schemathesis.core import NOT_SET
 from schemathesis.core.parameters import ParameterLocation
 
 KNOWN: dict[str, dict[str, Any]] = json.loads(Path(os.environ["WORKHOOK_TEST_THINGS"]).read_text())
-"""By operation and parameter: what there is. None: a good request does not name it."""
+"""Existing objects by operation and parameter. None means that a valid request omits the parameter."""
 
 # `format: date-time` has no bounds, but Workhook accepts only the years 1970 to 9998.
 _YEAR_THAT_IS_NOT_TAKEN = re.compile(r"^(?:0\d{3}|1[0-8]\d\d|19[0-6]\d|9999)(?=-\d\d-\d\d)")

@@ -61,7 +61,7 @@ def others_may(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.rglob("*") if each.is_file() and each.stat().st_mode & 0o077)
 
 
-# --- another user of the machine -------------------------------------------------------------------------------------
+# --- another user of the machine -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_the_length_of_a_request_target_is_limited(server: Server) -> None:
         assert (response.status_code, response.json()["code"]) == (414, "target_too_long")
 
 
-# --- a former colleague ----------------------------------------------------------------------------------------------
+# --- a former colleague --------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -202,7 +202,7 @@ def test_a_client_disconnect_is_not_logged_as_a_failure(server: Server, world: W
     assert "request_failed" not in server.log()
 
 
-# --- unusual text ----------------------------------------------------------------------------------------------------
+# --- unusual text --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["web\u017fite", "webSITE\u0307", "\uff57ebsite"])
@@ -240,7 +240,7 @@ def test_deeply_nested_lists_are_refused_in_webhooks(api: Api, repository: Place
         assert response.status_code in (202, 400)
 
 
-# --- a user with a token --------------------------------------------------------------------------------------------
+# --- a user with a token -------------------------------------------------------------------------------------------
 
 
 def test_a_forged_host_header_does_not_affect_others(new_server: Callable[..., Server], receiver: Receiver) -> None:
@@ -315,7 +315,7 @@ def test_code_hosting_events_can_be_published(api: Api, place: Place, event: str
     assert api.post(f"{place.path}/events", json={"event": event, "payload": {}}).status_code == 202
 
 
-# --- excessive redelivery -------------------------------------------------------------------------------------------
+# --- excessive redelivery ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -105,7 +105,7 @@ def test_head_equals_get_without_a_body(api: Api, place: Place) -> None:
     assert api.head("/nope").status_code == 404
 
 
-# --- conditional requests ----------------------------------------------------------------------------------------
+# --- conditional requests -----------------------------------------------------------------------------------------
 
 
 def test_a_matching_etag_returns_304(api: Api, place: Place) -> None:
@@ -146,7 +146,7 @@ def test_if_match_refuses_outdated_changes(api: Api) -> None:
     envelope(api.patch(path, json={"title": "y"}, headers={"If-Match": tag}), 412, "precondition_failed")
 
 
-# --- hosts and proxies -------------------------------------------------------------------------------------------
+# --- hosts and proxies --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"])
@@ -282,7 +282,7 @@ def test_unsupported_api_versions_are_refused(api: Api, header: str) -> None:
     assert api.get("/healthz", headers={header: "1999-01-01"}).status_code == 200
 
 
-# --- the rate limit ----------------------------------------------------------------------------------------------
+# --- the rate limit -----------------------------------------------------------------------------------------------
 
 
 def test_requests_beyond_the_rate_limit_are_refused(new_server: Callable[..., Server]) -> None:
@@ -317,7 +317,7 @@ def test_a_refusal_of_the_last_request_is_not_reported_as_rate_limiting(new_serv
         assert "x-ratelimit-remaining" not in response.headers
 
 
-# --- invalid HTTP ------------------------------------------------------------------------------------------------
+# --- invalid HTTP -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

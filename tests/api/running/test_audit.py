@@ -85,8 +85,7 @@ def scene(studio: Studio) -> Scene:
     return Scene(studio.owner, studio.project_id, studio.world.organization, login)
 
 
-# --- writes
-# ------------------------------------------------------------------------------------------------------------
+# --- writes --------------------------------------------------------------------------------------------------------
 
 
 def test_each_write_of_webhooks_creates_one_entry(api: Api, place: Place, receiver: Receiver, server: Server) -> None:
@@ -127,7 +126,7 @@ def hook_id(api: Api, place: Place) -> int:
     return int(api.read(place.path)["id"])
 
 
-EXPORT = "GET /organizations/{}/export"  # owners must know who has read everything of the organization
+EXPORT = "GET /organizations/{}/export"  # owners must know who has exported everything
 
 
 def test_each_write_of_work_is_one_entry(studio: Studio, scene: Scene) -> None:
@@ -142,7 +141,7 @@ def test_each_write_of_work_is_one_entry(studio: Studio, scene: Scene) -> None:
         response = studio.owner.call(method, path, **more)
         assert response.status_code == 200, f"{key}: {response.text}"
         is_own = key.partition(" ")[2].startswith("/me/")
-        if (method == "GET" and key != EXPORT) or is_own:  # reads are not recorded
+        if (method == "GET" and key != EXPORT) or is_own:  # neither reads nor a user's own settings are recorded
             read.append(response.headers["x-request-id"])
         else:
             written[key] = response.headers["x-request-id"]
@@ -270,8 +269,7 @@ def test_no_entry_contains_a_secret(api: Api, world: World, server: Server, stud
     assert [each for each in (*SECRETS, world.token) if each in stored] == []
 
 
-# --- refusals
-# ----------------------------------------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------------------------
 
 
 def test_refused_attempts_are_recorded(api: Api, studio: Studio, world: World, server: Server) -> None:
@@ -430,8 +428,7 @@ def test_a_caller_cannot_hide_others_refusals_behind_their_own() -> None:
     assert budget.take(60.0, known=True, caller="one")
 
 
-# --- reading
-# -----------------------------------------------------------------------------------------------------------
+# --- reading -------------------------------------------------------------------------------------------------------
 
 
 def test_the_log_can_be_paged_filtered_and_exported(api: Api, studio: Studio, scene: Scene, world: World) -> None:
@@ -534,8 +531,7 @@ def test_list_and_export(api: Api, studio: Studio, scene: Scene, world: World, s
     assert "there is no organization nobody" in cli.refused("audit", "list", "--organization", "nobody")
 
 
-# --- retention
-# ---------------------------------------------------------------------------------------------------------
+# --- retention -----------------------------------------------------------------------------------------------------
 
 
 async def test_only_old_entries_are_deleted(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def test_the_token_allows_access_from_anywhere(new_server: Callable[..., Server]
             assert TOKEN not in refused.text
             for wrong in (f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer", "Bearer \u00e9".encode()):
                 given: Mapping[str, str | bytes] = {**headers, "Authorization": wrong}
-                assert client.get("/metrics", headers=given).status_code == 401  # type: ignore[arg-type]  # httpx takes both
+                assert client.get("/metrics", headers=given).status_code == 401  # type: ignore[arg-type]  # httpx accepts both
             right = client.get("/metrics", headers={**headers, "Authorization": f"Bearer {TOKEN}"})
             assert (right.status_code, "workhook_requests_total" in right.text) == (200, True)
     assert TOKEN not in server.log()

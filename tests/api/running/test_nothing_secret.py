@@ -90,8 +90,7 @@ class Witness:
             self.secrets[name] = secret
 
 
-# --- secrets, each created and used correctly
-# ----------------------------------------------------------------------------
+# --- secrets, each created and used correctly ------------------------------------------------------------------------
 
 
 def _personal_tokens(witness: Witness) -> None:
@@ -273,7 +272,7 @@ _GIVERS: tuple[Callable[[Witness], None], ...] = (
 )
 
 
-# --- where clients put them by mistake -------------------------------------------------------------------------------
+# --- secrets in the wrong places -------------------------------------------------------------------------------------
 
 
 def _wrong_places(witness: Witness, secret: str, member: str) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -116,7 +116,7 @@ def test_metrics_count_requests_and_deliveries(api: Api, repository: Place, rece
     assert repository.world.organization not in response.text
 
 
-# --- the OpenAPI document --------------------------------------------------------------------------------------------
+# --- the OpenAPI document -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
