@@ -70,7 +70,7 @@ def document(api: Api, tmp_path: Path) -> Path:
     return found
 
 
-def done(command: list[str | Path], folder: Path, environment: dict[str, str]) -> tuple[str, str]:
+def run_command(command: list[str | Path], folder: Path, environment: dict[str, str]) -> tuple[str, str]:
     """Run a command and return its output on both streams."""
     ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, f"{ended.stdout[-5000:]}\n{ended.stderr[-5000:]}"
@@ -90,14 +90,16 @@ def test_a_client_in_typescript(
 ) -> None:
     modules = ensure_node_modules()
     types = tmp_path / "api.d.ts"
-    done([node(), modules / "openapi-typescript/bin/cli.js", document, "-o", types], tmp_path, environment)
+    run_command([node(), modules / "openapi-typescript/bin/cli.js", document, "-o", types], tmp_path, environment)
     options = {"strict": True, "noEmit": True, "target": "es2022", "module": "esnext", "moduleResolution": "bundler",
                "moduleDetection": "force", "lib": ["es2022", "dom"], "types": [],
                "paths": {"workhook-api": [str(types)]}}  # fmt: skip
     program = NODE_FOLDER / "generated.mts"
     (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "files": [str(program)]}))
-    done([node(), modules / "typescript/bin/tsc", "-p", tmp_path], tmp_path, environment)
-    expect_hook_and_task(api, world, done([node(), program], NODE_FOLDER, environment), {"issues", "push", "task"})
+    run_command([node(), modules / "typescript/bin/tsc", "-p", tmp_path], tmp_path, environment)
+    expect_hook_and_task(
+        api, world, run_command([node(), program], NODE_FOLDER, environment), {"issues", "push", "task"}
+    )
 
 
 def test_a_client_in_python(
@@ -107,8 +109,8 @@ def test_a_client_in_python(
     command = (
         f"{sys.executable} -m openapi_python_client generate --config config.yml --output-path generated --meta none"
     )
-    said = "".join(done([*command.split(), "--path", document], tmp_path, environment))
+    said = "".join(run_command([*command.split(), "--path", document], tmp_path, environment))
     assert "Endpoint will not be generated" not in said
     assert "Unable to process schema" not in said
     (tmp_path / "program.py").write_text(PYTHON_PROGRAM)
-    expect_hook_and_task(api, world, done([sys.executable, "program.py"], tmp_path, environment), {"task"})
+    expect_hook_and_task(api, world, run_command([sys.executable, "program.py"], tmp_path, environment), {"task"})

@@ -60,7 +60,7 @@ def noun(place: Repository | Organization) -> str:
     return "repository" if isinstance(place, Repository) else "organization"
 
 
-def told(hook: Hook) -> tuple[int | None, str, str | None]:
+def last_result(hook: Hook) -> tuple[int | None, str, str | None]:
     """Return the result of the webhook's last delivery."""
     return hook.last_response.code, hook.last_response.status, hook.last_response.message
 
@@ -190,9 +190,9 @@ def test_a_webhook_with_json_and_a_secret_is_created(
     assert ("repository" in payload) == isinstance(place, Repository)
     if isinstance(place, Repository):
         assert hook.test_url == f"{base}/test"
-        assert told(hook) == (None, "unused", None)
+        assert last_result(hook) == (None, "unused", None)
         history(server, world, f"{world.repo_path}/hooks/{hook.id}", 1)
-        assert told(place.get_hook(hook.id)) == (200, "active", "OK")
+        assert last_result(place.get_hook(hook.id)) == (200, "active", "OK")
 
 
 def test_the_defaults_are_form_and_push(place: Repository | Organization, receiver: Receiver) -> None:
@@ -363,7 +363,7 @@ def test_a_failed_delivery_is_reported(github: Github, server: Server, world: Wo
     assert history(server, world, path, 1)[0]["status_code"] == 502
     item = repository.get_hook_deliveries(hook.id)[0]
     assert (item.status, item.status_code) == ("failed to connect to host", 502)
-    assert told(repository.get_hook(hook.id)) == (502, "failure", "failed to connect to host")
+    assert last_result(repository.get_hook(hook.id)) == (502, "failure", "failed to connect to host")
 
 
 def refused(place: Repository | Organization, *args: Any, **kwargs: Any) -> dict[str, Any]:

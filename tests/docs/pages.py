@@ -85,7 +85,7 @@ def every_block(page: str) -> list[tuple[str, str]]:
     return [(found["language"], dedent(found["text"])) for found in _FENCED.finditer(written)]
 
 
-def not_run(page: str, language: str, text: str) -> str:
+def reason_not_run(page: str, language: str, text: str) -> str:
     """Return the reason why no test runs the block, or an empty string if one does."""
     named = (
         why
@@ -102,7 +102,9 @@ def blocks(page: str, language: str = "sh") -> list[str]:
 
     Unpack the result into names, so that an added block fails the page's test.
     """
-    return [text for tongue, text in every_block(page) if tongue == language and not not_run(page, language, text)]
+    return [
+        text for tongue, text in every_block(page) if tongue == language and not reason_not_run(page, language, text)
+    ]
 
 
 def split_prose_and_code(page: str) -> list[tuple[str, str]]:
@@ -171,7 +173,7 @@ class Program:
         return until(look) or ""
 
     def stop(self) -> None:
-        """Stop the process with SIGTERM. // SIGINT is ignored by children of a shell that runs in the background."""
+        """Stop the process with SIGTERM, because children of a shell that runs in the background ignore SIGINT."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:

@@ -114,17 +114,17 @@ def test_people_come_in_by_their_provider(provider: Provider, tmp_path: Path) ->
         try:
             address = server.wait_for("^workhook: listening on ").split()[-1]
             provider.know("ada", email="ada@example.com", email_verified=True)
-            come_in(provider, "ada", address)
+            sign_in_through_provider(provider, "ada", address)
             shell.run(LINK.replace("https://id.example.com/realms/acme", provider.url))
             provider.know("5f0c2a7e", email="ada@example.com")
-            come_in(provider, "5f0c2a7e", address)
+            sign_in_through_provider(provider, "5f0c2a7e", address)
         finally:
             server.stop()
     finally:
         shell.stop()
 
 
-def come_in(provider: Provider, subject: str, server_url: str) -> None:
+def sign_in_through_provider(provider: Provider, subject: str, server_url: str) -> None:
     """Sign in as a user would with a browser."""
     proxy, accept = ProxyInFront(server_url), {"Accept": "text/html"}
     with httpx.Client(base_url="https://work.example.com", transport=proxy, headers=accept, timeout=60) as browser:

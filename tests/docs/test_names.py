@@ -26,7 +26,7 @@ def text_of(page: str) -> str:
 
 
 @cache
-def said_by_the_source() -> list[str]:
+def source_strings() -> list[str]:
     """Return every string in the source, with NUL in place of interpolated values."""
     found: list[str] = []
     for file in (ROOT / "src").rglob("*.py"):
@@ -39,11 +39,11 @@ def said_by_the_source() -> list[str]:
     return found
 
 
-def is_said(head: str) -> bool:
+def is_in_source(head: str) -> bool:
     """Return whether a string contains `head`, or its beginning up to the first interpolated value is a prefix of
     `head`."""
-    begins = (text.partition("\0")[0] for text in said_by_the_source())
-    return any(head in text for text in said_by_the_source()) or any(
+    begins = (text.partition("\0")[0] for text in source_strings())
+    return any(head in text for text in source_strings()) or any(
         len(begin) >= HEAD_MIN_CHARS and head.startswith(begin) for begin in begins
     )
 
@@ -101,7 +101,7 @@ def test_every_refusal_is_said_so(page: str) -> None:
     heads = [each for each in heads if len(each) >= HEAD_MIN_CHARS]
     assert len(heads) > 4
     heads += re.findall(r"`(oidc_[a-z_]+)`", text_of(page))
-    assert [each for each in heads if not is_said(each)] == []
+    assert [each for each in heads if not is_in_source(each)] == []
 
 
 def test_the_supported_python_versions_match_the_package() -> None:

@@ -216,7 +216,7 @@ async def _contents(services: Services) -> dict[str, int]:
 # --- refused requests ------------------------------------------------------------------------------------------------
 
 
-def _same_things(site: Site, cells: Sequence[Cell]) -> dict[str, Request]:
+def _shared_requests(site: Site, cells: Sequence[Cell]) -> dict[str, Request]:
     """Return one request per operation of work management, about the same object."""
     wanted = {cell.operation.name: cell.operation for cell in cells if is_work(cell.operation)}
     return {name: work_request(site, operation) for name, operation in wanted.items()}
@@ -228,7 +228,7 @@ def _request(site: Site, cell: Cell, shared: dict[str, Request]) -> Request:
     return webhook_request(site, cell.operation, cell.by)
 
 
-def _told(response: httpx.Response) -> Any:
+def _error_of(response: httpx.Response) -> Any:
     """Return an error's body without members that differ between requests."""
     body = response.json()
     body.pop("request_id", None)
@@ -237,7 +237,7 @@ def _told(response: httpx.Response) -> Any:
 
 def test_what_is_refused(site: Site, cells: list[Cell]) -> None:
     refused = [cell for cell in cells if cell.outcome != ALLOWED]
-    shared = _same_things(site, refused)
+    shared = _shared_requests(site, refused)
     asked = [(_request(site, cell, shared), cell.by) for cell in refused]
     before = site.server.run(_contents)
     answers = ask_all(site, asked, at_once=CONCURRENCY)
@@ -269,7 +269,7 @@ def _require_hidden(
     assert {name for name, answer in nowhere.items() if answer.status_code != 404} == set()
     for cell, answer in zip(refused, answers, strict=True):
         if cell.outcome == "404":
-            assert _told(answer) == _told(nowhere[cell.operation.name]), cell.title
+            assert _error_of(answer) == _error_of(nowhere[cell.operation.name]), cell.title
 
 
 # --- allowed requests ------------------------------------------------------------------------------------------------
@@ -284,12 +284,12 @@ _ENDINGS = (
 REVOKES_ITSELF = "DELETE /installation/token"
 
 
-def _turn(cell: Cell) -> int:
+def _order_of(cell: Cell) -> int:
     key = key_of(cell.operation)
     return _ENDINGS.index(key) + 1 if key in _ENDINGS else 0
 
 
-def _fits(cell: Cell, answer: httpx.Response) -> bool:
+def _is_allowed(cell: Cell, answer: httpx.Response) -> bool:
     """Return whether the request succeeded, or was refused because of its content rather than its caller."""
     if answer.is_success:
         return True
@@ -306,9 +306,9 @@ NOT_THERE = (
 
 def test_what_is_allowed(site: Site, cells: list[Cell]) -> None:
     chosen = [cell for cell in cells if cell.outcome == ALLOWED and key_of(cell.operation) != REVOKES_ITSELF]
-    ends = {cell.operation.name: cell for cell in chosen if _turn(cell)}  # an object can be ended only once
-    chosen = [*(cell for cell in chosen if not _turn(cell)), *sorted(ends.values(), key=_turn)]
-    shared = _same_things(site, chosen)
+    ends = {cell.operation.name: cell for cell in chosen if _order_of(cell)}  # an object can be ended only once
+    chosen = [*(cell for cell in chosen if not _order_of(cell)), *sorted(ends.values(), key=_order_of)]
+    shared = _shared_requests(site, chosen)
     asked = []
     for cell in chosen:
         again = is_destructive(cell.operation)
@@ -321,7 +321,7 @@ def test_what_is_allowed(site: Site, cells: list[Cell]) -> None:
     wrong = [
         f"{cell.title}: {answer.status_code}: {answer.text[:150]}"
         for cell, answer in zip(chosen, answers, strict=True)
-        if not _fits(cell, answer)
+        if not _is_allowed(cell, answer)
     ]
     assert wrong == [], f"{len(wrong)} of {len(chosen)}\n" + "\n".join(wrong[:60])
     _require_confined_lists(site, chosen, answers)

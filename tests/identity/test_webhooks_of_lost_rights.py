@@ -147,7 +147,7 @@ async def scene(services: Services) -> Scene:
     return Scene(services, app, place, project, other, people)
 
 
-async def _only(scene: Scene, *names: str) -> None:
+async def _keep_consents_of(scene: Scene, *names: str) -> None:
     """Revoke the consent of the other users in this organization."""
     for each in {"first", "second", "third"}.difference(names):
         await scene.lose("consent", each)
@@ -158,7 +158,7 @@ async def _only(scene: Scene, *names: str) -> None:
 async def test_webhooks_are_deactivated_when_the_last_owner_loses_access(
     scene: Scene, how: str, kind: Literal["organization", "project"]
 ) -> None:
-    await _only(scene, "first", "second")
+    await _keep_consents_of(scene, "first", "second")
     async with scene.services.database.transaction() as tx:
         hook = await scene.make("second", kind, tx=tx)
         others = await scene.make("other", "organization", tx=tx)
@@ -177,7 +177,7 @@ async def test_webhooks_are_deactivated_when_the_last_owner_loses_access(
     ["consent", "collaborator removed", "collaborator lowered", "removed by an owner", "member removed", "disabled"],
 )
 async def test_webhooks_are_deactivated_when_the_last_admin_of_a_project_loses_access(scene: Scene, how: str) -> None:
-    await _only(scene, "third")
+    await _keep_consents_of(scene, "third")
     async with scene.services.database.transaction() as tx:
         if how == "member removed":
             await actions.set_member(tx, scene.here, scene.people["third"], "member")
@@ -200,7 +200,7 @@ async def test_webhooks_of_a_users_own_project_depend_on_their_consent(scene: Sc
 
 async def test_disabling_a_user_deactivates_webhooks_everywhere(scene: Scene) -> None:
     """This includes webhooks of a user's own project, and those for which only a disabled user's consent remains."""
-    await _only(scene, "first", "third")
+    await _keep_consents_of(scene, "first", "third")
     async with scene.services.database.transaction() as tx:
         own = await scene.make("first", "own", tx=tx)
         here = await scene.make("first", "organization", tx=tx)
@@ -226,7 +226,7 @@ async def test_webhooks_remain_active_while_another_user_has_access(scene: Scene
 
 @pytest.mark.parametrize("scopes", [{"work"}, {"read:repo_hook", "work:read"}, {"admin:org_hook"}])
 async def test_a_consent_to_other_scopes_keeps_no_webhook_active(scene: Scene, scopes: Collection[str]) -> None:
-    await _only(scene, "third")
+    await _keep_consents_of(scene, "third")
     async with scene.services.database.transaction() as tx:
         await scene.make("third", "project", tx=tx)
         await allow(tx, scene.app, scene.people["first"].id, frozenset(scopes))
@@ -252,7 +252,7 @@ async def test_a_consent_to_other_scopes_keeps_no_webhook_active(scene: Scene, s
 async def test_a_webhook_created_while_the_user_loses_access_is_deactivated(
     scene: Scene, beside: Beside, how: str, who: str, kind: str
 ) -> None:
-    await _only(scene, who)
+    await _keep_consents_of(scene, who)
     async with scene.services.database.transaction() as tx:
         issued = await issue(tx, OAUTH, scene.people[who].id, scopes=SCOPES, app_id=scene.app.id)
         actor = await find_actor(tx, issued.token)

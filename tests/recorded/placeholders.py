@@ -73,8 +73,8 @@ class Placeholders:
         for address, word in self._addresses.items():
             value = value.replace(address, word)
         value = _PEM.sub("<pem>", value)
-        value = _HTTP_TIME.sub("<time>", _TIME.sub(_near, value))
-        value = _DATE.sub(_near, value)
+        value = _HTTP_TIME.sub("<time>", _TIME.sub(_mask_near, value))
+        value = _DATE.sub(_mask_near, value)
         value = _SIGNED.sub(r"\1=<value>", _CURSOR.sub(r"\1=<cursor>", value))
         value = _FINGERPRINT.sub("SHA256:<fingerprint>", value)
         value = _BOUNDARY.sub("boundary=<value>", _COOKIE.sub(r"\1=<value>", value))
@@ -91,7 +91,7 @@ class Placeholders:
         if isinstance(value, str):
             return self._text_field(value, field)
         if field in _DURATIONS:
-            return _lasted(value)
+            return _without_measured_part(value)
         if isinstance(value, int) and abs(value) >= _LARGE:
             return self._large(value)
         return value
@@ -124,7 +124,7 @@ class Placeholders:
         return found
 
 
-def _near(match: re.Match[str]) -> str:
+def _mask_near(match: re.Match[str]) -> str:
     """Return `<time>` for a time near the present."""
     try:
         at = datetime.fromisoformat(match[0].replace("Z", "+00:00")).timestamp()
@@ -133,7 +133,7 @@ def _near(match: re.Match[str]) -> str:
     return "<time>" if abs(at - time.time()) < NEAR_S else match[0]
 
 
-def _lasted(value: Any) -> Any:
+def _without_measured_part(value: Any) -> Any:
     """Return a duration without measured parts: nothing of seconds, multiples of ten minutes for milliseconds, hours of
     a text."""
     if isinstance(value, float):

@@ -20,7 +20,7 @@ from workhook.http.calls import Services
 TOLD = ("dispatch_state", "attempt", "attempts_max")
 
 
-def told(api: Api, hook: dict[str, Any], count: int = 1) -> list[tuple[Any, ...]]:
+def read_dispatch_fields(api: Api, hook: dict[str, Any], count: int = 1) -> list[tuple[Any, ...]]:
     """Return the dispatch fields of `count` deliveries, newest first.
 
     The single deliveries must agree with the list.
@@ -37,7 +37,7 @@ def told(api: Api, hook: dict[str, Any], count: int = 1) -> list[tuple[Any, ...]
 def test_a_failed_delivery_shows_its_next_retry(api: Api, place: Place, receiver: Receiver) -> None:
     receiver.reply = lambda received: Reply(500)
     hook = api.hook(place, config={"url": receiver.url}, active=True)
-    assert told(api, hook) == [("retrying", 1, 9)]
+    assert read_dispatch_fields(api, hook) == [("retrying", 1, 9)]
     [item] = api.read(hook["deliveries_url"])
     waits = parse_rfc3339(item["next_attempt_at"]) - parse_rfc3339(item["delivered_at"])
     assert 9_000 <= waits <= 20_000
@@ -46,26 +46,26 @@ def test_a_failed_delivery_shows_its_next_retry(api: Api, place: Place, receiver
 def test_the_webhook_sets_the_number_of_attempts(api: Api, place: Place, receiver: Receiver) -> None:
     receiver.reply = lambda received: Reply(500)
     hook = api.hook(place, config={"url": receiver.url, "retries": "2"}, active=True)
-    assert told(api, hook) == [("retrying", 1, 3)]
+    assert read_dispatch_fields(api, hook) == [("retrying", 1, 3)]
 
 
 def test_every_attempt_shows_the_current_state_of_its_event(api: Api, place: Place, receiver: Receiver) -> None:
     receiver.reply = lambda received: Reply(500)
     hook = api.hook(place, config={"url": receiver.url, "retries": "0"}, active=True)
-    assert told(api, hook) == [("given_up", 1, 1)]
+    assert read_dispatch_fields(api, hook) == [("given_up", 1, 1)]
     [first] = api.read(hook["deliveries_url"])
     assert first["next_attempt_at"] is None
     again = f"{hook['deliveries_url']}/{first['id']}/attempts"
     assert api.post(again).status_code == 202
-    assert told(api, hook, 2) == [("given_up", 2, 2), ("given_up", 1, 2)]
+    assert read_dispatch_fields(api, hook, 2) == [("given_up", 2, 2), ("given_up", 1, 2)]
     receiver.reply = lambda received: Reply(204)
     assert api.post(again).status_code == 202
-    assert told(api, hook, 3) == [("delivered", 3, 3), ("delivered", 2, 3), ("delivered", 1, 3)]
+    assert read_dispatch_fields(api, hook, 3) == [("delivered", 3, 3), ("delivered", 2, 3), ("delivered", 1, 3)]
 
 
 def test_a_pending_redelivery_shows_when_it_is_due(api: Api, place: Place, receiver: Receiver, server: Server) -> None:
     hook = api.hook(place, config={"url": receiver.url, "retries": "0"}, active=True)
-    assert told(api, hook) == [("delivered", 1, 1)]
+    assert read_dispatch_fields(api, hook) == [("delivered", 1, 1)]
     later = now_ms() + HOUR_MS
 
     async def postpone(services: Services) -> None:
@@ -75,16 +75,16 @@ def test_a_pending_redelivery_shows_when_it_is_due(api: Api, place: Place, recei
         await services.database.write(change, [{}])
 
     server.run(postpone)
-    assert told(api, hook) == [("pending", 1, 2)]
+    assert read_dispatch_fields(api, hook) == [("pending", 1, 2)]
     assert parse_rfc3339(api.read(hook["deliveries_url"])[0]["next_attempt_at"]) == later
 
 
 def test_each_event_counts_its_own_attempts(api: Api, place: Place, receiver: Receiver) -> None:
     receiver.reply = lambda received: Reply(500 if received.event == "ping" else 200)
     hook = api.hook(place, config={"url": receiver.url}, active=True)
-    told(api, hook)
+    read_dispatch_fields(api, hook)
     assert api.post(f"{place.path}/events", json={"event": "push", "payload": {}}).json()["deliveries"] == 1
-    assert told(api, hook, 2) == [("delivered", 1, 9), ("retrying", 1, 9)]
+    assert read_dispatch_fields(api, hook, 2) == [("delivered", 1, 9), ("retrying", 1, 9)]
 
 
 NOW = 1_800_000_000_000

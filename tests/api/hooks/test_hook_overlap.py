@@ -96,7 +96,7 @@ def test_concurrent_changes_leave_no_overlap(api: Api, place: Place) -> None:
 
 
 @pytest.fixture
-def left_over(server: Server, api: Api, place: Place) -> tuple[dict[str, Any], dict[str, Any]]:
+def overlapping_hooks(server: Server, api: Api, place: Place) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return two inactive webhooks that overlap, as an imported archive may contain them."""
     one, two = (api.hook(place, events=[name]) for name in ("push", "issues"))
 
@@ -110,9 +110,9 @@ def left_over(server: Server, api: Api, place: Place) -> tuple[dict[str, Any], d
 
 
 def test_only_one_of_two_overlapping_webhooks_can_be_active(
-    api: Api, place: Place, left_over: tuple[dict[str, Any], ...]
+    api: Api, place: Place, overlapping_hooks: tuple[dict[str, Any], ...]
 ) -> None:
-    one, two = left_over
+    one, two = overlapping_hooks
     assert api.patch(f"{one['url']}/config", json={"secret": "changed"}).status_code == 200
     assert api.patch(one["url"], json={"active": True}).status_code == 200
     invalid(api.patch(two["url"], json={"active": True}), exists(place))

@@ -41,21 +41,23 @@ def writer(server: Server, world: World) -> Iterator[httpx.Client]:
         yield client
 
 
-def _of(world: World, column: sa.Column[Any]) -> sa.ColumnElement[bool]:
+def _is_repository(world: World, column: sa.Column[Any]) -> sa.ColumnElement[bool]:
     here = projects.alias("here")
     return column == sa.select(here.c.repository_id).where(here.c.id == world.project_id).scalar_subquery()
 
 
-def _role(server: Server, world: World, role: str) -> None:
-    server.execute(sa.update(collaborators).where(_of(world, collaborators.c.repository_id)).values(role=role))
+def _set_role(server: Server, world: World, role: str) -> None:
+    server.execute(
+        sa.update(collaborators).where(_is_repository(world, collaborators.c.repository_id)).values(role=role)
+    )
 
 
 def _remove_collaborators(server: Server, world: World) -> None:
-    server.execute(sa.delete(collaborators).where(_of(world, collaborators.c.repository_id)))
+    server.execute(sa.delete(collaborators).where(_is_repository(world, collaborators.c.repository_id)))
 
 
 def _events(server: Server, world: World, name: str = "push") -> list[dict[str, Any]]:
-    here = (_of(world, events.c.repository_id), events.c.name == name)
+    here = (_is_repository(world, events.c.repository_id), events.c.name == name)
     return server.fetch(sa.select(events.c.id, events.c.payload).where(*here).order_by(events.c.id))
 
 
@@ -68,7 +70,9 @@ def test_a_removed_collaborator_cannot_publish(
         config = {"url": receiver.url, "content_type": "json"}
         assert owner.post(f"{world.repo_path}/hooks", json={"config": config, "events": ["push"]}).status_code == 201
     assert writer.post(path, json=body).status_code == 202
-    done = sa.select(audit_log.c.id).where(_of(world, audit_log.c.repository_id), audit_log.c.status.is_(None))
+    done = sa.select(audit_log.c.id).where(
+        _is_repository(world, audit_log.c.repository_id), audit_log.c.status.is_(None)
+    )
     entries = server.fetch(done)
     _remove_collaborators(server, world)
     answer = writer.post(path, json=body)
@@ -83,13 +87,13 @@ def test_a_changed_role_takes_effect_at_once(server: Server, world: World, write
     path = f"{world.repo_path}/events"
     assert writer.post(path, json=PUSH).status_code == 202
     assert writer.post(path, json=OWN).status_code == 403
-    _role(server, world, "admin")
+    _set_role(server, world, "admin")
     assert writer.post(path, json=OWN).status_code == 202
-    _role(server, world, "write")
+    _set_role(server, world, "write")
     assert writer.post(path, json=OWN).status_code == 403
-    _role(server, world, "read")
+    _set_role(server, world, "read")
     assert writer.post(path, json=PUSH).status_code == 403
-    _role(server, world, "write")
+    _set_role(server, world, "write")
     assert writer.post(path, json=PUSH).status_code == 202
     assert (len(_events(server, world)), len(_events(server, world, "task"))) == (2, 1)
 
@@ -139,7 +143,9 @@ def test_a_refused_event_does_not_affect_others_in_the_same_commit(
 
 def test_a_refusal_under_a_former_name_is_not_recorded(server: Server, world: World) -> None:
     """A stranger gets the same response under the former and the new name, but only the latter names the repository."""
-    entries = sa.select(audit_log.c.id).where(_of(world, audit_log.c.repository_id), audit_log.c.status == 404)
+    entries = sa.select(audit_log.c.id).where(
+        _is_repository(world, audit_log.c.repository_id), audit_log.c.status == 404
+    )
     server.execute(sa.update(projects).where(projects.c.id == world.project_id).values(private=True))
     stranger: str = server.run(partial(add_user, world=world))
     with server.client(stranger) as client:

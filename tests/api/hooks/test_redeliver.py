@@ -19,7 +19,7 @@ def deliveries(api: Api, hook: dict[str, Any], count: int) -> list[dict[str, Any
     return until(lambda: found if len(found := api.read(address)) >= count else [])
 
 
-def some(
+def create_hook_with_events(
     api: Api, place: Place, receiver: Receiver, *, failing: int = 0
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Create a webhook with a ping and three events, the last `failing` of which failed."""
@@ -49,7 +49,7 @@ def queued(response: httpx.Response) -> int:
 
 
 def test_a_delivery_is_redelivered(api: Api, place: Place, receiver: Receiver) -> None:
-    hook, [_, wanted, *_] = some(api, place, receiver)
+    hook, [_, wanted, *_] = create_hook_with_events(api, place, receiver)
     response = api.post(f"{hook['deliveries_url']}/{wanted['id']}/attempts")
     assert (response.status_code, response.content) == (202, b"{}")
     assert response.headers["content-type"] == "application/json; charset=utf-8"
@@ -64,7 +64,7 @@ def test_a_delivery_is_redelivered(api: Api, place: Place, receiver: Receiver) -
 
 
 def test_a_redelivery_can_be_delivered_again(api: Api, place: Place, receiver: Receiver) -> None:
-    hook, [wanted, *_] = some(api, place, receiver)
+    hook, [wanted, *_] = create_hook_with_events(api, place, receiver)
     for count in (5, 6):
         newest = deliveries(api, hook, count - 1)[0]
         assert api.post(f"{hook['deliveries_url']}/{newest['id']}/attempts").status_code == 202
@@ -72,7 +72,7 @@ def test_a_redelivery_can_be_delivered_again(api: Api, place: Place, receiver: R
 
 
 def test_two_requests_redeliver_twice(api: Api, place: Place, receiver: Receiver) -> None:
-    hook, [wanted, *_] = some(api, place, receiver)
+    hook, [wanted, *_] = create_hook_with_events(api, place, receiver)
     for _ in range(2):
         api.post(f"{hook['deliveries_url']}/{wanted['id']}/attempts")
     assert [each["guid"] for each in deliveries(api, hook, 6)[:2]] == [wanted["guid"]] * 2
@@ -108,7 +108,7 @@ def test_a_filter_selects_the_deliveries_to_redeliver(
 
 @pytest.fixture
 def failing(api: Api, repository: Place, receiver: Receiver) -> tuple[Api, dict[str, Any], list[dict[str, Any]]]:
-    hook, made = some(api, repository, receiver, failing=2)
+    hook, made = create_hook_with_events(api, repository, receiver, failing=2)
     return api, hook, made
 
 

@@ -31,7 +31,7 @@ async def filled(services: Services) -> World:
     return world
 
 
-async def _ask(services: Services, filters: Filters, hook: int = HOOK) -> int:
+async def _create_job(services: Services, filters: Filters, hook: int = HOOK) -> int:
     return await services.database.in_transaction(lambda tx: redelivery.create_job(tx, hook, filters))
 
 
@@ -41,14 +41,14 @@ async def _wanted(services: Services) -> Counter[tuple[int, int]]:
     return Counter((row["hook_id"], row["wanted"]) for row in rows)
 
 
-async def _send_what_is_wanted(services: Services) -> None:
+async def _clear_requests(services: Services) -> None:
     """Clear the redelivery requests as a worker does, without leaving a trace of them."""
     async with services.database.transaction() as tx:
         await tx.execute(sa.update(dispatches).values(wanted=sa.literal(0, sa.Integer), next_attempt_at=None))
 
 
 async def test_batches_ask_for_each_event_once_and_for_no_other_hook(services: Services, filled: World) -> None:
-    job_id = await _ask(services, FAILED)
+    job_id = await _create_job(services, FAILED)
     queued, percents = 0, []
     while (job := await redelivery.advance(services.database, job_id)) and job.finished_at is None:
         wanted = await _wanted(services)
@@ -56,7 +56,7 @@ async def test_batches_ask_for_each_event_once_and_for_no_other_hook(services: S
         queued += wanted[HOOK, 1]
         percents.append(job.percent)
         # It is sent in the meantime and fails again. Its other attempts, in later batches, must not request it again.
-        await _send_what_is_wanted(services)
+        await _clear_requests(services)
     queued += (await _wanted(services))[HOOK, 1]
     assert job is not None
     assert job.queued == queued == EVENTS * 9 // 10, "what was delivered since is no failure"
@@ -68,10 +68,10 @@ async def test_batches_ask_for_each_event_once_and_for_no_other_hook(services: S
 
 
 async def test_a_batch_that_two_processes_run_takes_effect_once(services: Services, filled: World) -> None:
-    job_id = await _ask(services, FAILED)
+    job_id = await _create_job(services, FAILED)
     row = await redelivery.find(services.database, HOOK, job_id)
     first = await redelivery.advance(services.database, job_id)
-    await _send_what_is_wanted(services)
+    await _clear_requests(services)
     # Another process read the row before the first batch was committed.
     await redelivery.advance_to(services.database, row, row.after_id + 1, [EVENTS + 1], done=False)
     assert (await _wanted(services))[HOOK, 1] == 0
@@ -79,7 +79,7 @@ async def test_a_batch_that_two_processes_run_takes_effect_once(services: Servic
 
 
 async def test_the_chore_goes_on_with_what_was_left(services: Services, filled: World) -> None:
-    jobs = {hook: await _ask(services, FAILED, hook) for hook in (HOOK, OTHER)}
+    jobs = {hook: await _create_job(services, FAILED, hook) for hook in (HOOK, OTHER)}
     await redelivery.advance(services.database, jobs[HOOK])
     assert await redelivery.resume(services, now_ms()) > 2
     for hook, job_id in jobs.items():
@@ -90,7 +90,7 @@ async def test_the_chore_goes_on_with_what_was_left(services: Services, filled: 
 
 
 async def test_what_is_recorded_later_is_left_out(services: Services, filled: World) -> None:
-    job_id = await _ask(services, FAILED)
+    job_id = await _create_job(services, FAILED)
     async with services.database.transaction() as tx:
         await tx.execute(
             sa.update(deliveries)
@@ -104,17 +104,17 @@ async def test_what_is_recorded_later_is_left_out(services: Services, filled: Wo
 
 
 async def test_one_at_a_time_for_a_hook(services: Services, filled: World) -> None:
-    job_id = await _ask(services, FAILED)
+    job_id = await _create_job(services, FAILED)
     with pytest.raises(Invalid, match=f"again already, in job {job_id}"):
-        await _ask(services, Filters())
-    await _ask(services, Filters(), OTHER)
+        await _create_job(services, Filters())
+    await _create_job(services, Filters(), OTHER)
     await redelivery.resume(services, now_ms())
-    assert await _ask(services, FAILED) > job_id
+    assert await _create_job(services, FAILED) > job_id
 
 
 async def test_how_many_are_told_before(services: Services, filled: World) -> None:
     said = await redelivery.forecast(services.database, HOOK, FAILED)
-    job_id = await _ask(services, FAILED)
+    job_id = await _create_job(services, FAILED)
     assert await redelivery.find_running(services.database, HOOK) == job_id
     await redelivery.resume(services, now_ms())
     assert await redelivery.find_running(services.database, HOOK) is None
@@ -125,7 +125,7 @@ async def test_how_many_are_told_before(services: Services, filled: World) -> No
 
 
 async def test_deleting_a_webhook_deletes_its_jobs(services: Services, filled: World) -> None:
-    job_id = await _ask(services, FAILED)
+    job_id = await _create_job(services, FAILED)
     with pytest.raises(NotFound):
         await redelivery.find(services.database, OTHER, job_id)
     async with services.database.transaction() as tx:

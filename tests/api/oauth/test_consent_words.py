@@ -64,7 +64,7 @@ READ_OF_WORK = {
 CHANGED_IN_WORK = {"Members": ["add and remove people"], "Clients": ["add and remove", "clients"]}
 
 
-def _opened(rule: Rule) -> Iterator[tuple[str, str]]:
+def _satisfying_words(rule: Rule) -> Iterator[tuple[str, str]]:
     """Yield each scope and permission that satisfies the rule for an app acting for a user, and its words."""
     if OAUTH.name in rule.kinds:
         yield from ((one, SCOPE_WORDS[one]) for one in SCOPES if expand(frozenset({one})) & set(rule.scopes))
@@ -77,13 +77,13 @@ def _missing(words: str, said: list[str]) -> list[str]:
     return [each for each in said if not re.search(each, words, re.IGNORECASE)]
 
 
-def _opens_without(rule: Rule) -> bool:
+def _needs_no_scope(rule: Rule) -> bool:
     return rule.target not in ("app", "client") and not rule.scopes and OAUTH.name in rule.kinds
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_the_words_describe_everything_the_policy_allows_an_app(name: str) -> None:
-    opened = list(_opened(RULES[name]))
+    opened = list(_satisfying_words(RULES[name]))
     wrong = [(one, _missing(words, SAID[name])) for one, words in opened if _missing(words, SAID[name])]
     assert wrong == []
 
@@ -102,7 +102,7 @@ def test_the_words_for_work_management_describe_all_its_operations() -> None:
 def test_the_page_describes_access_without_a_scope(site: Site, scope: str) -> None:
     page = site.octo.authorize(site.oauth, scope=scope)
     told = " ".join(re.sub("<[^>]+>", " ", page.text).split())
-    opened = {name for name, rule in RULES.items() if _opens_without(rule)}
+    opened = {name for name, rule in RULES.items() if _needs_no_scope(rule)}
     assert opened == set(SAID_WITHOUT)
     assert {name: _missing(told, SAID_WITHOUT[name]) for name in opened if _missing(told, SAID_WITHOUT[name])} == {}
     assert "nothing else" not in told
@@ -110,7 +110,7 @@ def test_the_page_describes_access_without_a_scope(site: Site, scope: str) -> No
 
 
 def test_access_without_a_scope_is_read_only() -> None:
-    names = {name for name, rule in RULES.items() if _opens_without(rule)}
+    names = {name for name, rule in RULES.items() if _needs_no_scope(rule)}
     writes = {each.name for each in OPERATIONS if each.access in names and each.method != "GET"}
     assert writes == {"graphql"}  # it answers only `viewer`
 

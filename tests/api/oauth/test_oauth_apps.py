@@ -40,7 +40,7 @@ def path(world: World, app: dict[str, Any]) -> str:
     return f"{world.org_path}/oauth-apps/{app['client_id']}"
 
 
-def takes(server: Server, client_id: str, secret: str) -> bool:
+def accepts_secret(server: Server, client_id: str, secret: str) -> bool:
     """Return whether a new process accepts the secret."""
 
     async def work(services: Services) -> bool:
@@ -85,9 +85,9 @@ def test_the_secret_is_shown_once_and_stored_as_a_digest(server: Server, world: 
         return [bytes(row["digest"]) for row in rows]
 
     assert server.run(digests) == [hashlib.sha256(app["client_secret"].encode()).digest()]
-    assert not takes(server, app["client_id"], "0" * 40)
+    assert not accepts_secret(server, app["client_id"], "0" * 40)
     assert [each["last_used_at"] for each in api.read(path(world, app))["secrets"]] == [None]
-    assert takes(server, app["client_id"], app["client_secret"])
+    assert accepts_secret(server, app["client_id"], app["client_secret"])
     (used,) = [each["last_used_at"] for each in api.read(path(world, app))["secrets"]]
     assert re.fullmatch(SECONDS, used)
 
@@ -186,22 +186,22 @@ def test_a_secret_can_be_rotated_without_downtime(server: Server, world: World, 
     known = {name: value for name, value in second.json().items() if name != "client_secret"}
     assert api.read(second.headers["location"]) == known
     assert second.json()["last_eight"] == second.json()["client_secret"][-8:]
-    assert takes(server, client_id, app["client_secret"])
-    assert takes(server, client_id, second.json()["client_secret"])
+    assert accepts_secret(server, client_id, app["client_secret"])
+    assert accepts_secret(server, client_id, second.json()["client_secret"])
     message = "an app can have at most 2 secrets; delete an unused one first"
     invalid(api.post(secrets), fault("OauthApp", "secrets", "custom", message))
 
     assert api.delete(f"{secrets}/{app['secrets'][0]['id']}").status_code == 204
-    assert not takes(server, client_id, app["client_secret"])
-    assert takes(server, client_id, second.json()["client_secret"])
+    assert not accepts_secret(server, client_id, app["client_secret"])
+    assert accepts_secret(server, client_id, second.json()["client_secret"])
     assert [each["id"] for each in api.read(path(world, app))["secrets"]] == [second.json()["id"]]
     refused(api.delete(f"{secrets}/{app['secrets'][0]['id']}"), 404, "Not Found")
     assert api.delete(f"{secrets}/{second.json()['id']}").status_code == 204
-    assert not takes(server, client_id, second.json()["client_secret"])
+    assert not accepts_secret(server, client_id, second.json()["client_secret"])
 
     other = made(api, world)
     refused(api.delete(f"{secrets}/{other['secrets'][0]['id']}"), 404, "Not Found")
-    assert takes(server, other["client_id"], other["client_secret"])
+    assert accepts_secret(server, other["client_id"], other["client_secret"])
 
 
 def test_revoking_the_tokens_also_revokes_grants_and_codes(server: Server, world: World, api: Api) -> None:
@@ -209,12 +209,12 @@ def test_revoking_the_tokens_also_revokes_grants_and_codes(server: Server, world
     tokens = [user_token(server, each["client_id"], world.owner, OAUTH, scopes=["repo"]) for each in (app, other)]
     with server.client(tokens[0]) as revoked, server.client(tokens[1]) as kept:
         assert revoked.get("/user").status_code == kept.get("/user").status_code == 200
-        server.run(lambda services: _consented(services, app["client_id"], world.owner))
+        server.run(lambda services: _insert_consent(services, app["client_id"], world.owner))
         assert api.delete(f"{path(world, app)}/tokens").status_code == 204
         until(lambda: revoked.get("/user").status_code == 401)
         assert kept.get("/user").status_code == 200
     assert server.run(lambda services: _left(services, app["id"])) == [0, 0, 0, 0]
-    assert takes(server, app["client_id"], app["client_secret"])
+    assert accepts_secret(server, app["client_id"], app["client_secret"])
 
 
 def test_deleting_an_app_deletes_its_tokens_and_webhooks(server: Server, world: World, api: Api) -> None:
@@ -225,11 +225,11 @@ def test_deleting_an_app_deletes_its_tokens_and_webhooks(server: Server, world: 
     with server.client(token) as client:
         of_app = Api(client).hook(place)
         assert {each["id"] for each in client.get(place.hooks).json()} == {own["id"], of_app["id"]}
-        server.run(lambda services: _consented(services, app["client_id"], world.owner))
+        server.run(lambda services: _insert_consent(services, app["client_id"], world.owner))
         assert api.delete(path(world, app)).status_code == 204
         until(lambda: client.get("/user").status_code == 401)
     refused(api.get(path(world, app)), 404, "Not Found")
-    assert not takes(server, app["client_id"], app["client_secret"])
+    assert not accepts_secret(server, app["client_id"], app["client_secret"])
     assert server.run(lambda services: _left(services, app["id"])) == [0, 0, 0, 0]
     assert server.run(_hook_ids) >= {own["id"]}
     assert of_app["id"] not in server.run(_hook_ids)
@@ -271,7 +271,7 @@ def test_oauth_apps_are_paginated(world: World, api: Api) -> None:
     assert [each["client_id"] for each in second.json()] == apps[2:]
 
 
-async def _consented(services: Services, client_id: str, login: str) -> None:
+async def _insert_consent(services: Services, client_id: str, login: str) -> None:
     """Insert the rows that a user's consent and unfinished flows create."""
     app, user = await queries.find_client(services.database, client_id), await find_account(services.database, login)
     assert app is not None

@@ -13,7 +13,7 @@ from workhook.http.calls import Services
 from workhook.identity import actions
 
 
-def _turn(site: Site, *, disabled: bool) -> None:
+def _set_disabled(site: Site, *, disabled: bool) -> None:
     """Disable or enable ada, who owns nothing."""
 
     async def turn(services: Services) -> None:
@@ -26,7 +26,7 @@ def _turn(site: Site, *, disabled: bool) -> None:
     site.server.run(turn)
 
 
-def _approved(site: Site, client: Client) -> str:
+def _approved_device_code(site: Site, client: Client) -> str:
     """Return a device code that ada has approved."""
     begun = site.http.post("/login/device/code", data={"client_id": client.id}, headers={"Accept": "application/json"})
     page = site.ada.submit(site.ada.http.get("/login/device"), user_code=begun.json()["user_code"])
@@ -34,7 +34,7 @@ def _approved(site: Site, client: Client) -> str:
     return str(begun.json()["device_code"])
 
 
-def _checked(site: Site, client: Client, method: str, what: str, token: str) -> int:
+def _check_token(site: Site, client: Client, method: str, what: str, token: str) -> int:
     """Return the status of the app's request about one of its tokens."""
     answer = site.http.request(
         method, f"/applications/{client.id}/{what}", json={"access_token": token}, auth=(client.id, client.secret)
@@ -47,10 +47,10 @@ def test_apps_of_a_disabled_user_are_suspended(site: Site) -> None:
         site.ada.http.cookies.clear()
         site.ada = site.new_browser(site.ada.user)
         pair = site.token(client, code=site.ada.code(client), redirect_uri=CALLBACK)
-        code, device = site.ada.code(client), _approved(site, client)
+        code, device = site.ada.code(client), _approved_device_code(site, client)
         others = site.token(client, code=site.octo.code(client))["access_token"]
-        assert _checked(site, client, "POST", "token", pair["access_token"]) == 200
-        _turn(site, disabled=True)
+        assert _check_token(site, client, "POST", "token", pair["access_token"]) == 200
+        _set_disabled(site, disabled=True)
         assert site.actor_of(pair["access_token"]) is None
         site.refused(client, "bad_verification_code", code=code)
         site.refused(client, "access_denied", grant_type=DEVICE_GRANT, device_code=device, client_secret=None)
@@ -58,13 +58,13 @@ def test_apps_of_a_disabled_user_are_suspended(site: Site) -> None:
             refresh = {"grant_type": "refresh_token", "refresh_token": pair["refresh_token"]}
             site.refused(client, "bad_refresh_token", **refresh)
         for method, what in (("POST", "token"), ("PATCH", "token"), ("DELETE", "token"), ("DELETE", "grant")):
-            assert _checked(site, client, method, what, pair["access_token"]) == 404, (method, what)
+            assert _check_token(site, client, method, what, pair["access_token"]) == 404, (method, what)
         page = site.ada.authorize(client)
         assert page.headers["location"].startswith("/login"), "her session has ended"
         assert site.user_of(others) == site.octo.user.login
-        _turn(site, disabled=False)
+        _set_disabled(site, disabled=False)
         assert site.actor_of(pair["access_token"]) is not None, "no refusal has revoked it"
-        assert _checked(site, client, "POST", "token", pair["access_token"]) == 200
+        assert _check_token(site, client, "POST", "token", pair["access_token"]) == 200
         if "refresh_token" in pair:
             renewed = site.token(client, **refresh)
             assert site.user_of(renewed["access_token"]) == site.ada.user.login
@@ -73,10 +73,10 @@ def test_apps_of_a_disabled_user_are_suspended(site: Site) -> None:
 def test_a_disabled_user_cannot_submit_the_consent_form(site: Site) -> None:
     browser = site.new_browser(site.ada.user)
     _, fields = form_of(browser.authorize(site.oauth, prompt="select_account"))
-    _turn(site, disabled=True)
+    _set_disabled(site, disabled=True)
     refused = browser.http.post("/login/oauth/authorize", data={**fields, "decision": "approve"})
     assert refused.status_code == 403
-    _turn(site, disabled=False)
+    _set_disabled(site, disabled=False)
 
 
 # --- the commands ----------------------------------------------------------------------------------------------------

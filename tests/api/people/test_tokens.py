@@ -57,7 +57,7 @@ def owner(server: Server, world: World) -> Person:
     return Person(server, world.token)
 
 
-def _with(server: Server, world: World, *scopes: str, **place: Any) -> Person:
+def _person_with_scopes(server: Server, world: World, *scopes: str, **place: Any) -> Person:
     token: str = server.run(partial(add_token, world=world, scopes=list(scopes), **place))
     return Person(server, token)
 
@@ -211,10 +211,10 @@ def test_all_errors_of_a_kind_of_token_are_reported_together(server: Server, own
 
 def test_only_members_create_tokens_for_an_organization(server: Server, world: World) -> None:
     body = {"kind": "fine_grained", "organization": world.organization, "permissions": {"work": "read"}}
-    member = _with(server, world, *SCOPES, member="member")
+    member = _person_with_scopes(server, world, *SCOPES, member="member")
     assert member.make(**body)["organization"] == world.organization
     for place in ({}, {"role": "admin"}):
-        assert set(_with(server, world, *SCOPES, **place).faults(**body)) == {"organization"}
+        assert set(_person_with_scopes(server, world, *SCOPES, **place).faults(**body)) == {"organization"}
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_only_members_create_tokens_for_an_organization(server: Server, world: W
 def test_a_token_cannot_grant_a_scope_that_it_lacks(
     server: Server, world: World, scopes: list[str], gives: list[str], refuses: list[str]
 ) -> None:
-    person = _with(server, world, *scopes)
+    person = _person_with_scopes(server, world, *scopes)
     assert person.make(scopes=gives)["scopes"] == sorted(gives)
     missing = ", ".join(sorted(refuses))
     said = person.faults(scopes=[*gives, *refuses])
@@ -252,7 +252,7 @@ def test_a_token_cannot_grant_a_scope_that_it_lacks(
 def test_a_token_cannot_grant_a_permission_outside_its_scopes(
     server: Server, world: World, scope: str, given: dict[str, str]
 ) -> None:
-    person = _with(server, world, scope, member="owner")
+    person = _person_with_scopes(server, world, scope, member="owner")
     body = {"kind": "fine_grained", "organization": world.organization}
     for name in PERMISSIONS:
         for level in ("read", "write"):
@@ -282,7 +282,7 @@ def test_a_token_does_not_outlive_the_token_that_created_it(owner: Person, world
 
 def test_a_user_cannot_see_or_revoke_tokens_of_others(server: Server, owner: Person, world: World) -> None:
     made = owner.make(scopes=["work"])
-    stranger = _with(server, world, *SCOPES, member="owner")
+    stranger = _person_with_scopes(server, world, *SCOPES, member="owner")
     assert [each["current"] for each in stranger.get("/user/tokens")] == [True]
     for method in ("GET", "DELETE"):
         for token_id in (made["id"], 10**15 - 1, "x", "0"):
@@ -422,7 +422,7 @@ def test_revocation_reaches_every_process_within_a_second(backend: Databases, tm
         second.close()
 
 
-def _ask_until_it_ends(server: Server, owner: Person, life_ms: int) -> tuple[int, list[tuple[int, int, int]]]:
+def _use_until_expired(server: Server, owner: Person, life_ms: int) -> tuple[int, list[tuple[int, int, int]]]:
     """Create a token that lives for `life_ms` and use it until it ends.
 
     Returns its expiration, and the times before and after each request with its status.
@@ -449,7 +449,7 @@ def _ask_until_it_ends(server: Server, owner: Person, life_ms: int) -> tuple[int
 
 def test_a_token_ends_at_its_time_also_where_it_is_remembered(server: Server, owner: Person) -> None:
     for life_ms in (2_500, 10_000, 30_000):  # longer lives for machines that are too slow to send a request in time
-        expires_at, asked = _ask_until_it_ends(server, owner, life_ms)
+        expires_at, asked = _use_until_expired(server, owner, life_ms)
         for before, after, status in asked:  # the decision was made between the two times
             assert status == 200 or after >= expires_at
             assert status == 401 or before < expires_at
@@ -489,7 +489,7 @@ def test_a_token_is_looked_up_once_and_its_use_recorded_occasionally(counted: Co
         until(lambda: [each for each in counted.statements if each.startswith("UPDATE tokens")])
         asked = 0
 
-        def several_from_memory() -> bool:
+        def several_from_cache() -> bool:
             """Return whether five requests in a row were served from the cache."""
             nonlocal asked
             client.get("/user")
@@ -499,7 +499,7 @@ def test_a_token_is_looked_up_once_and_its_use_recorded_occasionally(counted: Co
             asked += 5
             return counted.statements == []
 
-        until(several_from_memory)
+        until(several_from_cache)
         noted = [each for each in counted.statements if "UPDATE" in each]
         assert noted == []
 
@@ -599,7 +599,7 @@ async def test_expired_rows_are_deleted_after_a_grace_period(
             if "revoked_at" in times:
                 await tx.execute(_set_revoked, {"id": made.id, "at": times["revoked_at"]})
         for number, over in enumerate((True, False)):
-            await _leave_behind(tx, user_id, number, now - 3 * DAY_MS if over else now + DAY_MS)
+            await _insert_expired(tx, user_id, number, now - 3 * DAY_MS if over else now + DAY_MS)
     assert await prune(database, now) == 2 + len(LEFT)
     rows = await database.fetch_all(sa.select(tokens.c.note).where(tokens.c.note.is_not(None)))
     assert {row["note"] for row in rows} == {"expired lately", "for ever", "revoked lately"}
@@ -619,7 +619,7 @@ LEFT = (
 )  # fmt: skip
 
 
-async def _leave_behind(tx: Transaction, user_id: int, number: int, at: int) -> None:
+async def _insert_expired(tx: Transaction, user_id: int, number: int, at: int) -> None:
     """Insert a row of each kind that expired at `at`."""
     app = {
         "kind": "oauth", "account_id": user_id, "client_id": f"c{number}", "slug": f"s{number}", "name": "App",

@@ -1,6 +1,6 @@
 """Facts about the work API that Schemathesis cannot derive.
 
-It loads this file itself; see `test_schemathesis_work.py`.
+Schemathesis loads this file itself; see `test_schemathesis_work.py`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def map_case(context: HookContext, case: Case[Any]) -> Case[Any]:
     if not wrong:
         known = KNOWN.get(case.operation.definition.raw["operationId"], {})
         if case.query:
-            case.query = _good(case.query, known)
+            case.query = _with_known_values(case.query, known)
         if case.media_type == "application/json" and case.body is not NOT_SET:
-            case.body = _good(case.body, known)
+            case.body = _with_known_values(case.body, known)
         if "If-Match" in case.headers:
             case.headers["If-Match"] = "*"
         if "Idempotency-Key" in case.headers:  # a key of another request would be refused
@@ -49,10 +49,13 @@ def map_case(context: HookContext, case: Case[Any]) -> Case[Any]:
     return case
 
 
-def _good(value: Any, known: dict[str, Any]) -> Any:
+def _with_known_values(value: Any, known: dict[str, Any]) -> Any:
     if isinstance(value, list):
-        return [_good(each, known) for each in value]
+        return [_with_known_values(each, known) for each in value]
     if isinstance(value, dict):
         wanted = {name: each for name, each in value.items() if each is None or known.get(name, each) is not None}
-        return {name: each if each is None else known.get(name, _good(each, known)) for name, each in wanted.items()}
+        return {
+            name: each if each is None else known.get(name, _with_known_values(each, known))
+            for name, each in wanted.items()
+        }
     return _YEAR_THAT_IS_NOT_TAKEN.sub("2026", value) if isinstance(value, str) else value

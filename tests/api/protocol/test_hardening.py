@@ -56,7 +56,7 @@ def memory(server: Server) -> int:
     return int(psutil.Process(server.process.pid).memory_info().rss)
 
 
-def others_may(folder: Path) -> list[str]:
+def open_to_others(folder: Path) -> list[str]:
     """Return the files that other users can read or write."""
     return sorted(each.name for each in folder.rglob("*") if each.is_file() and each.stat().st_mode & 0o077)
 
@@ -76,7 +76,7 @@ def test_files_of_a_server_are_private(tmp_path: Path, lax: None) -> None:
     try:
         names = {each.name for each in server.data.iterdir()}
         assert {"workhook.db", "workhook.db-wal", "workhook.db-shm", "server.json", "secret.key"} <= names
-        assert others_may(server.data) == []
+        assert open_to_others(server.data) == []
         assert server.data.stat().st_mode & 0o777 == 0o700
     finally:
         server.close()
@@ -85,7 +85,7 @@ def test_files_of_a_server_are_private(tmp_path: Path, lax: None) -> None:
 def test_files_of_a_command_are_private(tmp_path: Path, lax: None) -> None:
     data = tmp_path / "data"
     assert workhook("migrate", data).returncode == 0
-    assert others_may(data) == []
+    assert open_to_others(data) == []
 
 
 def test_doctor_reports_files_that_others_can_read(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def _end_windows(server: Server) -> None:
     server.run(move)
 
 
-def _use_up(clients: list[httpx.Client], number: int) -> list[httpx.Response]:
+def _send_requests(clients: list[httpx.Client], number: int) -> list[httpx.Response]:
     """Send `number` requests concurrently through all clients."""
     with ThreadPoolExecutor(8) as threads:
         return list(threads.map(lambda each: clients[each % len(clients)].get("/user"), range(number)))
@@ -62,7 +62,7 @@ def test_two_processes_count_together(new_server: Callable[..., Server]) -> None
     servers = [new_server(api_rate_limit=LIMIT), new_server(api_rate_limit=LIMIT, log_level="warning")]
     world, other = servers[0].world(), servers[0].world()
     clients = [each.client(world.token) for each in servers]
-    answers = _use_up(clients, 3 * LIMIT)
+    answers = _send_requests(clients, 3 * LIMIT)
     assert Counter(each.status_code for each in answers) == {200: LIMIT, 403: 2 * LIMIT}
     used = sorted(int(each.headers["x-ratelimit-used"]) for each in answers if each.status_code == 200)
     assert used[-1] == LIMIT
@@ -81,7 +81,7 @@ def test_two_processes_count_together(new_server: Callable[..., Server]) -> None
 
     _end_windows(servers[0])
     until(lambda: clients[0].get("/user").status_code == 200)
-    again = _use_up(clients[::-1], 3 * LIMIT)
+    again = _send_requests(clients[::-1], 3 * LIMIT)
     assert sum(each.status_code == 200 for each in again) == LIMIT - 1
     for client in clients:
         client.close()
@@ -219,12 +219,12 @@ def _read_only(server: Server) -> Iterator[None]:
             holder.execute("BEGIN IMMEDIATE")
             yield
     else:
-        finish(lambda: _let_write(url, allow=False))
+        finish(lambda: _allow_writes(url, allow=False))
         yield
-        finish(lambda: _let_write(url, allow=True))
+        finish(lambda: _allow_writes(url, allow=True))
 
 
-async def _let_write(url: str, *, allow: bool) -> None:
+async def _allow_writes(url: str, *, allow: bool) -> None:
     """Allow or forbid writes, and close the existing connections to apply it to them too."""
     name = re.findall(r"t[0-9a-f]{32}", url)[0]
     connection = await asyncpg.connect(url.replace(name, "postgres"))

@@ -36,7 +36,7 @@ def test_the_root_lists_the_endpoints(api: Api, server: Server, prefix: str) -> 
     }
 
 
-def told(shown: dict[str, Any]) -> dict[str, Any]:
+def without_filler(shown: dict[str, Any]) -> dict[str, Any]:
     """Remove keys that only strict clients need: links below the object's own URL, and constant values."""
     links = (f"{shown['url']}/",)
     plain = {name for name, value in shown.items() if value in (None, 0, False, "") and name not in TOLD}
@@ -58,7 +58,7 @@ def test_the_user_is_described(api: Api, organization: Place, server: Server, pr
     login = organization.world.owner
     assert re.fullmatch(SECONDS, user["created_at"])
     url = f"{server.url}{prefix}/users/{login}"
-    assert told(user) == {
+    assert without_filler(user) == {
         "login": login,
         "username": login,
         "repos_url": f"{url}/repos",
@@ -80,7 +80,7 @@ def test_an_organization_is_described(api: Api, organization: Place, server: Ser
     shown = api.read(organization.path)
     login, url = organization.world.organization, f"{server.url}{organization.path}"
     assert shown["members_url"] == f"{url}/members{{/member}}"
-    assert told(shown) == {
+    assert without_filler(shown) == {
         "login": login,
         "id": shown["id"],
         "node_id": f"A_{shown['id']}",
@@ -104,7 +104,11 @@ def test_a_repository_is_described(api: Api, repository: Place, server: Server) 
     url = f"{server.url}{repository.path}"
     assert shown["owner"]["url"] == f"{server.url}{repository.world.org_path}"
     assert shown["owner"]["type"] == "Organization"
-    own = {name: value for name, value in told(shown).items() if name not in ("id", "node_id", "owner", "project_id")}
+    own = {
+        name: value
+        for name, value in without_filler(shown).items()
+        if name not in ("id", "node_id", "owner", "project_id")
+    }
     assert own == {
         "name": "website",
         "full_name": repository.world.full_name,

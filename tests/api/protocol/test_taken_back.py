@@ -55,7 +55,7 @@ def taken_back(server: Server, world: World) -> Iterator[bool]:
         finish(lambda: run("DROP FUNCTION refuse_once CASCADE; DROP SEQUENCE refused"))
 
 
-def again(server: Server) -> float:
+def count_retries(server: Server) -> float:
     mine = 'workhook_database_rolled_back_total{outcome="again",reason="serialization"}'
     lines = httpx.get(f"{server.url}/metrics", timeout=60).text.splitlines()
     return next((float(line.split()[-1]) for line in lines if line.startswith(mine)), 0)
@@ -68,7 +68,7 @@ def entries(server: Server, answer: httpx.Response) -> list[str]:
 def test_the_response_matches_the_stored_data(
     server: Server, world: World, api: Api, receiver: Receiver, taken_back: bool
 ) -> None:
-    before, org, done = again(server), world.org_path, dict[str, httpx.Response]()
+    before, org, done = count_retries(server), world.org_path, dict[str, httpx.Response]()
     done["token.create"] = made = api.post("/user/tokens", json={"kind": "classic", "scopes": ["work"], "note": "one"})
     with server.client(made.json()["token"]) as mine:
         assert mine.get("/user").status_code == 200
@@ -94,16 +94,16 @@ def test_the_response_matches_the_stored_data(
     receiver.wait_for(lambda _: len(receiver.events("push")) == 1 and len(receiver.events("ping")) >= 2)
     assert len(receiver.events("ping")) == 2
     assert {name: entries(server, each) for name, each in done.items()} == {name: [name] for name in done}
-    assert again(server) >= before + len(done) * taken_back
+    assert count_retries(server) >= before + len(done) * taken_back
 
 
 def test_an_authorization_code_is_exchanged_once(server: Server, taken_back: bool) -> None:
     site = Site(server)
     try:
-        before, code = again(server), site.ada.code(site.oauth)
+        before, code = count_retries(server), site.ada.code(site.oauth)
         token = site.token(site.oauth, code=code)["access_token"]
         assert site.user_of(token) == site.ada.user.login
-        assert again(server) >= before + 2 * taken_back  # her consent and the token
+        assert count_retries(server) >= before + 2 * taken_back  # her consent and the token
         site.refused(site.oauth, "bad_verification_code", code=code)
         assert site.user_of(token) is None  # it was used twice
     finally:

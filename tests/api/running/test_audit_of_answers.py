@@ -31,7 +31,7 @@ def refusals(server: Server, answers: Sequence[httpx.Response]) -> list[Row]:
     return [each[0] for each in rows]
 
 
-def told(row: Row) -> tuple[Any, ...]:
+def describe(row: Row) -> tuple[Any, ...]:
     return row["action"], row["status"], json.decode(row["detail"])["reason"], row["account_id"], row["app_id"]
 
 
@@ -52,7 +52,7 @@ def test_a_wrong_client_secret(site: Site) -> None:
     rows = [refusals(site.server, [ask(site, path, **fields)])[0] for path, fields in tried]
     wrong = (401, "incorrect_client_credentials", 0, None)
     expected = [("oauth_token.issue", *wrong), ("oauth_token.issue", *wrong), ("device_code.create", *wrong)]
-    assert [told(each) for each in rows] == expected
+    assert [describe(each) for each in rows] == expected
     assert all(each["address"] == "127.0.0.1" for each in rows)
     assert not any(SECRET in repr(dict(each)) for each in rows)
 
@@ -69,7 +69,7 @@ def test_what_an_app_tries_is_for_its_owners_to_read(site: Site) -> None:
     ):
         [row] = refusals(site.server, [ask(site, **site.oauth.credentials, **fields)])
         account_id = site.oauth.app.account_id
-        assert told(row) == ("oauth_token.issue", 401, reason, account_id, site.oauth.app.id), number
+        assert describe(row) == ("oauth_token.issue", 401, reason, account_id, site.oauth.app.id), number
     with site.server.client(site.octo_token) as client:
         entries = client.get(f"/orgs/{owner}/audit-log", params={"phrase": "action:oauth_token.issue"}).json()
     assert {each["data"].get("reason") for each in entries} >= {"bad_refresh_token", "incorrect_device_code"}
@@ -78,7 +78,7 @@ def test_what_an_app_tries_is_for_its_owners_to_read(site: Site) -> None:
 def test_attempts_without_a_secret_belong_to_no_account(site: Site) -> None:
     answer = ask(site, client_id=site.oauth.id, grant_type=DEVICE_GRANT, device_code="0" * 40)
     [row] = refusals(site.server, [answer])
-    assert told(row) == ("oauth_token.issue", 401, "incorrect_device_code", 0, None)
+    assert describe(row) == ("oauth_token.issue", 401, "incorrect_device_code", 0, None)
 
 
 def test_ordinary_polls_and_mistakes_are_not_recorded(site: Site) -> None:
@@ -98,4 +98,4 @@ def test_signing_in_during_a_pause(server: Server) -> None:
         paused = browser.fill("/login", login=person.login, password=PASSWORD)
     assert paused.status_code == 429
     [row] = refusals(server, [paused])
-    assert told(row)[:4] == ("user.sign_in", 429, "rate_limited", 0)
+    assert describe(row)[:4] == ("user.sign_in", 429, "rate_limited", 0)

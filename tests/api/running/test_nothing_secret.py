@@ -335,7 +335,7 @@ _BROKEN = (
 )
 
 
-def _while_it_fails(witness: Witness) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _failing_requests(witness: Witness) -> Iterator[tuple[str, str, dict[str, Any]]]:
     world, known = witness.site.world, witness.secrets
     bearer = [known[name] for name in ("classic", "installation", "jwt", "token of oauth")]
     config = {"url": witness.receiver.url, "secret": known["hook_secret"], "password": known["basic_password"]}
@@ -362,7 +362,7 @@ def _ask(witness: Witness, asked: Iterator[tuple[str, str, dict[str, Any]]]) -> 
 
 
 @contextmanager
-def _without(server: Server, table: str) -> Iterator[None]:
+def _table_renamed(server: Server, table: str) -> Iterator[None]:
     def renamed(old: str, new: str) -> Callable[[Services], Any]:
         async def rename(services: Services) -> None:
             async with services.database.transaction() as tx:
@@ -483,8 +483,8 @@ def witness(settings: dict[str, str]) -> Iterator[Witness]:
     misplaced = [_ask(witness, _wrong_places(witness, secret, member)) for secret, member in given]
     assert {status for each in misplaced for status in each} >= {400, 401, 404, 422}
     for table in _BROKEN:
-        with _without(server, table):
-            assert any(status >= 500 for status in _ask(witness, _while_it_fails(witness))), table
+        with _table_renamed(server, table):
+            assert any(status >= 500 for status in _ask(witness, _failing_requests(witness))), table
     with witness.client(site.octo_token) as client:
         client.get("/metrics")
         last = f"{site.world.org_path}/installations/4711"

@@ -96,7 +96,7 @@ def opened_by(key: bytes, value: bytes) -> bool:
     return True
 
 
-def under(key: bytes, server: Server) -> bool:
+def opens_everything(key: bytes, server: Server) -> bool:
     """Return whether the key decrypts everything."""
     return all(opened_by(key, value) for value in stored(server).values())
 
@@ -202,7 +202,7 @@ def test_servers_go_on(
         assert json.loads(out)["new_key"] is True
         [key] = read_keys(command.path)
         assert key not in first
-        assert under(key, server)
+        assert opens_everything(key, server)
         # The worker's cached secrets were decrypted long ago; a change forces it to decrypt the stored value.
         api.patch(f"{hook['url']}/config", json={"max_concurrency": "2"})
         end.set()
@@ -248,13 +248,13 @@ def test_killed_at_any_moment_it_is_finished_by_the_next(idle: Server) -> None:
     assert len(keys) == 2
     new = keys[0]
     assert keys[1] == old
-    killed_when(lambda: not under(old, idle))
+    killed_when(lambda: not opens_everything(old, idle))
     assert keys[0] == new, "it goes on with the key that it has made"
     assert all(opened_by(old, value) or opened_by(new, value) for value in stored(idle).values())
     if len(keys) == 2:  # otherwise it was too fast to observe
         assert command.rotate()["new_key"] is False
     assert read_keys(command.path) == [new]
-    assert under(new, idle)
+    assert opens_everything(new, idle)
     assert len(stored(idle)) == 2 * 4 * BATCH + 1
 
 
@@ -265,7 +265,7 @@ def test_what_is_kept_dropped_and_told(idle: Server) -> None:
     assert command.rotate("--keep-old") == {"new_key": True, "resealed": 5, "unreadable": 0, "dropped_keys": 0}
     new, kept = read_keys(command.path)
     assert kept == old
-    assert under(new, idle)
+    assert opens_everything(new, idle)
     assert command.rotate() == {"new_key": False, "resealed": 0, "unreadable": 0, "dropped_keys": 1}
     assert read_keys(command.path) == [new]
     # A newest key that was added manually, and a secret that no key decrypts.
@@ -299,7 +299,7 @@ def test_a_key_in_the_settings_is_rotated_manually(idle: Server) -> None:
     idle.settings["secret_key"] = f"{new} {old}"
     assert Command(idle).rotate() == {"new_key": False, "resealed": 3, "unreadable": 0, "dropped_keys": 0}
     idle.settings["secret_key"] = new
-    assert under(new.encode(), idle)
+    assert opens_everything(new.encode(), idle)
     assert not (idle.data / KEY_FILE).exists()
 
 

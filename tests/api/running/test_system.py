@@ -49,12 +49,12 @@ def unwritable(server: Server) -> Iterator[None]:
         yield
         holder.close()
     else:
-        finish(lambda: _shut(url, allow=False))
+        finish(lambda: _allow_connections(url, allow=False))
         yield
-        finish(lambda: _shut(url, allow=True))
+        finish(lambda: _allow_connections(url, allow=True))
 
 
-async def _shut(url: str, *, allow: bool) -> None:
+async def _allow_connections(url: str, *, allow: bool) -> None:
     name = re.findall(r"t[0-9a-f]{32}", url)[0]
     connection = await asyncpg.connect(url.replace(name, "postgres"))
     try:
