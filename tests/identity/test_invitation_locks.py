@@ -240,7 +240,7 @@ async def test_concurrent_acceptances_by_one_link_admit_one_user(site: Site, bes
     assert await site.left() == []
 
 
-@pytest.mark.parametrize("ends", ["another link", "another role", "taken back", "the right goes"])
+@pytest.mark.parametrize("ends", ["another link", "another role", "withdrawn", "inviter demoted"])
 async def test_accepting_by_a_link_that_ends_meanwhile_fails(site: Site, beside: Beside, ends: str) -> None:
     await _as_admin(site)
     made, secret = await _linked(site, site.here, "read")
@@ -249,7 +249,7 @@ async def test_accepting_by_a_link_that_ends_meanwhile_fails(site: Site, beside:
             await invitations.create_link(tx, made)
         elif ends == "another role":
             assert await invitations.change_role(tx, made, "admin") is not None
-        elif ends == "taken back":
+        elif ends == "withdrawn":
             assert await invitations.delete(tx, made)
         else:
             await site.lower(tx)
