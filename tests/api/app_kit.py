@@ -1,4 +1,4 @@
-"""OAuth apps, apps and tokens of apps to test with."""
+"""Helpers that create OAuth apps, apps and their tokens."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _numbers = itertools.count(1)
 
 
 def new_name(word: str = "App") -> str:
-    """Unlike any other app's."""
+    """Return a name that no other app has."""
     return f"{word} {next(_numbers)} {uuid.uuid4().hex[:6]}"
 
 
 def signed(client_id: str, pem: str, *, lifetime_s: int = 300) -> str:
-    """A JWT of the app, as its own code would make it."""
+    """Return a JWT signed with the app's key, as the app's own code would create it."""
     now = int(time.time())
     claims = {"iss": client_id, "iat": now - 30, "exp": now + lifetime_s}
     return jwt.encode({"alg": "RS256"}, claims, RSAKey.import_key(pem))
 
 
 def fault(resource: str, field: str, code: str, message: str) -> dict[str, Any]:
-    """An entry of `errors`."""
+    """Return an entry of `errors`."""
     return {"resource": resource, "field": field, "code": code, "message": message}
 
 
@@ -46,7 +46,7 @@ def installation_token(
     permissions: Mapping[str, str] | None = None,
     repository_ids: Collection[int] | None = None,
 ) -> str:
-    """For an hour."""
+    """Return an installation access token that is valid for an hour."""
 
     async def work(services: Services) -> str:
         async with services.database.transaction() as tx:
@@ -71,7 +71,7 @@ def installation_token(
 
 
 def user_token(server: Server, client_id: str, login: str, kind: Kind, *, scopes: Collection[str] = ()) -> str:
-    """As if the user had let the app."""
+    """Return a token of the app for the user, as if the user had authorized the app."""
 
     async def work(services: Services) -> str:
         async with services.database.transaction() as tx:

@@ -1,4 +1,4 @@
-"""What the tests of the webhook API share: a place for webhooks, and a client that acts as its owner."""
+"""Fixtures of the webhook API tests: owners of webhooks, and a client that acts as their owner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.harness.world import World
 
 @pytest.fixture(params=("repository", "organization"))
 def place(request: pytest.FixtureRequest, world: World) -> Place:
-    """A repository and an organization in turn."""
+    """Return a repository and an organization in turn."""
     return Place(request.param, world)
 
 
@@ -30,7 +30,7 @@ def organization(world: World) -> Place:
 
 @pytest.fixture
 def api(server: Server, world: World) -> Iterator[Api]:
-    """The owner's client, with a token of every scope."""
+    """Yield the owner's client, whose token has every scope."""
     with server.client(world.token) as client:
         yield Api(client)
 

@@ -1,4 +1,4 @@
-"""An organization with an OAuth app and an app, people who have signed in, and a browser for each."""
+"""An organization with OAuth apps and an app, signed-in users, and a browser for each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from workhook.identity.tokens.lookup import find_actor
 CALLBACK = "https://client.example/callback"
 OTHER_CALLBACK = "https://client.example/other?from=workhook"
 LOOPBACK = "http://127.0.0.1/callback"
-TOKEN_PATH = "/login/oauth/access_token"  # a path
+TOKEN_PATH = "/login/oauth/access_token"
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 _numbers = itertools.count(1)
@@ -38,7 +38,7 @@ _numbers = itertools.count(1)
 
 @dataclass
 class Client:
-    """A registered app, as its programmer knows it."""
+    """A registered app with the credentials its developer has."""
 
     app: App
     secret: str = field(repr=False)
@@ -70,7 +70,7 @@ class _Fields(HTMLParser):
 
 @dataclass
 class Browser:
-    """One person's, signed in. Follows nothing by itself."""
+    """The browser of a signed-in user. It does not follow redirects."""
 
     http: httpx.Client
     user: Account
@@ -80,12 +80,12 @@ class Browser:
         return self.http.get("/login/oauth/authorize", params=given)
 
     def submit(self, page: httpx.Response, **fields: str) -> httpx.Response:
-        """Send the page's form, with these fields besides or instead."""
+        """Submit the page's form with `fields` added or replaced."""
         action, shown = form_of(page)
         return self.http.post(action, data={**shown, **fields})
 
     def consent(self, client: Client, **parameters: Any) -> dict[str, str]:
-        """Approve; answers what the client gets."""
+        """Approve the request and return the parameters that the client receives."""
         page = self.authorize(client, **parameters)
         assert page.status_code == 200, page.text
         return self.answer(self.submit(page, decision="approve"))
@@ -95,7 +95,7 @@ class Browser:
 
     @staticmethod
     def answer(response: httpx.Response) -> dict[str, str]:
-        """The query that a redirect carries to the client."""
+        """Return the query that a redirect to the client carries."""
         assert response.status_code == 302, response.text
         return dict(parse_qsl(urlsplit(response.headers["location"]).query, keep_blank_values=True))
 
@@ -108,7 +108,10 @@ def form_of(page: httpx.Response) -> tuple[str, dict[str, str]]:
 
 
 class Site:
-    """`oauth` and `app` are of one organization, `rival` of the same; `octo` owns it, `ada` is nobody there."""
+    """An organization with two OAuth apps, `oauth` and `rival`, and an app, `app`.
+
+    `octo` owns the organization; `ada` has no role in it.
+    """
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -155,7 +158,7 @@ class Site:
         return self.browser(user, self.server.run(start))
 
     def token(self, client: Client, **fields: str | None) -> dict[str, Any]:
-        """What the token endpoint answers; fields that are None are left out."""
+        """Return the response of the token endpoint. Fields that are None are omitted."""
         given = {**client.credentials, **fields}
         sent = {name: value for name, value in given.items() if value is not None}
         response = self.http.post(TOKEN_PATH, data=sent, headers={"Accept": "application/json"})
@@ -172,7 +175,7 @@ class Site:
         return answer
 
     def user_of(self, token: str) -> str | None:
-        """Whose token it is; None for one that is not good."""
+        """Return the login of the token's user, or None if the token is invalid."""
         response = self.http.get("/user", headers={"Authorization": f"Bearer {token}"})
         assert response.status_code in (200, 401), response.text
         return str(response.json()["login"]) if response.status_code == 200 else None
@@ -187,7 +190,10 @@ class Site:
         return self.server.run(find)
 
     def stored(self, *, refusals: bool = True) -> str:
-        """Everything that the database has of codes and tokens. Refused attempts are written a moment later."""
+        """Return everything the database contains about codes and tokens.
+
+        Refused attempts are written a moment later.
+        """
         done = sa.select(audit_log).where(audit_log.c.status.is_(None))
 
         async def read(services: Services) -> str:
@@ -210,7 +216,7 @@ async def _session(tx: Any, user: Account) -> str:
 
 
 def new_pkce() -> tuple[str, dict[str, str]]:
-    """A verifier, and the parameters that go with it (RFC 7636)."""
+    """Return a verifier and its request parameters (RFC 7636)."""
     verifier = secrets.token_urlsafe(48)
     digest = hashlib.sha256(verifier.encode()).digest()
     challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""Reading answers as a strict client does."""
+"""Helpers that read responses as a strict client does."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ITEM_KEYS = (
 UNUSED = {"code": None, "status": "unused", "message": None}
 SECONDS = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 MILLISECONDS = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
-NOBODYS_ID = 2**53 - 1  # of a delivery, or of anything else
+NOBODYS_ID = 2**53 - 1  # an ID that no object has
 BAD_URL = "The URL you've entered is not valid. Please make sure that you encode all special characters first"
 
 
 @dataclass(frozen=True)
 class Place:
-    """A repository or an organization, as paths and errors name it."""
+    """A repository or an organization as named in paths and errors."""
 
     kind: str
     world: World
@@ -49,12 +49,12 @@ class Place:
 
 
 def new_url() -> str:
-    """A receiver that nothing listens on, unlike any other."""
+    """Return a unique URL on which nothing listens."""
     return f"http://127.0.0.1:9/{next(_numbers)}"
 
 
 class Api:
-    """A client and what is asked of it again and again."""
+    """A client with shortcuts for frequent requests."""
 
     def __init__(self, client: httpx.Client) -> None:
         self.client = client
@@ -62,11 +62,11 @@ class Api:
         self.request, self.head, self.options = client.request, client.head, client.options
 
     def create(self, place: Place, *, config: dict[str, Any] | None = None, **body: Any) -> httpx.Response:
-        """POST a hook; the url is one of its own unless `config` says otherwise."""
+        """Create a webhook, with a unique URL unless `config` contains one, and return the response."""
         return self.post(place.hooks, json={"name": "web", "config": {"url": new_url(), **(config or {})}, **body})
 
     def hook(self, place: Place, *, config: dict[str, Any] | None = None, **body: Any) -> dict[str, Any]:
-        """A hook that is not active unless `active=True`: nothing is sent to it."""
+        """Create a webhook and return it. It is inactive, so nothing is sent to it, unless `active=True`."""
         response = self.create(place, config=config, **{"active": False, **body})
         assert response.status_code == 201, response.text
         created: dict[str, Any] = response.json()
@@ -79,7 +79,7 @@ class Api:
 
 
 def refused(response: httpx.Response, status: int, message: str, *errors: dict[str, Any]) -> None:
-    """An error of the webhook API, to the letter."""
+    """Check that the response is exactly this error of the webhook API."""
     body = response.json()
     assert (response.status_code, body["message"], body.get("errors", [])) == (status, message, list(errors))
     assert body.pop("documentation_url").startswith(str(response.url.copy_with(path="/docs", query=None)))
@@ -98,13 +98,13 @@ def unknown_event(name: str) -> str:
 
 
 def custom(message: str, field: str | None = None) -> dict[str, Any]:
-    """An entry of `errors`."""
+    """Return an entry of `errors`."""
     named = {"field": field} if field else {}
     return {"resource": "Hook", **named, "code": "custom", "message": message}
 
 
 def envelope(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """An error of the work API, to the letter; answers it."""
+    """Check that the response is exactly this error of the work API, and return its body."""
     body: dict[str, Any] = response.json()
     assert (response.status_code, body["code"], body["success"]) == (status, code, False)
     assert set(body) == {"success", "code", "message", "errors", "request_id"}

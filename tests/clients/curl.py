@@ -1,4 +1,4 @@
-"""`curl` as a function, and the fixtures of the tests that use it."""
+"""The program `curl` as a function, and fixtures for the tests that use it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NOWHERE = "http://127.0.0.1:9/"
 
 @dataclass
 class Said:
-    """What curl printed."""
+    """The output of curl."""
 
     status: int
-    headers: dict[str, str]  # names in lower case
+    headers: dict[str, str]  # lower-case names
     body: bytes
 
     @property
@@ -32,17 +32,17 @@ class Said:
 
 @dataclass
 class Curl:
-    """`curl` with the header of a token, as the examples of every API show it."""
+    """`curl` with an Authorization header, as in most API examples."""
 
     program: str
     url: str
     token: str | None
     scheme: str = "Bearer"
-    data: str | None = None  # how a body is given: --data-binary when None
+    data: str | None = None  # the option that passes a body; --data-binary if None
 
     def __call__(self, method: str, path: str, *arguments: str, body: object = None) -> Said:
         command = [self.program, "--silent", "--show-error", "--include", "--max-time", "60", *arguments]
-        command += ["--expect100-timeout", "60"]  # else it sends a large body that nobody wants after a second
+        command += ["--expect100-timeout", "60"]  # otherwise it sends an unwanted large body after a second
         command += ["--head"] if method == "HEAD" else ["--request", method]
         if self.token:
             command += ["--header", f"Authorization: {self.scheme} {self.token}"]
@@ -53,7 +53,7 @@ class Curl:
         done = subprocess.run([*command, url], capture_output=True, timeout=90, check=False)
         assert done.returncode == 0, done.stderr.decode()
         head, _, rest = done.stdout.partition(b"\r\n\r\n")
-        if head.startswith(b"HTTP/1.1 100 "):  # curl asks first whether a large body is welcome
+        if head.startswith(b"HTTP/1.1 100 "):  # curl asks for permission to send a large body
             head, _, rest = rest.partition(b"\r\n\r\n")
         status, *lines = head.decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}

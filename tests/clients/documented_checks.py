@@ -1,6 +1,6 @@
-"""How receivers that cannot run here verify what GitHub sends: their documented rules, rule by rule.
+"""The documented verification rules of receivers that cannot run here, for requests from GitHub.
 
-Each check answers why the receiver would refuse the request, or None if it would take it.
+Each check returns why the receiver would refuse the request, or None if it would accept it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ def _hmac(secret: str, body: bytes, digest: str) -> str:
 
 
 def _payload_of(received: Received) -> str | None:
-    """The JSON: the body, or the field `payload` of a form. The media type has to be exactly one of the two."""
+    """Return the JSON payload: the body, or a form's field `payload`.
+
+    The media type must be exactly one of the two.
+    """
     text = received.body.decode()
     if received.headers["content-type"] == JSON:
         return text
@@ -31,13 +34,16 @@ def _payload_of(received: Received) -> str | None:
 
 
 def _encoded_by_java(text: str) -> str:
-    """`java.net.URLEncoder`: letters, digits and `*-._` stay, a space is `+`."""
+    """Encode like `java.net.URLEncoder`, which keeps letters, digits and `*-._` and encodes a space as `+`."""
     return quote_plus(text, safe="*").replace("~", "%7E")
 
 
 def jenkins(received: Received, secret: str) -> str | None:
-    """The GitHub plugin, at `/github-webhook/`. It makes the form anew out of the payload before it signs it, so that
-    the form must have been escaped as Java escapes. Older releases look at SHA-1, newer ones at SHA-256."""
+    """Check like the GitHub plugin at `/github-webhook/`.
+
+    The plugin rebuilds the form from the payload before signing it, so the form must be escaped the way Java does it.
+    Older releases use SHA-1, newer ones SHA-256.
+    """
     payload = _payload_of(received)
     if not received.headers.get("x-github-event", "").strip():
         return "Hook should contain event type"
@@ -52,8 +58,11 @@ def jenkins(received: Received, secret: str) -> str | None:
 
 
 def argo_cd(received: Received, secret: str) -> str | None:
-    """`/api/webhook`: JSON only. The signature is SHA-256 of the body. Of a push it reads the ref, the repository's
-    address and default branch, and the files. It is in Go, where `created_at` and `pushed_at` have to be integers."""
+    """Check like `/api/webhook`, which accepts only JSON with a SHA-256 signature of the body.
+
+    From a push it reads the ref, the repository's URL and default branch, and the files. It is written in Go and
+    requires integers for `created_at` and `pushed_at`.
+    """
     if not received.headers.get("x-github-event"):
         return "Ignoring unknown webhook event"
     if not received.body:
@@ -75,7 +84,7 @@ def _no_push(payload: dict[str, Any]) -> str | None:
 
 
 def argo_events(received: Received, secret: str) -> str | None:
-    """The GitHub event source: JSON or a form, signed as it was sent; SHA-256, or SHA-1 where there is none."""
+    """Check like the GitHub event source, which accepts JSON or a form, signed as sent with SHA-256 or else SHA-1."""
     if _payload_of(received) is None:
         return "webhook request has unsupported Content-Type"
     given = received.headers.get("x-hub-signature-256") or received.headers.get("x-hub-signature", "")
@@ -93,4 +102,4 @@ CHECKS: dict[str, tuple[Check, tuple[str, ...]]] = {
     "argo-cd": (argo_cd, ("json",)),
     "argo-events": (argo_events, ("json", "form")),
 }
-"""Each check, and the content types that the receiver takes."""
+"""Each check and the content types that the receiver accepts."""

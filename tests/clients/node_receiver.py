@@ -1,4 +1,4 @@
-"""A receiver that runs in Node."""
+"""A webhook receiver that runs in Node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WAIT_S = 60
 
 
 class NodeReceiver:
-    """A script of `tests/node` in a process; `next()` is the next event that it found genuine."""
+    """A script from `tests/node` in a process. `next()` returns the next event with a valid signature."""
 
     def __init__(self, script: str) -> None:
         self._process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Scripts in `tests/node`, run by the Node of the wheel."""
+"""Helpers that run the scripts in `tests/node` with the Node of the Python wheel."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ TIMEOUT_S = 120
 
 
 def command(script: str) -> list[str]:
-    """What starts a script; installs its packages where they are missing."""
+    """Return the command that runs a script. Missing packages are installed."""
     ensure_node_modules()
     return [str(node()), str(NODE_FOLDER / script)]
 
 
 def run(script: str, *, input_text: str = "", **settings: str) -> str:
-    """What the script prints; a script that fails fails the test, with its own words. `settings`: its environment."""
+    """Run a script and return its output.
+
+    If the script fails, the test fails with the script's message. `settings` become environment variables.
+    """
     done = subprocess.run(
         command(script),
         input=input_text,
@@ -36,7 +39,7 @@ def run(script: str, *, input_text: str = "", **settings: str) -> str:
 
 
 def run_text(module: str) -> str:
-    """What a module prints that is no file; it imports what the scripts can."""
+    """Run a module given as text and return its output. It can import what the scripts can."""
     ensure_node_modules()
     done = subprocess.run(
         [str(node()), "--input-type=module"],
@@ -52,7 +55,7 @@ def run_text(module: str) -> str:
 
 
 def verified(received: Sequence[Received], secret: str) -> list[bool]:
-    """What Octokit's own verification says of each `X-Hub-Signature-256`."""
+    """Return, for each request, whether Octokit accepts its `X-Hub-Signature-256`."""
     lines = [
         json.dumps(
             {

@@ -1,4 +1,4 @@
-"""The example payloads that Octokit publishes: what GitHub sends, collected by its users."""
+"""The example payloads that Octokit publishes: real GitHub payloads collected by its users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Event(msgspec.Struct):
 
 
 def load_examples() -> list[tuple[str, dict[str, Any]]]:
-    """Every example as (event name, payload), in the order of the package; installs the package when it is missing."""
+    """Return every example as (event name, payload), in the package's order. A missing package is installed."""
     index = ensure_node_modules() / "@octokit" / "webhooks-examples" / "api.github.com" / "index.json"
     events = msgspec.json.decode(index.read_bytes(), type=list[_Event])
     return [(event.name, example) for event in events for example in event.examples]

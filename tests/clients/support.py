@@ -1,4 +1,4 @@
-"""What the tests of clients share: signatures checked by hand, and the history of a hook."""
+"""Helpers shared by the client tests: manual signature checks and the deliveries of a webhook."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECRET = "It's a Secret to Everybody"
 
 
 def signed_with(received: Received, secret: str) -> bool:
-    """Whether both signatures are those of the exact body; written from GitHub's description of them."""
+    """Return whether both signatures match the exact body, following GitHub's description of them."""
     for header, digest in (("x-hub-signature-256", "sha256"), ("x-hub-signature", "sha1")):
         expected = f"{digest}={hmac.new(secret.encode(), received.body, digest).hexdigest()}"
         if not hmac.compare_digest(received.headers.get(header, ""), expected):
@@ -29,14 +29,14 @@ def unsigned(received: Received) -> bool:
 
 
 def publish(client: httpx.Client, world: World, event: str, payload: dict[str, Any]) -> int:
-    """Publish in the repository; answers how many hooks get it."""
+    """Publish an event in the repository and return the number of deliveries."""
     answer = client.post(f"{world.repo_path}/events", json={"event": event, "payload": payload})
     assert answer.status_code == 202, answer.text
     return int(answer.json()["deliveries"])
 
 
 def history(server: Server, world: World, hook_path: str, at_least: int) -> list[dict[str, Any]]:
-    """The deliveries of a hook, newest first, as soon as so many are recorded."""
+    """Wait until at least `at_least` deliveries of a webhook are recorded, and return them, newest first."""
 
     def recorded() -> list[dict[str, Any]] | None:
         answer = client.get(f"{hook_path}/deliveries", params={"per_page": 100})
@@ -51,13 +51,13 @@ def history(server: Server, world: World, hook_path: str, at_least: int) -> list
 
 
 def arrived(receiver: Receiver, event: str) -> Received:
-    """The first delivery of an event."""
+    """Return the first delivery of an event."""
     receiver.wait_for(lambda requests: any(each.headers.get("x-service-event") == event for each in requests))
     return receiver.events(event)[0]
 
 
 def pinged(receiver: Receiver, hook_id: int) -> Received:
-    """The ping that a new active hook is sent."""
+    """Return the ping that a new active webhook receives."""
     received = receiver.wait_for(lambda requests: any(_is_ping(each, hook_id) for each in requests))
     return next(each for each in received if _is_ping(each, hook_id))
 

@@ -1,4 +1,4 @@
-"""The real `curl`: webhooks and their deliveries, as somebody with a terminal sees them."""
+"""Webhooks and their deliveries through the real `curl`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ pytestmark = pytest.mark.one_database
 __all__ = ["curl", "root"]  # fixtures
 
 
-def test_config(curl: Curl, root: str, receiver: Receiver) -> None:
+def test_the_configuration_can_be_read_and_changed(curl: Curl, root: str, receiver: Receiver) -> None:
     hook = create(curl, root, receiver.url, config={"content_type": "json", "secret": SECRET})
     config = f"{hook_path(root, hook)}/config"
-    pinged(receiver, hook["id"])  # what has not been sent yet goes where the hook leads by then
+    pinged(receiver, hook["id"])  # a delivery that is not sent yet would use the webhook's new URL
     shown = {"url": receiver.url, "content_type": "json", "insecure_ssl": "0", "secret": "********"}
     assert curl("GET", config).json == shown
     changed = curl("PATCH", config, body={"insecure_ssl": 1})
     assert (changed.status, changed.json) == (200, {**shown, "insecure_ssl": "1"})
-    # What is not mentioned stays; the mask sent back is no secret.
+    # Omitted keys are unchanged, and the mask is not taken for a secret.
     assert curl("PATCH", config, body={"secret": "********", "url": f"{receiver.url}/x"}).json["secret"] == "********"
     assert curl("POST", f"{hook_path(root, hook)}/pings").status == 204
     received = receiver.wait_for(2)
@@ -46,7 +46,7 @@ def test_config(curl: Curl, root: str, receiver: Receiver) -> None:
     assert curl("GET", config).json == cleared
 
 
-def test_redelivery(curl: Curl, root: str, server: Server, world: World, receiver: Receiver) -> None:
+def test_a_delivery_can_be_redelivered(curl: Curl, root: str, server: Server, world: World, receiver: Receiver) -> None:
     hook = create(curl, root, receiver.url, config={"content_type": "json", "secret": SECRET})
     path = hook_path(root, hook)
     first = history(server, world, path, 1)[0]
@@ -58,7 +58,7 @@ def test_redelivery(curl: Curl, root: str, server: Server, world: World, receive
     assert received[0].guid == received[1].guid
     assert received[0].body == received[1].body
     second, original = history(server, world, path, 2)
-    # A redelivery begins a schedule anew, after the attempts that there were.
+    # A redelivery restarts the retry schedule after the previous attempts.
     assert original == {**first, "attempts_max": first["attempts_max"] + 1}
     assert (second["guid"], second["redelivery"], first["redelivery"]) == (first["guid"], True, False)
     assert second["id"] > first["id"]
@@ -67,7 +67,9 @@ def test_redelivery(curl: Curl, root: str, server: Server, world: World, receive
     assert "etag" not in missing.headers
 
 
-def test_bulk_redelivery(curl: Curl, root: str, server: Server, world: World, receiver: Receiver) -> None:
+def test_failed_deliveries_can_be_redelivered_in_bulk(
+    curl: Curl, root: str, server: Server, world: World, receiver: Receiver
+) -> None:
     failing = {"fork"}
     receiver.reply = lambda received: Reply(500 if received.event in failing else 200)
     hook = create(curl, root, receiver.url, events=["fork", "star"], config={"content_type": "json", "retries": "0"})
@@ -81,7 +83,7 @@ def test_bulk_redelivery(curl: Curl, root: str, server: Server, world: World, re
     failing.clear()
     again = partial(curl, "POST", f"{path}/deliveries/redeliver")
     assert again(body={"event": "star", "status": "failure"}).json["queued"] == 0
-    queued = again()  # without a filter: all that failed
+    queued = again()  # without a filter, all failed deliveries are redelivered
     assert (queued.status, queued.json["queued"]) == (202, 2)
     repeated = history(server, world, path, 6)[:2]
     assert {each["guid"] for each in repeated} == {each["guid"] for each in failed}
@@ -93,7 +95,7 @@ def test_bulk_redelivery(curl: Curl, root: str, server: Server, world: World, re
     assert {each["field"] for each in wrong.json["errors"]} == {"status", "since"}
 
 
-def test_filters_of_deliveries(curl: Curl, root: str, server: Server, world: World, receiver: Receiver) -> None:
+def test_deliveries_can_be_filtered(curl: Curl, root: str, server: Server, world: World, receiver: Receiver) -> None:
     receiver.reply = lambda received: Reply(403 if received.event == "fork" else 204, body=b"")
     hook = create(curl, root, receiver.url, events=["*"], config={"retries": "0"})
     path = hook_path(root, hook)
@@ -117,7 +119,9 @@ def test_filters_of_deliveries(curl: Curl, root: str, server: Server, world: Wor
     assert (bad.status, bad.json["status"]) == (400, "400")
 
 
-def test_publish(curl: Curl, world: World, receiver: Receiver) -> None:
+def test_a_published_event_reaches_repository_and_organization_webhooks(
+    curl: Curl, world: World, receiver: Receiver
+) -> None:
     create(curl, world.repo_path, receiver.url, events=["issues"], config={"content_type": "json"})
     create(curl, world.org_path, receiver.url, events=["*"], config={"content_type": "json"})
     receiver.wait_for(2)  # the pings
@@ -144,7 +148,7 @@ def test_publish(curl: Curl, world: World, receiver: Receiver) -> None:
     assert wrong.json["message"] == "Invalid request.\n\nFor 'properties/payload', [] is not an object."
 
 
-def test_large_payloads(curl: Curl, world: World, receiver: Receiver, tmp_path: Path) -> None:
+def test_a_large_payload_can_be_published(curl: Curl, world: World, receiver: Receiver, tmp_path: Path) -> None:
     create(curl, world.repo_path, receiver.url, events=["push"], config={"content_type": "json", "secret": SECRET})
     file = tmp_path / "event.json"
     text = "x" * 3_000_000
@@ -157,7 +161,7 @@ def test_large_payloads(curl: Curl, world: World, receiver: Receiver, tmp_path: 
     assert curl("POST", f"{world.repo_path}/events", body=f"@{file}").status == 413
 
 
-def test_dispatches(curl: Curl, world: World, receiver: Receiver) -> None:
+def test_a_dispatch_is_sent_as_repository_dispatch(curl: Curl, world: World, receiver: Receiver) -> None:
     hook = create(curl, world.repo_path, receiver.url, events=["*"], config={"content_type": "json"})
     pinged(receiver, hook["id"])
     body = {"event_type": "deploy", "client_payload": {"environment": "test"}}
@@ -172,7 +176,7 @@ def test_dispatches(curl: Curl, world: World, receiver: Receiver) -> None:
     assert curl("POST", f"{world.repo_path}/dispatches", body=many).status == 422
 
 
-def test_json_and_form(curl: Curl, root: str, receiver: Receiver) -> None:
+def test_deliveries_are_sent_as_json_or_form(curl: Curl, root: str, receiver: Receiver) -> None:
     hooks = {
         name: create(curl, root, f"{receiver.url}/{number}", config={"content_type": name, "secret": SECRET})
         for number, name in enumerate(("json", "form", "application/json", "application/x-www-form-urlencoded"))
@@ -189,7 +193,7 @@ def test_json_and_form(curl: Curl, root: str, receiver: Receiver) -> None:
     assert (other.status, other.json["errors"][0]["field"]) == (422, "content_type")
 
 
-def test_headers_of_deliveries(curl: Curl, server: Server, world: World, receiver: Receiver) -> None:
+def test_deliveries_have_all_documented_headers(curl: Curl, server: Server, world: World, receiver: Receiver) -> None:
     config = {"content_type": "json", "secret": SECRET, "username": "ada", "password": "pass:word"}
     hook = create(curl, world.repo_path, receiver.url, config=config)
     assert hook["config"]["password"] == "********"
@@ -214,7 +218,7 @@ def test_headers_of_deliveries(curl: Curl, server: Server, world: World, receive
 @pytest.mark.parametrize(
     "url", ["http://10.0.0.8/", "http://localhost.:1/x y", "ftp://example.com/", "http://user:pw@127.0.0.1/", "nowhere"]
 )
-def test_urls_that_can_never_be_reached(curl: Curl, root: str, url: str) -> None:
+def test_unreachable_urls_are_refused(curl: Curl, root: str, url: str) -> None:
     said = curl("POST", f"{root}/hooks", body={"name": "web", "config": {"url": url}})
     assert said.status == 422
     fault = said.json["errors"][0]
@@ -223,10 +227,10 @@ def test_urls_that_can_never_be_reached(curl: Curl, root: str, url: str) -> None
     assert curl("GET", f"{root}/hooks").json == []
 
 
-def test_too_many_by_hand(curl: Curl, root: str, receiver: Receiver, tmp_path: Path) -> None:
+def test_manual_pings_are_limited_per_minute(curl: Curl, root: str, receiver: Receiver, tmp_path: Path) -> None:
     hook = create(curl, root, receiver.url)
     pings = f"{curl.url}{hook_path(root, hook)}/pings"
-    # One curl with many URLs: the limit is of a minute; a new minute may begin meanwhile.
+    # One curl with many URLs. The limit applies per minute, and a new minute may begin in between.
     urls = [argument for _ in range(2 * MANUAL_MOST + 5) for argument in ("--url", pings)]
     command = [curl.program, "--silent", "--request", "POST", "--header", f"Authorization: Bearer {curl.token}"]
     command += ["--write-out", "%{http_code}\n"]
@@ -238,6 +242,6 @@ def test_too_many_by_hand(curl: Curl, root: str, receiver: Receiver, tmp_path: P
     assert len(codes) == 2 * MANUAL_MOST + 5
     assert set(codes) == {"204", "403"}
     assert MANUAL_MOST <= codes.count("204") <= 2 * MANUAL_MOST
-    # Not one more afterwards: it would be let through if a new minute has just begun.
+    # No further ping is sent here, because it would be allowed if a new minute has just begun.
     refused = json.loads((tmp_path / f"{codes.index('403')}.json").read_text())
     assert "secondary rate limit" in refused["message"]

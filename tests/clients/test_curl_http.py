@@ -1,4 +1,4 @@
-"""The real `curl`: status lines, headers and errors, whatever is asked for."""
+"""Status lines, headers and errors through the real `curl`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.one_database
 __all__ = ["curl", "root"]  # fixtures
 
 
-def test_conditional_get(curl: Curl, root: str) -> None:
+def test_a_matching_etag_returns_304(curl: Curl, root: str) -> None:
     created = curl("POST", f"{root}/hooks", body={"name": "web", "active": False, "config": {"url": NOWHERE}})
     assert created.headers["etag"].startswith('"'), "strong on 201"
     path = hook_path(root, created.json)
@@ -39,13 +39,13 @@ def test_conditional_get(curl: Curl, root: str) -> None:
 
 
 def links(said: Said) -> dict[str, str]:
-    """`Link` by relation."""
+    """Return the URLs in the `Link` header by relation."""
     parts = [part.split("; rel=") for part in said.headers.get("link", "").split(", ") if part]
     return {relation.strip('"'): address.strip("<>") for address, relation in parts}
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"])
-def test_links(curl: Curl, root: str, prefix: str) -> None:
+def test_links_lead_through_the_pages(curl: Curl, root: str, prefix: str) -> None:
     hooks = f"{prefix}{root}/hooks"
     assert links(curl("GET", hooks)) == {}
     for number in range(5):
@@ -68,7 +68,9 @@ def test_links(curl: Curl, root: str, prefix: str) -> None:
     assert curl("GET", f"{hooks}?per_page=x").status == 422
 
 
-def test_links_of_deliveries(curl: Curl, root: str, server: Server, world: World, receiver: Receiver) -> None:
+def test_links_lead_through_the_deliveries(
+    curl: Curl, root: str, server: Server, world: World, receiver: Receiver
+) -> None:
     hook = create(curl, root, receiver.url)
     path = hook_path(root, hook)
     for _ in range(4):
@@ -87,7 +89,7 @@ def test_links_of_deliveries(curl: Curl, root: str, server: Server, world: World
     assert curl("GET", links(back)["prev"]).json == first.json
 
 
-def test_head(curl: Curl, root: str) -> None:
+def test_head_equals_get_without_a_body(curl: Curl, root: str) -> None:
     hook = create(curl, root, NOWHERE, active=False)
     full = curl("GET", hook_path(root, hook))
     head = curl("HEAD", hook_path(root, hook))
@@ -98,7 +100,7 @@ def test_head(curl: Curl, root: str) -> None:
 
 
 @pytest.mark.parametrize("header", ["X-Service-Api-Version", "X-GitHub-Api-Version"])
-def test_versions(curl: Curl, root: str, header: str) -> None:
+def test_unsupported_api_versions_are_refused(curl: Curl, root: str, header: str) -> None:
     for version in ("2022-11-28", "2026-03-10"):
         assert curl("GET", f"{root}/hooks", "--header", f"{header}: {version}").status == 200
     said = curl("GET", f"{root}/hooks", "--header", f"{header}: 1999-01-01")
@@ -111,12 +113,12 @@ def test_versions(curl: Curl, root: str, header: str) -> None:
     )
 
 
-def test_accept(curl: Curl, root: str) -> None:
+def test_every_json_media_type_is_accepted(curl: Curl, root: str) -> None:
     for kind in ("application/vnd.service+json", "application/vnd.github.v3+json", "application/json", "*/*"):
         assert curl("GET", f"{root}/hooks", "--header", f"Accept: {kind}").json == []
 
 
-def test_authorization(curl: Curl, root: str, world: World) -> None:
+def test_the_accepted_authorization_schemes(curl: Curl, root: str, world: World) -> None:
     for scheme in ("Bearer", "bearer", "token", "Token"):
         curl.scheme = scheme
         assert curl("GET", f"{root}/hooks").status == 200
@@ -131,7 +133,7 @@ def test_authorization(curl: Curl, root: str, world: World) -> None:
         assert curl("GET", path).status == 200, path
 
 
-def test_headers_of_answers(curl: Curl, root: str, world: World) -> None:
+def test_responses_have_scope_and_rate_limit_headers(curl: Curl, root: str, world: World) -> None:
     said = curl("GET", f"{root}/hooks")
     repository = root == world.repo_path
     accepted = "admin:repo_hook, read:repo_hook, repo, write:repo_hook" if repository else "admin:org_hook"
@@ -174,6 +176,6 @@ def test_headers_of_answers(curl: Curl, root: str, world: World) -> None:
         ),
     ],
 )
-def test_bodies_that_cannot_be_read(curl: Curl, root: str, body: str, status: int, message: str) -> None:
+def test_unreadable_bodies_are_refused(curl: Curl, root: str, body: str, status: int, message: str) -> None:
     said = curl("POST", f"{root}/hooks", body=body)
     assert (said.status, said.json["message"], said.json["status"]) == (status, message, str(status))

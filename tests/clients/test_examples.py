@@ -1,4 +1,4 @@
-"""Every payload that GitHub is known to send, published and received: unchanged, and with signatures that hold."""
+"""Every known GitHub payload is published and received unchanged, with valid signatures."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Example = tuple[str, dict[str, Any]]
 
 
 def text_of(value: object) -> str:
-    """Compact JSON: two values have the same text if they are equal down to the order of their keys."""
+    """Return compact JSON, which is identical for two values only if their keys are in the same order."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 async def publish_all(server: Server, token: str, root: str, examples: Sequence[Example]) -> list[int]:
-    """Publish them several at a time; answers how many deliveries each has."""
+    """Publish the events, several at a time, and return the number of deliveries of each."""
     places = asyncio.Semaphore(IN_FLIGHT)
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=60) as client:
@@ -48,7 +48,7 @@ async def publish_all(server: Server, token: str, root: str, examples: Sequence[
 
 
 def create_hooks(server: Server, world: World, root: str, url: str) -> None:
-    """One hook for JSON and one for forms, both for everything, at a path of its own."""
+    """Create one webhook for JSON and one for forms, both for every event, each with its own path."""
     with server.client(world.token) as client:
         for content_type in ("json", "form"):
             config = {"url": f"{url}/{content_type}", "content_type": content_type, "secret": SECRET}
@@ -57,7 +57,7 @@ def create_hooks(server: Server, world: World, root: str, url: str) -> None:
 
 
 def check(received: Sequence[Received], examples: Sequence[Example], context: Sequence[str]) -> list[dict[str, Any]]:
-    """That these requests are those examples, each once; answers what was added to each."""
+    """Check that the requests are exactly these examples, and return what was added to each payload."""
     expected = Counter(
         (event, text_of(payload), tuple(name for name in context if name not in payload)) for event, payload in examples
     )
@@ -102,18 +102,20 @@ def check_all(receiver: Receiver, world: World, examples: Sequence[Example], con
     assert octokit.verified(plain[:1], SECRET) == [False]
 
 
-async def test_all_of_them(server: Server, world: World, receiver: Receiver) -> None:
+async def test_every_example_is_delivered_unchanged(server: Server, world: World, receiver: Receiver) -> None:
     examples = load_examples()
     assert len(examples) == 329
     assert len({event for event, _ in examples}) == 58
     create_hooks(server, world, world.repo_path, receiver.url)
-    receiver.wait_for(2)  # the pings, so that those among the examples are told apart
+    receiver.wait_for(2)  # the pings, to distinguish them from those among the examples
     counts = await publish_all(server, world.token, world.repo_path, examples)
     assert set(counts) == {2}
     check_all(receiver, world, examples, CONTEXT)
 
 
-async def test_some_of_an_organization(server: Server, world: World, receiver: Receiver) -> None:
+async def test_examples_of_an_organization_are_delivered_unchanged(
+    server: Server, world: World, receiver: Receiver
+) -> None:
     examples = load_examples()[::10]
     create_hooks(server, world, world.org_path, receiver.url)
     receiver.wait_for(2)

@@ -1,4 +1,4 @@
-"""Clients that generators make from the OpenAPI document: they are generated, checked, and used against the server."""
+"""Clients generated from the OpenAPI document are checked and used against the server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.node_tools import NODE_FOLDER, ensure_node_modules, node
 
 pytestmark = pytest.mark.one_database
 
-# Every module is imported: a generator also writes ones that are no Python.
+# Every module is imported, because a generator may write invalid Python.
 PYTHON_PROGRAM = """\
 import importlib, json, os, pathlib
 for found in sorted(pathlib.Path("generated").rglob("*.py")):
@@ -70,8 +70,8 @@ def document(api: Api, tmp_path: Path) -> Path:
     return found
 
 
-def done(command: list[str | Path], folder: Path, environment: dict[str, str]) -> tuple[str, str]:
-    """Run a command; return what it printed to both streams."""
+def run_command(command: list[str | Path], folder: Path, environment: dict[str, str]) -> tuple[str, str]:
+    """Run a command and return its output on both streams."""
     ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, f"{ended.stdout[-5000:]}\n{ended.stderr[-5000:]}"
     return ended.stdout, ended.stderr
@@ -84,31 +84,33 @@ def expect_hook_and_task(api: Api, world: World, said: tuple[str, str], events: 
     assert api.read(f"/api/v1/tasks/{made['id']}")["task"]["title"] == "Launch"
 
 
-@pytest.mark.whole  # the client in Python is of the same document
-def test_a_client_in_typescript(
+@pytest.mark.whole  # the Python client is generated from the same document
+def test_a_generated_typescript_client_works(
     document: Path, environment: dict[str, str], api: Api, world: World, tmp_path: Path
 ) -> None:
     modules = ensure_node_modules()
     types = tmp_path / "api.d.ts"
-    done([node(), modules / "openapi-typescript/bin/cli.js", document, "-o", types], tmp_path, environment)
+    run_command([node(), modules / "openapi-typescript/bin/cli.js", document, "-o", types], tmp_path, environment)
     options = {"strict": True, "noEmit": True, "target": "es2022", "module": "esnext", "moduleResolution": "bundler",
                "moduleDetection": "force", "lib": ["es2022", "dom"], "types": [],
                "paths": {"workhook-api": [str(types)]}}  # fmt: skip
     program = NODE_FOLDER / "generated.mts"
     (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "files": [str(program)]}))
-    done([node(), modules / "typescript/bin/tsc", "-p", tmp_path], tmp_path, environment)
-    expect_hook_and_task(api, world, done([node(), program], NODE_FOLDER, environment), {"issues", "push", "task"})
+    run_command([node(), modules / "typescript/bin/tsc", "-p", tmp_path], tmp_path, environment)
+    expect_hook_and_task(
+        api, world, run_command([node(), program], NODE_FOLDER, environment), {"issues", "push", "task"}
+    )
 
 
-def test_a_client_in_python(
+def test_a_generated_python_client_works(
     document: Path, environment: dict[str, str], api: Api, world: World, tmp_path: Path
 ) -> None:
     (tmp_path / "config.yml").write_text("post_hooks: []\n")
     command = (
         f"{sys.executable} -m openapi_python_client generate --config config.yml --output-path generated --meta none"
     )
-    said = "".join(done([*command.split(), "--path", document], tmp_path, environment))
+    said = "".join(run_command([*command.split(), "--path", document], tmp_path, environment))
     assert "Endpoint will not be generated" not in said
     assert "Unable to process schema" not in said
     (tmp_path / "program.py").write_text(PYTHON_PROGRAM)
-    expect_hook_and_task(api, world, done([sys.executable, "program.py"], tmp_path, environment), {"task"})
+    expect_hook_and_task(api, world, run_command([sys.executable, "program.py"], tmp_path, environment), {"task"})

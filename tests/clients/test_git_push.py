@@ -1,4 +1,5 @@
-"""A real `git push` to a bare repository with the hook: what its receivers get, and what happens without the server."""
+"""A real `git push` to a bare repository with the hook installed: its deliveries, and pushes while the server is
+down."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ ZERO = "0" * 40
 
 @pytest.fixture(autouse=True)
 def git_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Git without the settings of the machine and of whoever runs the tests."""
+    """Isolate Git from the settings of the machine and the user who runs the tests."""
     for name in os.environ:
         if name.startswith(("GIT_", "WORKHOOK_")) or name == "REMOTE_USER":
             monkeypatch.delenv(name)
@@ -48,7 +49,7 @@ def command(*arguments: str | Path, cwd: Path | None = None) -> str:
 
 
 class Repository:
-    """A bare repository with the hook, and a clone to push from."""
+    """A bare repository with the hook installed, and a clone to push from."""
 
     def __init__(self, folder: Path, server: Server, world: World, *more: str) -> None:
         self.bare, self.clone = folder / "website.git", folder / "clone"
@@ -69,7 +70,7 @@ class Repository:
         return self.git("rev-parse", "HEAD")
 
     def push(self, *refs: str) -> str:
-        """Answers what the one who pushes sees."""
+        """Push and return the output that the user sees."""
         return self.git("push", *(refs or ("origin", "main")))
 
 
@@ -80,7 +81,7 @@ def workplace(new_server: NewServer) -> tuple[Server, World]:
 
 
 def create_hook(server: Server, world: World, receiver: Receiver) -> str:
-    # One at a time: the order of several connections is nobody's to promise.
+    # One delivery at a time, because the order of concurrent connections is not guaranteed.
     config = {"url": receiver.url, "content_type": "json", "secret": SECRET, "max_concurrency": "1"}
     with server.client(world.token) as client:
         answer = client.post(f"{world.repo_path}/hooks", json={"config": config, "events": ["push"]})
@@ -95,7 +96,7 @@ def pushes(receiver: Receiver, number: int) -> list[Received]:
     return found
 
 
-def test_from_push_to_receiver(workplace: tuple[Server, World], receiver: Receiver, tmp_path: Path) -> None:
+def test_a_push_reaches_the_receiver(workplace: tuple[Server, World], receiver: Receiver, tmp_path: Path) -> None:
     server, world = workplace
     hook = create_hook(server, world, receiver)
     repository = Repository(tmp_path, server, world)
@@ -136,7 +137,7 @@ def test_from_push_to_receiver(workplace: tuple[Server, World], receiver: Receiv
 
 
 @pytest.mark.whole
-def test_a_second_push_and_a_branch_that_goes(
+def test_later_pushes_and_deleted_branches_reach_the_receiver(
     workplace: tuple[Server, World], receiver: Receiver, tmp_path: Path
 ) -> None:
     server, world = workplace
@@ -163,7 +164,9 @@ def test_a_second_push_and_a_branch_that_goes(
 
 
 @pytest.mark.whole
-def test_a_push_while_the_server_is_down(new_server: NewServer, receiver: Receiver, tmp_path: Path) -> None:
+def test_a_push_while_the_server_is_down_is_delivered_later(
+    new_server: NewServer, receiver: Receiver, tmp_path: Path
+) -> None:
     server = new_server()
     world = server.world()
     create_hook(server, world, receiver)
@@ -194,7 +197,7 @@ def test_a_push_while_the_server_is_down(new_server: NewServer, receiver: Receiv
         [third],
         [fourth],
     ]
-    # Once: nothing is left that could be sent again, and nothing more is on its way.
+    # It is delivered once: nothing is left in the spool or in flight.
     until(lambda: waiting(repository.bare) == 0)
     with server.client(world.token) as client:
         hooks = client.get(f"{world.repo_path}/hooks").json()
@@ -205,6 +208,6 @@ def test_a_push_while_the_server_is_down(new_server: NewServer, receiver: Receiv
 
 
 def waiting(bare: Path) -> int:
-    """How many pushes the spool holds."""
+    """Return the number of pushes in the spool."""
     spool = bare / "workhook" / "spool"
     return len([each for each in spool.iterdir() if each.suffix == ".json"])

@@ -1,4 +1,4 @@
-"""githubkit, unmodified: its models refuse any answer that is not as GitHub's description of the interface says."""
+"""The unmodified githubkit, whose models refuse any response that does not match GitHub's OpenAPI description."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ pytestmark = pytest.mark.one_database
 
 @pytest.fixture
 def github(server: Server, world: World) -> Iterator[GitHub[Any]]:
-    """Without its repeats, which would hide an error; its cache (ETags) is on, as it is by default."""
+    """Yield a client without retries, which would hide errors, but with the default ETag cache."""
     with GitHub(world.token, base_url=server.url, auto_retry=False) as github:
         yield github
 
 
-def test_repository_hooks(github: GitHub[Any], server: Server, world: World, receiver: Receiver) -> None:
+def test_repository_webhooks_can_be_managed(
+    github: GitHub[Any], server: Server, world: World, receiver: Receiver
+) -> None:
     repos: Any = github.rest.repos
     place = {"owner": world.organization, "repo": world.repository}
     config = {"url": receiver.url, "content_type": "json", "secret": SECRET}
@@ -55,7 +57,9 @@ def test_repository_hooks(github: GitHub[Any], server: Server, world: World, rec
     assert caught.value.response.status_code == 404
 
 
-def test_organization_hooks(github: GitHub[Any], server: Server, world: World, receiver: Receiver) -> None:
+def test_organization_webhooks_can_be_managed(
+    github: GitHub[Any], server: Server, world: World, receiver: Receiver
+) -> None:
     orgs: Any = github.rest.orgs
     place = {"org": world.organization}
     config = {"url": receiver.url, "content_type": "json", "secret": SECRET, "username": "ada", "password": "pw"}
@@ -79,7 +83,7 @@ def test_organization_hooks(github: GitHub[Any], server: Server, world: World, r
 
 
 def check_deliveries(api: Any, server: Server, world: World, one: dict[str, Any], path: str) -> None:
-    """Lists, one delivery, and sending it again; there are three."""
+    """Check the list of three deliveries, a single delivery and a redelivery."""
     recorded = history(server, world, path, 3)
     items = api.list_webhook_deliveries(**one).parsed_data
     assert [item.id for item in items] == [each["id"] for each in recorded]
@@ -95,7 +99,7 @@ def check_deliveries(api: Any, server: Server, world: World, one: dict[str, Any]
     assert history(server, world, path, 4)[0]["guid"] == issue.guid
 
 
-def test_who_and_errors(github: GitHub[Any], world: World) -> None:
+def test_the_user_and_errors_are_parsed(github: GitHub[Any], world: World) -> None:
     rest: Any = github.rest
     assert rest.rate_limit.get().parsed_data.resources.core.remaining > 0
     assert rest.users.get_authenticated().json()["login"] == world.owner
@@ -110,7 +114,7 @@ def test_who_and_errors(github: GitHub[Any], world: World) -> None:
     assert caught.value.response.parsed_data.message == "Not Found"
 
 
-def test_members_and_collaborators(github: GitHub[Any], server: Server, world: World) -> None:
+def test_members_and_collaborators_are_parsed(github: GitHub[Any], server: Server, world: World) -> None:
     server.run(lambda services: add_user(services, world, member="member"))
     rest: Any = github.rest
     members = rest.orgs.list_members(world.organization, role="admin").parsed_data

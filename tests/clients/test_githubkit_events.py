@@ -1,4 +1,4 @@
-"""githubkit's models of webhooks, which refuse a payload that lacks a key, read what is delivered."""
+"""Deliveries are parsed by githubkit's webhook models, which refuse a payload that lacks a key."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _root(world: World, kind: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["repository", "organization"])
-def test_ping(server: Server, world: World, receiver: Receiver, kind: str) -> None:
+def test_a_ping_is_parsed(server: Server, world: World, receiver: Receiver, kind: str) -> None:
     with server.client(world.token) as client:
         _hook(client, _root(world, kind), receiver, "star")
     (ping,) = receiver.wait_for(1)
@@ -55,7 +55,7 @@ WHOLE_ORGANIZATION = {
 }  # fmt: skip
 
 
-def test_events_of_an_organization_have_the_whole_organization(
+def test_organization_events_describe_the_organization_completely(
     server: Server, world: World, receiver: Receiver
 ) -> None:
     with server.client(world.token) as client:
@@ -74,15 +74,15 @@ def _dispatch(client: httpx.Client, world: World) -> None:
     assert answer.status_code == 204, answer.text
 
 
-def test_repository_dispatch(server: Server, world: World, receiver: Receiver) -> None:
+def test_a_dispatch_differs_only_in_its_missing_installation(server: Server, world: World, receiver: Receiver) -> None:
     with server.client(world.token) as client:
-        _hook(client, world.repo_path, receiver, "*")  # no webhook can name this event
+        _hook(client, world.repo_path, receiver, "*")  # webhooks cannot subscribe to this event by name
         _dispatch(client, world)
     receiver.wait_for(lambda requests: len(requests) == 2)
     (dispatch,) = receiver.events("repository_dispatch")
     payload = json.loads(dispatch.body)
     assert payload["installation"] is None, "no app made the webhook"
-    with pytest.raises(ValidationError) as caught:  # GitHub describes only what its own apps get
+    with pytest.raises(ValidationError) as caught:  # GitHub describes only payloads sent to its own apps
         webhooks.parse("repository_dispatch", dispatch.body)
     assert {each["loc"][0] for each in caught.value.errors()} == {"installation"}
     told = {**payload, "installation": {"id": 1, "node_id": "I_1"}}
@@ -103,8 +103,8 @@ READABLE_MIN = 100
 
 
 @pytest.mark.whole
-def test_what_is_added_to_published_events_is_whole(server: Server, world: World, receiver: Receiver) -> None:
-    """Every example that the models read as it is, published without what the server adds."""
+def test_members_added_to_published_events_are_complete(server: Server, world: World, receiver: Receiver) -> None:
+    """Publish every example that the models can parse, without the members that the server adds."""
     every = [(event, payload) for event, payload in load_examples() if event in CATALOG and _parses(event, payload)]
     assert len(every) > READABLE_MIN
     with server.client(world.token) as client:

@@ -1,4 +1,4 @@
-"""OAuth client libraries that are not ours complete their flows against a real server process."""
+"""Third-party OAuth client libraries complete their flows against a real server process."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def _endpoints(site: Site) -> tuple[str, str]:
 
 
 def _visit(site: Site, url: str) -> str:
-    """What the browser's address is after the user has consented."""
+    """Return the URL that the browser is redirected to after the user has consented."""
     page = site.octo.http.get(url)
     redirect = page if page.status_code == 302 else site.octo.submit(page, decision="approve")
     assert redirect.status_code == 302, redirect.text
     return str(redirect.headers["location"])
 
 
-def test_requests_oauthlib(site: Site) -> None:
+def test_requests_oauthlib_completes_the_code_flow(site: Site) -> None:
     authorize, token_url = _endpoints(site)
     with OAuth2Session(site.oauth.id, redirect_uri=CALLBACK, scope=["work"], pkce="S256") as session:
         url, state = session.authorization_url(authorize)
@@ -60,7 +60,7 @@ def test_requests_oauthlib(site: Site) -> None:
         assert session.get(f"{site.server.url}/user").json()["login"] == site.octo.user.login
 
 
-def test_requests_oauthlib_renews(site: Site) -> None:
+def test_requests_oauthlib_renews_a_token(site: Site) -> None:
     authorize, token_url = _endpoints(site)
     with OAuth2Session(site.app.id, redirect_uri=CALLBACK, pkce="S256") as session:
         back = _visit(site, session.authorization_url(authorize)[0])
@@ -71,7 +71,7 @@ def test_requests_oauthlib_renews(site: Site) -> None:
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
-def test_authlib(site: Site, method: str) -> None:
+def test_authlib_completes_the_code_flow(site: Site, method: str) -> None:
     authorize, token_url = _endpoints(site)
     with AuthlibSession(
         site.app.id,
@@ -90,7 +90,7 @@ def test_authlib(site: Site, method: str) -> None:
         assert session.get(f"{site.server.url}/user").json()["login"] == site.octo.user.login
 
 
-def test_authlib_as_a_native_app(site: Site) -> None:
+def test_authlib_completes_the_code_flow_as_a_native_app(site: Site) -> None:
     authorize, token_url = _endpoints(site)
     here, verifier = "http://127.0.0.1:49152/callback", "w" * 50
     with AuthlibSession(
@@ -102,7 +102,7 @@ def test_authlib_as_a_native_app(site: Site) -> None:
         assert session.get(f"{site.server.url}/user").json()["login"] == site.octo.user.login
 
 
-def test_authlib_as_a_device(site: Site) -> None:
+def test_authlib_completes_the_device_flow(site: Site) -> None:
     _, token_url = _endpoints(site)
     with AuthlibSession(site.oauth.id, token_endpoint_auth_method="none") as session:
         fields, accept = {"client_id": site.oauth.id}, {"Accept": "application/json"}
@@ -113,7 +113,7 @@ def test_authlib_as_a_device(site: Site) -> None:
         assert session.get(f"{site.server.url}/user").json()["login"] == site.octo.user.login
 
 
-def test_pygithub(site: Site) -> None:
+def test_pygithub_completes_the_code_flow(site: Site) -> None:
     with Github(base_url=site.server.url, timeout=60) as github:
         app = github.get_oauth_application(site.app.id, site.app.secret)
         code = parse_qs(urlsplit(_visit(site, app.get_login_url(CALLBACK, "s", site.octo.user.login))).query)["code"][0]
@@ -125,7 +125,7 @@ def test_pygithub(site: Site) -> None:
         with pytest.raises(BadCredentialsException):
             app.get_access_token(code)
 
-        # That was a replay, so that nothing is left of the first one.
+        # That was a replay, which revoked everything issued for the first exchange.
         code = parse_qs(urlsplit(_visit(site, app.get_login_url(CALLBACK))).query)["code"][0]
         refresh_token = app.get_access_token(code).refresh_token
         assert refresh_token is not None
@@ -134,7 +134,7 @@ def test_pygithub(site: Site) -> None:
             assert user.get_user().login == site.octo.user.login
 
 
-def test_octokit(site: Site) -> None:
+def test_octokit_completes_the_code_and_device_flows(site: Site) -> None:
     cookie = "; ".join(f"{name}={value}" for name, value in site.octo.http.cookies.items())
     said = octokit.run(
         "oauth.mjs",
@@ -153,8 +153,7 @@ def test_octokit(site: Site) -> None:
     assert said == "done\n"
 
 
-def test_the_page_about_it(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every block of docs/integrators/oauth.md does what the page says."""
+def test_every_block_of_the_oauth_page_works(site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     register, begin, poll, renew, check, narrow = blocks("docs/integrators/oauth.md", "sh")
     [example] = blocks("docs/integrators/oauth.md", "python")
     named = {"ID": site.app.id, "SECRET": site.app.secret, "W": site.server.url, "BASH_ENV": ""}
@@ -186,5 +185,5 @@ def test_the_page_about_it(site: Site, tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def _said(output: str) -> Any:
-    """The JSON among what curl says of its progress."""
+    """Return the JSON in the output of curl, which also prints its progress."""
     return json.loads(output[output.index("{") : output.rindex("}") + 1])

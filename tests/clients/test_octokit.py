@@ -1,4 +1,4 @@
-"""Octokit, unmodified: its REST client against the server, and its webhook library as the receiver."""
+"""The unmodified Octokit: its REST client against the server, and its webhook library as the receiver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.one_database
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
-def test_the_rest_client(server: Server, world: World, receiver: Receiver, prefix: str) -> None:
+def test_the_rest_client_manages_webhooks(server: Server, world: World, receiver: Receiver, prefix: str) -> None:
     octokit.run(
         "rest.mjs",
         base_url=server.url + prefix,
@@ -37,7 +37,7 @@ def node_receiver() -> Iterator[NodeReceiver]:
     receiver.close()
 
 
-def test_the_receiver(server: Server, world: World, node_receiver: NodeReceiver) -> None:
+def test_the_receiver_verifies_deliveries(server: Server, world: World, node_receiver: NodeReceiver) -> None:
     payload = {"action": "opened", "issue": {"title": 'Zoë 世界 \u2028 \\ " </script>'}}
     hooks = []
     with server.client(world.token) as client:
@@ -72,7 +72,7 @@ def test_the_receiver_refuses_another_secret(
         answer = client.post(f"{world.repo_path}/hooks", json={"config": {**config, "url": url}})
         hook = f"{world.repo_path}/hooks/{answer.json()['id']}"
         assert history(server, world, hook, 1)[0]["status"] == "Invalid HTTP Response: 400"
-        # What Octokit says when the secret is right again: the same delivery is genuine.
+        # With the right secret, Octokit accepts the same delivery.
         client.patch(f"{hook}/config", json={"secret": SECRET})
         first = history(server, world, hook, 1)[0]
         assert client.post(f"{hook}/deliveries/{first['id']}/attempts").status_code == 202

@@ -1,5 +1,8 @@
-"""Octokit as an app, unmodified: `@octokit/auth-app` signs, gets the tokens, renews them, and corrects its clock;
-`@octokit/app` receives, and acts as the installation that a payload names."""
+"""The unmodified Octokit as an app.
+
+`@octokit/auth-app` signs, obtains and renews tokens, and corrects its clock. `@octokit/app` receives events and acts as
+the installation that a payload names.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ pytestmark = pytest.mark.one_database
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
-def test_an_app(server: Server, world: World, receiver: Receiver, prefix: str) -> None:
+def test_an_app_authenticates_and_renews_its_tokens(
+    server: Server, world: World, receiver: Receiver, prefix: str
+) -> None:
     new_repository(server, world, "shop")
     other = server.world()
     app = make_app(server, world, public=True)
@@ -38,8 +43,8 @@ def test_an_app(server: Server, world: World, receiver: Receiver, prefix: str) -
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
-def test_an_app_that_reacts(server: Server, world: World, prefix: str) -> None:
-    """Fails where payloads for the app's webhook do not name its installation."""
+def test_an_app_reacts_to_events_as_its_installation(server: Server, world: World, prefix: str) -> None:
+    """This requires that payloads for the app's webhook name its installation."""
     app = make_app(server, world)
     octokit.run(
         "app.mjs",

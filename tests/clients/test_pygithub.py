@@ -1,4 +1,4 @@
-"""PyGithub, unmodified, pointed at the server: at the root, and under the prefix of enterprise clients."""
+"""The unmodified PyGithub against the server, at the root and under the prefix of enterprise clients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = ("repository", "organization")
 
 
 def connect(server: Server, token: str | None, prefix: str = "", **more: Any) -> Github:
-    """As documented by PyGithub for servers of one's own; its pauses between requests are off."""
+    """Return a client configured as PyGithub documents it for self-hosted servers, without pauses between requests."""
     auth = Auth.Token(token) if token else None
     return Github(
         base_url=server.url + prefix,
@@ -50,7 +50,7 @@ def github(server: Server, world: World, prefix: str) -> Iterator[Github]:
 
 @pytest.fixture(params=KINDS)
 def place(request: pytest.FixtureRequest, github: Github, world: World) -> Repository | Organization:
-    """What has hooks: the methods for them are the same on both."""
+    """Return an object with webhooks. Both kinds have the same methods for them."""
     if request.param == "repository":
         return github.get_repo(world.full_name)
     return github.get_organization(world.organization)
@@ -60,8 +60,8 @@ def noun(place: Repository | Organization) -> str:
     return "repository" if isinstance(place, Repository) else "organization"
 
 
-def told(hook: Hook) -> tuple[int | None, str, str | None]:
-    """How the last delivery went."""
+def last_result(hook: Hook) -> tuple[int | None, str, str | None]:
+    """Return the result of the webhook's last delivery."""
     return hook.last_response.code, hook.last_response.status, hook.last_response.message
 
 
@@ -69,7 +69,9 @@ def path_of(place: Repository | Organization, world: World) -> str:
     return world.repo_path if isinstance(place, Repository) else world.org_path
 
 
-def test_who_and_where(github: Github, world: World, server: Server, prefix: str) -> None:
+def test_the_user_the_organization_and_the_repository_are_described(
+    github: Github, world: World, server: Server, prefix: str
+) -> None:
     base = server.url + prefix
     user = github.get_user()
     assert (user.login, user.name, user.email, user.type) == (world.owner, "Octo", "octo@example.com", "User")
@@ -95,7 +97,7 @@ def test_who_and_where(github: Github, world: World, server: Server, prefix: str
     assert "admin:org_hook" in github.oauth_scopes
 
 
-def test_members_and_collaborators(github: Github, server: Server, world: World) -> None:
+def test_members_and_collaborators_are_listed(github: Github, server: Server, world: World) -> None:
     tokens = [
         server.run(lambda services: add_user(services, world, member="member")),
         server.run(lambda services: add_user(services, world, role="read")),
@@ -124,8 +126,8 @@ def test_members_and_collaborators(github: Github, server: Server, world: World)
     assert caught.value.status == 404
 
 
-def test_invitations(github: Github, server: Server, world: World, prefix: str) -> None:
-    """Somebody of another organization is invited, accepts, and leaves; a member is made an owner, and removed."""
+def test_invitations_can_be_sent_accepted_and_ended(github: Github, server: Server, world: World, prefix: str) -> None:
+    """A user of another organization is invited, accepts and leaves; a member becomes an owner and is removed."""
     second = server.world()
     token = server.run(lambda services: add_user(services, second, member="member"))
     member_token = server.run(lambda services: add_user(services, world, member="member"))
@@ -161,7 +163,7 @@ def _login(server: Server, token: str) -> str:
         return github.get_user().login
 
 
-def test_create_json_with_secret(
+def test_a_webhook_with_json_and_a_secret_is_created(
     place: Repository | Organization, github: Github, world: World, server: Server, receiver: Receiver, prefix: str
 ) -> None:
     config = {"url": receiver.url, "content_type": "json", "secret": SECRET}
@@ -188,12 +190,12 @@ def test_create_json_with_secret(
     assert ("repository" in payload) == isinstance(place, Repository)
     if isinstance(place, Repository):
         assert hook.test_url == f"{base}/test"
-        assert told(hook) == (None, "unused", None)
+        assert last_result(hook) == (None, "unused", None)
         history(server, world, f"{world.repo_path}/hooks/{hook.id}", 1)
-        assert told(place.get_hook(hook.id)) == (200, "active", "OK")
+        assert last_result(place.get_hook(hook.id)) == (200, "active", "OK")
 
 
-def test_defaults_are_form_and_push(place: Repository | Organization, receiver: Receiver) -> None:
+def test_the_defaults_are_form_and_push(place: Repository | Organization, receiver: Receiver) -> None:
     hook = place.create_hook("web", {"url": receiver.url})
     assert (hook.events, hook.active) == (["push"], True)
     assert hook.config == {"url": receiver.url, "content_type": "form", "insecure_ssl": "0"}
@@ -203,7 +205,7 @@ def test_defaults_are_form_and_push(place: Repository | Organization, receiver: 
     assert unsigned(ping)
 
 
-def test_every_event_and_inactive(
+def test_webhooks_for_every_event_and_inactive_webhooks(
     place: Repository | Organization, server: Server, world: World, receiver: Receiver
 ) -> None:
     everything = place.create_hook("web", {"url": receiver.url, "content_type": "json"}, events=["*"])
@@ -217,7 +219,7 @@ def test_every_event_and_inactive(
     assert {each.path for each in received} == {"/hook"}
 
 
-def test_list_is_paged(server: Server, world: World, prefix: str) -> None:
+def test_the_list_is_paginated(server: Server, world: World, prefix: str) -> None:
     with connect(server, world.token, prefix, per_page=2) as github:
         for place in (github.get_repo(world.full_name), github.get_organization(world.organization)):
             assert list(place.get_hooks()) == []
@@ -234,17 +236,19 @@ def test_list_is_paged(server: Server, world: World, prefix: str) -> None:
             assert place.get_hooks()[3].config["url"] == "http://127.0.0.1:9/3"
 
 
-def test_edit(place: Repository | Organization, server: Server, world: World, receiver: Receiver) -> None:
+def test_a_webhook_can_be_edited(
+    place: Repository | Organization, server: Server, world: World, receiver: Receiver
+) -> None:
     config = {"url": receiver.url, "content_type": "json", "secret": SECRET}
     hook = place.create_hook("web", config, events=["push"])
-    # A script that reads the hook and sends its configuration back must not break the secret.
+    # A script that reads the webhook and sends its configuration back must not break the secret.
     hook.edit("web", hook.config, events=["issues", "push"])
     assert hook.events == ["issues", "push"]
     assert hook.config["secret"] == "********"
     with server.client(world.token) as client:
         publish(client, world, "issues", {"action": "opened"})
     assert signed_with(arrived(receiver, "issues"), SECRET)
-    # A new configuration replaces the old one: without a secret, there is none.
+    # A new configuration replaces the old one: if it has no secret, the secret is removed.
     hook.edit("web", {"url": f"{receiver.url}/moved"}, active=False)
     fetched = place.get_hook(hook.id)
     assert fetched.config == {"url": f"{receiver.url}/moved", "content_type": "form", "insecure_ssl": "0"}
@@ -256,7 +260,7 @@ def test_edit(place: Repository | Organization, server: Server, world: World, re
         assert (hook.name, hook.config["url"], hook.active) == ("web", f"{receiver.url}/moved", True)
 
 
-def test_edit_adds_and_removes_events(github: Github, world: World) -> None:
+def test_an_edit_adds_and_removes_events(github: Github, world: World) -> None:
     repository = github.get_repo(world.full_name)
     hook = repository.create_hook("web", {"url": "http://127.0.0.1:9/"}, events=["push", "issues"], active=False)
     hook.edit("web", {}, add_events=["fork", "push"], remove_events=["issues"])
@@ -269,7 +273,9 @@ def test_edit_adds_and_removes_events(github: Github, world: World) -> None:
     assert repository.get_hook(hook.id).events == ["*"]
 
 
-def test_ping_and_test(place: Repository | Organization, server: Server, world: World, receiver: Receiver) -> None:
+def test_pings_and_tests_are_sent(
+    place: Repository | Organization, server: Server, world: World, receiver: Receiver
+) -> None:
     hook = place.create_hook("web", {"url": receiver.url, "content_type": "json", "secret": SECRET})
     pinged(receiver, hook.id)
     hook.ping()
@@ -278,7 +284,7 @@ def test_ping_and_test(place: Repository | Organization, server: Server, world: 
     assert pings[0].guid != pings[1].guid
     if isinstance(place, Organization):
         return
-    hook.test()  # there was no push yet: nothing is sent
+    hook.test()  # there was no push yet, so nothing is sent
     with server.client(world.token) as client:
         publish(client, world, "push", {"ref": "refs/heads/main", "commits": []})
     pushed = receiver.wait_for(3)[2]
@@ -290,7 +296,7 @@ def test_ping_and_test(place: Repository | Organization, server: Server, world: 
     assert signed_with(tested, SECRET)
 
 
-def test_delete(place: Repository | Organization) -> None:
+def test_a_webhook_can_be_deleted(place: Repository | Organization) -> None:
     hook = place.create_hook("web", {"url": "http://127.0.0.1:9/"}, active=False)
     hook.delete()
     assert list(place.get_hooks()) == []
@@ -303,7 +309,9 @@ def test_delete(place: Repository | Organization) -> None:
         hook.delete()
 
 
-def test_deliveries(place: Repository | Organization, server: Server, world: World, receiver: Receiver) -> None:
+def test_deliveries_can_be_read(
+    place: Repository | Organization, server: Server, world: World, receiver: Receiver
+) -> None:
     config = {"url": receiver.url, "content_type": "json", "secret": SECRET}
     hook = place.create_hook("web", config, events=["issues"])
     with server.client(world.token) as client:
@@ -317,7 +325,7 @@ def test_deliveries(place: Repository | Organization, server: Server, world: Wor
     assert item.delivered_at is not None
     assert abs(item.delivered_at - datetime.now(UTC)) < timedelta(minutes=10)
     assert item.duration is not None
-    assert 0 <= item.duration < 60  # seconds; the server waits no longer than 40
+    assert 0 <= item.duration < 60  # seconds; the server waits at most 40
     assert (item.url, item.installation_id) == ("", None)
     assert item.throttled_at is None or item.throttled_at <= item.delivered_at
     detail = place.get_hook_delivery(hook.id, _known(item.id))
@@ -348,18 +356,18 @@ def test_deliveries_are_paged_by_cursor(server: Server, world: World, receiver: 
             assert len(ids) == 8
 
 
-def test_a_failure_is_told(github: Github, server: Server, world: World, receiver: Receiver) -> None:
+def test_a_failed_delivery_is_reported(github: Github, server: Server, world: World, receiver: Receiver) -> None:
     repository = github.get_repo(world.full_name)
     hook = repository.create_hook("web", {"url": "http://127.0.0.1:1/", "retries": "0"})
     path = f"{world.repo_path}/hooks/{hook.id}"
     assert history(server, world, path, 1)[0]["status_code"] == 502
     item = repository.get_hook_deliveries(hook.id)[0]
     assert (item.status, item.status_code) == ("failed to connect to host", 502)
-    assert told(repository.get_hook(hook.id)) == (502, "failure", "failed to connect to host")
+    assert last_result(repository.get_hook(hook.id)) == (502, "failure", "failed to connect to host")
 
 
 def refused(place: Repository | Organization, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """What a create that fails answers."""
+    """Return the error response of a failing create."""
     with pytest.raises(GithubException) as caught:
         place.create_hook(*args, **kwargs)
     assert caught.value.status == 422
@@ -381,12 +389,12 @@ def _known(value: int | None) -> int:
     return value
 
 
-def test_errors_of_create(place: Repository | Organization) -> None:
+def test_errors_of_creation_are_reported(place: Repository | Organization) -> None:
     config = {"url": "http://127.0.0.1:9/hook", "content_type": "json"}
     place.create_hook("web", config, events=["push", "issues"], active=False)
     duplicate = _faults({"message": f"Hook already exists on this {noun(place)}"})
     assert refused(place, "web", config, events=["issues", "push"]) == duplicate
-    place.create_hook("web", config, events=["fork"], active=False)  # the same url, other events
+    place.create_hook("web", config, events=["fork"], active=False)  # the same URL with other events
     assert refused(place, "web", config, events=["no_such"]) == _faults({"message": unknown_event("no_such")})
     assert refused(place, "web", {}) == _faults({"field": "url", "message": "url cannot be blank"})
     assert refused(place, "web", {"url": ""}) == _faults({"field": "url", "message": "url cannot be blank"})
@@ -398,7 +406,7 @@ def test_errors_of_create(place: Repository | Organization) -> None:
     assert unknown == _faults({"message": "Invalid config attribute: content-type"})
 
 
-def test_errors_of_edit(place: Repository | Organization) -> None:
+def test_errors_of_edits_are_reported(place: Repository | Organization) -> None:
     first = place.create_hook("web", {"url": "http://127.0.0.1:9/1"}, active=False)
     place.create_hook("web", {"url": "http://127.0.0.1:9/2"}, active=False)
     with pytest.raises(GithubException) as caught:
@@ -411,7 +419,7 @@ def test_errors_of_edit(place: Repository | Organization) -> None:
     assert place.get_hook(first.id).config["url"] == "http://127.0.0.1:9/1"
 
 
-def test_a_hook_is_unknown_elsewhere(github: Github, world: World) -> None:
+def test_webhooks_are_found_only_under_their_owner(github: Github, world: World) -> None:
     repository, organization = github.get_repo(world.full_name), github.get_organization(world.organization)
     ours = repository.create_hook("web", {"url": "http://127.0.0.1:9/"}, active=False)
     theirs = organization.create_hook("web", {"url": "http://127.0.0.1:9/"}, active=False)
@@ -427,14 +435,14 @@ def test_a_hook_is_unknown_elsewhere(github: Github, world: World) -> None:
 
 
 @pytest.mark.parametrize("token", ["whp_" + "0" * 36, "gone"])
-def test_bad_credentials(server: Server, world: World, token: str) -> None:
+def test_bad_credentials_are_refused(server: Server, world: World, token: str) -> None:
     with connect(server, token) as github, pytest.raises(BadCredentialsException) as caught:
         github.get_repo(world.full_name)
     assert caught.value.status == 401
     assert caught.value.data["message"] == "Bad credentials"
 
 
-def test_without_a_token(server: Server, world: World) -> None:
+def test_a_missing_token_is_refused(server: Server, world: World) -> None:
     with connect(server, None) as github, pytest.raises(GithubException) as caught:
         _ = github.get_user().login
     assert caught.value.status == 401

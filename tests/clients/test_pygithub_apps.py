@@ -1,4 +1,4 @@
-"""PyGithub and githubkit as an app and as its installation, unmodified."""
+"""The unmodified PyGithub and githubkit as an app and as its installation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def integration(server: Server, app: Registered, prefix: str) -> Iterator[Github
         yield integration
 
 
-def test_pygithub_as_the_app(server: Server, world: World, app: Registered, integration: GithubIntegration) -> None:
+def test_pygithub_reads_the_app_and_its_installations(
+    server: Server, world: World, app: Registered, integration: GithubIntegration
+) -> None:
     shown = integration.get_app()
     assert (shown.id, shown.slug, shown.client_id, shown.permissions) == (app.id, app.slug, app.client_id, PERMISSIONS)
     assert (getattr(shown.owner, "login", None), shown.events) == (world.organization, [])
@@ -64,7 +66,7 @@ def test_pygithub_as_the_app(server: Server, world: World, app: Registered, inte
     assert [each.full_name for each in found[0].get_repos()] == [world.full_name]
 
 
-def test_pygithub_gets_tokens(world: World, app: Registered, integration: GithubIntegration) -> None:
+def test_pygithub_creates_installation_tokens(world: World, app: Registered, integration: GithubIntegration) -> None:
     whole = integration.get_access_token(app.installation_id)
     assert (whole.permissions, whole.repository_selection) == (PERMISSIONS, "all")
     assert timedelta(minutes=58) < whole.expires_at - datetime.now(UTC) <= timedelta(hours=1)
@@ -81,7 +83,7 @@ def test_pygithub_gets_tokens(world: World, app: Registered, integration: Github
     assert (caught.value.status, caught.value.message) == (403, "Resource not accessible by integration")
 
 
-def test_pygithub_as_the_installation(
+def test_pygithub_manages_webhooks_as_the_installation(
     server: Server, world: World, app: Registered, prefix: str, receiver: Receiver
 ) -> None:
     new_repository(server, world, "shop")
@@ -99,9 +101,9 @@ def test_pygithub_as_the_installation(
             hook.edit("web", config, add_events=["push"]) if at == 0 else hook.edit("web", config, events=["push"])
             assert "push" in place.get_hook(hook.id).events
             hook.ping()
-            deliveries = until(lambda p=place, h=hook: [*p.get_hook_deliveries(h.id)][1:])  # type: ignore[misc]  # bound here
+            deliveries = until(lambda p=place, h=hook: [*p.get_hook_deliveries(h.id)][1:])  # type: ignore[misc]  # called immediately
             assert {each.installation_id for each in deliveries} == {app.installation_id}
-            if at == 0:  # its own renewal, as after most of an hour
+            if at == 0:  # force the renewal that is otherwise due after most of an hour
                 authorization = auth._AppInstallationAuth__installation_authorization  # type: ignore[attr-defined]  # the state that time would change
                 authorization._expires_at = authorization._makeDatetimeAttribute("2026-01-01T00:00:00Z")
             hook.delete()
@@ -113,7 +115,7 @@ def test_pygithub_as_the_installation(
     }
 
 
-def test_pygithub_with_a_wrong_key(server: Server, world: World, app: Registered) -> None:
+def test_pygithub_with_a_wrong_key_is_refused(server: Server, world: World, app: Registered) -> None:
     stranger = make_app(server, world, own_key=True)
     auth = Auth.AppAuth(app.id, stranger.private_key)
     with GithubIntegration(auth=auth, base_url=server.url, **WITHOUT_PAUSES) as integration:
@@ -122,8 +124,8 @@ def test_pygithub_with_a_wrong_key(server: Server, world: World, app: Registered
         assert (caught.value.status, caught.value.message) == (401, "A JSON web token could not be decoded")
 
 
-def test_pygithub_by_its_older_name(server: Server, world: World, app: Registered) -> None:
-    """`AppAuthentication`, which many programs still use, is told to be old by PyGithub itself."""
+def test_pygithubs_deprecated_app_authentication_works(server: Server, world: World, app: Registered) -> None:
+    """Many programs still use `AppAuthentication`, which PyGithub has deprecated."""
     with pytest.deprecated_call():
         auth = AppAuthentication(app.id, app.private_key, app.installation_id, {"repository_hooks": "read"})
     with Github(auth=auth, base_url=server.url, **WITHOUT_PAUSES) as github:
@@ -133,8 +135,8 @@ def test_pygithub_by_its_older_name(server: Server, world: World, app: Registere
         assert (caught.value.status, caught.value.message) == (403, "Resource not accessible by integration")
 
 
-def test_githubkit(server: Server, world: World, app: Registered, prefix: str) -> None:
-    """Its models refuse an answer that lacks anything of GitHub's description."""
+def test_githubkit_manages_the_app_and_its_tokens(server: Server, world: World, app: Registered, prefix: str) -> None:
+    """githubkit's models refuse a response that lacks anything from GitHub's description."""
     shop_id, _ = new_repository(server, world, "shop")
     base = server.url + prefix
     with GitHub(AppAuthStrategy(app.id, app.private_key), base_url=base, auto_retry=False) as github:

@@ -1,4 +1,4 @@
-"""The hook of the README, with nothing asked for but a secret, in front of receivers that were written for GitHub."""
+"""The README's webhook, configured only with a secret, delivers to receivers written for GitHub."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PUSH = {"ref": "refs/heads/main", "note": "Grüße, *-._~ 世界 & <b>", "commit
 
 
 def _config_of_the_readme(**given: Any) -> dict[str, Any]:
-    """What the first webhook of the README is made with, at another address and with another secret."""
+    """Return the configuration of the README's first webhook with another URL and secret."""
     found = re.search(r'"config": (\{[^}]*\})', README.read_text())
     assert found is not None
     config: dict[str, Any] = json.loads(found[1])
@@ -46,7 +46,7 @@ def _hook(client: httpx.Client, world: World, **config: Any) -> str:
 
 @pytest.fixture(scope="module", params=["receiver.mjs", "probot.mjs"])
 def node_receiver(request: pytest.FixtureRequest) -> Iterator[NodeReceiver]:
-    """The middleware of `@octokit/webhooks`, and Probot."""
+    """Yield the middleware of `@octokit/webhooks`, and Probot, in turn."""
     receiver = NodeReceiver(request.param)
     yield receiver
     receiver.close()
@@ -56,7 +56,9 @@ def _path_of(receiver: NodeReceiver, request: pytest.FixtureRequest) -> str:
     return f"{receiver.url}/github" if request.node.callspec.params["node_receiver"] == "receiver.mjs" else receiver.url
 
 
-def test_node(server: Server, world: World, node_receiver: NodeReceiver, request: pytest.FixtureRequest) -> None:
+def test_node_receivers_accept_deliveries(
+    server: Server, world: World, node_receiver: NodeReceiver, request: pytest.FixtureRequest
+) -> None:
     with server.client(world.token) as client:
         hook = _hook(client, world, url=_path_of(node_receiver, request))
         ping = node_receiver.next()
@@ -69,7 +71,7 @@ def test_node(server: Server, world: World, node_receiver: NodeReceiver, request
     assert {each["guid"] for each in deliveries} == {ping["id"], push["id"]}
 
 
-def test_node_refuses_another_secret(
+def test_node_receivers_refuse_another_secret(
     server: Server, world: World, node_receiver: NodeReceiver, request: pytest.FixtureRequest
 ) -> None:
     with server.client(world.token) as client:
@@ -79,14 +81,14 @@ def test_node_refuses_another_secret(
 
 
 def _receive(server: Server, world: World, receiver: Receiver, **config: Any) -> list[Received]:
-    """A ping and a push."""
+    """Return the requests of a ping and a push."""
     with server.client(world.token) as client:
         _hook(client, world, url=receiver.url, **config)
         publish(client, world, "push", PUSH)
     return list(receiver.wait_for(2))
 
 
-def test_python(server: Server, world: World, receiver: Receiver) -> None:
+def test_githubkit_verifies_deliveries(server: Server, world: World, receiver: Receiver) -> None:
     for each in _receive(server, world, receiver):
         assert webhooks.verify(SECRET, each.body, each.headers["x-hub-signature-256"])
         assert not webhooks.verify(f"not {SECRET}", each.body, each.headers["x-hub-signature-256"])
@@ -96,14 +98,16 @@ def test_python(server: Server, world: World, receiver: Receiver) -> None:
 @pytest.mark.parametrize(
     ("name", "content_type"), [(name, each) for name, (_, types) in CHECKS.items() for each in types]
 )
-def test_documented_checks(server: Server, world: World, receiver: Receiver, name: str, content_type: str) -> None:
+def test_deliveries_pass_the_documented_checks(
+    server: Server, world: World, receiver: Receiver, name: str, content_type: str
+) -> None:
     check, _ = CHECKS[name]
     for each in _receive(server, world, receiver, content_type=content_type):
         assert check(each, SECRET) is None
         assert check(each, f"not {SECRET}") is not None
 
 
-def test_both_families_are_sent_and_recorded(server: Server, world: World, receiver: Receiver) -> None:
+def test_service_and_github_headers_are_sent_and_recorded(server: Server, world: World, receiver: Receiver) -> None:
     with server.client(world.token) as client:
         hook = _hook(client, world, url=receiver.url)
         (ping,) = receiver.wait_for(1)
@@ -118,13 +122,13 @@ def test_both_families_are_sent_and_recorded(server: Server, world: World, recei
     assert kept["x-hub-signature-256"] == ping.headers["x-hub-signature-256"]
 
 
-def test_the_names_of_the_service_alone(server: Server, world: World, receiver: Receiver) -> None:
+def test_the_service_header_style_omits_github_headers(server: Server, world: World, receiver: Receiver) -> None:
     for each in _receive(server, world, receiver, header_style="service"):
         assert each.headers["x-service-event"] == each.event
         assert not [name for name in each.headers if name.startswith("x-github-")]
 
 
-def test_standard_webhooks_in_node(server: Server, world: World, receiver: Receiver) -> None:
+def test_standard_webhooks_are_verified_in_node(server: Server, world: World, receiver: Receiver) -> None:
     secret = "whsec_" + base64.b64encode(secrets.token_bytes(24)).decode()
     other = "whsec_" + base64.b64encode(secrets.token_bytes(24)).decode()
     received = _receive(server, world, receiver, header_style="standard", secret=secret)

@@ -1,4 +1,4 @@
-"""Hooks with `header_style=standard`, verified by the library of Standard Webhooks."""
+"""Webhooks with `header_style=standard`, verified by the Standard Webhooks library."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def verifies(received: Received, secret: str) -> bool:
 
 
 def create(client: httpx.Client, root: str, url: str, **config: Any) -> str:
-    """A hook for stars; answers its path."""
+    """Create a webhook for star events and return its path."""
     config = {"url": url, "content_type": "json", "header_style": "standard", **config}
     answer = client.post(f"{root}/hooks", json={"name": "web", "config": config, "events": ["star"]})
     assert answer.status_code == 201, answer.text
@@ -41,7 +41,7 @@ def create(client: httpx.Client, root: str, url: str, **config: Any) -> str:
 
 
 def next_star(client: httpx.Client, world: World, receiver: Receiver) -> Received:
-    """Publish one more and answer what came of it."""
+    """Publish another star event and return its delivery."""
     before = len(receiver.events("star"))
     publish(client, world, "star", {"action": "created", "note": "Grüße"})
     receiver.wait_for(lambda requests: len([each for each in requests if each.event == "star"]) > before)
@@ -49,7 +49,7 @@ def next_star(client: httpx.Client, world: World, receiver: Receiver) -> Receive
 
 
 @pytest.mark.parametrize("root", ["repository", "organization"])
-def test_verified_by_the_library(server: Server, world: World, receiver: Receiver, root: str) -> None:
+def test_the_library_verifies_a_delivery(server: Server, world: World, receiver: Receiver, root: str) -> None:
     secret = new_secret()
     with server.client(world.token) as client:
         create(client, world.repo_path if root == "repository" else world.org_path, receiver.url, secret=secret)
@@ -63,7 +63,7 @@ def test_verified_by_the_library(server: Server, world: World, receiver: Receive
         assert not verifies(star, secret)
 
 
-def test_forms(server: Server, world: World, receiver: Receiver) -> None:
+def test_the_library_verifies_forms(server: Server, world: World, receiver: Receiver) -> None:
     secret = new_secret()
     with server.client(world.token) as client:
         create(client, world.repo_path, f"{receiver.url}/form", secret=secret, content_type="form")
@@ -71,7 +71,7 @@ def test_forms(server: Server, world: World, receiver: Receiver) -> None:
     assert all(verifies(each, secret) for each in receiver.wait_for(2))
 
 
-def test_rotation(server: Server, world: World, receiver: Receiver) -> None:
+def test_a_rotation_signs_with_both_secrets(server: Server, world: World, receiver: Receiver) -> None:
     old, new, newest = new_secret(), new_secret(), new_secret()
     with server.client(world.token) as client:
         hook = create(client, world.repo_path, receiver.url, secret=old)
@@ -85,7 +85,7 @@ def test_rotation(server: Server, world: World, receiver: Receiver) -> None:
         assert len(both.headers["webhook-signature"].split()) == 2
         assert verifies(both, old)
         assert verifies(both, new)
-        # Once more, for a second only: then the older one signs no longer.
+        # Rotate again with a grace period of one second, after which the older secret is no longer used.
         client.patch(f"{hook}/config", json={"secret": newest, "previous_secret_expires_in": 1})
         assert not verifies(next_star(client, world, receiver), old)
         until(lambda: not verifies(next_star(client, world, receiver), new))
@@ -94,7 +94,9 @@ def test_rotation(server: Server, world: World, receiver: Receiver) -> None:
         assert len(last.headers["webhook-signature"].split()) == 1
 
 
-def test_rotation_without_a_grace_period(server: Server, world: World, receiver: Receiver) -> None:
+def test_a_rotation_without_a_grace_period_uses_only_the_new_secret(
+    server: Server, world: World, receiver: Receiver
+) -> None:
     old, new = new_secret(), new_secret()
     with server.client(world.token) as client:
         hook = create(client, world.repo_path, receiver.url, secret=old)

@@ -1,4 +1,4 @@
-"""Runs the shell blocks of the pages as a reader would."""
+"""Runs the shell blocks of the documentation as a reader would."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ PAGES = [
 END = "the block has ended: "
 
 
-# Blocks that no test runs or compares, and why: page, language, beginning of the block ("": all of that language).
-# A page that ends with "/" is a folder. `test_every_block.py` wants each block to be here, or in a call of `blocks`.
+# Blocks that no test runs or compares, with the reason: page, language, beginning of the block ("" for all of that
+# language). A page that ends with "/" is a folder. `test_every_block.py` requires each block to be listed here or in a
+# call of `blocks`.
 NOT_RUN = {
     ("README.md", "sh", "make run\n"): "creates an environment; the block with ARGS is run from there on",
     ("README.md", "sh", "pipx run"): "needs an index; test_packages.py installs and runs the wheel",
@@ -76,13 +77,16 @@ _FENCED = re.compile(r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^
 
 
 def every_block(page: str) -> list[tuple[str, str]]:
-    """The fenced blocks of a page (its path from the root) in their order: language ("" where none is named), text."""
+    """Return the fenced blocks of a page in order, as language ("" if none is named) and text.
+
+    `page` is the path from the root.
+    """
     written = (ROOT / page).read_text(encoding="utf-8")
     return [(found["language"], dedent(found["text"])) for found in _FENCED.finditer(written)]
 
 
-def not_run(page: str, language: str, text: str) -> str:
-    """Why no test runs the block; empty if one does."""
+def reason_not_run(page: str, language: str, text: str) -> str:
+    """Return the reason why no test runs the block, or an empty string if one does."""
     named = (
         why
         for (where, tongue, beginning), why in NOT_RUN.items()
@@ -94,28 +98,30 @@ def not_run(page: str, language: str, text: str) -> str:
 
 
 def blocks(page: str, language: str = "sh") -> list[str]:
-    """The blocks of that language which a test is to run, in their order.
+    """Return the page's blocks of a language that a test must run, in order.
 
-    To be unpacked into names: so a block that is new fails the test of its page.
+    Unpack the result into names, so that an added block fails the page's test.
     """
-    return [text for tongue, text in every_block(page) if tongue == language and not not_run(page, language, text)]
+    return [
+        text for tongue, text in every_block(page) if tongue == language and not reason_not_run(page, language, text)
+    ]
 
 
 def split_prose_and_code(page: str) -> list[tuple[str, str]]:
-    """Prose and `sh` blocks in their order: `("text", …)`, `("sh", …)`."""
+    """Return prose and `sh` blocks in order, as `("text", …)` and `("sh", …)`."""
     pieces = re.split(r"^```sh\b[^\n]*\n(.*?)^```$", (ROOT / page).read_text(encoding="utf-8"), flags=re.S | re.M)
     return [("sh" if at % 2 else "text", piece) for at, piece in enumerate(pieces)]
 
 
 def parse_json_output(said: str) -> Any:
-    """The JSON among what curl says of its progress."""
+    """Return the JSON in the output of curl, which also prints its progress."""
     begins = min(at for at in (said.find("{"), said.find("[{")) if at >= 0)
     found, _ = json.JSONDecoder().raw_decode(said, begins)
     return found
 
 
 def checkout(folder: Path) -> Path:
-    """A folder that looks like a checkout after `make install`, with no data yet."""
+    """Return a folder that looks like a checkout after `make install`, without data."""
     (folder / ".venv").mkdir(parents=True)
     (folder / ".venv" / "bin").symlink_to(forge().commands)
     (folder / "examples").symlink_to(ROOT / "examples")
@@ -123,7 +129,7 @@ def checkout(folder: Path) -> Path:
 
 
 def new_machine(folder: Path) -> dict[str, str]:
-    """An environment without any configuration of Git, of Workhook or of the account that runs the tests."""
+    """Return an environment without any configuration of Git, Workhook or the user who runs the tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "WORKHOOK_"))}
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
@@ -133,7 +139,7 @@ def new_machine(folder: Path) -> dict[str, str]:
 
 
 class Program:
-    """A process whose lines are read as they come."""
+    """A process whose output is read line by line."""
 
     def __init__(self, command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
         self.lines: list[str] = []
@@ -154,12 +160,12 @@ class Program:
         self._reader.start()
 
     def wait_for(self, pattern: str, start: int = 0) -> str:
-        """The first line from `start` on that fits."""
+        """Return the first line from `start` on that matches."""
 
         def look() -> str | None:
             ended = self.process.poll() is not None
             if ended:
-                self._reader.join(30)  # what it said last is read after it has ended
+                self._reader.join(30)  # its last output is read after it has ended
             found = next((line for line in self.lines[start:] if re.search(pattern, line)), None)
             assert found or not ended, "".join(self.lines)
             return found
@@ -167,7 +173,7 @@ class Program:
         return until(look) or ""
 
     def stop(self) -> None:
-        """With SIGTERM: where a shell started the tests in the background, its children ignore SIGINT."""
+        """Stop the process with SIGTERM, because children of a shell that runs in the background ignore SIGINT."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -181,7 +187,7 @@ class Program:
 
 
 class Shell(Program):
-    """The reader's shell: what one block sets is there in the next. A command that fails ends the test."""
+    """The reader's shell, which keeps variables from one block to the next. A failing command fails the test."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         super().__init__(["bash", "-e"], folder, environment)
@@ -189,10 +195,10 @@ class Shell(Program):
         self._script = folder / "block.sh"
 
     def run(self, block: str) -> str:
-        """What the block prints."""
+        """Run a block and return its output."""
         start = len(self.lines)
         self._script.write_text(block, encoding="utf-8")
-        # A file, so that no command reads the rest of the block from its standard input.
+        # The block is sourced from a file, so that its commands cannot read the rest of it from standard input.
         self.input.write(f'. "{self._script}" </dev/null; printf "\\n%s\\n" "{END}"\n')
         self.input.flush()
         self.wait_for(f"^{re.escape(END)}", start)

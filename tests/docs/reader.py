@@ -1,4 +1,4 @@
-"""Who follows a page: from a fresh checkout on, or where a server runs with what the how-to pages take for granted."""
+"""Readers who follow a page, from a fresh checkout or with the running server that the how-to pages assume."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.docs.pages import Program, Shell, checkout, new_machine
 from tests.harness.server import Server
 from tests.harness.waiting import until
 
-# How often each starts the receiver.
+# How many times each tutorial starts the receiver.
 TUTORIALS = {"docs/integrators/tutorial-webhooks.md": 2, "docs/integrators/tutorial-studio.md": 1}
 MAIL_SERVER = "pipx run aiosmtpd "
 RECEIVER = "SECRET=s3cret python3 examples/receiver.py "
@@ -27,7 +27,11 @@ SETUP = "workhook setup --organization acme --owner octo --email octo@example.co
 
 @dataclass
 class Guided:
-    """`$W` is the server, `$A` the header with a token of octo, who owns `acme/website`; commands find the data."""
+    """A server that how-to pages assume.
+
+    `$W` is the server's URL and `$A` the Authorization header of octo, who owns `acme/website`. Commands find the data
+    folder.
+    """
 
     server: Server
     shell: Shell
@@ -41,7 +45,7 @@ class Guided:
 
 @contextmanager
 def guided(folder: Path, **settings: Any) -> Iterator[Guided]:
-    """One server for one page. `settings` as those of `Server`."""
+    """Yield a server for one page. `settings` are those of `Server`."""
     server = Server(folder / "data", settings).start()
     try:
         environment = new_machine(folder) | {"WORKHOOK_DATA": str(server.data), "W": server.url}
@@ -57,18 +61,18 @@ def guided(folder: Path, **settings: Any) -> Iterator[Guided]:
 
 
 class Reader:
-    """With a shell, a server and a receiver of their own; only folders and ports are others than in the page."""
+    """A reader with a shell, a server and a receiver. Only folders and ports differ from the page."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = checkout(folder / "workhook")
-        # The page's reader is back before the first retry, after ten seconds; a slow machine may not be.
+        # A reader is back before the first retry after ten seconds, but a slow machine may not be.
         self.environment = new_machine(folder) | {"WORKHOOK_DELIVERY_RETRY_FIRST_S": "600"}
         self.shell = Shell(self.folder, self.environment)
         self.running: list[Program] = [self.shell]
         self.receiver: Program | None = None
         self.mail_server: Program | None = None
         self.substitutes = {"/tmp/": f"{folder}/"}
-        self.said = ""  # what the last blocks of the shell printed, newest last
+        self.said = ""  # output of the last blocks, newest last
 
     def start(self, command: str) -> Program:
         program = Program(["bash", "-c", f"exec env {command}"], self.folder, self.environment)
@@ -90,15 +94,15 @@ class Reader:
     def _serve(self, block: str) -> None:
         made = re.fullmatch(r'((?:WORKHOOK_\w+=\S+ )*)make run ARGS="(.*)"\n', block)
         assert made, block
-        # What `make run` does once the environment is there; see the Makefile.
+        # The command that `make run` executes once the environment exists; see the Makefile.
         server = self.start(f"{made[1]}.venv/bin/workhook serve --data ./data {made[2]} --port 0")
         address = server.wait_for("^workhook: listening on ").split()[-1]
         self.substitutes["http://127.0.0.1:8000"] = address
-        kept = re.search(r"how to sign in is in (\S+),", "".join(server.lines))  # no terminal shows it here
+        kept = re.search(r"how to sign in is in (\S+),", "".join(server.lines))  # shown only on a terminal
         self._remember_token(Path(kept[1]).read_text() if kept else "")
 
     def _receive_mail(self, block: str) -> None:
-        """The program that `pipx` fetches is in the environment of the tests already."""
+        """Start the mail server. The tests' environment already contains the program that `pipx` would fetch."""
         address = f"127.0.0.1:{free_port()}"
         self.substitutes["127.0.0.1:1025"] = address
         command = block.replace("pipx run", f"{sys.executable} -u -m").replace("127.0.0.1:1025", address)
@@ -116,7 +120,7 @@ class Reader:
 
     @property
     def token(self) -> str:
-        """The one that was printed last."""
+        """Return the token that was printed last."""
         return self.substitutes["whp_…"]
 
     def replaced(self, block: str) -> str:

@@ -1,4 +1,4 @@
-"""What the page of the API's rules says of every operation, tried on some."""
+"""The rules that the API page states for every operation, tried on some of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shell(new_server: Callable[..., Server], tmp_path: Path) -> Shell:
     return Shell(tmp_path, new_machine(tmp_path) | known)
 
 
-def test_the_rules(shell: Shell) -> None:
+def test_the_rules_apply(shell: Shell) -> None:
     try:
         made = shell.run(ONCE)
         assert json.loads(made)["project"]["title"] == "Shop"

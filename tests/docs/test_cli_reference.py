@@ -1,4 +1,4 @@
-"""The page of commands says what `--help` says."""
+"""The page of commands contains the output of `--help`."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from scripts.write_cli_reference import PAGE, commands
 
 
 @pytest.mark.parametrize("words", commands(), ids=lambda words: "-".join(words) or "workhook")
-def test_the_help_of_every_command_stands_exact_in_the_page(words: list[str]) -> None:
+def test_the_page_contains_the_help_of_every_command(words: list[str]) -> None:
     said = write_cli_reference.section(words)
     assert said in PAGE.read_text(encoding="utf-8"), "run: python -m scripts.write_cli_reference"
 
 
-def test_the_page_holds_nothing_else() -> None:
+def test_the_page_contains_nothing_else() -> None:
     assert PAGE.read_text(encoding="utf-8") == write_cli_reference.render()
 
 
 @pytest.mark.parametrize(
     "words", [[], ["serve"], ["deliveries", "list"]], ids=lambda words: "-".join(words) or "workhook"
 )
-def test_the_page_shows_what_the_command_prints(words: list[str]) -> None:
+def test_the_page_matches_the_output_of_the_command(words: list[str]) -> None:
     said = subprocess.run(
         [sys.executable, "-m", "workhook", *words, "--help"],
         env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1"},

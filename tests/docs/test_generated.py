@@ -1,4 +1,4 @@
-"""Every generated page is what its generator writes, and a page that differs is reported."""
+"""Every generated page is current, and an outdated page is reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_page_is_current(name: str) -> None:
     assert generator.PAGE.read_text(encoding="utf-8") == generator.render(), f"run: python -m scripts.{name}"
 
 
-def test_a_page_that_differs_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outdated_page_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changed = tmp_path / "verify.md"
     changed.write_text(write_verify.render().replace("sha256", "sha1"), encoding="utf-8")
     monkeypatch.setattr(write_verify, "PAGE", changed)

@@ -1,4 +1,4 @@
-"""The examples for publishing, webhooks, the work API and GitHub's clients do what their pages say."""
+"""The examples for publishing, webhooks, the work API and GitHub's clients work as documented."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guided]:
 
 @pytest.fixture
 def shell(page: Guided, receiver: Receiver, tmp_path: Path) -> Iterator[Shell]:
-    """Where $W, $A and so on are what the page says, with a task and two webhooks for everything that the test has for
-    itself."""
+    """Yield a shell with $W, $A and so on set as on the page, a task, and two webhooks for all events of its own."""
     api = f"/api/v1/projects/{page.project}"
     with page.server.client(page.token) as client:
 
@@ -56,7 +55,7 @@ def shell(page: Guided, receiver: Receiver, tmp_path: Path) -> Iterator[Shell]:
             client.delete(f"/repos/acme/website/hooks/{each['id']}").raise_for_status()
 
 
-def test_github_clients(page: Guided) -> None:
+def test_github_clients_connect(page: Guided) -> None:
     told: dict[str, Any] = {"token": page.token}
     exec(PYGITHUB.replace("http://127.0.0.1:8000", page.server.url), told)  # the page's own example
     with told["github"] as github:
@@ -66,13 +65,13 @@ def test_github_clients(page: Guided) -> None:
     assert octokit.run_text(begin + OCTOKIT.replace("http://127.0.0.1:8000", page.server.url) + ask) == "octo\n"
 
 
-def test_publish(shell: Shell, receiver: Receiver) -> None:
+def test_publishing_an_id_again_changes_nothing(shell: Shell, receiver: Receiver) -> None:
     assert parse_json_output(shell.run(PUBLISH)) == {"id": "ci-4711", "deliveries": 2}
     assert parse_json_output(shell.run(PUBLISH)) == {"id": "ci-4711", "deliveries": 2}
     receiver.wait_for(lambda requests: len([each for each in requests if each.event == "deployment_status"]) == 2)
 
 
-def test_publish_under_a_name_of_ones_own(shell: Shell, receiver: Receiver) -> None:
+def test_a_custom_event_can_be_published(shell: Shell, receiver: Receiver) -> None:
     shell.run(DISPATCH)
     kind = "repository_dispatch"
     sent = receiver.wait_for(lambda requests: len([each for each in requests if each.event == kind]) == 2)
@@ -80,7 +79,7 @@ def test_publish_under_a_name_of_ones_own(shell: Shell, receiver: Receiver) -> N
     assert {(each["action"], each["client_payload"]["order"]) for each in payloads} == {("order.paid", 4711)}
 
 
-def test_connect_a_git_server(shell: Shell, tmp_path: Path) -> None:
+def test_the_git_hook_can_be_installed(shell: Shell, tmp_path: Path) -> None:
     bare = tmp_path / "website.git"
     shell.run(f"git init --quiet --bare {bare}")
     for block in (GIT_HOOK.replace("whp_…", '"${A#*Bearer }"'), LOCAL_GIT_HOOK):
@@ -88,13 +87,13 @@ def test_connect_a_git_server(shell: Shell, tmp_path: Path) -> None:
         assert (bare / "hooks" / "post-receive").exists()
 
 
-def test_rotate(shell: Shell, receiver: Receiver) -> None:
+def test_a_secret_can_be_rotated(shell: Shell, receiver: Receiver) -> None:
     assert '"secret":"********"' in shell.run(ROTATE)
     shell.run('curl -s -X POST -H "$A" $W/repos/acme/website/hooks/$HOOK/pings')
     receiver.wait_for(lambda requests: any("x-hub-signature-256" in each.headers for each in requests))
 
 
-def test_replay(shell: Shell, receiver: Receiver) -> None:
+def test_failed_deliveries_can_be_replayed(shell: Shell, receiver: Receiver) -> None:
     receiver.wait_for(2)
     receiver.reply = lambda received: Reply(500)
     shell.run(PUBLISH.replace("ci-4711", "ci-4712"))
@@ -107,10 +106,10 @@ def test_replay(shell: Shell, receiver: Receiver) -> None:
     assert parse_json_output(shell.run(replay))["queued"] == 1
     again = receiver.wait_for(lambda requests: len([e for e in requests if e.event == "deployment_status"]) == 3)
     guids = Counter(each.guid for each in again if each.event == "deployment_status")
-    assert sorted(guids.values()) == [1, 2]  # what the other webhook was sent may come last
+    assert sorted(guids.values()) == [1, 2]  # the other webhook's deliveries may arrive last
 
 
-def test_let_a_client_look(shell: Shell) -> None:
+def test_a_client_can_be_invited(shell: Shell) -> None:
     invited = parse_json_output(shell.run(INVITE))
     assert invited["client"] is None
     shell.run("workhook user add --login ada --email ada@example.org")
@@ -135,7 +134,7 @@ def test_let_a_client_look(shell: Shell) -> None:
     assert status("/projects/$PROJECT/tasks") == "404"
 
 
-def test_follow_a_project(shell: Shell, tmp_path: Path) -> None:
+def test_a_project_can_be_followed(shell: Shell, tmp_path: Path) -> None:
     first = Program(["bash", "-c", FOLLOW], tmp_path, shell.environment)
     try:
         first.wait_for("^id: ")
@@ -153,7 +152,7 @@ def test_follow_a_project(shell: Shell, tmp_path: Path) -> None:
         again.stop()
 
 
-def test_change_many(shell: Shell) -> None:
+def test_tasks_can_be_changed_in_bulk(shell: Shell) -> None:
     done = parse_json_output(shell.run(BULK))
     assert [each["title"] for each in done["tasks"]] == ["Photos", "Logo", "Logo"]
     assert done["tasks"][1]["priority"] == "high"

@@ -1,4 +1,4 @@
-"""The page on apps does what it says: registered and installed by command, used by curl, PyGithub and Octokit."""
+"""The page on apps works as documented: registering and installing by command, using curl, PyGithub and Octokit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CREATE, INSTALL, SHOW, FIND, MAKE, USE = blocks("docs/integrators/apps.md", "sh"
 [OCTOKIT] = blocks("docs/integrators/apps.md", "js")
 
 
-def test_every_block(receiver: Receiver, tmp_path: Path) -> None:
+def test_an_app_is_created_installed_and_used(receiver: Receiver, tmp_path: Path) -> None:
     with guided(tmp_path) as page:
         shell = page.shell
         [client_id] = re.findall(r"Iv23li\w{14}", shell.run(CREATE))

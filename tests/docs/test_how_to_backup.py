@@ -1,4 +1,4 @@
-"""The page about backups: its blocks do what it says of them."""
+"""The blocks of the page on backups work as documented."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BACKUP, KEY, WITH_KEY, CHECK, RESTORE, ELSEWHERE = blocks("docs/operators/backup
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
-def test_a_studio_is_backed_up_checked_and_restored(backend: Databases, tmp_path: Path) -> None:
+def test_a_backup_is_created_checked_and_restored(backend: Databases, tmp_path: Path) -> None:
     cli = Cli(tmp_path / "data", {})
     cli.setup("--project", "Website")
     safe = tmp_path / "safe"

@@ -1,4 +1,4 @@
-"""The examples of the page on e-invoices do what it says."""
+"""The examples of the page on e-invoices work as documented."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SELLER, TAX_NUMBER, BUYER, TIMEZONE, SERVICE, DOWNLOAD = blocks("docs/team/e-inv
 LINE = '{"invoice_items": [{"description": "Hosting", "qty": 1, "unit_price": 10}]}'
 
 
-def test_an_e_invoice_is_downloaded(tmp_path: Path) -> None:
+def test_an_e_invoice_can_be_downloaded(tmp_path: Path) -> None:
     with guided(tmp_path) as page:
         page.shell.run(f"API=$W/api/v1 PROJECT={page.project}\n")
         for block in (SELLER, TAX_NUMBER, BUYER, TIMEZONE):

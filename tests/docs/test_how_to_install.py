@@ -1,4 +1,4 @@
-"""The page about installing. What it does to a whole machine, `tests/deploy` does in folders of its own."""
+"""The page on installing. `tests/deploy` tests its changes to a machine in temporary folders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE = "docs/operators/install.md"
 [SETTINGS] = blocks("docs/operators/install.md", "ini")
 
 
-def test_the_secrets_of_the_composition_are_made(tmp_path: Path) -> None:
+def test_the_secrets_for_compose_are_created(tmp_path: Path) -> None:
     subprocess.run(["bash", "-ec", SECRETS], cwd=tmp_path, env=new_machine(tmp_path), check=True)
     folder = tmp_path / "secrets"
     password = (folder / "database_password").read_text().strip()
@@ -31,21 +31,21 @@ def test_the_secrets_of_the_composition_are_made(tmp_path: Path) -> None:
     assert name in (ROOT / "compose.yaml").read_text(encoding="utf-8")
 
 
-def test_the_settings_of_the_unit_are_settings() -> None:
+def test_the_settings_of_the_unit_are_valid() -> None:
     settings = load({}, dict(line.split("=", 1) for line in SETTINGS.splitlines()))
     assert settings.trust_proxy is True
     assert settings.base_url == "https://work.example.com"
 
 
-def test_pip_installs_what_the_image_does() -> None:
-    """`test_packages.py` does these steps with what is on the machine."""
+def test_pip_installs_the_same_packages_as_the_image() -> None:
+    """`test_packages.py` runs these steps with the packages on the machine."""
     [block] = [text for _, text in every_block(PAGE) if text.startswith("sudo python3 -m venv")]
     image = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("${REQUIREMENTS}", "runtime")
     for command in re.findall(r"bin/pip (install .*)", block):
         assert command.replace("dist/workhook-*.whl", "/wheel/*.whl") in image
 
 
-def test_every_file_that_it_names_is_there() -> None:
+def test_every_file_on_the_page_exists() -> None:
     named = set(re.findall(r"deploy/[\w./-]+\w", (ROOT / PAGE).read_text(encoding="utf-8")))
     assert named
     assert [each for each in named if not (ROOT / each).is_file()] == []

@@ -1,4 +1,4 @@
-"""The page about watching a server: its worker answers to the token, and Prometheus reads its configuration."""
+"""The page on monitoring: a worker accepts the token, and Prometheus accepts the configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORKER, TOKEN = blocks("docs/operators/monitoring.md", "sh")
 [CHECK] = blocks("docs/operators/monitoring.md", "text")
 
 
-def test_a_worker_shows_its_metrics_to_who_has_the_token(tmp_path: Path) -> None:
+def test_a_worker_serves_metrics_with_the_token(tmp_path: Path) -> None:
     environment = new_machine(tmp_path) | {"WORKHOOK_DATA": str(tmp_path / "data")}
     worker = Program(["bash", "-ec", TOKEN + "exec " + WORKER.replace(":9100", ":0")], tmp_path, environment)
     try:
@@ -29,7 +29,7 @@ def test_a_worker_shows_its_metrics_to_who_has_the_token(tmp_path: Path) -> None
         worker.stop()
 
 
-def test_prometheus_takes_the_configuration(tmp_path: Path) -> None:
+def test_prometheus_accepts_the_configuration(tmp_path: Path) -> None:
     promtool = program("promtool", "prometheus")
     token = tmp_path / "workhook-token"
     token.touch()

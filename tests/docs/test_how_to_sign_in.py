@@ -1,4 +1,4 @@
-"""The pages about signing in, done as they are written: passwords and links, and a real OpenID Connect provider."""
+"""The pages on signing in, followed as written: passwords and links, and a real OpenID Connect provider."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANOTHER_LINK, WAY_IN, WITHOUT_LINK, WHO = blocks("docs/operators/sign-in.md", "s
 SERVE, PEOPLE, LINK = blocks("docs/operators/openid-connect.md", "sh")
 PASSWORDS = ("three words in a row", "four words in a row", "five words in a row")
 
-# Answers each question of a command, at a terminal of its own. Python asks once the terminal has stopped showing.
+# Answers each question of a command on a terminal of its own. Python asks once the terminal's echo is off.
 AT_A_TERMINAL = """
 import os, pty, sys
 def read(terminal):
@@ -37,13 +37,13 @@ sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[2:], read)))
 
 
 def link_in(said: str, server: Server) -> str:
-    """The path of the only link in what was printed."""
+    """Return the path of the only link in the output."""
     [path] = re.findall(rf"{re.escape(server.url)}(/login/link/\S+)", said)
     return str(path)
 
 
 @pytest.mark.whole
-def test_everybody_gets_a_way_in(tmp_path: Path) -> None:
+def test_every_user_gets_a_way_to_sign_in(tmp_path: Path) -> None:
     ada = Person(0, "ada", "ada@example.org")
     with guided(tmp_path) as page:
         line, _, _ = FIRST_START.partition("http://")
@@ -79,7 +79,7 @@ def test_everybody_gets_a_way_in(tmp_path: Path) -> None:
 
 
 class ProxyInFront(httpx.HTTPTransport):
-    """Ends TLS, as far as the server and the browser can tell."""
+    """A proxy that terminates TLS, as far as the server and the browser can tell."""
 
     def __init__(self, server_url: str) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ def provider() -> Iterator[Provider]:
 
 
 @pytest.mark.whole
-def test_people_come_in_by_their_provider(provider: Provider, tmp_path: Path) -> None:
+def test_users_sign_in_through_their_provider(provider: Provider, tmp_path: Path) -> None:
     environment = new_machine(tmp_path) | {"WORKHOOK_DATA": str(tmp_path / "data")}
     shell = Shell(tmp_path, environment)
     try:
@@ -114,18 +114,18 @@ def test_people_come_in_by_their_provider(provider: Provider, tmp_path: Path) ->
         try:
             address = server.wait_for("^workhook: listening on ").split()[-1]
             provider.know("ada", email="ada@example.com", email_verified=True)
-            come_in(provider, "ada", address)
+            sign_in_through_provider(provider, "ada", address)
             shell.run(LINK.replace("https://id.example.com/realms/acme", provider.url))
             provider.know("5f0c2a7e", email="ada@example.com")
-            come_in(provider, "5f0c2a7e", address)
+            sign_in_through_provider(provider, "5f0c2a7e", address)
         finally:
             server.stop()
     finally:
         shell.stop()
 
 
-def come_in(provider: Provider, subject: str, server_url: str) -> None:
-    """What Ada does in her browser."""
+def sign_in_through_provider(provider: Provider, subject: str, server_url: str) -> None:
+    """Sign in as a user would with a browser."""
     proxy, accept = ProxyInFront(server_url), {"Accept": "text/html"}
     with httpx.Client(base_url="https://work.example.com", transport=proxy, headers=accept, timeout=60) as browser:
         shown = browser.get("/login")

@@ -1,4 +1,4 @@
-"""The page about tokens: its blocks do what it says of them."""
+"""The blocks of the page on tokens work as documented."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CREATE, ASK, REVOKE = blocks("docs/integrators/tokens.md", "sh")
 TOKEN = re.compile(r"(?:whp|workhook_pat)_[0-9A-Za-z]{36}")
 
 
-def test_tokens_are_made_listed_and_taken_back(tmp_path: Path) -> None:
+def test_tokens_are_created_listed_and_revoked(tmp_path: Path) -> None:
     with guided(tmp_path) as page:
         said = page.shell.run(CREATE)
         classic, confined = TOKEN.findall(said)

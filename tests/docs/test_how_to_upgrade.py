@@ -1,4 +1,4 @@
-"""The page about upgrades: its blocks make a backup and go back to it."""
+"""The blocks of the page on upgrades create a backup and restore it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.docs.pages import Shell, blocks, new_machine
 BEFORE, BACK = blocks("docs/operators/upgrade.md", "sh")
 
 
-def test_a_backup_of_before_the_upgrade_leads_back(tmp_path: Path) -> None:
+def test_a_backup_reverts_the_upgrade(tmp_path: Path) -> None:
     cli = Cli(tmp_path / "data", {})
     cli.setup("--project", "Website")
     before = cli.json("user", "list")

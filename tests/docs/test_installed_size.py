@@ -1,4 +1,5 @@
-"""An installation as `docs/operators/install.md` describes it fits into 240 MB. The tests' environment is counted."""
+"""An installation as described in `docs/operators/install.md` takes less than 240 MB, measured in the tests'
+environment."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ import workhook
 ROOT = Path(__file__).parents[2]
 LIMIT_MB = 240
 COMPILED = 1.35
-"""Bytes of a compiled module for each byte of its source, measured over all of them."""
+"""Bytes of a compiled module per byte of its source, measured over all modules."""
 REMOVED = {"pygments"}
-"""What the documented installation removes again, besides pip."""
+"""Packages that the documented installation removes, besides pip and setuptools."""
 
 pytestmark = pytest.mark.one_database
 
@@ -49,7 +50,7 @@ def test_the_installation_is_small() -> None:
     assert abs(total - int(stated[1])) < 8, f"it takes {total:.0f} MB now"
 
 
-def test_no_command_needs_what_is_removed() -> None:
-    """rich colors program code with it, which no command shows."""
+def test_no_command_needs_a_removed_package() -> None:
+    """rich needs pygments only to highlight program code, which no command prints."""
     sources = "".join(each.read_text(encoding="utf-8") for each in Path(workhook.__file__).parent.rglob("*.py"))
     assert not re.search(r"import pygments|rich\.(syntax|traceback|markdown|pretty)", sources)

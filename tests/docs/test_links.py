@@ -1,4 +1,4 @@
-"""Links between pages lead somewhere."""
+"""Links between pages have existing targets."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ PAGES = sorted([*(ROOT / each for each in ROOT_PAGES), *(ROOT / "docs").rglob("*
 
 
 def anchors(page: Path) -> set[str]:
-    """What its headings are called in links, as code hosts make it."""
+    """Return the anchors of a page's headings as code hosts generate them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.M)
     return {re.sub(r"[^\w\- ]", "", each.strip().lower()).replace(" ", "-") for each in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_relative_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+def test_every_relative_link_has_an_existing_target(page: Path) -> None:
     missing = []
     for target, _, anchor in (link.partition("#") for link in re.findall(r"\]\(([^):]+)\)", page.read_text())):
         file = page.parent / target if target else page

@@ -1,4 +1,4 @@
-"""The commands of the page on moving an organization do what it says."""
+"""The commands of the page on moving an organization work as documented."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.docs.reader import guided
 EXPORT, DOWNLOAD, LOOK, IMPORT = blocks("docs/operators/move-an-organization.md", "sh")
 
 
-def test_an_organization_moves(tmp_path: Path) -> None:
+def test_an_organization_is_moved_to_another_server(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     with guided(here) as page:
         page.shell.run(EXPORT)

@@ -1,4 +1,4 @@
-"""What the pages name is there: commands with their flags, settings, metrics, addresses, and what a refusal says."""
+"""Names on the pages exist: commands and their flags, settings, metrics, paths and error messages."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def text_of(page: str) -> str:
 
 
 @cache
-def said_by_the_source() -> list[str]:
-    """Every text in it, with NUL in the place of what is filled in."""
+def source_strings() -> list[str]:
+    """Return every string in the source, with NUL in place of interpolated values."""
     found: list[str] = []
     for file in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -39,16 +39,17 @@ def said_by_the_source() -> list[str]:
     return found
 
 
-def is_said(head: str) -> bool:
-    """By a text that holds it, or whose own beginning, up to what is filled in, it starts with."""
-    begins = (text.partition("\0")[0] for text in said_by_the_source())
-    return any(head in text for text in said_by_the_source()) or any(
+def is_in_source(head: str) -> bool:
+    """Return whether a string contains `head`, or its beginning up to the first interpolated value is a prefix of
+    `head`."""
+    begins = (text.partition("\0")[0] for text in source_strings())
+    return any(head in text for text in source_strings()) or any(
         len(begin) >= HEAD_MIN_CHARS and head.startswith(begin) for begin in begins
     )
 
 
 def written_commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Each `workhook WORD …` in code, as the words that may be its name and the flags after them."""
+    """Yield each `workhook WORD …` in code as the words that may be its name and the flags after them."""
     code = re.findall(r"^```sh.*?^```$|`workhook [^`]+`", text, flags=re.S | re.M)
     for line in "\n".join(code).replace("\\\n", " ").splitlines():
         for words, rest in re.findall(r"(?:^|[`/ ])workhook((?: [a-z][a-z-]*)+)([^`|#]*)", line):
@@ -56,7 +57,7 @@ def written_commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_command_and_flag(page: str) -> None:
+def test_every_command_and_flag_exists(page: str) -> None:
     known = {tuple(words) for words in commands()}
     wrong = []
     for words, flags in written_commands(text_of(page)):
@@ -69,18 +70,18 @@ def test_every_command_and_flag(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_setting_and_metric(page: str) -> None:
+def test_every_setting_and_metric_exists(page: str) -> None:
     settings = {each.name for each in fields(Settings)}
     variables = {each.lower() for each in re.findall(r"\bWORKHOOK_([A-Z_]+[A-Z])\b", text_of(page))}
     assert {each.removesuffix("_file") for each in variables} <= settings
     source = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
     metrics = set(re.findall(r"`workhook_([a-z_]+)", text_of(page))) - {"session"}  # that is the cookie
-    assert [each for each in metrics if each.removesuffix("_info") not in source] == []  # the library's suffix
+    assert [each for each in metrics if each.removesuffix("_info") not in source] == []  # a suffix added by the library
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_address(page: str) -> None:
-    """Where a page names a method, or `$W` and `$API`."""
+def test_every_path_exists(page: str) -> None:
+    """Paths are recognized after a method, or after `$W` and `$API`."""
     patterns = [(each.method, re.compile(re.sub(r"\{[^}]+\}", "[^/]+", each.path))) for each in SERVED]
     asked = re.findall(r"\b(GET|POST|PUT|PATCH|DELETE) (?:\$W|\$API)?(/[^\s`\"?]*)", text_of(page))
     asked += [("", path) for path in re.findall(r"\$(?:W|API)(/[^\s`\"?]+)", text_of(page))]
@@ -94,17 +95,16 @@ def test_every_address(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", ["docs/integrators/apps.md", "docs/operators/openid-connect.md"])
-def test_every_refusal_is_said_so(page: str) -> None:
-    """In the tables of what the server says, up to what is left out (…)."""
+def test_every_documented_error_exists(page: str) -> None:
+    """The tables of error messages are compared up to the first ellipsis."""
     heads = [each.strip() for each in re.findall(r"^\| `([^`…]+)", text_of(page), flags=re.M)]
     heads = [each for each in heads if len(each) >= HEAD_MIN_CHARS]
     assert len(heads) > 4
     heads += re.findall(r"`(oidc_[a-z_]+)`", text_of(page))
-    assert [each for each in heads if not is_said(each)] == []
+    assert [each for each in heads if not is_in_source(each)] == []
 
 
-def test_the_supported_versions_of_python() -> None:
-    """Those that the package may be installed with."""
+def test_the_supported_python_versions_match_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     newest = [each for each in project["classifiers"] if ":: Python ::" in each][-1].rpartition(" ")[2]
     [stated] = re.findall(

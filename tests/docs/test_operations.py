@@ -1,4 +1,4 @@
-"""Several processes on one PostgreSQL, started as the page says, and the key rotated while they run."""
+"""Several processes on one PostgreSQL database, started as documented, and a key rotation while they run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of the README and of docs/team/places.md are there, small, and described; every place has its own."""
+"""The pictures of the README and of docs/team/places.md exist, are small and are described, and every page has one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def names_of(*wanted: str) -> set[str]:
     return {f"{place.name}{look.ending}.webp" for place in PLACES if place.name in wanted for look in looks_of(place)}
 
 
-def test_the_pictures_of_the_readme_are_there() -> None:
+def test_the_pictures_of_the_readme_exist() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = {ROOT / each for each in re.findall(r'(?:src|srcset)="([^"]+)"', readme)}
     assert shown == {FOLDER / f"{name}{ending}.webp" for name in README for ending in ("", "-dark")}
@@ -27,14 +27,14 @@ def test_the_pictures_of_the_readme_are_there() -> None:
     assert all(len(each) > 20 for each in re.findall(r'<img[^>]*alt="([^"]*)"', readme))
 
 
-def test_every_place_has_its_pictures_and_no_picture_is_of_none() -> None:
+def test_every_place_has_pictures_and_no_picture_is_unused() -> None:
     pictures = list(FOLDER.iterdir())
     assert {each.name for each in pictures} == names_of(*(place.name for place in PLACES))
     assert all(each.stat().st_size <= BYTES_MAX for each in pictures)
     assert sum(each.stat().st_size for each in pictures) <= BYTES_MAX_ALL
 
 
-def test_the_page_of_places_shows_and_describes_all_of_them() -> None:
+def test_the_page_of_places_shows_and_describes_every_picture() -> None:
     page = (ROOT / "docs" / "team" / "places.md").read_text(encoding="utf-8")
     found = re.findall(r"!\[([^\]]*)\]\(\.\./pictures/([^)]+)\)", page)
     shown = [name for _, name in found]
@@ -44,8 +44,8 @@ def test_the_page_of_places_shows_and_describes_all_of_them() -> None:
     assert len({alt for alt, _ in found}) == len(found)
 
 
-def test_a_page_that_is_new_has_a_picture_or_a_reason_against_it() -> None:
+def test_every_page_has_a_picture_or_a_reason_for_having_none() -> None:
     pages = {each.path for each in described() if each.method == "GET" and each.area in (PAGES, ROOMS)}
     pictured = {place.path for place in PLACES}
     assert pages - pictured == set(UNPICTURED)
-    assert pictured - pages == {"/"}  # which programs ask, too
+    assert pictured - pages == {"/"}  # programs request it too

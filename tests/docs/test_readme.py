@@ -1,4 +1,4 @@
-"""The README's first webhook, as a reader does it, and what it shows beside that."""
+"""The README's first webhook, followed as a reader would, and its other examples."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ def test_the_first_webhook_arrives(tmp_path: Path, receiver: Receiver) -> None:
         reader.receiver.wait_for("^ping $")  # in either order
 
         told: dict[str, Any] = {"TOKEN": reader.token}
-        exec(reader.replaced(PYGITHUB).replace("https://example.com/in", receiver.url), told)  # the README's own
+        # The README's own example.
+        exec(reader.replaced(PYGITHUB).replace("https://example.com/in", receiver.url), told)
         [ping] = receiver.wait_for(1)
         assert ping.headers["x-service-hook-id"] == str(told["hook"].id)
         told["repository"].requester.close()
 
-        reader.follow("git init --quiet --bare /tmp/website.git\n")  # as all of /tmp, in the reader's folder
+        reader.follow("git init --quiet --bare /tmp/website.git\n")  # in the reader's folder, like everything in /tmp
         reader.follow(GIT_HOOK.replace("/srv/git/", "/tmp/"))
         assert (tmp_path / "website.git" / "hooks" / "post-receive").exists()
     finally:

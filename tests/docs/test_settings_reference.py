@@ -1,4 +1,4 @@
-"""The page of settings says what the settings say."""
+"""The page of settings is generated from the settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_the_page_is_current() -> None:
     assert page == write_settings_reference.render(), "run: python -m scripts.write_settings_reference"
 
 
-def test_its_file_is_read(tmp_path: Path) -> None:
+def test_the_example_file_is_valid(tmp_path: Path) -> None:
     [written] = blocks("docs/operators/settings.md", "toml")
     (tmp_path / "workhook.toml").write_text(written, encoding="utf-8")
     settings = load({"data": str(tmp_path)}, {})

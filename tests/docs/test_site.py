@@ -27,7 +27,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_dead_links_and_anchors_are_errors(tmp_path: Path) -> None:
+def test_dead_links_and_anchors_fail_the_build(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
     shutil.copy(ROOT / "docs" / "conf.py", docs)

@@ -1,4 +1,4 @@
-"""The tutorials, done as they are written: every block in its order; only the address, folders and token are others."""
+"""The tutorials, followed as written: every block in order. Only the address, folders and token differ."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_tutorial_can_be_followed(reader: Reader, page: str, receivers: int) -
 
 
 def check(reader: Reader, prose: str, block: str) -> None:
-    """What the page says of the block before, and what it asks for beside the shell."""
+    """Check what the page says about the previous block, and do what it requests outside the shell."""
     if promised := re.match(r"The receiver prints `([^`]+)`", prose):
         assert reader.receiver is not None
         reader.receiver.wait_for(f"^{promised[1]}")
@@ -62,7 +62,7 @@ def check(reader: Reader, prose: str, block: str) -> None:
 
 
 def same_guid(reader: Reader) -> None:
-    """Check what the page says: its guid is the same as that of the failed attempt."""
+    """Check that the GUID equals that of the failed attempt, as the page says."""
     url = reader.replaced('"http://127.0.0.1:8000/repos/acme/website/hooks/$HOOK/deliveries"')
 
     def attempts() -> Any:
@@ -74,7 +74,7 @@ def same_guid(reader: Reader) -> None:
     assert before["status"] == "failed to connect to host"
 
 
-def test_a_block_that_fails_is_noticed(tmp_path: Path) -> None:
+def test_a_failing_block_fails_the_test(tmp_path: Path) -> None:
     shell = Shell(tmp_path, {**os.environ})
     try:
         assert shell.run("A=1") == "\n"

@@ -1,4 +1,4 @@
-"""A good request for every operation, about things that are there, and about things that are not."""
+"""Valid requests for every operation, about existing and about missing objects."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Request:
 
 
 def key_of(operation: Operation) -> str:
-    """How tests.work.test_matrix.TABLE names an operation of the work API."""
+    """Return the key of a work API operation in `tests.work.test_matrix.TABLE`."""
     return f"{operation.method} " + re.sub(r"\{\w+\}", "{}", operation.path)
 
 
 def is_destructive(operation: Operation) -> bool:
-    """What can be done once with a thing: the next needs another."""
+    """Return whether the operation can be done only once per object, so that each call needs a new one."""
     return operation.method == "DELETE" or operation.path.endswith(("/restore", "/resume", "/unpause", "/pay", "/void"))
 
 
@@ -44,7 +44,7 @@ def is_destructive(operation: Operation) -> bool:
 
 
 def work_request(site: Site, operation: Operation, scene: Scene | None = None) -> Request:
-    """With things made for it: in the site's project, or in another scene."""
+    """Return a request about newly created objects, in the site's project or in another scene."""
     key = key_of(operation)
     if key == STREAM:
         return Request("GET", f"/api/v1/projects/{site.here.project_id}/stream")
@@ -58,7 +58,7 @@ def work_request(site: Site, operation: Operation, scene: Scene | None = None) -
 
 
 def nowhere_in_work(operation: Operation, request: Request) -> Request:
-    """The same of a thing that is not there."""
+    """Return the same request about a missing object."""
     integers = {"task_comments", "file_comments", "comments"}
     parts = operation.path.split("/")
     filled = [
@@ -72,13 +72,13 @@ def nowhere_in_work(operation: Operation, request: Request) -> Request:
 
 
 def webhook_request(site: Site, operation: Operation, by: Credential, *, fresh: bool = False) -> Request:
-    """`fresh`: of a thing of its own, where the operation ends it."""
+    """Return a request. If `fresh`, an object that the operation ends is created for it."""
     path = operation.path.format(**_names(site, operation, by, fresh))
     return Request(operation.method, path, _body(site, operation))
 
 
 def nowhere_in_webhooks(site: Site, operation: Operation, by: Credential) -> Request:
-    """The first thing that the path names is not there."""
+    """Return a request whose path names a missing object first."""
     names = _names(site, operation, by, fresh=False)
     named = re.findall(r"\{(\w+)\}", operation.path)[:1]
     wrong: dict[str, Any] = {first: NOWHERE.get(first, 999_999_999) for first in named}
@@ -153,7 +153,7 @@ def _body(site: Site, operation: Operation) -> dict[str, Any]:
 
 
 def basic(client_id: str, secret: str) -> str:
-    """RFC 7617."""
+    """Return an Authorization header with basic credentials (RFC 7617)."""
     return "Basic " + base64.b64encode(f"{client_id}:{secret}".encode()).decode()
 
 

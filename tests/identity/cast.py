@@ -1,4 +1,4 @@
-"""Who calls, and with what: people, apps and tokens around one project, made in one transaction."""
+"""Users, apps and tokens around one project, created in one transaction."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _insert_client = insert_into(clients, "id", "repository_id", "user_id", "email",
 
 
 def variants() -> Iterator[tuple[str, dict[str, str], str]]:
-    """What a token with permissions may be given: a word for it, the permissions, the place."""
+    """Yield what a token with permissions may be granted: a label, the permissions and the place."""
     for place in (HERE, OTHER_REPOSITORY, OTHER_ORGANIZATION):
         yield place, FULL, place
     yield "reading only", dict.fromkeys(FULL, "read"), HERE
@@ -49,7 +49,7 @@ def variants() -> Iterator[tuple[str, dict[str, str], str]]:
 
 @dataclass
 class Tokens:
-    """Each by who it stands for, its kind, and what it carries."""
+    """Tokens by caller, kind, and scopes or label."""
 
     by: dict[tuple[str, str, str], str] = field(default_factory=dict, repr=False)
     bad: list[Credential] = field(default_factory=list)
@@ -71,14 +71,18 @@ class OauthApp(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """Of what the paths name."""
+    """IDs of the objects that paths name."""
 
     organization: int
     repository: int
 
 
 class Cast(NamedTuple):
-    """`apps`: by word of `variants`; `idle` is installed nowhere, `spare` and `thrown away` may be ended."""
+    """All callers around one project.
+
+    `apps` is keyed by the labels of `variants`. The app `idle` is not installed; `spare` and `thrown away` may be
+    deleted.
+    """
 
     here: World
     people: dict[str, Account]
@@ -86,12 +90,12 @@ class Cast(NamedTuple):
     oauth_app: OauthApp
     tokens: Tokens
     spare_tokens: list[int]  # of the owner
-    thrown_away: int  # an installation of the first app, for itself to end
+    thrown_away: int  # an installation of the first app that the app may uninstall itself
     numbers: Numbers
 
 
 async def make_cast(services: Services, scope_sets: Sequence[Sequence[str]]) -> Cast:
-    """`scope_sets`: what tokens with scopes carry, besides all of them."""
+    """Create a cast. `scope_sets` are the scopes of tokens in addition to tokens with all scopes."""
     here, second, third = [await make_world(services) for _ in range(3)]
     key = await credentials.new_key()
     async with services.database.transaction() as tx:
@@ -167,7 +171,7 @@ class _Making:
         only: bool = False,
         installed: bool = True,
     ) -> Registered:
-        """`only`: on the other repository alone."""
+        """Create an app. If `only`, it is installed on the other repository alone."""
         name = f"Robot of {account.id}, {next(_numbers)}"
         app, secret, pem = await create_app(
             self.tx, None, account, AppCreate(name=name, permissions=permissions, public=True), key=key
@@ -188,7 +192,7 @@ class _Making:
                 tokens.by[caller, kind.name, " ".join(sorted(scopes))] = issued.token
 
     async def confined(self, tokens: Tokens, caller: str, account: Account, apps: dict[str, Registered]) -> None:
-        """Fine-grained tokens, and those that the apps have of the user."""
+        """Issue fine-grained tokens, and tokens of the apps for the user."""
         for word, permissions, place in variants():
             elsewhere = place == OTHER_ORGANIZATION
             fine = await issue(
@@ -213,7 +217,7 @@ class _Making:
             tokens.by["app", "installation", word] = issued.token
 
     async def bad(self, tokens: Tokens, app: Registered) -> None:
-        """Tokens of every kind that were good until they expired or were revoked, and one that never was."""
+        """Issue expired and revoked tokens of every kind, and add a token that never was valid."""
         tokens.bad.append(Credential("a word", "bad", header="Bearer nonsense"))
         for kind in KINDS.values():
             for expired in (True, False):
@@ -234,7 +238,7 @@ class _Making:
                 tokens.bad.append(Credential(name, "bad", header=f"Bearer {issued.token}"))
 
     async def own_project_of_client(self, tokens: Tokens) -> None:
-        """Who is nothing but a client is told that there are no reports."""
+        """Create a project of the client's own, because a user who is only a client has no reports."""
         token = tokens.by["client", "classic", " ".join(SCOPES)]
         actor = await find_actor(self.tx, token)
         assert actor is not None

@@ -1,4 +1,4 @@
-"""Who the tests of identity are about."""
+"""Fixtures of the identity tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workhook.identity.schemas import Account
 
 @pytest.fixture
 async def people(services: Services) -> tuple[Account, Account]:
-    """An organization and its owner."""
+    """Return an organization and its owner."""
     world = await make_world(services)
     place, user = [await queries.find_account(services.database, each) for each in (world.organization, world.owner)]
     assert place is not None

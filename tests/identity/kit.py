@@ -1,4 +1,4 @@
-"""A server with a cast, and one of each thing that a path can name."""
+"""A server with a cast, and one object of each kind that a path can name."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from tests.work.studio import Caller
 
 
 class Site:
-    """`owners`: the owner's clients, by kind of token. `hooks`: a webhook and a delivery by place and kind of token: an
-    OAuth app sees only its own, and nobody else sees those."""
+    """A server with a cast and its objects.
+
+    `owners` contains the owner's clients by kind of token. `hooks` contains the IDs of a webhook and a delivery by
+    place and kind of token, because only the OAuth app itself sees its webhooks.
+    """
 
     def __init__(self, server: Server, cast: Cast) -> None:
         self.server, self.cast, self.here, self.tokens, self.apps = server, cast, cast.here, cast.tokens, cast.apps
@@ -29,11 +32,11 @@ class Site:
             (place, kind): api.hook(Place(place, self.here), config={"retries": "0"}, events=["status"], active=True)
             for kind, api in self.owners.items()
             for place in ("repository", "organization")
-        }  # all of them before the first is waited for: their pings are sent at once
+        }  # all are created before the first is awaited, because their pings are sent concurrently
         self.hooks = {(place, kind): self._used(self.owners[kind], hook) for (place, kind), hook in made.items()}
 
     def _used(self, api: Api, hook: dict[str, Any]) -> dict[str, int]:
-        """With a delivery, its ping, and one time that many were asked for again."""
+        """Return the IDs of the webhook, of its ping's delivery, and of a redelivery job."""
         [delivery] = until(partial(api.read, hook["deliveries_url"]))
         job = api.post(f"{hook['deliveries_url']}/redeliver", json={"ids": [NOBODYS_ID]}).json()["job"]
         return {"hook_id": hook["id"], "delivery_id": delivery["id"], "redelivery_id": job["id"]}
@@ -45,5 +48,5 @@ class Site:
 
 
 def build(server: Server, scope_sets: Sequence[Sequence[str]]) -> Site:
-    """`scope_sets`: what tokens with scopes carry, besides all of them."""
+    """Create a site. `scope_sets` are the scopes of tokens in addition to tokens with all scopes."""
     return Site(server, server.run(partial(make_cast, scope_sets=scope_sets)))

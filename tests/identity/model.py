@@ -1,6 +1,6 @@
-"""Who may do what, as "Tokens and permissions" and "Who may" of the design say it: a second opinion on `policy.RULES`.
+"""Expected permissions, derived from "Tokens and permissions" and "Who may" of the design as a check on `policy.RULES`.
 
-Nothing here asks the program. A new operation has no expectation until somebody writes it down in this file.
+Nothing here is computed by the program. A new operation has no expectation until it is added to this file.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ ALLOWED = "allowed"
 
 @dataclass(frozen=True)
 class Credential:
-    """What a request carries. `place`: where a token with permissions may use them; `header`: None for nothing.
+    """The credentials of a request.
 
-    `kind`: nobody, bad, a kind of token, app (a JWT) or client (id and secret). `other`: of another app than the one
-    that the path is about.
+    `kind` is nobody, bad, a kind of token, app (a JWT) or client (ID and secret). `place` is where a token's
+    permissions apply. `header` is None for requests without credentials. `other` means an app other than the one in the
+    path.
     """
 
     name: str
@@ -42,8 +43,11 @@ class Credential:
 
 @dataclass(frozen=True)
 class Need:
-    """What an operation asks. `scopes`: every one of which one alone is enough; () asks for none. `whole`: it is about
-    the organization as a whole, which chosen repositories do not give."""
+    """The requirements of an operation.
+
+    Each one of `scopes` suffices alone; if empty, no scope is required. `whole` means that the operation concerns the
+    entire organization, so a token for selected repositories does not suffice.
+    """
 
     target: str  # open, work, repository, organization, user, administrator, app, client
     scopes: tuple[str, ...] = ()
@@ -51,7 +55,7 @@ class Need:
     role: str = ""
     kinds: frozenset[str] = EVERY
     whole: bool = False
-    own: bool = False  # of apps and tokens: what others have is not there
+    own: bool = False  # for apps and tokens: those of others are not found
 
 
 # --- webhooks, accounts, apps ----------------------------------------------------------------------------------------
@@ -110,7 +114,7 @@ WEBHOOKS: dict[str, Need] = {
         ),
         Need("user", kinds=_PEOPLE),
     ),
-    # Of others who is in the same organization is seen; the path's is the organization.
+    # Users see others in the same organization. The path names the organization.
     **dict.fromkeys(
         (
             f"GET {_ORGANIZATION}",
@@ -156,7 +160,7 @@ WEBHOOKS: dict[str, Need] = {
     f"GET {_ORGANIZATION}/audit-log": Need(
         "organization", ("admin:org", "admin:org_hook"), _ORG_WRITE, "owner", whole=True
     ),
-    # the server
+    # server administration
     **dict.fromkeys(
         (
             "GET /admin/users",
@@ -174,7 +178,7 @@ WEBHOOKS: dict[str, Need] = {
     **dict.fromkeys(
         ("GET /user/tokens/{}", "DELETE /user/tokens/{}"), Need("user", kinds=frozenset({"classic"}), own=True)
     ),
-    # what owners do with apps
+    # management of apps by owners
     **dict.fromkeys((*_of_apps("/orgs/{}/oauth-apps"), *_of_apps("/orgs/{}/apps")), _manage),
     **dict.fromkeys((f"{method} /orgs/{{}}/apps/{{}}/keys" for method in ("GET", "POST")), _manage),
     **dict.fromkeys(("GET /orgs/{}/apps/{}/keys/{}", "DELETE /orgs/{}/apps/{}/keys/{}"), _manage),
@@ -186,7 +190,7 @@ WEBHOOKS: dict[str, Need] = {
         Need("user", ("admin:org",), role="owner", kinds=frozenset({"classic"})),
     ),
     **dict.fromkeys((f"{method} {_INSTALLED}/{{}}/suspended" for method in ("PUT", "DELETE")), _manage),
-    # what apps do
+    # operations of apps
     **dict.fromkeys(("GET /app", "GET /app/installations", "GET /app/installation-requests"), Need("app")),
     **dict.fromkeys((f"GET {_INSTALLATION}", f"DELETE {_INSTALLATION}"), Need("app", own=True)),
     **dict.fromkeys((f"{method} {_INSTALLATION}/suspended" for method in ("PUT", "DELETE")), Need("app", own=True)),
@@ -208,11 +212,11 @@ WEBHOOKS: dict[str, Need] = {
 
 _REPOSITORY_ROLES = {"owner": "admin", "admin": "admin", "member": "write", "app": "app"}
 _ORGANIZATION_ROLES = {"owner": "owner", "member": "member", "app": "app"}
-_ORDER = ("read", "write", "admin", "app")  # of an app's installation the permission alone decides
+_ORDER = ("read", "write", "admin", "app")  # for an app's installation, only the permission matters
 
 
 def of_webhooks(key: str, by: Credential) -> str:
-    """What is answered in the webhook API: 401, 403, 404 or `ALLOWED`; `key` is one of `WEBHOOKS`."""
+    """Return the expected outcome in the webhook API: 401, 403, 404 or `ALLOWED`. `key` is a key of `WEBHOOKS`."""
     need = WEBHOOKS[key]
     if by.kind == "bad":
         return "401"
@@ -226,7 +230,7 @@ def of_webhooks(key: str, by: Credential) -> str:
         return "401"
     if by.kind not in need.kinds:
         return "403"
-    if need.target == "administrator":  # which nobody of the cast is
+    if need.target == "administrator":  # no one in the cast is an administrator
         return "404" if by.scopes & set(need.scopes) else "403"
     if need.target == "user":
         return _of_user(key, need, by)
@@ -240,11 +244,11 @@ def _of_user(key: str, need: Need, by: Credential) -> str:
         return {"owner": ALLOWED, "member": "403"}.get(by.caller, "404")
     if not need.own:
         return ALLOWED
-    if key == "PATCH /user/memberships/orgs/{}":  # who is in it already stays as they are
+    if key == "PATCH /user/memberships/orgs/{}":  # existing members remain unchanged
         return ALLOWED if by.caller in ("owner", "member") else "404"
-    if "/repository_invitations/" in key:  # the path's is nobody's
+    if "/repository_invitations/" in key:  # the path names a missing invitation
         return "404"
-    if "/user/tokens" in key:  # the path's is the owner's
+    if "/user/tokens" in key:  # the path names a token of the owner
         return ALLOWED if by.caller == "owner" else "404"
     mine = by.caller in ("owner", "admin", "member") and by.place == HERE and by.permissions == FULL
     return ALLOWED if mine else "404"
@@ -268,7 +272,7 @@ def _of_place(need: Need, by: Credential) -> str:
     return ALLOWED if fits else "403"
 
 
-# No page of consent tells of these: no app does them for a user.
+# The consent page does not mention these, because apps cannot do them for a user.
 _OWNERS_OF_PEOPLE = Need("organization", ("admin:org",), None, "owner", kinds=frozenset({"classic"}))
 _ADMINS_OF_PEOPLE = Need("repository", ("repo",), None, "admin", kinds=frozenset({"classic"}))
 _OWN_INVITATION = Need("user", ("repo",), kinds=frozenset({"classic"}), own=True)
@@ -276,7 +280,7 @@ WEBHOOKS |= {
     **dict.fromkeys((f"{method} {_ORGANIZATION}/invitations" for method in ("GET", "POST")), _OWNERS_OF_PEOPLE),
     f"DELETE {_ORGANIZATION}/invitations/{{}}": _OWNERS_OF_PEOPLE,
     f"PUT {_ORGANIZATION}/memberships/{{}}": _OWNERS_OF_PEOPLE,
-    # The path's is another one: who leaves is in tests.work.test_consent.
+    # The path names another user. `tests.work.test_consent` tests leaving.
     **dict.fromkeys((f"DELETE {_ORGANIZATION}/{each}/{{}}" for each in ("memberships", "members")), _OWNERS_OF_PEOPLE),
     **dict.fromkeys((f"{method} {_REPOSITORY}/collaborators/{{}}" for method in ("PUT", "DELETE")), _ADMINS_OF_PEOPLE),
     f"GET {_REPOSITORY}/invitations": _ADMINS_OF_PEOPLE,
@@ -291,8 +295,8 @@ WEBHOOKS |= {
 STREAM = "GET /projects/{}/stream"
 WORK_SCOPES = {"read": ("work", "work:read"), "write": ("work",)}
 _COLUMNS = {"owner": 0, "member": 1, "client": 2, "stranger": 3, "second": 3, "admin": 1, "app": 1}
-# Somebody who was made an admin of the project, and is not in the organization, is a member but for this. Projects to
-# delete and to restore are others.
+# An admin of the project who is not in the organization is treated like a member except for these. Projects to delete
+# and restore are different ones.
 _ADMIN = {
     "GET /organizations/{}/members": 404,
     "GET /organizations/{}/usage": 404,
@@ -315,7 +319,7 @@ _ADMIN = {
     "PATCH /services/{}": 404,
     "DELETE /services/{}": 404,
 }
-_NOT_BY_AN_APP = {"POST /projects/{}/clients", "DELETE /clients/{}"}  # who is in a project is decided by people
+_NOT_BY_AN_APP = {"POST /projects/{}/clients", "DELETE /clients/{}"}  # only users decide who is in a project
 SPANNING = {
     "GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets", "GET /tasks",
     "GET /timesheets", "GET /timesheets/running", "GET /invoices", "GET /files", "GET /comments",
@@ -336,7 +340,7 @@ _OF_ORGANIZATION = {
 }
 
 
-# What a person is told of, in whatever organization.
+# A user's notifications, in whatever organization.
 _OF_ONESELF = {
     "GET /me/notifications", "POST /me/notifications/{}/read", "POST /me/notifications/read",
     "GET /me/notification_settings", "PATCH /me/notification_settings",
@@ -353,7 +357,7 @@ def need_of_work(key: str) -> Need:
 
 
 def of_work(key: str, by: Credential) -> str:
-    """What is answered in the work API; `key` is one of `WORK`, or `STREAM`."""
+    """Return the expected outcome in the work API. `key` is a key of `WORK`, or `STREAM`."""
     need = need_of_work(key)
     if by.kind in ("nobody", "bad", "app", "client"):
         return "401"
@@ -378,7 +382,7 @@ def _of_record(key: str, by: Credential) -> str:
         status = _ADMIN.get(key, status)
     if by.caller == "app" and key in _NOT_BY_AN_APP:
         status = 403
-    if by.caller == "member" and key == "DELETE /projects/{}/members/{}":  # the path's is the member, who may leave
+    if by.caller == "member" and key == "DELETE /projects/{}/members/{}":  # the path names the member, who may leave
         status = 200
     if by.place == OTHER_ORGANIZATION or (by.place == OTHER_REPOSITORY and key not in _OF_ORGANIZATION):
         status = 422 if key == "POST /tasks/bulk" else 404
@@ -388,7 +392,7 @@ def _of_record(key: str, by: Credential) -> str:
 
 
 def _of_new(key: str, by: Credential) -> str:
-    """A project is asked for in the organization that the caller is in, a service in this one."""
+    """Return the expected outcome of creating a project in the caller's organization, or a service in this one."""
     inside = {"owner": HERE, "member": HERE, "second": OTHER_ORGANIZATION}.get(by.caller, "")
     if by.caller == "app":
         inside = OTHER_ORGANIZATION if by.place == OTHER_ORGANIZATION else HERE
@@ -408,5 +412,5 @@ def _of_new(key: str, by: Credential) -> str:
 
 
 def shows_the_project(by: Credential) -> bool:
-    """Whether lists that span projects have this one. Clients see it too."""
+    """Return whether lists that span projects include this one. Clients see it too."""
     return by.caller not in ("stranger", "second") and by.place == HERE

@@ -1,4 +1,4 @@
-"""What a token that is confined must not do by detours: lists, timers, streams, and what an app becomes."""
+"""Limits of confined tokens where they could be bypassed: lists, timers, streams, and the roles of apps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.work.studio import Caller
 
 
 class Ground(NamedTuple):
-    """A project, another of the same organization, and the owner of both."""
+    """A project, another one in the same organization, and the owner of both."""
 
     server: Server
     world: World
@@ -32,7 +32,10 @@ class Ground(NamedTuple):
         repositories: list[str] | None = None,
         permissions: dict[str, str] | None = None,
     ) -> Caller:
-        """A fine-grained one of the owner or another user; None: all repositories."""
+        """Return a caller with a fine-grained token of the user or the owner.
+
+        If `repositories` is None, the token covers all repositories.
+        """
         body = {
             "kind": "fine_grained",
             "organization": self.world.organization,
@@ -66,7 +69,7 @@ def ground(server: Server) -> Iterator[Ground]:
         caller.http.close()
 
 
-def test_pages_of_lists_are_full_and_hold_what_is_reached(ground: Ground) -> None:
+def test_lists_contain_only_accessible_projects_in_full_pages(ground: Ground) -> None:
     titles = [f"Project {number}" for number in range(6)]
     made = [ground.owner.post("/projects", json={"title": title})["project"] for title in titles]
     chosen = [each["name"] for each in made[::2]]
@@ -84,7 +87,7 @@ def test_pages_of_lists_are_full_and_hold_what_is_reached(ground: Ground) -> Non
     assert token.post(f"/projects/{made[0]['id']}/restore")["project"]["id"] == made[0]["id"]
 
 
-def test_reading_permissions_change_nothing(ground: Ground) -> None:
+def test_read_permissions_do_not_allow_changes(ground: Ground) -> None:
     token = ground.token(permissions={"work": "read"})
     task_id = ground.scene().task()
     assert token.get(f"/tasks/{task_id}")["task"]["id"] == task_id
@@ -92,8 +95,8 @@ def test_reading_permissions_change_nothing(ground: Ground) -> None:
     assert refused["message"] == "Resource not accessible by personal access token"
 
 
-def test_a_repository_that_a_token_does_not_reach_is_not_there(ground: Ground) -> None:
-    """The user sees it: a 403 would tell the holder of the token that it exists."""
+def test_a_repository_outside_the_tokens_limits_is_not_found(ground: Ground) -> None:
+    """Although the user can see it, a 403 would reveal its existence to the holder of the token."""
     there = ground.owner.post("/projects", json={"title": "Seen by members"})["project"]
     member = ground.caller(ground.server.run(lambda services: add_user(services, ground.world, member="member")))
     permissions = {"repository_hooks": "write", "work": "write"}
@@ -108,7 +111,7 @@ def test_a_repository_that_a_token_does_not_reach_is_not_there(ground: Ground) -
         assert token.http.post(f"/repos/{there['full_name']}/events", json=event).status_code == 404
 
 
-def test_columns_of_elsewhere_are_not_there(ground: Ground) -> None:
+def test_columns_of_other_projects_are_not_found(ground: Ground) -> None:
     token = ground.token(repositories=[ground.world.repository])
     task_id, elsewhere = ground.scene().task(), ground.scene(ground.other["id"]).column()
     faults = token.faults("PATCH", f"/tasks/{task_id}", json={"column_id": elsewhere})
@@ -119,7 +122,7 @@ def test_columns_of_elsewhere_are_not_there(ground: Ground) -> None:
     }
 
 
-def test_no_timer_is_paused_where_the_token_does_not_reach(ground: Ground) -> None:
+def test_a_timer_outside_the_tokens_limits_is_not_paused(ground: Ground) -> None:
     running = ground.scene(ground.other["id"]).running()
     token = ground.token(repositories=[ground.world.repository])
     scene = ground.scene()
@@ -133,14 +136,14 @@ def test_no_timer_is_paused_where_the_token_does_not_reach(ground: Ground) -> No
     assert token.post(path, json={"task_id": task_id})["timesheet"]["is_active"] is True
 
 
-def test_a_token_of_chosen_repositories_makes_nothing_beside_them(ground: Ground) -> None:
+def test_a_token_for_selected_repositories_creates_nothing_outside_them(ground: Ground) -> None:
     everything = {"work": "write", "organization_hooks": "write"}
     chosen = ground.token(repositories=[ground.world.repository], permissions=everything)
     envelope(chosen.call("POST", "/projects", json={"title": "New"}), 403, "missing_permission")
     envelope(chosen.call("POST", "/services", json={"title": "New"}), 403, "missing_permission")
     answer = chosen.http.get(f"{ground.world.org_path}/audit-log")
     assert (answer.status_code, answer.json()["message"]) == (403, "Resource not accessible by personal access token")
-    # A permission of the organization is the organization's, whatever repositories the others are for.
+    # An organization permission applies to the organization, whichever repositories are selected.
     hook = {"name": "web", "config": {"url": "http://127.0.0.1:9/"}, "active": False}
     assert chosen.http.post(f"{ground.world.org_path}/hooks", json=hook).status_code == 201
     whole = ground.token(permissions=everything)
@@ -150,7 +153,7 @@ def test_a_token_of_chosen_repositories_makes_nothing_beside_them(ground: Ground
     assert whole.http.get(f"{ground.world.org_path}/audit-log").status_code == 200
 
 
-def test_a_stream_ends_when_the_installation_no_longer_reaches_the_project(ground: Ground) -> None:
+def test_a_stream_ends_when_the_installation_loses_the_project(ground: Ground) -> None:
     app, robot = ground.app(repositories=[ground.world.repository])
     path = f"/projects/{ground.world.project_id}/stream"
     listener, owners = (Listener(ground.server.url, path, token) for token in (robot.token, ground.owner.token))
@@ -165,7 +168,7 @@ def test_a_stream_ends_when_the_installation_no_longer_reaches_the_project(groun
     owners.close()
 
 
-def test_an_app_is_a_member_who_is_no_person(ground: Ground) -> None:
+def test_an_app_acts_as_a_member_but_is_not_listed_as_one(ground: Ground) -> None:
     app, robot = ground.app()
     me = robot.get("/me")["user"]["username"]
     assert me == app.bot
@@ -182,7 +185,7 @@ def test_an_app_is_a_member_who_is_no_person(ground: Ground) -> None:
     assert set(ground.owner.faults("POST", f"{private}/members", json={"username": me})) == {"username"}
 
 
-def test_an_app_is_never_an_owner_nor_becomes_one(ground: Ground) -> None:
+def test_an_app_cannot_become_an_owner(ground: Ground) -> None:
     _, robot = ground.app()
     made = robot.post("/projects", json={"title": "Of a robot", "private": True})["project"]
     assert robot.patch(f"/projects/{made['id']}", json={"title": "Renamed"})["project"]["title"] == "Renamed"

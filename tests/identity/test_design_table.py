@@ -1,4 +1,4 @@
-"""The table of "Tokens and permissions", row by row: each kind of token, and the words of each refusal."""
+"""The table "Tokens and permissions" of the design, row by row: each kind of token and the message of each refusal."""
 
 from __future__ import annotations
 
@@ -25,10 +25,14 @@ HIDDEN = "Not Found"
 
 
 class Row(NamedTuple):
-    """`scopes`: each alone is enough; `words`: how the refusal names them; `permission`: what does instead."""
+    """An operation and its requirements.
+
+    Each one of `scopes` suffices alone; `words` is how the refusal names them; `permission` is the equivalent for other
+    tokens.
+    """
 
     method: str
-    path: str  # after that of the repository or organization; {hook} stands for a webhook's id
+    path: str  # relative to the repository or organization; {hook} is replaced by a webhook's ID
     scopes: tuple[str, ...]
     words: str
     permission: tuple[str, str]
@@ -67,7 +71,10 @@ SCOPES = ("repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook", "admin
 
 
 class Stand(NamedTuple):
-    """`tokens`: those of the owner by what they carry; `people`: with every scope."""
+    """A server, tokens and a webhook client.
+
+    `tokens` are the owner's by what they grant; `people` are other users' tokens with every scope.
+    """
 
     server: Server
     world: World
@@ -77,7 +84,7 @@ class Stand(NamedTuple):
     people: dict[str, str]
 
     def ask(self, token: str, place: Place, row: Row) -> Any:
-        """Of a webhook of its own."""
+        """Send the row's request about a new webhook."""
         path = place.path + row.path.format(hook=self.api.hook(place)["id"])
         body: dict[str, Any] = {"ids": [NOBODYS_ID]} if path.endswith("/redeliver") else {}
         if path.endswith("/hooks"):
@@ -118,7 +125,7 @@ CELLS = [(kind, row) for kind, rows in ROWS.items() for row in rows]
 
 
 @pytest.mark.parametrize(("kind", "row"), CELLS, ids=[f"{kind} {row.method} {row.path}" for kind, row in CELLS])
-def test_a_row(stand: Stand, kind: str, row: Row) -> None:
+def test_each_row_of_the_table_is_enforced(stand: Stand, kind: str, row: Row) -> None:
     place = Place(kind, stand.world)
     for scope in SCOPES:
         answer = stand.ask(stand.tokens[scope], place, row)
@@ -141,8 +148,8 @@ def test_a_row(stand: Stand, kind: str, row: Row) -> None:
     assert answer.is_success if repository else answer.status_code == 404
 
 
-def test_an_app_user_token_is_its_permissions_and_the_users(stand: Stand) -> None:
-    """Permissions of the app where the user has the role: neither gives the other."""
+def test_an_app_user_token_needs_the_apps_permission_and_the_users_role(stand: Stand) -> None:
+    """The permission does not replace the role, nor the role the permission."""
     place = Place("repository", stand.world)
     listing = ROWS["repository"][0]
     owner = user_token(stand.server, stand.app, stand.world.owner)
@@ -154,7 +161,7 @@ def test_an_app_user_token_is_its_permissions_and_the_users(stand: Stand) -> Non
     refused(stand.ask(user_token(stand.server, weak, stand.world.owner), place, listing), 403, INTEGRATION)
 
 
-def test_an_oauth_app_sees_its_own_hooks_and_users_do_not(server: Server) -> None:
+def test_an_oauth_apps_organization_webhooks_are_hidden_from_users(server: Server) -> None:
     world = server.world()
 
     async def issued(services: Services) -> str:

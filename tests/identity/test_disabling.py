@@ -1,4 +1,4 @@
-"""A user is disabled and enabled: what goes, what stays, what comes back, and which owner has to stay."""
+"""Disabling and enabling users: which access ends, which returns, and which owners must remain."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _told = sa.select(audit_log.c.action, audit_log.c.target, audit_log.c.account_id
 
 @dataclass
 class Scene:
-    """`ada` and `bob` own the one organization. `eve` owns another, in which ada is a member."""
+    """`ada` and `bob` own one organization. `eve` owns another, of which ada is a member."""
 
     services: Services
     place: Account
@@ -72,7 +72,7 @@ async def scene(services: Services) -> Scene:
     return Scene(services, place, ada, bob, other, eve)
 
 
-async def test_what_signs_in_stops_and_comes_back_but_sessions_and_links_do_not(scene: Scene) -> None:
+async def test_tokens_are_suspended_while_sessions_and_links_end_for_good(scene: Scene) -> None:
     database, ada = scene.services.database, scene.ada
     claims = Claims(ISSUER, "sub-ada")
     async with database.transaction() as tx:
@@ -113,7 +113,7 @@ async def test_what_signs_in_stops_and_comes_back_but_sessions_and_links_do_not(
     assert {name for name, is_good in again.items() if not is_good} == {"session", "form", "link"}
 
 
-async def test_whose_address_a_provider_verifies_gets_no_second_account(scene: Scene) -> None:
+async def test_a_disabled_user_gets_no_second_account_through_a_provider(scene: Scene) -> None:
     await scene.disable(scene.ada)
     claims = Claims(ISSUER, "sub-new", email=scene.ada.email)
     async with scene.services.database.transaction() as tx:
@@ -122,8 +122,8 @@ async def test_whose_address_a_provider_verifies_gets_no_second_account(scene: S
         assert await identities.find(tx, claims) is None
 
 
-async def test_a_session_that_began_while_the_user_was_disabled_is_never_good(scene: Scene) -> None:
-    """Somebody was signing in at that very moment."""
+async def test_a_session_started_while_the_user_is_disabled_is_never_valid(scene: Scene) -> None:
+    """The user may be signing in at that very moment."""
     await scene.disable(scene.ada)
     async with scene.services.database.transaction() as tx:
         _, session = await sessions.start(tx, scene.ada, address=None, user_agent=None)
@@ -132,7 +132,7 @@ async def test_a_session_that_began_while_the_user_was_disabled_is_never_good(sc
     assert await sessions.find(scene.services.database, session) is None
 
 
-async def test_doing_it_again_changes_nothing(scene: Scene) -> None:
+async def test_disabling_and_enabling_are_idempotent(scene: Scene) -> None:
     first = await scene.disable(scene.ada)
     assert first.changed
     assert await scene.disable(scene.ada) == actions.Disabled(first.at, changed=False)
@@ -144,7 +144,7 @@ async def test_doing_it_again_changes_nothing(scene: Scene) -> None:
     assert told == [(f"user.{verb}", scene.ada.login, scene.ada.id) for verb in ("disable", "enable")]
 
 
-async def test_an_invitation_holds_as_long_as_its_inviter_is_not_disabled(scene: Scene) -> None:
+async def test_an_invitation_is_invalid_while_its_inviter_is_disabled(scene: Scene) -> None:
     database = scene.services.database
     async with database.transaction() as tx:
         invited = await actions.create_account(tx, "user", f"new-{scene.place.id}", name=None, email=None)
@@ -168,7 +168,7 @@ async def test_an_invitation_holds_as_long_as_its_inviter_is_not_disabled(scene:
 # --- the last owner --------------------------------------------------------------------------------------------------
 
 
-async def test_the_last_owner_stays_enabled(scene: Scene) -> None:
+async def test_the_last_owner_cannot_be_disabled(scene: Scene) -> None:
     with pytest.raises(LastOwner) as refused:
         await scene.disable(scene.eve)
     assert refused.value.organizations == [scene.other.login]
@@ -182,7 +182,7 @@ async def test_the_last_owner_stays_enabled(scene: Scene) -> None:
     assert (await scene.disable(scene.ada)).changed
 
 
-async def test_who_is_the_last_owner_that_is_not_disabled_stays_one(scene: Scene) -> None:
+async def test_the_last_active_owner_cannot_leave_or_step_down(scene: Scene) -> None:
     await scene.disable(scene.ada)
     for goes in (_leave, _step_down):
         with pytest.raises(Invalid) as refused:
@@ -218,7 +218,7 @@ async def _be_disabled(tx: Transaction, place: Account, owner: Account) -> objec
     + [(each, _be_disabled) for each in (_leave, _step_down)],
 )
 @pytest.mark.parametrize("ada_first", [True, False])
-async def test_of_two_owners_who_go_at_once_one_stays(
+async def test_one_of_two_owners_who_go_concurrently_remains(
     scene: Scene, beside: Beside, first_goes: Goes, second_goes: Goes, ada_first: bool
 ) -> None:
     first, second = (scene.ada, scene.bob) if ada_first else (scene.bob, scene.ada)

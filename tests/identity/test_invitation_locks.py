@@ -1,5 +1,7 @@
-"""Who invites, accepts or changes an invitation while a right is taken away: none is left behind, and nobody comes in
-by one that has ended. None of them is told that the database is in trouble."""
+"""Inviting, accepting or changing an invitation while a role is revoked.
+
+No orphaned invitation remains, nobody joins by an ended one, and no caller gets a database error.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ BASE = "http://h.example"
 
 @dataclass
 class Site:
-    """`inviter` is an owner beside another one, and an admin of the project; `guest` is nowhere."""
+    """`inviter` is one of two owners and an admin of the project; `guest` belongs to neither."""
 
     services: Services
     place: Account
@@ -83,13 +85,13 @@ async def site(services: Services) -> Site:
 
 
 async def _as_admin(site: Site) -> None:
-    """The inviter may invite to the project, and nowhere else."""
+    """Leave the inviter only the right to invite to the project."""
     async with site.services.database.transaction() as tx:
         await actions.set_member(tx, site.place, site.inviter, "member")
         await actions.set_collaborator(tx, site.here, site.inviter, "admin")
 
 
-async def test_who_invites_while_the_right_goes_leaves_no_invitation(site: Site, beside: Beside) -> None:
+async def test_an_owner_demoted_while_inviting_leaves_no_invitation(site: Site, beside: Beside) -> None:
     async with site.services.database.transaction() as tx:
         await site.invite(tx, site.place)
         await site.invite(tx, site.here, "write")
@@ -98,7 +100,7 @@ async def test_who_invites_while_the_right_goes_leaves_no_invitation(site: Site,
     assert await site.left() == []
 
 
-async def test_who_invites_after_the_right_has_gone_is_refused(site: Site, beside: Beside) -> None:
+async def test_an_owner_demoted_before_inviting_is_refused(site: Site, beside: Beside) -> None:
     async with site.services.database.transaction() as tx:
         await site.step_down(tx)
         inviting = await beside.begin(lambda other: site.invite(other, site.place))
@@ -107,7 +109,7 @@ async def test_who_invites_after_the_right_has_gone_is_refused(site: Site, besid
     assert await site.left() == []
 
 
-async def test_an_admin_who_invites_while_the_right_goes_leaves_no_invitation(site: Site, beside: Beside) -> None:
+async def test_an_admin_demoted_while_inviting_leaves_no_invitation(site: Site, beside: Beside) -> None:
     await _as_admin(site)
     async with site.services.database.transaction() as tx:
         await site.invite(tx, site.here, "write")
@@ -119,8 +121,8 @@ async def test_an_admin_who_invites_while_the_right_goes_leaves_no_invitation(si
             await site.invite(tx, site.here, "write")
 
 
-async def test_an_owner_and_admin_who_loses_both_at_once_leaves_no_invitation(site: Site, beside: Beside) -> None:
-    """Each of the two losses alone would leave it."""
+async def test_losing_both_roles_concurrently_leaves_no_invitation(site: Site, beside: Beside) -> None:
+    """Losing only one of the roles would keep the invitation."""
     async with site.services.database.transaction() as tx:
         await actions.set_collaborator(tx, site.here, site.inviter, "admin")
         await site.invite(tx, site.here, "write")
@@ -131,7 +133,7 @@ async def test_an_owner_and_admin_who_loses_both_at_once_leaves_no_invitation(si
     assert await site.left() == []
 
 
-async def test_who_accepts_while_the_right_of_the_inviter_goes_is_not_in(site: Site, beside: Beside) -> None:
+async def test_accepting_fails_while_the_inviter_is_demoted(site: Site, beside: Beside) -> None:
     async with site.services.database.transaction() as tx:
         await site.invite(tx, site.place, "owner")
     async with site.services.database.transaction() as tx:
@@ -141,8 +143,8 @@ async def test_who_accepts_while_the_right_of_the_inviter_goes_is_not_in(site: S
     assert (await site.role(), await site.left()) == (None, [])
 
 
-async def test_who_accepts_while_the_right_of_the_inviter_is_about_to_go_waits(site: Site, beside: Beside) -> None:
-    """With the owners first, as who takes the right: else each would have what the other waits for."""
+async def test_accepting_waits_while_the_inviter_is_about_to_be_demoted(site: Site, beside: Beside) -> None:
+    """Both transactions lock the owners first; otherwise they would deadlock."""
     async with site.services.database.transaction() as tx:
         await site.invite(tx, site.place)
     async with site.services.database.transaction() as tx:
@@ -153,7 +155,7 @@ async def test_who_accepts_while_the_right_of_the_inviter_is_about_to_go_waits(s
     assert (await site.role(), await site.left()) == (None, [])
 
 
-async def test_who_accepts_before_the_right_of_the_inviter_goes_is_in(site: Site, beside: Beside) -> None:
+async def test_accepting_succeeds_before_the_inviter_is_demoted(site: Site, beside: Beside) -> None:
     async with site.services.database.transaction() as tx:
         await site.invite(tx, site.place)
         await site.invite(tx, site.here, "write")
@@ -165,7 +167,9 @@ async def test_who_accepts_before_the_right_of_the_inviter_goes_is_in(site: Site
 
 
 @pytest.mark.parametrize("first", ["accepts", "goes"])
-async def test_who_accepts_work_while_the_right_of_the_inviter_goes(site: Site, beside: Beside, first: str) -> None:
+async def test_accepting_a_project_invitation_while_the_inviter_is_demoted(
+    site: Site, beside: Beside, first: str
+) -> None:
     await _as_admin(site)
     async with site.services.database.transaction() as tx:
         await site.invite(tx, site.here, "write")
@@ -181,7 +185,7 @@ async def test_who_accepts_work_while_the_right_of_the_inviter_goes(site: Site, 
     assert (await site.role_here(), await site.left()) == ("write" if first == "accepts" else None, [])
 
 
-async def test_who_accepts_while_the_role_is_changed_gets_the_new_one(site: Site, beside: Beside) -> None:
+async def test_accepting_while_the_role_changes_grants_the_new_role(site: Site, beside: Beside) -> None:
     async with site.services.database.transaction() as tx:
         made = await site.invite(tx, site.here, "admin")
     async with site.services.database.transaction() as tx:
@@ -194,7 +198,7 @@ async def test_who_accepts_while_the_role_is_changed_gets_the_new_one(site: Site
 
 
 @pytest.mark.parametrize("second", ["join", "join_project"])
-async def test_of_two_who_accept_one_comes_in(site: Site, beside: Beside, second: str) -> None:
+async def test_concurrent_acceptances_take_effect_once(site: Site, beside: Beside, second: str) -> None:
     async with site.services.database.transaction() as tx:
         await site.invite(tx, site.place)
         await site.invite(tx, site.here, "write")
@@ -212,14 +216,14 @@ async def test_of_two_who_accept_one_comes_in(site: Site, beside: Beside, second
 
 
 async def _linked(site: Site, where: Account | Repository, role: str) -> tuple[Invitation, str]:
-    """An invitation by an address, and the secret of its link."""
+    """Return an invitation by address and the secret of its link."""
     async with site.services.database.transaction() as tx:
         made = await invitations.invite(tx, where, site.inviter, role, email="guest@example.com", strangers="admins")
         return made, (await invitations.create_link(tx, made)).path.rpartition("/")[2]
 
 
 @pytest.mark.parametrize("role", ["owner", "admin", "client"])
-async def test_of_two_who_accept_by_one_link_one_comes_in(site: Site, beside: Beside, role: str) -> None:
+async def test_concurrent_acceptances_by_one_link_admit_one_user(site: Site, beside: Beside, role: str) -> None:
     _, secret = await _linked(site, site.place if role == "owner" else site.here, role)
     async with site.services.database.transaction() as tx:
         other = await actions.create_account(tx, "user", f"other-{site.here.id}", name=None, email=None)
@@ -236,8 +240,8 @@ async def test_of_two_who_accept_by_one_link_one_comes_in(site: Site, beside: Be
     assert await site.left() == []
 
 
-@pytest.mark.parametrize("ends", ["another link", "another role", "taken back", "the right goes"])
-async def test_who_accepts_by_a_link_that_ends_meanwhile_is_not_in(site: Site, beside: Beside, ends: str) -> None:
+@pytest.mark.parametrize("ends", ["another link", "another role", "withdrawn", "inviter demoted"])
+async def test_accepting_by_a_link_that_ends_meanwhile_fails(site: Site, beside: Beside, ends: str) -> None:
     await _as_admin(site)
     made, secret = await _linked(site, site.here, "read")
     async with site.services.database.transaction() as tx:
@@ -245,7 +249,7 @@ async def test_who_accepts_by_a_link_that_ends_meanwhile_is_not_in(site: Site, b
             await invitations.create_link(tx, made)
         elif ends == "another role":
             assert await invitations.change_role(tx, made, "admin") is not None
-        elif ends == "taken back":
+        elif ends == "withdrawn":
             assert await invitations.delete(tx, made)
         else:
             await site.lower(tx)
@@ -255,8 +259,8 @@ async def test_who_accepts_by_a_link_that_ends_meanwhile_is_not_in(site: Site, b
     assert await site.role_here() is None
 
 
-async def test_what_is_over_is_removed_a_day_later_in_batches(site: Site) -> None:
-    """And nothing else: one that holds, and one that was over less than a day ago, stay."""
+async def test_expired_invitations_are_deleted_after_a_day_in_batches(site: Site) -> None:
+    """Valid invitations and those that expired less than a day ago remain."""
     now = now_ms()
     common = {
         "account_id": site.place.id, "inviter_id": site.owner.id, "role": "member", "place": f"o{site.place.id}",

@@ -1,5 +1,7 @@
-"""Who issues a token and who ends it at the same moment: nothing is issued behind the back of a revocation, and none of
-the two is told that the database is in trouble (docs/contributors/decisions/0025-one-actor.md)."""
+"""Issuing a token while it is being revoked: no token escapes a revocation, and no caller gets a database error.
+
+See docs/contributors/decisions/0025-one-actor.md.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ async def _redeem(tx: Transaction, app: App, code: str) -> TokenAnswer | Refusal
 
 @pytest.mark.parametrize("kind", ["oauth", "app"])
 @pytest.mark.parametrize("ends", [_revoke_tokens, _delete_app])
-async def test_a_code_is_exchanged_while_all_tokens_of_its_app_end(
+async def test_a_code_is_exchanged_while_all_tokens_of_its_app_are_revoked(
     services: Services, beside: Beside, people: tuple[Account, Account], ends: Ends, kind: str
 ) -> None:
     place, user = people
@@ -63,7 +65,7 @@ async def test_a_code_is_exchanged_while_all_tokens_of_its_app_end(
     async with services.database.transaction() as tx:
         issued = await _redeem(tx, app, first)
         ending = await beside.begin(lambda other: ends(other, app))
-        again = await _redeem(tx, app, second)  # who issues already needs nothing that the other holds
+        again = await _redeem(tx, app, second)  # the issuing transaction already has every lock it needs
     await ending
     for each in (issued, again):
         assert isinstance(each, TokenAnswer)
@@ -71,7 +73,7 @@ async def test_a_code_is_exchanged_while_all_tokens_of_its_app_end(
 
 
 @pytest.mark.parametrize("kind", ["oauth", "app"])
-async def test_a_code_is_refused_after_all_tokens_of_its_app_have_ended(
+async def test_a_code_is_refused_after_all_tokens_of_its_app_were_revoked(
     services: Services, beside: Beside, people: tuple[Account, Account], kind: str
 ) -> None:
     place, user = people
@@ -95,7 +97,7 @@ async def _revoke_all(tx: Transaction, installation: Installation) -> object:
 
 
 @pytest.mark.parametrize("ends", [_uninstall, _revoke_all])
-async def test_an_installation_token_is_made_while_they_all_end(
+async def test_an_installation_token_created_during_a_revocation_is_revoked(
     services: Services,
     beside: Beside,
     people: tuple[Account, Account],
@@ -112,7 +114,7 @@ async def test_an_installation_token_is_made_while_they_all_end(
     assert await find_actor(services.database, made.issued.token) is None
 
 
-async def test_of_two_who_uninstall_one_is_told_that_it_is_gone(
+async def test_the_second_of_two_concurrent_uninstallations_is_not_found(
     services: Services, beside: Beside, people: tuple[Account, Account]
 ) -> None:
     place, _ = people
@@ -126,17 +128,20 @@ async def test_of_two_who_uninstall_one_is_told_that_it_is_gone(
 
 
 async def _revoke(tx: Transaction, token_id: int, services: Services) -> int:
-    """On PostgreSQL by a plan that finds rows as they lie, which the planner is free to take at any time."""
+    """Revoke the token.
+
+    On PostgreSQL the plan is forced to find rows in physical order, which the planner may choose at any time.
+    """
     if services.settings.database_url is not None:
         for name in ("indexscan", "bitmapscan", "nestloop"):
             await tx.execute(sa.text(f"SET LOCAL enable_{name} = off"))
     return await revoke(tx, [token_id])
 
 
-async def test_who_revokes_some_of_the_same_tokens_takes_them_in_one_order(
+async def test_concurrent_revocations_lock_tokens_in_the_same_order(
     services: Services, beside: Beside, people: tuple[Account, Account]
 ) -> None:
-    """One has the first of a family and goes on to the next, where another one must not be yet."""
+    """Both lock a family's first token before the next one; otherwise they would deadlock."""
     _, user = people
     async with services.database.transaction() as tx:
         first = await issue(tx, CLASSIC, user.id)

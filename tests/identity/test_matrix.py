@@ -1,9 +1,9 @@
-"""Every operation of the server with every kind of token, for everybody: who may, who may not, who sees nothing.
+"""Every operation with every kind of token and caller: who is allowed, who is refused, and who gets a 404.
 
-`tests.identity.model` says what to expect; the operations are those that the server has. Cells that cannot differ are
-left out: a token that is confined narrows what its user may, so that for users who have no place here one such token
-tells as much as all; what one is confined to is the same thing for every kind of token, and is read in one way; expired
-and revoked tokens are refused before anybody asks whose they were, or for what.
+`tests.identity.model` contains the expectations; the operations are those of the server. Cells that cannot differ are
+left out. A confined token narrows its user's access, so one such token suffices for users without a role here.
+Confinement is stored and evaluated the same way for every kind of token. Expired and revoked tokens are refused before
+their user or permissions matter.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from workhook.storage.metadata import metadata
 OPERATIONS: tuple[Operation, ...] = described()
 WITH_TOKENS = tuple(each for each in OPERATIONS if each.area in (WORK_API, WEBHOOK_API, GRAPHQL))
 CONCURRENCY = 12
-# Deliveries go on by themselves, and to be refused is noted.
+# Deliveries continue in the background, and refusals are recorded.
 UNSTEADY = {
     "audit_log",
     "deliveries",
@@ -83,7 +83,7 @@ def test_every_operation_has_an_expectation() -> None:
 
 
 def _scope_sets() -> list[tuple[str, ...]]:
-    """For every operation each scope alone that is enough, and all of the others together."""
+    """Return, for every operation, each sufficient scope alone and all other scopes together."""
     sets = set()
     for operation in WITH_TOKENS:
         if scopes := need_of(operation).scopes:
@@ -112,7 +112,7 @@ class Cell(NamedTuple):
 
 
 def credentials(site: Site, operation: Operation, programs: Sequence[Credential]) -> Iterator[Credential]:
-    """Those that the operation may treat differently."""
+    """Yield the credentials that the operation may treat differently."""
     need, tokens = need_of(operation), site.tokens
     yield Credential("nobody", "nobody")
     yield from tokens.bad if operation.path in ("/user", "/me", "/repos/{owner}/{repo}/hooks") else tokens.bad[:2]
@@ -148,7 +148,7 @@ def _can_differ(by: Credential, need: model.Need) -> bool:
     if by.place == HERE and by.permissions == model.FULL:
         return by.kind != "app_user" or by.caller in ("owner", "member", "stranger")
     if by.caller == "second":
-        return by.place == OTHER_ORGANIZATION and by.kind == "fine_grained"  # what an attacker has
+        return by.place == OTHER_ORGANIZATION and by.kind == "fine_grained"  # an attacker's token
     if by.caller not in ("owner", "app") and (by.caller, by.kind) != ("member", "fine_grained"):
         return False
     return by.place != HERE or (need.permission is not None and not by.has(need.permission))
@@ -165,7 +165,7 @@ def cells(site: Site) -> list[Cell]:
     return [cell for cell in every if is_taken(cell.title)]
 
 
-# --- asking ----------------------------------------------------------------------------------------------------------
+# --- requests --------------------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
@@ -175,7 +175,7 @@ async def _http(site: Site) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def _ask(client: httpx.AsyncClient, request: Request, by: Credential) -> httpx.Response:
-    """A stream that begins does not end: nothing of it is read."""
+    """Send the request. A stream never ends, so its body is not read."""
     headers = {"Authorization": by.header} if by.header else {}
     asked = client.build_request(request.method, request.path, headers=headers, **request.more)
     response = await client.send(asked, stream=True)
@@ -187,7 +187,7 @@ async def _ask(client: httpx.AsyncClient, request: Request, by: Credential) -> h
 
 
 def ask_all(site: Site, asked: Sequence[tuple[Request, Credential]], *, at_once: int) -> list[httpx.Response]:
-    """In the order of `asked`."""
+    """Send the requests, at most `at_once` concurrently, and return the responses in their order."""
 
     async def run() -> list[httpx.Response]:
         turn = asyncio.Semaphore(at_once)
@@ -203,7 +203,7 @@ def ask_all(site: Site, asked: Sequence[tuple[Request, Credential]], *, at_once:
 
 
 async def _contents(services: Services) -> dict[str, int]:
-    """How many rows each table has."""
+    """Return the number of rows of each table."""
     counted = {}
     for table in sorted(metadata.tables.values(), key=lambda each: each.name):
         if table.name not in UNSTEADY:
@@ -213,11 +213,11 @@ async def _contents(services: Services) -> dict[str, int]:
     return counted
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
+# --- refused requests ------------------------------------------------------------------------------------------------
 
 
-def _same_things(site: Site, cells: Sequence[Cell]) -> dict[str, Request]:
-    """For work management one request for each operation, about the same thing."""
+def _shared_requests(site: Site, cells: Sequence[Cell]) -> dict[str, Request]:
+    """Return one request per operation of work management, about the same object."""
     wanted = {cell.operation.name: cell.operation for cell in cells if is_work(cell.operation)}
     return {name: work_request(site, operation) for name, operation in wanted.items()}
 
@@ -228,16 +228,16 @@ def _request(site: Site, cell: Cell, shared: dict[str, Request]) -> Request:
     return webhook_request(site, cell.operation, cell.by)
 
 
-def _told(response: httpx.Response) -> Any:
-    """An error, without what differs with every request."""
+def _error_of(response: httpx.Response) -> Any:
+    """Return an error's body without members that differ between requests."""
     body = response.json()
     body.pop("request_id", None)
     return body
 
 
-def test_what_is_refused(site: Site, cells: list[Cell]) -> None:
+def test_refused_requests_are_refused_as_expected(site: Site, cells: list[Cell]) -> None:
     refused = [cell for cell in cells if cell.outcome != ALLOWED]
-    shared = _same_things(site, refused)
+    shared = _shared_requests(site, refused)
     asked = [(_request(site, cell, shared), cell.by) for cell in refused]
     before = site.server.run(_contents)
     answers = ask_all(site, asked, at_once=CONCURRENCY)
@@ -254,7 +254,7 @@ def test_what_is_refused(site: Site, cells: list[Cell]) -> None:
 def _require_hidden(
     site: Site, refused: Sequence[Cell], shared: dict[str, Request], answers: Sequence[httpx.Response]
 ) -> None:
-    """What is hidden answers, to the letter, like what is not there."""
+    """Check that responses for hidden objects are identical to those for missing ones."""
     hidden = {cell.operation.name: cell for cell in refused if cell.outcome == "404"}
     asked = [
         (
@@ -269,12 +269,12 @@ def _require_hidden(
     assert {name for name, answer in nowhere.items() if answer.status_code != 404} == set()
     for cell, answer in zip(refused, answers, strict=True):
         if cell.outcome == "404":
-            assert _told(answer) == _told(nowhere[cell.operation.name]), cell.title
+            assert _error_of(answer) == _error_of(nowhere[cell.operation.name]), cell.title
 
 
-# --- what is allowed -------------------------------------------------------------------------------------------------
+# --- allowed requests ------------------------------------------------------------------------------------------------
 
-# What ends things comes after what uses them.
+# Operations that end an object come after those that use it.
 _ENDINGS = (
     "PUT /app/installations/{}/suspended", "DELETE /app/installations/{}/suspended", "DELETE /app/installations/{}",
     "PUT /orgs/{}/installations/{}/suspended", "DELETE /orgs/{}/installations/{}/suspended",
@@ -284,31 +284,31 @@ _ENDINGS = (
 REVOKES_ITSELF = "DELETE /installation/token"
 
 
-def _turn(cell: Cell) -> int:
+def _order_of(cell: Cell) -> int:
     key = key_of(cell.operation)
     return _ENDINGS.index(key) + 1 if key in _ENDINGS else 0
 
 
-def _fits(cell: Cell, answer: httpx.Response) -> bool:
-    """Done, or refused for what was asked rather than for who asked."""
+def _is_allowed(cell: Cell, answer: httpx.Response) -> bool:
+    """Return whether the request succeeded, or was refused because of its content rather than its caller."""
     if answer.is_success:
         return True
     missing = answer.status_code == 404 and key_of(cell.operation).endswith(NOT_THERE)
     return missing or answer.status_code in (409, 422)
 
 
-# They name a secret, key or token that is not there, so that the next can be asked as well.
+# These name a missing secret, key or token, so that the existing one remains for further requests.
 NOT_THERE = (
     "/secrets/{}", "/keys/{}", "/applications/{}/token", "/applications/{}/grant", "/applications/{}/token/scoped",
     "/invitations/{}", "DELETE /repos/{}/{}/collaborators/{}",
 )  # fmt: skip
 
 
-def test_what_is_allowed(site: Site, cells: list[Cell]) -> None:
+def test_allowed_requests_are_allowed(site: Site, cells: list[Cell]) -> None:
     chosen = [cell for cell in cells if cell.outcome == ALLOWED and key_of(cell.operation) != REVOKES_ITSELF]
-    ends = {cell.operation.name: cell for cell in chosen if _turn(cell)}  # what is ended is ended once
-    chosen = [*(cell for cell in chosen if not _turn(cell)), *sorted(ends.values(), key=_turn)]
-    shared = _same_things(site, chosen)
+    ends = {cell.operation.name: cell for cell in chosen if _order_of(cell)}  # an object can be ended only once
+    chosen = [*(cell for cell in chosen if not _order_of(cell)), *sorted(ends.values(), key=_order_of)]
+    shared = _shared_requests(site, chosen)
     asked = []
     for cell in chosen:
         again = is_destructive(cell.operation)
@@ -321,14 +321,14 @@ def test_what_is_allowed(site: Site, cells: list[Cell]) -> None:
     wrong = [
         f"{cell.title}: {answer.status_code}: {answer.text[:150]}"
         for cell, answer in zip(chosen, answers, strict=True)
-        if not _fits(cell, answer)
+        if not _is_allowed(cell, answer)
     ]
     assert wrong == [], f"{len(wrong)} of {len(chosen)}\n" + "\n".join(wrong[:60])
     _require_confined_lists(site, chosen, answers)
     _require_headers(chosen, answers)
 
 
-def test_an_installation_token_revokes_itself(site: Site) -> None:
+def test_an_installation_token_can_revoke_itself(site: Site) -> None:
     operation = next(each for each in OPERATIONS if key_of(each) == REVOKES_ITSELF)
     token = f"Bearer {site.tokens.by['app', 'installation', 'thrown away']}"
     by = Credential("an installation", "installation", "app", token)
@@ -337,7 +337,7 @@ def test_an_installation_token_revokes_itself(site: Site) -> None:
 
 
 def _require_confined_lists(site: Site, cells: Sequence[Cell], answers: Sequence[httpx.Response]) -> None:
-    """Lists that span projects show this one to whom it is shown elsewhere, and tell nobody else of it."""
+    """Check that lists that span projects include this one only for callers who can see it elsewhere."""
     for cell, answer in zip(cells, answers, strict=True):
         key = key_of(cell.operation)
         if not is_work(cell.operation) or key not in model.SPANNING or key in ("GET /me", "GET /trash"):
@@ -353,7 +353,7 @@ def _require_confined_lists(site: Site, cells: Sequence[Cell], answers: Sequence
             continue
         if key == "GET /timesheets":
             shown = shown and cell.by.caller != "client"
-        if key in ("GET /timesheets/running", "GET /invoices", "GET /comments") and shown:  # there may be none
+        if key in ("GET /timesheets/running", "GET /invoices", "GET /comments") and shown:  # the list may be empty
             continue
         assert (site.here.project_id in answer.text) == shown, cell.title
 
@@ -374,11 +374,11 @@ def _require_headers(cells: Sequence[Cell], answers: Sequence[httpx.Response]) -
         assert answer.headers.get("x-accepted-github-permissions") == wanted, cell.title
 
 
-# --- pages, and what needs no token ----------------------------------------------------------------------------------
+# --- pages and endpoints without tokens ------------------------------------------------------------------------------
 
 
-def test_a_token_is_nothing_to_a_page(site: Site) -> None:
-    """Pages ask for a session, the token endpoint for a client, and the system's paths for nobody."""
+def test_endpoints_without_tokens_ignore_them(site: Site) -> None:
+    """Pages require a session, the token endpoint requires a client, and the system endpoints require nothing."""
     owner = site.tokens.scoped("owner", "classic", SCOPES)
     nobody = Credential("nobody", "nobody")
     without_tokens = [each for each in OPERATIONS if each.area in (OAUTH, PAGES, PLACES, SYSTEM)]

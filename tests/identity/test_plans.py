@@ -1,4 +1,4 @@
-"""With many rows, every statement of identity that requests wait for finds them by an index."""
+"""With many rows, every statement of identity that requests wait for uses an index."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from workhook.storage.metadata import insert_into
 from workhook.storage.pages import Page
 from workhook.work.people.members import find_accounts_of
 
-ROWS = 20_000  # of fewer PostgreSQL reads all sooner than it asks an index
+ROWS = 20_000  # with fewer rows, PostgreSQL prefers a sequential scan
 LARGE = ("accounts", "tokens", "audit_log", "sessions", "authorization_codes", "refresh_tokens")
 NOW = now_ms()
 
@@ -47,7 +47,7 @@ def _digest(number: int) -> bytes:
 
 
 async def _fill(tx: Transaction, app_id: int, user_id: int) -> None:
-    """Of somebody else, but codes and refresh tokens of the app itself."""
+    """Insert rows of another user, and codes and refresh tokens of the app itself."""
     common = {"user_id": user_id, "created_at": NOW, "expires_at": NOW + DAY_MS}
     rows: dict[sa.Table, list[dict[str, Any]]] = {
         accounts: [
@@ -108,12 +108,12 @@ async def _ask_who_is_where(database: Database, world: World) -> None:
     assert await members.find_member(database, organization.account.id, world.owner) is not None
     assert (await members.list_own(database, actor, page))[1] == 1
     for affiliation, number in (("all", 1), ("direct", 0), ("outside", 0)):
-        found = await members.list_collaborators(database, repository, affiliation, "read", page)  # type: ignore[arg-type]  # each is one
+        found = await members.list_collaborators(database, repository, affiliation, "read", page)  # type: ignore[arg-type]  # each value is valid
         assert found[1] == number
     assert await members.find_somebody(database, actor, repository, world.owner) is not None
 
 
-async def test_by_an_index(services: Services, world: World, asked: Asked) -> None:
+async def test_every_statement_uses_an_index(services: Services, world: World, asked: Asked) -> None:
     database = services.database
     async with database.transaction() as tx:
         place, user = [await queries.find_account(tx, each) for each in (world.organization, world.owner)]

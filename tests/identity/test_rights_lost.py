@@ -1,4 +1,4 @@
-"""Whatever takes a right away goes through the one door (decision 26), in the transaction that takes it."""
+"""Every loss of access goes through the one function of decision 26, in the same transaction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BASE = "http://h.example"
 
 
 class _Scene:
-    """An organization with a project, its owner, and a second owner who is an admin of the project, too."""
+    """An organization with a project, its owner, and a second owner who is also an admin of the project."""
 
     def __init__(self, tx: Transaction, place: Account, here: Repository, owner: Actor, other: Account) -> None:
         self.tx, self.place, self.here, self.owner, self.other = tx, place, here, owner, other
@@ -77,7 +77,7 @@ async def scene(services: Services, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
         yield made
 
 
-async def test_a_member_who_is_removed_or_less_than_before(scene: _Scene) -> None:
+async def test_removing_or_demoting_a_member_is_a_loss(scene: _Scene) -> None:
     await membership.set_member(Write(scene.tx, None, BASE), scene.place, scene.other, "member")
     assert scene.losses == [scene.loss(by_owner=False)]
     assert await membership.remove_member(Write(scene.tx, None, BASE), scene.place, scene.other)
@@ -87,8 +87,8 @@ async def test_a_member_who_is_removed_or_less_than_before(scene: _Scene) -> Non
     assert len(scene.losses) == 2
 
 
-async def test_a_member_who_is_added_or_stays_what_they_are_loses_nothing(scene: _Scene) -> None:
-    """Nor is anything looked for that could have ended."""
+async def test_adding_or_keeping_a_member_is_not_a_loss(scene: _Scene) -> None:
+    """Nothing that could have ended is searched for, either."""
     new = await actions.create_account(scene.tx, "user", f"new-{scene.place.id}", name=None, email=None)
     for role in ("member", "member", "owner", "owner"):
         await membership.set_member(Write(scene.tx, None, BASE), scene.place, new, role)
@@ -98,7 +98,7 @@ async def test_a_member_who_is_added_or_stays_what_they_are_loses_nothing(scene:
     assert scene.losses == [scene.loss(by_owner=False, user_id=new.id)]
 
 
-async def test_a_collaborator_who_is_removed_or_less_than_before(scene: _Scene) -> None:
+async def test_removing_or_demoting_a_collaborator_is_a_loss(scene: _Scene) -> None:
     here = scene.here
     await membership.set_collaborator(Write(scene.tx, None, BASE), here, scene.other, "write")
     assert scene.losses.pop() == scene.loss(by_owner=False, repository_id=here.id)
@@ -110,27 +110,27 @@ async def test_a_collaborator_who_is_removed_or_less_than_before(scene: _Scene) 
     assert scene.losses == [scene.loss(repository_id=here.id)]
 
 
-async def test_a_client_who_is_removed(scene: _Scene) -> None:
+async def test_removing_a_client_is_a_loss(scene: _Scene) -> None:
     client = await scene.client()
     await clients.remove_client(Write(scene.tx, scene.owner, BASE), client.id)
     assert scene.losses == [scene.loss(repository_id=scene.here.id, user_id=client.user_id)]
 
 
-async def test_a_project_that_becomes_private(scene: _Scene) -> None:
+async def test_making_a_project_private_is_a_loss(scene: _Scene) -> None:
     for private in (True, True, False):
         write = Write(scene.tx, scene.owner, BASE)
         await projects_actions.edit_project(write, scene.here.project_id, ProjectEdit(private=private))
     assert scene.losses == [scene.loss(repository_id=scene.here.id, user_id=None)]
 
 
-async def test_a_user_who_is_disabled(scene: _Scene) -> None:
+async def test_disabling_a_user_is_a_loss(scene: _Scene) -> None:
     for _ in range(2):
         await actions.disable(scene.tx, scene.other, base=BASE)
     await actions.enable(scene.tx, scene.other)
     assert scene.losses == [scene.loss(by_owner=False, everywhere=True)]
 
 
-async def test_a_consent_that_is_withdrawn(scene: _Scene) -> None:
+async def test_revoking_a_consent_is_a_loss(scene: _Scene) -> None:
     app, _ = await app_actions.create_oauth_app(
         scene.tx,
         None,
@@ -144,7 +144,7 @@ async def test_a_consent_that_is_withdrawn(scene: _Scene) -> None:
     assert scene.losses == [scene.loss(everywhere=True, user_id=None, app_id=app.id)]
 
 
-async def test_an_app_that_may_do_less_or_goes(scene: _Scene) -> None:
+async def test_narrowing_or_uninstalling_an_app_is_a_loss(scene: _Scene) -> None:
     name = f"Robot {new_id('x')[2:10]}"
     app, _, _ = await app_actions.create_app(
         scene.tx, None, scene.place, AppCreate(name=name, permissions={"work": "write"})
@@ -158,8 +158,8 @@ async def test_an_app_that_may_do_less_or_goes(scene: _Scene) -> None:
     assert scene.losses == [less] * 3
 
 
-# --- last owner ------------------------------------------------------------------------------------------------------
-# An organization keeps an owner, also where two of them go at the same moment.
+# --- the last owner --------------------------------------------------------------------------------------------------
+# An organization always keeps an owner, even if two leave concurrently.
 
 
 Goes = Callable[[Transaction, Account, Account], Awaitable[object]]
@@ -176,7 +176,7 @@ async def _step_down(tx: Transaction, place: Account, owner: Account) -> object:
 
 @pytest.mark.parametrize("second_goes", [_leave, _step_down])
 @pytest.mark.parametrize("first_goes", [_leave, _step_down])
-async def test_of_two_owners_who_go_at_once_one_stays(
+async def test_one_of_two_owners_who_go_concurrently_remains(
     services: Services, beside: Beside, first_goes: Goes, second_goes: Goes
 ) -> None:
     world = await make_world(services)
@@ -196,10 +196,10 @@ async def test_of_two_owners_who_go_at_once_one_stays(
     assert await queries.find_member_role(services.database, place.id, first.id) != "owner"
 
 
-async def test_who_is_made_an_owner_while_being_added_as_a_member_is_less_after_that(
+async def test_adding_a_member_who_was_concurrently_made_an_owner_is_a_loss(
     services: Services, beside: Beside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two owners add the same person at once. For a moment the person is an owner."""
+    """Two owners add the same user concurrently, who is an owner for a moment."""
     world = await make_world(services)
     place = await queries.find_account(services.database, world.organization)
     assert place is not None

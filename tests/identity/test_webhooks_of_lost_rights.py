@@ -1,5 +1,7 @@
-"""A webhook that an OAuth app made is on as long as somebody who may have webhooks there lets the app act, no longer:
-whoever else lets it act, in another organization or without that right, keeps nothing on."""
+"""An OAuth app's webhook is active only while a user who may manage webhooks there authorizes the app.
+
+Users who authorize it in another organization, or without that right, keep nothing active.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,11 @@ SCOPES = frozenset({"admin:org_hook", "repo"})
 
 @dataclass
 class Scene:
-    """Two organizations with an app in common. `first` and `second` own the one, `third` is an admin of its private
-    project, and all have consented. So has the owner of the other organization, which knows of none of them."""
+    """Two organizations with an app in common.
+
+    `first` and `second` own one of them, and `third` is an admin of its private project. All have authorized the app,
+    and so has the owner of the other organization, which has no access to the first.
+    """
 
     services: Services
     app: App
@@ -52,7 +57,7 @@ class Scene:
     made: int = 0
 
     async def make(self, who: str, kind: Literal["organization", "project", "own"], *, tx: Transaction) -> int:
-        """A webhook that the app makes for somebody."""
+        """Create a webhook as the app acting for the user, and return its ID."""
         user = self.people[who]
         issued = await issue(tx, OAUTH, user.id, scopes=SCOPES, app_id=self.app.id)
         actor = await find_actor(tx, issued.token)
@@ -77,7 +82,7 @@ class Scene:
         return hook.id
 
     async def on(self) -> set[int]:
-        """Webhooks that are on, or have something to send."""
+        """Return the IDs of webhooks that are active or have pending deliveries."""
         there = await self.services.database.fetch_all(sa.select(hooks.c.id).where(hooks.c.active))
         waiting = sa.select(dispatches.c.hook_id).where(dispatches.c.next_attempt_at.is_not(None))
         return {row["id"] for row in there} | {
@@ -142,16 +147,18 @@ async def scene(services: Services) -> Scene:
     return Scene(services, app, place, project, other, people)
 
 
-async def _only(scene: Scene, *names: str) -> None:
-    """The others here have not consented."""
+async def _keep_consents_of(scene: Scene, *names: str) -> None:
+    """Revoke the consent of the other users in this organization."""
     for each in {"first", "second", "third"}.difference(names):
         await scene.lose("consent", each)
 
 
 @pytest.mark.parametrize("how", ["consent", "member removed", "member lowered", "disabled"])
 @pytest.mark.parametrize("kind", ["organization", "project"])
-async def test_of_the_last_owner(scene: Scene, how: str, kind: Literal["organization", "project"]) -> None:
-    await _only(scene, "first", "second")
+async def test_webhooks_are_deactivated_when_the_last_owner_loses_access(
+    scene: Scene, how: str, kind: Literal["organization", "project"]
+) -> None:
+    await _keep_consents_of(scene, "first", "second")
     async with scene.services.database.transaction() as tx:
         hook = await scene.make("second", kind, tx=tx)
         others = await scene.make("other", "organization", tx=tx)
@@ -169,8 +176,8 @@ async def test_of_the_last_owner(scene: Scene, how: str, kind: Literal["organiza
     "how",
     ["consent", "collaborator removed", "collaborator lowered", "removed by an owner", "member removed", "disabled"],
 )
-async def test_of_the_last_admin_of_a_project(scene: Scene, how: str) -> None:
-    await _only(scene, "third")
+async def test_webhooks_are_deactivated_when_the_last_admin_of_a_project_loses_access(scene: Scene, how: str) -> None:
+    await _keep_consents_of(scene, "third")
     async with scene.services.database.transaction() as tx:
         if how == "member removed":
             await actions.set_member(tx, scene.here, scene.people["third"], "member")
@@ -181,19 +188,19 @@ async def test_of_the_last_admin_of_a_project(scene: Scene, how: str) -> None:
     assert hook not in {others}
 
 
-async def test_of_who_owns_a_project_of_their_own(scene: Scene) -> None:
+async def test_webhooks_of_a_users_own_project_depend_on_their_consent(scene: Scene) -> None:
     async with scene.services.database.transaction() as tx:
         own = await scene.make("first", "own", tx=tx)
         here = await scene.make("first", "organization", tx=tx)
     await scene.lose("member removed", "first")
-    assert await scene.on() == {own, here}  # the second owner has consented, too
+    assert await scene.on() == {own, here}  # the second owner has consented too
     await scene.lose("consent", "first")
     assert await scene.on() == {here}
 
 
-async def test_of_a_disabled_user_everywhere(scene: Scene) -> None:
-    """Those of a project of their own, and those that only a disabled colleague still lets the app have."""
-    await _only(scene, "first", "third")
+async def test_disabling_a_user_deactivates_webhooks_everywhere(scene: Scene) -> None:
+    """This includes webhooks of a user's own project, and those for which only a disabled user's consent remains."""
+    await _keep_consents_of(scene, "first", "third")
     async with scene.services.database.transaction() as tx:
         own = await scene.make("first", "own", tx=tx)
         here = await scene.make("first", "organization", tx=tx)
@@ -207,7 +214,7 @@ async def test_of_a_disabled_user_everywhere(scene: Scene) -> None:
     assert here not in {own, project}
 
 
-async def test_on_while_somebody_else_may(scene: Scene) -> None:
+async def test_webhooks_remain_active_while_another_user_has_access(scene: Scene) -> None:
     async with scene.services.database.transaction() as tx:
         hook = await scene.make("third", "project", tx=tx)
     for how, who in (("collaborator lowered", "third"), ("member lowered", "second")):
@@ -218,8 +225,8 @@ async def test_on_while_somebody_else_may(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("scopes", [{"work"}, {"read:repo_hook", "work:read"}, {"admin:org_hook"}])
-async def test_a_consent_to_other_things_keeps_none(scene: Scene, scopes: Collection[str]) -> None:
-    await _only(scene, "third")
+async def test_a_consent_to_other_scopes_keeps_no_webhook_active(scene: Scene, scopes: Collection[str]) -> None:
+    await _keep_consents_of(scene, "third")
     async with scene.services.database.transaction() as tx:
         await scene.make("third", "project", tx=tx)
         await allow(tx, scene.app, scene.people["first"].id, frozenset(scopes))
@@ -227,7 +234,7 @@ async def test_a_consent_to_other_things_keeps_none(scene: Scene, scopes: Collec
     assert await scene.on() == set()
 
 
-# --- at the same moment ----------------------------------------------------------------------------------------------
+# --- concurrency -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -242,10 +249,10 @@ async def test_a_consent_to_other_things_keeps_none(scene: Scene, scopes: Collec
         ("disabled", "first", "own"),
     ],
 )
-async def test_who_loses_the_right_while_the_app_makes_one(
+async def test_a_webhook_created_while_the_user_loses_access_is_deactivated(
     scene: Scene, beside: Beside, how: str, who: str, kind: str
 ) -> None:
-    await _only(scene, who)
+    await _keep_consents_of(scene, who)
     async with scene.services.database.transaction() as tx:
         issued = await issue(tx, OAUTH, scene.people[who].id, scopes=SCOPES, app_id=scene.app.id)
         actor = await find_actor(tx, issued.token)
@@ -256,7 +263,7 @@ async def test_who_loses_the_right_while_the_app_makes_one(
         losing = await beside.begin(lambda other: scene.lose_in(other, how, who))
     assert await losing
     assert await scene.on() == set()
-    with pytest.raises(Forbidden):  # the guard had let it in a moment ago
+    with pytest.raises(Forbidden):  # the guard had admitted the request before
         async with scene.services.database.transaction() as tx:
             await scene.make_as(tx, actor, place)
     change = parse_hook({"active": True}, place.target, scene.services.check_url, creating=False)

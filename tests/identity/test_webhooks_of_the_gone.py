@@ -1,4 +1,4 @@
-"""Who makes a webhook, and who ends its app's access at the same moment: none is left that nobody expects."""
+"""Creating a webhook while its app's access ends: no orphaned webhook remains."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def _urls(services: Services, *, active: bool) -> list[str]:
     return [row["config"] for row in rows]
 
 
-async def test_an_app_that_is_uninstalled_with_its_webhooks_leaves_none(
+async def test_uninstalling_an_app_with_its_webhooks_leaves_none(
     services: Services, beside: Beside, people: tuple[Account, Account]
 ) -> None:
     place, _ = people
@@ -57,7 +57,7 @@ async def test_an_app_that_is_uninstalled_with_its_webhooks_leaves_none(
         await _create(tx, services, actor, place, 1)
         leaving = await beside.begin(lambda other: _uninstall(other, installation))
     assert await leaving == [f"/orgs/{place.login}/hooks/1"]
-    with pytest.raises(Unauthenticated):  # the guard had let it in a moment ago
+    with pytest.raises(Unauthenticated):  # the guard had admitted the request before
         async with services.database.transaction() as tx:
             await _create(tx, services, actor, place, 2)
     assert await _urls(services, active=True) == []
@@ -67,7 +67,7 @@ async def _uninstall(tx: Transaction, installation: Installation) -> list[str]:
     return await uninstall(tx, None, installation, remove_webhooks=True)
 
 
-async def test_an_app_that_may_act_no_more_turns_nothing_on(
+async def test_an_app_without_access_cannot_activate_webhooks(
     services: Services, beside: Beside, people: tuple[Account, Account]
 ) -> None:
     place, user = people

@@ -1,6 +1,7 @@
-"""Records what a tree's server answers to every operation, and compares two records.
+"""Record a server's responses to every operation, or compare two records.
 
 python -m tests.recorded record --tree DIR --out FILE
+
 python -m tests.recorded compare OLD NEW
 """
 
@@ -15,7 +16,7 @@ from tests.recorded.record import record
 
 
 def main() -> int:
-    """The exit status: 1 if two records differ."""
+    """Return the exit status: 1 if two records differ."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.recorded", description=__doc__.split("\n")[0] if __doc__ else ""
     )

@@ -1,4 +1,4 @@
-"""The differences of two records."""
+"""The differences between two records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WIDTH = 300
 
 
 def differences(old: Path, new: Path) -> Iterator[str]:
-    """A line for each place where the two records differ."""
+    """Yield a line for each difference between the two records."""
     before, after = _entries(old), _entries(new)
     for key in before.keys() | after.keys():
         if key not in after or key not in before:
@@ -22,7 +22,7 @@ def differences(old: Path, new: Path) -> Iterator[str]:
 
 
 def _entries(path: Path) -> dict[str, Any]:
-    """By operation, what was tried, and how often it was tried before."""
+    """Return the entries by operation, attempt, and number of the attempt."""
     found: dict[str, Any] = {}
     counts: dict[str, int] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -34,7 +34,7 @@ def _entries(path: Path) -> dict[str, Any]:
 
 
 def compared(place: str, old: Any, new: Any) -> Iterator[str]:
-    """Yield a line for each difference of two JSON values."""
+    """Yield a line for each difference between two JSON values."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted(old.keys() | new.keys()):
             yield from compared(f"{place} ▸ {name}", old.get(name, "(absent)"), new.get(name, "(absent)"))

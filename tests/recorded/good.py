@@ -1,6 +1,6 @@
-"""One good request for every operation of the OpenAPI document.
+"""A valid request for every operation of the OpenAPI document.
 
-`tests/recorded/test_recorded.py` says which operation has none.
+`tests/recorded/test_recorded.py` lists the operations that have none.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Given = Mapping[str, Any] | Callable[[Things], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Good:
-    """`more` is what the HTTP client takes: json, data, files, params, headers."""
+    """A valid request. `more` are arguments of the HTTP client: json, data, files, params and headers."""
 
     names: Mapping[str, Any]
     by: str
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
-# What is sent, by the operation; GET and DELETE send nothing.
+# Request bodies by operation. GET and DELETE have none.
 _JSON: dict[str, Given] = {
     "POST /projects": {"title": "New", "organization": "acme"},
     "PATCH /projects/{id}": {"title": "Edited"},
@@ -137,7 +137,7 @@ _OTHERWISE: dict[str, dict[str, Any]] = {
     "GET /orgs/{org}/audit-log": {"params": {"per_page": "5", "order": "asc"}},
 }  # fmt: skip
 
-# Who asks, if it is not the owner.
+# Callers other than the owner.
 _BY = {
     "PATCH /user/memberships/orgs/{org}": "pat",
     "GET /user/repository_invitations": "pat",
@@ -150,7 +150,7 @@ _BY = {
     "GET /user/installations/{installation_id}/repositories": "app_user",
 }
 
-# What a record has to go through before: a method, and what follows the path of the record.
+# Requests that must precede the operation on a record: the method, and what is appended to the record's path.
 _BEFORE: dict[str, tuple[tuple[str, str], ...]] = {
     **{f"POST {WORK}/{each}/{{id}}/restore": (("DELETE", ""),) for each in ("projects", "tasks", "files")},
     **{
@@ -186,7 +186,7 @@ _RECORDS: dict[str, Callable[[Things], Any]] = {
 
 
 def good(things: Things, key: str) -> Good:
-    """A request that succeeds, about things that are made for it."""
+    """Return a valid request about objects that are created for it."""
     method, path = key.split()
     if _BY.get(key) in ("installation", "app_user") or path.endswith("/token/scoped"):
         things.renew_tokens()
@@ -269,7 +269,7 @@ def _webhook_names(things: Things, key: str) -> dict[str, Any]:
 
 
 def _hook(things: Things, path: str, place: str) -> int:
-    if "/oauth-hooks/" in path:  # made by an OAuth app, for the owner
+    if "/oauth-hooks/" in path:  # created by an OAuth app on behalf of the owner
         things.by["oauth"] = f"Bearer {things.new_user_token(things.oauth)}"
         return things.new_hook("/orgs/acme", "oauth")
     return things.new_hook(place)

@@ -1,4 +1,4 @@
-"""What differs from one record to the next of the same tree, replaced by words that do not."""
+"""Replaces values that differ between records of the same tree by stable placeholders."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 from datetime import datetime
 from typing import Any
 
-NEAR_S = 500 * 86_400  # from now: what is further away was written down in a request
-_LARGE = 1_000_000_000  # numbers from here on are times, or random
+NEAR_S = 500 * 86_400  # seconds from now; times further away come from a request
+_LARGE = 1_000_000_000  # numbers of at least this size are times or random
 VOLATILE_HEADERS = {
     "date", "etag", "last-modified", "x-request-id", "x-service-request-id", "x-github-request-id", "server-timing",
     "x-ratelimit-remaining", "x-ratelimit-used", "x-ratelimit-reset",
 }  # fmt: skip
 _DURATIONS = {"duration", "elapsed_time", "formatted_duration", "p50_ms", "p95_ms"}
-_LONG_MS = 600_000  # no record takes as long
+_LONG_MS = 600_000  # a record takes less time
 VOLATILE_FIELDS = {
     "remaining",
     "used",
@@ -47,10 +47,10 @@ _NAMED = re.compile(
 
 
 class Placeholders:
-    """Each random value gets a name the first time that it is seen: its kind and the operation that showed it first."""
+    """Names random values by their kind and the operation that returned them first."""
 
     def __init__(self, addresses: dict[str, str]) -> None:
-        """`addresses`: what stands for the address of the server and the like."""
+        """`addresses` maps the server's address and others to their replacements."""
         self._addresses = addresses
         self._names: dict[str, str] = {}
         self._counts: dict[str, int] = {}
@@ -66,22 +66,22 @@ class Placeholders:
     def _named(self, match: re.Match[str]) -> str:
         kind = next(name for name, value in match.groupdict().items() if value is not None)
         if kind != "device" and not re.search(r"\d", match[0]):
-            return match[0]  # words, or a path
+            return match[0]  # words or a path
         return self._name(match["prefix"] or kind, match[0])
 
     def text(self, value: str) -> str:
         for address, word in self._addresses.items():
             value = value.replace(address, word)
         value = _PEM.sub("<pem>", value)
-        value = _HTTP_TIME.sub("<time>", _TIME.sub(_near, value))
-        value = _DATE.sub(_near, value)
+        value = _HTTP_TIME.sub("<time>", _TIME.sub(_mask_near, value))
+        value = _DATE.sub(_mask_near, value)
         value = _SIGNED.sub(r"\1=<value>", _CURSOR.sub(r"\1=<cursor>", value))
         value = _FINGERPRINT.sub("SHA256:<fingerprint>", value)
         value = _BOUNDARY.sub("boundary=<value>", _COOKIE.sub(r"\1=<value>", value))
         return _NAMED.sub(self._named, value)
 
     def value(self, value: Any, field: str = "") -> Any:
-        """A JSON value with its changing parts replaced."""
+        """Return a JSON value with its volatile parts replaced."""
         if isinstance(value, dict):
             return {self.text(name): self.value(each, name) for name, each in value.items()}
         if isinstance(value, list):
@@ -91,7 +91,7 @@ class Placeholders:
         if isinstance(value, str):
             return self._text_field(value, field)
         if field in _DURATIONS:
-            return _lasted(value)
+            return _without_measured_part(value)
         if isinstance(value, int) and abs(value) >= _LARGE:
             return self._large(value)
         return value
@@ -103,7 +103,7 @@ class Placeholders:
             try:
                 return json.dumps(self.value(json.loads(value)), ensure_ascii=False)
             except ValueError:
-                pass  # only looks like JSON
+                pass  # it only looks like JSON
         return self.text(value)
 
     def _large(self, value: int) -> str | int:
@@ -112,7 +112,7 @@ class Placeholders:
         return self._name("number", str(value)) if value < 1 << 53 and value % 1000 else value
 
     def headers(self, headers: list[tuple[str, str]], length: int) -> list[list[str]]:
-        """Sorted by name. A content length that is right is `<length>`."""
+        """Return the headers, sorted by name. A correct content length is replaced by `<length>`."""
         found = []
         for name, value in sorted((name.lower(), value) for name, value in headers):
             if name in VOLATILE_HEADERS:
@@ -124,8 +124,8 @@ class Placeholders:
         return found
 
 
-def _near(match: re.Match[str]) -> str:
-    """`<time>` for a time that was made by a clock of today."""
+def _mask_near(match: re.Match[str]) -> str:
+    """Return `<time>` for a time near the present."""
     try:
         at = datetime.fromisoformat(match[0].replace("Z", "+00:00")).timestamp()
     except ValueError:
@@ -133,8 +133,9 @@ def _near(match: re.Match[str]) -> str:
     return "<time>" if abs(at - time.time()) < NEAR_S else match[0]
 
 
-def _lasted(value: Any) -> Any:
-    """Without what today's clock measured: nothing of seconds, the large part of milliseconds, the hours of a text."""
+def _without_measured_part(value: Any) -> Any:
+    """Return a duration without measured parts: nothing of seconds, multiples of ten minutes for milliseconds, hours of
+    a text."""
     if isinstance(value, float):
         return "<duration>"
     if isinstance(value, int):

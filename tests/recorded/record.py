@@ -1,4 +1,4 @@
-"""Records one tree."""
+"""Records the responses of one tree."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAST = "the end of the record"
 
 
 def record(folder: Path, out: Path) -> int:
-    """Writes the answers of the tree's server to `out`; returns how many requests were sent."""
+    """Write the responses of the tree's server to `out`, and return the number of requests."""
     with tempfile.TemporaryDirectory() as data, receiving() as receiver, out.open("w", encoding="utf-8") as output:
         tree = Tree(folder, Path(data))
         people = Things.people(tree.run)
@@ -33,7 +33,7 @@ def record(folder: Path, out: Path) -> int:
 
 
 def _deliveries(recorder: Recorder, things: Things) -> None:
-    """What the webhook for everything was sent, in order: it is sent one at a time."""
+    """Record the deliveries of the webhook for all events in order. They are sent one at a time."""
     recorder.begin("deliveries")
     things.post("/orgs/acme/events", event="fork", payload={"text": LAST})
     path = f"/orgs/acme/hooks/{things.hook['id']}/deliveries"

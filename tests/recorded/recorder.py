@@ -1,4 +1,4 @@
-"""Sends requests and writes down what was asked and answered, one JSON line each."""
+"""Sends requests and records each one with its response as a JSON line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TEXT = ("text/", "application/javascript", "application/problem", "image/svg", 
 
 
 class Recorder:
-    """`operation` is what the next requests belong to: a method and a path as the OpenAPI document writes it."""
+    """Records requests. `operation` is the current operation: a method and a path as in the OpenAPI document."""
 
     def __init__(self, address: str, receiver: str, output: IO[str]) -> None:
         self.address = address
@@ -37,21 +37,24 @@ class Recorder:
         self.operation = self._placeholders.operation = operation
 
     def look(self, path: str, by: str) -> httpx.Response:
-        """What is there now; not recorded."""
+        """Send a GET that is not recorded."""
         return self._http.get(path, headers={"Authorization": by} if by else {})
 
     def ask(
         self, method: str, path: str, label: str, by: str = "", headers: Mapping[str, str] | None = None, **more: Any
     ) -> httpx.Response:
-        """`by`: the value of the header Authorization; `label` says what this request tries."""
+        """Send a request and record it.
+
+        `by` is the value of the Authorization header; `label` describes the purpose of the request.
+        """
         sent = {**(headers or {}), **({"Authorization": by} if by else {})}
         response = self._http.request(method, path, headers=sent, **more)
-        self._http.cookies.clear()  # a browser gives its own
+        self._http.cookies.clear()  # a browser sends its own cookies
         self.note(response, label, self._body(response))
         return response
 
     def stream(self, path: str, label: str, by: str) -> None:
-        """Notes the head of a stream and its first event."""
+        """Record the head of a stream and its first event."""
         with self._http.stream("GET", path, headers={"Authorization": by}) as response:
             lines: list[str] = []
             for line in response.iter_lines():
@@ -92,9 +95,9 @@ class Recorder:
         if self.operation.endswith("/metrics"):
             return sorted({line.split("{")[0].split(" ")[0] for line in response.text.splitlines() if line[:1] != "#"})
         if self.operation.endswith("/zen") and response.is_success:
-            return "<zen>"  # one of some, by chance
+            return "<zen>"  # a random choice of several
         if kind.startswith(_TEXT):
             return self._placeholders.text(response.text)
         if kind in ("application/pdf", "application/xml"):
-            return response.content[:5].decode()  # what follows has times and random names
+            return response.content[:5].decode()  # the rest contains times and random names
         return response.content.hex()

@@ -1,6 +1,6 @@
-"""A server of the tree that is recorded, as a process of its own, and a receiver for its webhooks.
+"""A server of the recorded tree in a separate process, and a receiver for its webhooks.
 
-Nothing of `workhook` is imported here: the tree may be of an older commit than this file.
+This module must not import `workhook`, because the tree may be of an older commit than this file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STOP_S = 60
 
 
 class Tree:
-    """The source tree in `folder`, with a data folder of its own on SQLite."""
+    """The source tree in `folder` with its own data folder, on SQLite."""
 
     def __init__(self, folder: Path, data: Path) -> None:
         own = folder / ".venv" / "bin" / "python"
@@ -41,7 +41,7 @@ class Tree:
         }
 
     def run(self, *arguments: str) -> Any:
-        """What the command prints with `--json`."""
+        """Run a command and return its output with `--json`."""
         command = (self.python, "-m", "workhook", *arguments, "--json")
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -50,13 +50,13 @@ class Tree:
 
     @contextmanager
     def serving(self) -> Iterator[str]:
-        """The address of the server, which stops with the block."""
+        """Yield the address of the server, which is stopped at the end of the block."""
         command = (self.python, "-m", "workhook", "serve", "--port", "0")
         with subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 if line.startswith("workhook: listening on "):
-                    # Read on, so that the server never waits for room in the pipe.
+                    # Keep reading, so that the server never blocks on a full pipe.
                     threading.Thread(target=process.stdout.read, daemon=True).start()
                     break
             else:
@@ -69,10 +69,10 @@ class Tree:
 
 
 class _Receiver(BaseHTTPRequestHandler):
-    """It answers 200 to every POST."""
+    """Answers every POST with 200."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else an answer in two pieces takes 40 ms
+    disable_nagle_algorithm = True  # otherwise a response in two pieces takes 40 ms
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -82,12 +82,12 @@ class _Receiver(BaseHTTPRequestHandler):
         self.wfile.write(b"ok")
 
     def log_message(self, *arguments: Any) -> None:
-        """Nothing is logged."""
+        """Log nothing."""
 
 
 @contextmanager
 def receiving() -> Iterator[str]:
-    """The address of a receiver."""
+    """Yield the address of a receiver."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Receiver) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""The recorder knows a good request for every operation, and a difference of two records is seen."""
+"""The recorder has a valid request for every operation, and differences between two records are reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.recorded.variations import STREAM, Attempts, operations
 
 
 @pytest.mark.whole
-def test_every_operation_has_a_good_request(tmp_path: Path, receiver: Receiver) -> None:
+def test_every_operation_has_a_valid_request(tmp_path: Path, receiver: Receiver) -> None:
     server = Server(tmp_path, {})
 
     def run(*words: str) -> Any:
@@ -45,7 +45,7 @@ def test_every_operation_has_a_good_request(tmp_path: Path, receiver: Receiver) 
     assert {key: status for key, status in good.items() if status >= 300} == {}
 
 
-def test_differences_of_two_records(tmp_path: Path) -> None:
+def test_differences_between_two_records_are_reported(tmp_path: Path) -> None:
     entry = {"operation": "GET /user", "request": "good", "status": 200, "body": {"login": "octo", "ids": [1, 2]}}
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_text(json.dumps(entry) + "\n")
@@ -59,7 +59,7 @@ def test_differences_of_two_records(tmp_path: Path) -> None:
     assert list(differences(old, new)) == ["GET /user | good: only in the old"]
 
 
-def test_the_same_random_value_has_the_same_name() -> None:
+def test_equal_random_values_have_equal_placeholders() -> None:
     known = Placeholders({"http://127.0.0.1:5": "http://SERVER"})
     known.operation = "GET /x"
     one, other = "tsk_01m84dtxns95b3chkc1zpzt4xj", "tsk_01m84dtxns95b3chkc1zpzt4xk"

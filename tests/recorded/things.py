@@ -1,4 +1,4 @@
-"""Makes what requests are about, by the API itself: each call makes a new one and returns what a path names it by."""
+"""Creates the objects of requests through the API. Each call creates a new object and returns its name in paths."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SCOPES = "admin:org,admin:org_hook,admin:repo_hook,repo,work"
 
 
 class Things:
-    """An organization, its owner, two people outside of it, an OAuth app, and an app that is installed there."""
+    """An organization, its owner, two users outside it, an OAuth app, and an app that is installed there."""
 
     def __init__(self, recorder: Recorder, receiver: str, made: dict[str, Any]) -> None:
-        """`made`: what `people` returned."""
+        """`made` is the result of `people`."""
         self.recorder, self.receiver = recorder, receiver
         self.numbers = itertools.count(1)
         self.by = {who: f"Bearer {made[who]['token']}" for who in ("owner", "pat", "stranger")}
@@ -54,8 +54,10 @@ class Things:
 
     @staticmethod
     def people(run: Callable[..., Any]) -> dict[str, Any]:
-        """What can only be made by commands: people, their first tokens, and a link to sign in by. `run` returns what
-        a command prints as JSON."""
+        """Create what only commands can create: users, their first tokens, and a sign-in link.
+
+        `run` returns the JSON output of a command.
+        """
         owner = ("--organization", "acme", "--owner", "octo", "--email", "octo@example.com", "--project", "Website")
         made = {"owner": run("setup", *owner)}
 
@@ -69,13 +71,13 @@ class Things:
         made["link"] = run("user", "sign-in-link", "--login", "octo")
         return made
 
-    # --- asking --------------------------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------------------------
 
     def send(self, method: str, path: str, by: str = "owner", **more: Any) -> httpx.Response:
         return self.recorder.ask(method, path, "prepare", self.by[by], **more)
 
     def succeed(self, method: str, path: str, by: str = "owner", **more: Any) -> Any:
-        """What it answers, read as JSON."""
+        """Send a request that must succeed, and return its JSON response."""
         return _checked(self.send(method, path, by, **more))
 
     def get(self, path: str, by: str = "owner") -> Any:
@@ -85,12 +87,12 @@ class Things:
         return self.succeed("POST", path, by, json=body)
 
     def made(self, noun: str, path: str, **more: Any) -> Any:
-        """The id of the new record."""
+        """Create a record and return its ID."""
         answer = self.succeed("POST", path if path.startswith("/api") else f"/api/v1{path}", **more)
         return answer.get(noun, answer)["id"]
 
     def until(self, path: str, done: Any) -> Any:
-        """What GET answers as soon as `done` says yes to it. The answers before are not recorded."""
+        """Wait until the response to a GET satisfies `done`, and return it. Earlier responses are not recorded."""
 
         def look() -> Any:
             answer = self.recorder.look(path, self.by["owner"]).json()
@@ -125,7 +127,7 @@ class Things:
         return int(self.made("comment", f"/file_comments/{comment_id}/comments", json={"body": "Answered"}))
 
     def timesheet(self, *, duration: int | None = 3_600_000) -> str:
-        """Running, without a duration."""
+        """Create a time entry, which runs if it has no duration."""
         body = {
             "task_id": self.task(),
             **({"duration": duration, "billable": True, "billable_rate": 80} if duration else {}),
@@ -150,7 +152,7 @@ class Things:
         return str(self.made("invoice", f"{self.project}/invoices", json={"invoice_items": items}))
 
     def name_parties(self) -> None:
-        """As an e-invoice names them."""
+        """Name seller and buyer as an e-invoice requires it."""
         seller = {"country": "DE", "vat_id": "DE123456789"}
         self.succeed("PATCH", "/api/v1/organizations/acme/billing", json=seller)
         self.succeed("PATCH", f"{self.project}/billing", json={"buyer": {"name": "Client AG", "country": "AT"}})
@@ -174,7 +176,7 @@ class Things:
         return str(answer["client"]["id"])
 
     def after(self, path: str, *steps: tuple[str, str]) -> None:
-        """Each step: a method and what follows the path."""
+        """Send the steps, each given as a method and what is appended to the path."""
         for method, ending in steps:
             self.succeed(method, f"/api/v1{path}{ending}")
 
@@ -185,7 +187,7 @@ class Things:
         return {"url": address, "content_type": "json", "secret": "a secret", "max_concurrency": "1", "retries": "0"}
 
     def new_hook(self, place: str, by: str = "owner") -> int:
-        """With a delivery, its ping."""
+        """Create a webhook with a delivery, its ping."""
         body = {"name": "web", "events": ["status"], "config": self._config("one")}
         hook = int(self.post(f"{place}/hooks", by, **body)["id"])
         if by == "owner":
@@ -202,22 +204,22 @@ class Things:
         self.until(f"{one}/redeliveries/{job}", lambda found: found["state"] == "done")
         return job
 
-    # --- people --------------------------------------------------------------------------------------------------
+    # --- users ---------------------------------------------------------------------------------------------------
 
     def newcomer(self) -> str:
-        """Somebody whom the administrator has added."""
+        """Create a user as an administrator."""
         login = f"newcomer-{next(self.numbers)}"
         self.succeed("POST", "/admin/users", json={"login": login, "email": f"{login}@example.com"})
         return login
 
     def new_place(self) -> str:
-        """An organization of the owner's, with nothing in it."""
+        """Create an empty organization of the owner."""
         login = f"place-{next(self.numbers)}"
         self.succeed("POST", "/admin/organizations", json={"login": login, "admin": "octo"})
         return login
 
     def outside(self) -> str:
-        """Pat, who is in nothing then."""
+        """Remove pat from everything."""
         self.send("DELETE", "/orgs/acme/memberships/pat")
         self.send("DELETE", "/repos/acme/website/collaborators/pat")
         return "pat"
@@ -243,7 +245,7 @@ class Things:
         return int(self.succeed("PUT", "/repos/acme/website/collaborators/pat", json=body)["id"])
 
     def notification(self) -> int:
-        """Of an invitation, for who is invited."""
+        """Return the ID of a notification about an invitation, for the invited user."""
         self.work_invitation()
         listed = self.succeed("GET", "/api/v1/me/notifications", "pat")
         return int(listed["notifications"][0]["id"])
@@ -277,22 +279,22 @@ class Things:
         return int(self.post("/orgs/acme/installations", app=app["slug"], **more)["id"])
 
     def installed(self) -> int:
-        """Of an app of its own."""
+        """Install a new app."""
         return self.install(self.new_app())
 
     def own_installation(self) -> int:
-        """Of the app that asks: installed anew where it was ended."""
+        """Return the installation of the requesting app. It is installed again if it was uninstalled."""
         installed = self.send("GET", "/app/installations", "app").json()
         return int(installed[0]["id"]) if installed else self.install(self.app)
 
     def on_chosen(self) -> int:
-        """On two repositories alone."""
+        """Install a new app on only two repositories."""
         self.new_project()
         names = [each["name"] for each in self.get("/orgs/acme/repos")][:2]
         return self.install(self.new_app(), repository_selection="selected", repositories=names)
 
     def newest(self, path: str) -> int:
-        """Of an app's secrets or keys: made for it."""
+        """Create a secret or key of an app."""
         return int(self.post(path)["id"])
 
     def jwt(self, app: dict[str, Any]) -> str:
@@ -302,13 +304,13 @@ class Things:
         return f"{head}.{_url_safe(self.key.sign(head.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
 
     def renew_tokens(self) -> None:
-        """Of the app: one of its installation, and one of the owner."""
+        """Renew the app's tokens: one of its installation and one of the owner."""
         made = self.post(f"/app/installations/{self.own_installation()}/access_tokens", "app")
         self.by["installation"] = f"Bearer {made['token']}"
         self.by["app_user"] = f"Bearer {self.new_user_token((self.app['client_id'], self.app['client_secret']))}"
 
     def new_user_token(self, credentials: tuple[str, str]) -> str:
-        """Of the owner, for the app, by its page of consent."""
+        """Create a token of the app for the owner through the consent page."""
         client_id, secret = credentials
         code = self.browser.consent(client_id)
         body = {"client_id": client_id, "client_secret": secret, "code": code}
@@ -318,7 +320,7 @@ class Things:
 
 
 class _Form(HTMLParser):
-    """The fields of the first form of a page that is not for signing out."""
+    """The fields of the first form on a page other than the sign-out form."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -336,7 +338,7 @@ class _Form(HTMLParser):
 
 
 class Browser:
-    """The owner's, signed in by a link. Its pages are recorded."""
+    """The owner's browser, signed in by a link. Its pages are recorded."""
 
     def __init__(self, recorder: Recorder, link: str) -> None:
         self._recorder, self._cookies = recorder, httpx.Cookies()
@@ -349,12 +351,12 @@ class Browser:
         return response
 
     def submit(self, path: str, otherwise: str = "", **fields: str) -> httpx.Response:
-        """Sends the page's form. `otherwise`: where to, if the form does not say it."""
+        """Submit the page's form, to `otherwise` if the form has no action."""
         form = _Form(self.page("GET", path).raise_for_status().text)
         return self.page("POST", form.action or otherwise, data={**form.fields, **fields})
 
     def consent(self, client_id: str) -> str:
-        """The code for the client."""
+        """Approve the client and return its code."""
         scope = "prompt=select_account&scope=work+admin:org_hook"
         answer = self.submit(f"/login/oauth/authorize?client_id={client_id}&{scope}", decision="approve")
         return parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]

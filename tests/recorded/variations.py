@@ -1,4 +1,4 @@
-"""What is tried with every operation: the good request, and those that are wrong in one way each."""
+"""The requests made for every operation: the valid one, and variants with one error each."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ OTHER_PATHS = (
     "/settings/password", "/static/no-such", "/no-such", "/api/v1/no-such", "/api/v1", "/user/", "/apps/no-such",
     "/user%2Ftokens", "/%FF", "/api/v1/projects/%00",
 )  # fmt: skip
-_WRONG: dict[str, Any] = {"x": []}  # no property of any body is like this
+_WRONG: dict[str, Any] = {"x": []}  # no property of any body has this value
 
 
 @dataclass(frozen=True)
 class Operation:
-    """As the OpenAPI document describes it. `path_types`: of the parameters of the path."""
+    """An operation as the OpenAPI document describes it. `path_types` are the types of its path parameters."""
 
     method: str
     path: str
     path_types: dict[str, str]
     query: tuple[str, ...]
     headers: frozenset[str]
-    properties: tuple[str, ...]  # of a JSON body
+    properties: tuple[str, ...]  # properties of a JSON body
     statuses: frozenset[str]
-    open: bool  # nobody has to say who they are
+    open: bool  # no authentication is required
 
     @property
     def key(self) -> str:
@@ -39,7 +39,7 @@ class Operation:
 
 
 def operations(document: dict[str, Any]) -> Iterator[Operation]:
-    """All of the document, those last that end what others need."""
+    """Return all operations of the document, with those last that end what others need."""
     found = [
         _operation(document, method.upper(), path, item[method])
         for path, item in sorted(document["paths"].items())
@@ -75,7 +75,7 @@ def _resolved(document: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]
 
 
 class Attempts:
-    """Everything that is tried with one operation."""
+    """All requests made for one operation."""
 
     def __init__(self, recorder: Recorder, things: Things, operation: Operation) -> None:
         self.recorder, self.things, self.operation = recorder, things, operation
@@ -87,7 +87,7 @@ class Attempts:
         return self.operation.path.format(**self.good.names)
 
     def ask(self, label: str, *, path: str = "", by: str | None = None, **more: Any) -> Any:
-        """The good request but for what is given."""
+        """Send the valid request with the given changes."""
         sent = {**self.good.more, **more}
         who = self.things.by[self.good.by] if by is None else by
         return self.recorder.ask(self.operation.method, path or self.path, label, who, **sent)
@@ -170,7 +170,7 @@ class Attempts:
 
 
 def try_other_methods(recorder: Recorder, things: Things, document: dict[str, Any]) -> None:
-    """Each path with OPTIONS, and with the first method that it has not."""
+    """Send OPTIONS and the first unsupported method to each path."""
     for path, item in sorted(document["paths"].items()):
         there = {method.upper() for method in item}
         names = dict.fromkeys(_names(path), "1")
@@ -181,7 +181,7 @@ def try_other_methods(recorder: Recorder, things: Things, document: dict[str, An
 
 
 def try_other_paths(recorder: Recorder, things: Things) -> None:
-    """Pages, the second prefix, and what is not there."""
+    """Send requests to pages, to the second prefix, and to unknown paths."""
     for path in OTHER_PATHS:
         for method in ("GET", "HEAD", "POST"):
             recorder.begin(f"{method} {path}")

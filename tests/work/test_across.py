@@ -503,7 +503,7 @@ def test_a_deleted_task_stays_in_the_trash_for_a_month(studio: Studio) -> None:
     assert titles_of(studio) == ["A", "C"]
 
 
-def test_time_that_was_recorded_keeps_its_task(studio: Studio) -> None:
+def test_a_task_with_recorded_time_is_not_purged(studio: Studio) -> None:
     column_id = studio.column()
     made = [studio.task(column_id, str(number)) for number in range(130)]  # more than one batch
     body = {"task_id": made[0], "duration": 60_000}

@@ -223,7 +223,7 @@ def test_deleting_an_organization_notifies_its_webhook_and_frees_the_login(serve
     assert payload["sender"]["login"] == world.owner
 
 
-def test_the_command_deletes_beside_a_running_server(server: Server) -> None:
+def test_the_command_deletes_an_organization_while_the_server_runs(server: Server) -> None:
     world, other = server.world(), server.world()
     cli = Cli(server.data, {k: v for k, v in server.settings.items() if k == "database_url"})
     assert "Use --yes" in cli.refused("organization", "delete", world.organization, status=2)

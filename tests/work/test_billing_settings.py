@@ -401,7 +401,7 @@ def test_sending_fails_if_every_number_is_taken(books: Books, studio: Studio) ->
     assert books.send(draft)["status"] == "sent"
 
 
-def test_fifty_at_once_leave_no_gap(books: Books) -> None:
+def test_fifty_concurrent_sends_leave_no_gap(books: Books) -> None:
     books.owner.patch(books.account, json={"number_format": "{year}-{number:02}"})
     drafts = [books.draw() for _ in range(50)]
     with ThreadPoolExecutor(10) as threads:

@@ -290,7 +290,7 @@ _PERCENTS = ("0", "19", "20", "7.7", "25.5", "8.1234", "100")
 
 @pytest.mark.parametrize("currency", UNITS)
 @pytest.mark.parametrize("seed", range(deep(2, 20)))
-def test_random_histories_are_those_of_the_model(studio: Studio, seed: int, currency: str) -> None:
+def test_random_histories_match_the_model(studio: Studio, seed: int, currency: str) -> None:
     chance = random.Random(random.SystemRandom().getrandbits(32) if DEEP else seed)
     state = chance.getstate()
     try:
@@ -308,7 +308,7 @@ def run_concurrently(works: list[Callable[[], Any]]) -> list[Any]:
         return [each.result() for each in [threads.submit(work) for work in works]]
 
 
-def test_fifty_at_once_book_no_more_than_there_is(studio: Studio) -> None:
+def test_fifty_concurrent_requests_never_overbook_an_invoice(studio: Studio) -> None:
     items = [{"description": "Work", "qty": 1, "unit_price": 100}]
     body = {"invoice_items": items, "tax": 20}
     path = f"/invoices/{studio.owner.post(f'{studio.project}/invoices', json=body)['invoice']['id']}"

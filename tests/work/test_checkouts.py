@@ -525,7 +525,7 @@ def test_subscriptions_of_an_archived_project_are_not_renewed(studio: Studio, sh
 # --- concurrency and failures ----------------------------------------------------------------------------------------
 
 
-def test_schedulers_at_once_bill_each_period_once(studio: Studio, shop: Shop) -> None:
+def test_concurrent_schedulers_bill_each_period_once(studio: Studio, shop: Shop) -> None:
     service = shop.service()
     bought = [shop.buy("2031-01-31T10:00", service) for _ in range(8)]
     assert sum(shop.schedule_at_once("2031-04-15T00:00", 4)) == 8 * 2
@@ -665,7 +665,7 @@ _backdate = (
 )
 
 
-def test_a_server_that_was_down_catches_up_at_its_start(new_server: Callable[..., Server], receiver: Receiver) -> None:
+def test_a_restarted_server_bills_the_missed_periods(new_server: Callable[..., Server], receiver: Receiver) -> None:
     server = new_server(base_url="https://work.example.com")
     studio = Studio(server, server.world())
     shop = Shop(studio)

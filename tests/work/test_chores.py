@@ -73,7 +73,7 @@ class Counted:
             await self._changed.wait_for(lambda: len(self.began) >= times)
 
 
-async def test_a_chore_is_done_at_the_start_and_again(services: Services) -> None:
+async def test_a_chore_runs_at_startup_and_again_at_its_interval(services: Services) -> None:
     counted, seldom, before = Counted(), Counted(), now_ms()
     chores = Chores(services, [Chore("again", 1, counted.run), Chore("seldom", 3600, seldom.run)])
     chores.start()
@@ -85,7 +85,7 @@ async def test_a_chore_is_done_at_the_start_and_again(services: Services) -> Non
     assert _runs("again", "success") >= 2
 
 
-async def test_a_chore_that_fails_is_counted_and_tried_again(services: Services) -> None:
+async def test_a_failing_chore_is_counted_and_retried(services: Services) -> None:
     failing, other = Counted(fails=True), Counted()
     chores = Chores(services, [Chore("failing", 1, failing.run), Chore("other", 1, other.run)])
     chores.start()
@@ -96,7 +96,7 @@ async def test_a_chore_that_fails_is_counted_and_tried_again(services: Services)
     assert _runs("failing", "success") == 0
 
 
-async def test_a_chore_that_takes_long_is_not_begun_beside_itself_and_keeps_no_other_waiting(
+async def test_a_long_chore_neither_overlaps_itself_nor_delays_others(
     services: Services,
 ) -> None:
     endless, other = Counted(blocks=True), Counted()

@@ -135,7 +135,7 @@ def test_a_column_for_completed_tasks_cannot_start_timers(studio: Studio) -> Non
     studio.owner.patch(f"/columns/{column_id}", json={"start_timer": True, "stage": "in_progress"})
 
 
-def test_a_board_has_a_bound(studio: Studio) -> None:
+def test_the_number_of_columns_is_limited(studio: Studio) -> None:
     made(studio, *(str(number) for number in range(200)))
     refused = studio.owner.refused(422, "POST", f"{studio.project}/columns", json={"title": "one more"})
     assert "200" in refused["errors"][0]["message"]
@@ -202,7 +202,7 @@ def test_concurrent_deletions_of_both_columns_leave_one(studio: Studio) -> None:
     assert sorted(cards(studio, left["id"])) == ["a", "b"]
 
 
-def test_columns_that_are_moved_at_once_all_find_their_place(studio: Studio) -> None:
+def test_concurrent_moves_all_succeed(studio: Studio) -> None:
     """Moves to one position can produce the same rank twice.
 
     The next move then respaces all ranks, which locks every row.

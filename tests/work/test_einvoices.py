@@ -61,7 +61,7 @@ def texts(document: bytes, name: str) -> list[str]:
     return [each.text or "" for each in ET.fromstring(document).iter(f"{_RAM}{name}")]  # produced by this project
 
 
-def test_an_invoice_says_all_that_it_is_about(bills: Bills) -> None:
+def test_an_e_invoice_contains_the_data_of_its_invoice(bills: Bills) -> None:
     bills.settle(payment_days=14)
     lines = [line(100, discount=10), line(50, tax=7, qty=2.5), line(7, tax_category="exempt")]
     sent = bills.send(*lines, tax=19, discount=10, payment_method="Transfer \u0007 please")
@@ -202,7 +202,7 @@ _RATES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("seed", range(deep(2, 20)))
-def test_every_history_is_valid(bills: Bills, seed: int) -> None:
+def test_random_invoices_are_valid(bills: Bills, seed: int) -> None:
     chance = random.Random(random.SystemRandom().getrandbits(32) if DEEP else seed)
     bills.settle(tax_number=chance.choice((None, "21/815/08150")))
 

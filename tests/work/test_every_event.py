@@ -145,7 +145,7 @@ def _expired(studio: Studio, scene: Scene) -> set[Pair]:
     return _pairs(studio.happened())
 
 
-def test_what_is_refused_or_changes_nothing_sends_nothing(studio: Studio, scene: Scene) -> None:
+def test_refused_and_ineffective_requests_send_no_events(studio: Studio, scene: Scene) -> None:
     ready = [*_of_table(scene), *_others(scene)]
     studio.happened()
     for _, method, path, more in ready:

@@ -81,7 +81,7 @@ def test_a_token_requires_both_scopes(studio: Studio, server: Server, path: str,
         assert caller.refused(403, "GET", path)["code"] == "missing_scope"
 
 
-def test_another_export_has_to_wait_for_the_first(studio: Studio, path: str) -> None:
+def test_a_second_export_is_refused_while_the_first_runs(studio: Studio, path: str) -> None:
     large = {"file": ("large.bin", bytes(TOO_LARGE_TO_BE_ON_ITS_WAY), "application/octet-stream")}
     studio.owner.post(f"{studio.project}/files", files=large)
     with studio.owner.http.stream("GET", f"/api/v1{path}") as first:

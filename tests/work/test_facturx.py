@@ -70,7 +70,7 @@ def left_out(bills: Bills, reason: str) -> float:
     return metric(bills.studio, "workhook_invoice_pdf_xml_left_out_total", reason=reason)
 
 
-def test_an_invoice_carries_its_e_invoice(bills: Bills) -> None:
+def test_an_invoice_embeds_its_e_invoice(bills: Bills) -> None:
     bills.settle(payment_days=14)
     sent = bills.send(line(100, discount=10), line(50, tax=7, qty=2.5), tax=19, payment_terms="<b> & ]]> \u201cx\u201d")
     reader = require_embedded(bills, sent)
@@ -92,7 +92,7 @@ def test_an_invoice_carries_its_e_invoice(bills: Bills) -> None:
 
 
 @pytest.mark.parametrize("total", [5, None])
-def test_a_credit_note_carries_its_own(bills: Bills, total: int | None) -> None:
+def test_a_credit_note_embeds_its_own_e_invoice(bills: Bills, total: int | None) -> None:
     bills.settle(language="de")
     sent = bills.send(line(100), line(50, tax=7), tax=19)
     what = {"total": total} if total else {"invoice_items": [line(10), line(5, tax=7, discount=50)]}
@@ -101,7 +101,7 @@ def test_a_credit_note_carries_its_own(bills: Bills, total: int | None) -> None:
     require_embedded(bills, sent)
 
 
-def test_the_same_invoice_is_the_same_file(bills: Bills) -> None:
+def test_rendering_is_reproducible(bills: Bills) -> None:
     bills.settle()
     where = f"/invoices/{bills.send(line(100), tax=19)}/pdf"
     first = bills.owner.call("GET", where)
@@ -112,7 +112,7 @@ def test_the_same_invoice_is_the_same_file(bills: Bills) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_a_long_invoice_carries_a_long_one(bills: Bills) -> None:
+def test_a_long_invoice_embeds_a_long_e_invoice(bills: Bills) -> None:
     bills.settle()
     require_embedded(bills, bills.send(*[line(1, description=f"Line {number}") for number in range(400)], tax=19))
 
@@ -153,7 +153,7 @@ def require_plain(pdf: bytes) -> None:
     assert reader.metadata.creation_date is None
 
 
-def test_what_is_no_e_invoice_is_printed_as_before(bills: Bills) -> None:
+def test_an_invoice_that_does_not_qualify_is_printed_without_an_e_invoice(bills: Bills) -> None:
     sent = bills.send(line(100), tax=19)
     require_plain(pdf_of(bills, sent))
     note = bills.owner.post(f"/invoices/{sent}/credit_notes", json={"total": 5, "reason": "x"})["credit_note"]["id"]
@@ -170,7 +170,7 @@ def test_what_is_no_e_invoice_is_printed_as_before(bills: Bills) -> None:
     require_plain(pdf_of(bills, bills.send(line(1.125), currency="KWD")))
 
 
-def test_a_country_that_is_written_later_is_enough(bills: Bills) -> None:
+def test_a_country_added_later_suffices(bills: Bills) -> None:
     bills.settle()
     bills.owner.patch(bills.account, json={"country": None})
     sent = bills.send(line(100), tax=19)

@@ -209,7 +209,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
         yield running
 
 
-def test_files_may_be_kept_on_s3(new_server: Callable[..., Server], s3: S3) -> None:
+def test_files_can_be_stored_on_s3(new_server: Callable[..., Server], s3: S3) -> None:
     server = new_server(files_url=s3.url)
     studio = Studio(server, server.world())
     data = os.urandom(6 * 2**20)

@@ -278,7 +278,7 @@ def test_a_stranger_cannot_make_the_server_store_anything(studio: Studio) -> Non
     assert blobs(studio) == before
 
 
-def test_a_token_that_is_revoked_while_the_body_comes_finishes_nothing(studio: Studio) -> None:
+def test_revoking_the_token_during_an_upload_refuses_it(studio: Studio) -> None:
     before = blobs(studio)
     body = form(part(FILE, bytes(300_000)))
     token = studio.member.token

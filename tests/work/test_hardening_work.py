@@ -68,7 +68,7 @@ def test_csv_cells_cannot_be_formulas(studio: Studio, scene: Scene, notes: str, 
     assert cell in table
 
 
-def test_tasks_that_hold_much_are_answered_in_pages(studio: Studio, scene: Scene) -> None:
+def test_large_tasks_are_split_into_more_pages(studio: Studio, scene: Scene) -> None:
     """A thousand of them would take 180 MB, several times over in memory."""
     column_id = scene.column()
     fields = {f"k{k}": "v" * 590 for k in range(100)}

@@ -169,7 +169,7 @@ def _is_replayed(response: httpx.Response) -> bool:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_what_was_answered_is_not_answered_again(studio: Studio, loss: str) -> None:
+def test_stored_responses_are_not_replayed_after_losing_rights(studio: Studio, loss: str) -> None:
     make, lose = LOSSES[loss]
     caller = make(studio)
     done = [(each, answer) for each in _requests(studio) if (answer := each.send(caller)).status_code == 200]
@@ -241,7 +241,7 @@ def test_a_response_is_replayed_even_if_its_objects_are_gone(studio: Studio) -> 
 
 
 @pytest.mark.parametrize("less", ["a repository", "the permission"])
-def test_an_app_that_was_cut(studio: Studio, less: str) -> None:
+def test_an_app_that_lost_access_gets_no_stored_responses(studio: Studio, less: str) -> None:
     studio.owner.post("/projects", json={"title": "Other", "name": "other", "organization": studio.world.organization})
     app = make_app(studio.server, studio.world)
     bot = Caller(studio.server, app.token(studio.server))

@@ -119,7 +119,7 @@ def test_arbitrary_bytes_are_planned_or_reported(data: bytes) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(["trello", "asana", "github", "items"]), st.data())
-def test_any_value_at_any_place_is_planned_or_told(source: str, data: st.DataObject) -> None:
+def test_arbitrary_values_are_planned_or_reported(source: str, data: st.DataObject) -> None:
     found = json.loads(FILES.get(source, ITEMS))
     at: Any = found
     while True:
@@ -248,7 +248,7 @@ def test_an_interrupted_import_can_be_completed(
 
 @pytest.mark.whole
 @pytest.mark.one_database
-def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
+def test_the_import_guide_works(studio: Studio, importer: Importer) -> None:
     """Run the code blocks of docs/team/import.md as a reader would."""
     importer.file(b"Title,Due\nWrite,2026-11-20\n", "plan.csv")
     importer.file(asana_files.encoded(*asana_files.project_with()), "project.json")

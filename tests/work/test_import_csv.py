@@ -304,7 +304,7 @@ def table_of(studio: Studio) -> bytes:
     return TABLE.format(member=logins(studio)["member"].upper()).encode()
 
 
-def test_a_table_becomes_a_project_and_only_once(studio: Studio, importer: Importer) -> None:
+def test_a_table_becomes_a_project_once(studio: Studio, importer: Importer) -> None:
     file = importer.file(table_of(studio), "Launch plan.csv")
     studio.happened()
     would = json.loads(importer.run(file, "--dry-run", "--json", source="csv").stdout)

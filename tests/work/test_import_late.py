@@ -154,7 +154,7 @@ people = st.lists(st.builds(Person, st.just(""), names, names), max_size=4, uniq
 
 
 @given(people, st.randoms())
-def test_a_name_goes_and_the_others_stay(strangers: list[Person], order: Any) -> None:
+def test_removing_a_name_keeps_the_others(strangers: list[Person], order: Any) -> None:
     task = PlannedTask(
         key="t", column_key="c", title="T", description=None, deadline=None, labels=[], fields={"csv_url": "u"},
         members=[], finished=False, finished_at=None, created_at=None,

@@ -41,7 +41,7 @@ from workhook.work.portability.imports.writer import BatchWriter
 # --- one board --------------------------------------------------------------------------------------------------------
 
 
-def test_a_large_old_board_arrives_whole_and_only_once(studio: Studio, importer: Importer) -> None:
+def test_a_large_old_board_is_imported_completely_and_once(studio: Studio, importer: Importer) -> None:
     board = make_export(7)
     studio.happened()
     file = importer.file(board)
@@ -229,7 +229,7 @@ def test_one_invalid_file_stops_the_whole_import(studio: Studio, importer: Impor
     assert studio.happened() == []
 
 
-def test_an_import_that_fails_half_way_leaves_nothing(studio: Studio, importer: Importer) -> None:
+def test_an_import_that_fails_halfway_writes_nothing(studio: Studio, importer: Importer) -> None:
     """The project already has too many columns for another one."""
     project_id = importer.board(small({}))["project_id"]
     for at in range(198):
@@ -266,7 +266,7 @@ def test_a_member_can_import(studio: Studio, importer: Importer) -> None:
 
 
 @pytest.mark.one_database
-def test_a_terminal_shows_a_bar(studio: Studio, importer: Importer) -> None:
+def test_a_terminal_shows_a_progress_bar(studio: Studio, importer: Importer) -> None:
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "workhook", "import", "trello", importer.file(make_export(3, cards=60, closed=9))]
     command += ["--organization", studio.world.organization]
@@ -300,7 +300,7 @@ def test_without_a_terminal_progress_is_printed_in_lines(importer: Importer) -> 
 
 @pytest.mark.whole
 @pytest.mark.one_database
-def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
+def test_the_import_guide_works(studio: Studio, importer: Importer) -> None:
     """Run the code blocks of docs/team/import-trello.md as a reader would."""
     login = logins(studio)
     member = {"id": "m", "fullName": "Ada Lovelace", "username": "al"}
@@ -333,7 +333,7 @@ def shape(value: object) -> object:
 
 
 @pytest.mark.whole
-def test_thousands_of_cards(studio: Studio, importer: Importer) -> None:
+def test_thousands_of_cards_can_be_imported(studio: Studio, importer: Importer) -> None:
     cards, closed = deep(2_500, 10_000), deep(1_100, 4_000)
     board = make_export(5, lists=6, closed_lists=1, cards=cards, closed=closed, actions=50, comments=50, checklists=500)
     made = importer.board(board)
@@ -473,7 +473,7 @@ asyncio.run(run())
 """
 
 
-def test_an_import_that_is_killed_is_completed_by_the_next(
+def test_a_killed_import_is_completed_by_the_next(
     studio: Studio, importer: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is killed in the third batch, so only the first two batches are visible."""
@@ -516,7 +516,7 @@ def test_deleting_the_project_during_the_import_stops_it(
     assert len(studio.owner.get("/projects")["projects"]) == 1
 
 
-def test_two_imports_at_once_make_one_project(studio: Studio, importer: Importer) -> None:
+def test_two_concurrent_imports_create_one_project(studio: Studio, importer: Importer) -> None:
     file = importer.file(make_export(2, lists=5, cards=200, comments=50))
     with ThreadPoolExecutor(2) as pool:
         running = [pool.submit(importer.run, file, "--json") for _ in range(2)]

@@ -106,7 +106,7 @@ def test_the_order_is_that_of_trello(data: st.DataObject) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.5, 1.0]))
-def test_what_is_planned_is_within_the_limits_and_the_same_each_time(seed: int, missing: float) -> None:
+def test_a_plan_respects_the_limits_and_is_deterministic(seed: int, missing: float) -> None:
     board = make_export(seed, lists=4, cards=20, closed=5, actions=50, comments=30, checklists=20, missing=missing)
     made = plan(board)
     assert made == plan(json.loads(encoded(board)))

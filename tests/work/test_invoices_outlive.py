@@ -276,7 +276,7 @@ def _pdf(studio: Studio, invoice: JsonObject) -> bytes:
     return response.content
 
 
-def test_nothing_that_deletes_changes_an_issued_invoice(studio: Studio, scene: Scene, shop: Shop) -> None:
+def test_no_deletion_changes_an_issued_invoice(studio: Studio, scene: Scene, shop: Shop) -> None:
     """Run every DELETE operation on the related objects, then every chore, now and in a year."""
     paths, issued = _everything(studio, scene, shop)
     assert set(paths) == {_pattern(each.path) for each in OPERATIONS if each.method == "DELETE"}

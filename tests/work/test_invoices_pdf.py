@@ -91,7 +91,7 @@ def test_drafts_and_void_invoices_are_marked(studio: Studio, draw: Draw) -> None
     assert "VOID" in text_of(read(studio, draw("send", "void")))
 
 
-def test_long_tables_go_over_several_pages_with_their_header(studio: Studio, draw: Draw) -> None:
+def test_a_long_table_repeats_its_header_on_every_page(studio: Studio, draw: Draw) -> None:
     lines = [{**LINE, "description": f"Line {number:03d}"} for number in range(300)]
     reader = read(studio, draw("send", invoice_items=lines))
     pages = [page.extract_text() for page in reader.pages]
@@ -121,7 +121,7 @@ def test_markup_is_printed_as_text(studio: Studio, draw: Draw, hostile: str) -> 
     assert "root:" not in text
 
 
-def test_every_script_and_every_length_is_printed(studio: Studio, draw: Draw) -> None:
+def test_any_script_and_length_is_printed(studio: Studio, draw: Draw) -> None:
     lines = [
         {**LINE, "description": each}
         for each in ("你好世界", "سلام", "שלום", "😀👩‍👩‍👧", "a" * 4000, "a\u0007b\u202ec\r\nd", "\ue000")
@@ -167,7 +167,7 @@ def test_an_invalid_logo_is_omitted(
     assert (images_of(reader), "INV-00001" in text_of(reader)) == (0, True)
 
 
-def test_nothing_is_fetched_and_files_of_others_stay_theirs(
+def test_logos_are_never_fetched_nor_taken_from_other_projects(
     studio: Studio, draw: Draw, upload: Callable[..., str]
 ) -> None:
     invoice_id, link = draw("send"), upload(png(), "logo.png", "image/png")
@@ -185,7 +185,7 @@ def test_nothing_is_fetched_and_files_of_others_stay_theirs(
 
 
 @pytest.mark.whole
-def test_printing_keeps_nobody_waiting(studio: Studio, draw: Draw) -> None:
+def test_printing_does_not_block_other_requests(studio: Studio, draw: Draw) -> None:
     lines = [{**LINE, "description": f"Line {number}"} for number in range(900)]
 
     def ask() -> Future[httpx.Response]:
@@ -221,7 +221,7 @@ def _missing_glyphs(studio: Studio) -> float:
     return float(found[1])
 
 
-def test_what_no_font_has_is_told(studio: Studio, draw: Draw) -> None:
+def test_missing_glyphs_are_reported(studio: Studio, draw: Draw) -> None:
     """U+FDD0 is a noncharacter, which no font has a glyph for. The bundled fonts cover the other texts."""
     before, invoice_id = _missing_glyphs(studio), draw(bill_to="Ada \ufdd0 Lovelace")
     boxes = studio.owner.call("GET", f"/invoices/{invoice_id}/pdf")

@@ -88,7 +88,7 @@ def test_text_in_a_logo_is_not_text_of_the_invoice(studio: Studio, draw: Draw, u
     ],
     ids=["filters", "deep", "nested use", "png bomb"],
 )
-def test_the_invoice_is_printed_without_a_logo_that_cannot_be(
+def test_an_invoice_is_printed_without_a_logo_that_cannot_be_rendered(
     studio: Studio, draw: Draw, upload: Upload, content: str | Callable[[], bytes], reason: str
 ) -> None:
     if isinstance(content, str):
@@ -108,7 +108,7 @@ def test_a_logo_of_any_size_is_drawn_or_omitted(studio: Studio, draw: Draw, uplo
     assert "INV-00001" in text_of(read(studio, draw("send")))
 
 
-def test_a_logo_fetches_nothing(studio: Studio, draw: Draw, upload: Upload, tmp_path: Path) -> None:
+def test_a_logo_cannot_fetch_anything(studio: Studio, draw: Draw, upload: Upload, tmp_path: Path) -> None:
     secret = tmp_path / "secret.png"
     secret.write_bytes(png())
     for href in ("http://127.0.0.1:9/logo.png", str(secret), f"file://{secret}", f"../../../../..{secret}"):
@@ -153,7 +153,7 @@ def descriptors(process: psutil.Process) -> set[str]:
     }
 
 
-def test_the_process_has_nothing_of_the_server(studio: Studio, draw: Draw) -> None:
+def test_the_rendering_process_inherits_nothing_from_the_server(studio: Studio, draw: Draw) -> None:
     assert studio.server.process is not None
     server = psutil.Process(studio.server.process.pid)
     assert server.environ(), "the server has settings and more there"
@@ -184,7 +184,7 @@ def test_the_process_has_nothing_of_the_server(studio: Studio, draw: Draw) -> No
 # --- the queue ---------------------------------------------------------------------------------------------------
 
 
-def test_one_organization_keeps_no_other_waiting(studio: Studio, draw: Draw, elsewhere: Studio) -> None:
+def test_one_organization_does_not_block_another(studio: Studio, draw: Draw, elsewhere: Studio) -> None:
     ours = [draw("send"), draw("send"), draw("send")]
     theirs = elsewhere.owner.post(f"{elsewhere.project}/invoices", json={"invoice_items": [LINE]})["invoice"]["id"]
     with ThreadPoolExecutor(len(ours)) as pool, suspended_renders(studio) as stopped:
@@ -197,7 +197,7 @@ def test_one_organization_keeps_no_other_waiting(studio: Studio, draw: Draw, els
 
 
 @pytest.mark.whole  # `tests/unit/test_render_queue.py` covers the limits of the queue
-def test_too_many_that_wait_are_refused(studio: Studio, elsewhere: Studio, draw: Draw) -> None:
+def test_requests_beyond_the_queue_limit_are_refused(studio: Studio, elsewhere: Studio, draw: Draw) -> None:
     ours = [draw() for _ in range(12)]
     with ThreadPoolExecutor(len(ours)) as pool, suspended_renders(studio) as stopped:
         first = pool.submit(studio.owner.call, "GET", f"/invoices/{ours[0]}/pdf")
@@ -211,7 +211,7 @@ def test_too_many_that_wait_are_refused(studio: Studio, elsewhere: Studio, draw:
         assert sorted(each.result().status_code for each in [first, *prints]) == [200] * 9 + [503] * 3
 
 
-def test_the_same_version_is_printed_once(studio: Studio, draw: Draw, upload: Upload) -> None:
+def test_each_version_is_rendered_once(studio: Studio, draw: Draw, upload: Upload) -> None:
     def rendered() -> float:
         return metric(studio, "workhook_invoice_pdf_answers_total", source="rendered")
 

@@ -81,7 +81,7 @@ def _rows(answer: Any) -> list[JsonObject]:
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_a_page_ends_by_its_size(studio: Studio, name: str) -> None:
+def test_a_page_is_limited_by_size(studio: Studio, name: str) -> None:
     make, column = LISTS[name]
     path = make(Scene(studio.owner, studio.project_id, studio.world.organization))
     whole = [each["id"] for each in _rows(studio.owner.get(path))]

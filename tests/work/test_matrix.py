@@ -53,7 +53,7 @@ def _call(caller: Caller, key: str, ids: Any, body: Any, **more: Any) -> httpx.R
     return caller.call(method, _path(key, ids), **given, **more)
 
 
-def test_who_may(studio: Studio, scene: Scene) -> None:
+def test_each_caller_gets_the_expected_status(studio: Studio, scene: Scene) -> None:
     """Callers with the fewest rights come first, so a refused call leaves the object to the next one."""
     wrong = []
     for key, (expected, made, body) in TABLE.items():
@@ -100,7 +100,7 @@ def _unexpected(caller: Caller, asked: Asked, status: int, code: str | None = No
     ]
 
 
-def test_a_reader_reads_and_changes_nothing(studio: Studio, scene: Scene) -> None:
+def test_a_reader_can_read_but_not_change(studio: Studio, scene: Scene) -> None:
     reader, reads, changes = studio.add(role="read"), _ready(scene, READS), _ready(scene, CHANGES)
     studio.happened()
     assert _unexpected(reader, reads, 200) == []
@@ -108,7 +108,7 @@ def test_a_reader_reads_and_changes_nothing(studio: Studio, scene: Scene) -> Non
     assert studio.happened() == []
 
 
-def test_a_project_that_is_archived_can_be_read_and_one_that_is_deleted_is_gone(studio: Studio, scene: Scene) -> None:
+def test_an_archived_project_is_read_only_and_a_deleted_one_is_gone(studio: Studio, scene: Scene) -> None:
     reads, changes = _ready(scene, READS), _ready(scene, CHANGES)
     studio.owner.patch(studio.project, json={"archive": True})
     studio.happened()
@@ -134,7 +134,7 @@ def test_an_unknown_id_is_not_found(studio: Studio, scene: Scene, no_such: str) 
 STATELESS = {"DELETE /projects/{}/members/{}"}
 
 
-def test_a_change_is_made_only_to_the_state_that_if_match_names(studio: Studio, scene: Scene) -> None:
+def test_if_match_restricts_changes_to_the_named_state(studio: Studio, scene: Scene) -> None:
     asked = _ready(scene, [key for key in TABLE if key.startswith(("PATCH", "DELETE")) and key not in STATELESS])
     studio.happened()
     assert _unexpected(studio.owner, asked, 412, "precondition_failed", headers={"If-Match": '"else"'}) == []
@@ -225,7 +225,7 @@ def _rows(response: httpx.Response) -> list[Any]:
     return answer if isinstance(answer, list) else next(each for each in answer.values() if isinstance(each, list))
 
 
-def test_a_list_in_pages_is_the_whole_list(studio: Studio, scene: Scene) -> None:
+def test_the_pages_of_a_list_add_up_to_the_whole_list(studio: Studio, scene: Scene) -> None:
     asked = _ready(scene, TABLE)
     lists = [_key(each) for each in OPERATIONS if any(query.name == "per_page" for query in each.query)]
     assert len(lists) > 20

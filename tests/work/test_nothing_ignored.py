@@ -86,7 +86,7 @@ def _response_head(studio: Studio, call: Request, **more: Any) -> httpx.Response
         return response
 
 
-def test_an_unknown_parameter_in_the_query_is_refused(refusing: Studio, asked: Asked) -> None:
+def test_an_unknown_query_parameter_is_refused(refusing: Studio, asked: Asked) -> None:
     wrong: list[str] = []
     refusing.happened()
     for key, call in asked:
@@ -130,7 +130,7 @@ def test_a_body_of_another_media_type_is_refused(refusing: Studio, asked: Asked)
     assert wrong == [], "\n".join(wrong)
 
 
-def test_no_bytes_are_no_body_whatever_they_are_declared_to_be(studio: Studio, scene: Scene) -> None:
+def test_an_empty_body_is_accepted_with_any_content_type(studio: Studio, scene: Scene) -> None:
     wrong: list[str] = []
     for key, call in _requests(scene):
         if not call[2] and key != STREAM:
@@ -217,7 +217,7 @@ def _query_of(key: str) -> Iterator[str]:
             yield each.name
 
 
-def test_a_parameter_that_is_twice_in_the_query_is_refused(refusing: Studio, asked: Asked) -> None:
+def test_a_repeated_query_parameter_is_refused(refusing: Studio, asked: Asked) -> None:
     wrong: list[str] = []
     refusing.happened()
     tried = 0

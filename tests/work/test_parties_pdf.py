@@ -57,7 +57,7 @@ def test_an_invoice_is_printed_in_german(studio: Studio, parties: str) -> None:
     assert str(reader.root_object["/Lang"]) == "de"
 
 
-def test_a_tax_number_stands_below_the_vat_id_or_in_its_place(studio: Studio, parties: str) -> None:
+def test_a_tax_number_is_printed_after_or_instead_of_the_vat_id(studio: Studio, parties: str) -> None:
     studio.owner.patch(parties, json={"tax_number": "21/815/08150"})
     sent = draw(studio, "send")
     assert "VAT ID DE123456789 Tax number 21/815/08150 b@acme.example" in printed(studio, sent)
@@ -95,7 +95,7 @@ def test_reverse_charge_prints_the_notice_required_by_law(
     assert response.status_code == 200
 
 
-def test_states_in_words(studio: Studio, parties: str) -> None:
+def test_the_status_is_printed(studio: Studio, parties: str) -> None:
     invoice_id = draw(studio, language="de")
     assert "ENTWURF" in printed(studio, invoice_id)
     studio.owner.post(f"/invoices/{invoice_id}/send")
@@ -108,7 +108,7 @@ def test_states_in_words(studio: Studio, parties: str) -> None:
     assert "STORNIERT" in printed(studio, draw(studio, "send", "void", language="de"))
 
 
-def test_the_code_is_there_only_for_what_can_be_transferred(studio: Studio, parties: str) -> None:
+def test_the_qr_code_is_printed_only_if_a_transfer_is_possible(studio: Studio, parties: str) -> None:
     sent = draw(studio, "send")
     assert CODE in printed(studio, sent)
     studio.owner.post(f"/invoices/{sent}/pay")

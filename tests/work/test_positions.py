@@ -246,7 +246,7 @@ def test_tasks_added_meanwhile_neither_hide_nor_repeat_others(studio: Studio) ->
     assert found == wanted
 
 
-def test_a_whole_list_has_a_bound(studio: Studio) -> None:
+def test_a_list_without_paging_is_limited(studio: Studio) -> None:
     column_id = studio.column()
     wanted = filled(studio, column_id, 1000) + filled(studio, column_id, 5)
     response = studio.owner.call("GET", f"/columns/{column_id}/tasks")
@@ -540,7 +540,7 @@ class Board(RuleBasedStateMachine):
         assert self.runner.run(database.fetch_all(_crowded)) == []
 
 
-def test_a_board_is_two_lists(runner: Runner) -> None:
+def test_a_board_matches_two_lists(runner: Runner) -> None:
     board = type("RunningBoard", (Board,), {"runner": runner})
     run_state_machine_as_test(
         board,
@@ -553,7 +553,7 @@ def test_a_board_is_two_lists(runner: Runner) -> None:
     )
 
 
-def test_inserts_at_one_place_until_there_is_no_room_between_buckets(runner: Runner) -> None:
+def test_inserts_at_one_position_until_no_rank_is_left_between_buckets(runner: Runner) -> None:
     """Buckets are inserted between the same two more often than there are ranks."""
     database, actor = runner.services.database, runner.actor
 

@@ -98,7 +98,7 @@ def _fill(scene: Scene, rows: int) -> None:
     scene.credit()
 
 
-def test_statements_of_every_operation(counted: CountedServer, scene: Scene) -> None:
+def test_the_number_of_statements_of_every_operation_is_limited(counted: CountedServer, scene: Scene) -> None:
     scene.owner.get("/me")  # records the first use of the token
     few = {key: _measure(counted, scene, key) for key in TABLE}
     _fill(scene, 12)
@@ -140,7 +140,7 @@ def test_the_number_of_statements_for_memberships_is_limited(counted: CountedSer
 ACROSS = ("/tasks", "/timesheets", "/timesheets/running", "/invoices", "/files", "/comments")
 
 
-def test_a_list_across_projects_is_one_statement(counted: CountedServer, owner: Caller) -> None:
+def test_a_list_across_projects_takes_one_statement(counted: CountedServer, owner: Caller) -> None:
     """Independent of the number of projects and of filters."""
     for number in range(5):
         made = {"title": f"Project {number}", "organization": counted.world.organization}

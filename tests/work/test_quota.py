@@ -62,7 +62,7 @@ def test_the_last_row_of_the_quota_can_be_used(studio: Studio) -> None:
     assert metric(studio, "workhook_quota_organizations", state="full") >= 1
 
 
-def test_with_one_row_left_an_event_fits_and_a_record_does_not(studio: Studio) -> None:
+def test_the_last_row_fits_an_event_but_not_a_record(studio: Studio) -> None:
     while ROWS - usage(studio)["rows"] > 1:
         assert publish(studio).status_code == 202
     studio.owner.refused(409, "POST", f"{studio.project}/columns", json={"title": "New"})

@@ -639,7 +639,7 @@ _TRIED_ELSEWHERE = re.compile(
 )
 
 
-def test_every_refusal_that_names_a_remedy_has_a_case() -> None:
+def test_every_error_that_suggests_a_remedy_has_a_case() -> None:
     sentences = {str(each.id) for each in stored_in(ENGLISH) if each.context is None} | message_sentences()
     named = {each for each in sentences if _REMEDY.search(each) and not _TRIED_ELSEWHERE.match(each)}
     assert named - set(CASES) == IN_THE_REQUEST

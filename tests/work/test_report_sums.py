@@ -250,7 +250,7 @@ async def _change(scene: Scene, tx: Transaction, chance: random.Random) -> None:
 
 @pytest.mark.variants("seed")
 @pytest.mark.parametrize("seed", range(3))
-async def test_a_report_tells_what_the_timesheets_say(scene: Scene, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+async def test_a_report_matches_the_timesheets(scene: Scene, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr(sums, "BATCH", 7)
     for _ in range(6):
@@ -280,7 +280,9 @@ async def test_empty_sums_are_removed(scene: Scene) -> None:
     assert await scene.services.database.fetch_one(sa.select(timesheet_sums.c.period)) is None
 
 
-async def test_reports_are_right_while_others_write_and_sum_up(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reports_are_correct_during_concurrent_writes_and_summing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each writer moves time between timesheets within a transaction, so the total is constant at every moment."""
     monkeypatch.setattr(sums, "BATCH", 5)
     chance = random.Random(2)

@@ -109,7 +109,7 @@ def test_days_respect_daylight_saving_time(studio: Studio) -> None:
     assert (only["day"], only["timesheets"]) == ("2026-03-29", 2)
 
 
-def test_filters(scene: Scene) -> None:
+def test_reports_can_be_filtered(scene: Scene) -> None:
     owner, studio = scene.studio.owner, scene.studio
     claim(studio, scene.third["id"])
     for params, hours in (

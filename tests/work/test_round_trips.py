@@ -230,7 +230,7 @@ def _is_quiet(relay: Relay) -> bool:
     return True
 
 
-def test_trips_of_every_operation(site: Site, relay: Relay, counted: Server) -> None:
+def test_the_round_trips_of_every_operation_are_limited(site: Site, relay: Relay, counted: Server) -> None:
     wrong, refused = [], set()
     with counted.client(None) as client:
         for operation in in_turn():

@@ -360,7 +360,7 @@ def _excerpts(studio: Studio, text: str) -> list[str]:
     return [each["excerpt"] for each in found]
 
 
-def test_what_finds_what(studio: Studio) -> None:
+def test_queries_match_as_expected(studio: Studio) -> None:
     path = f"/tasks/{studio.task(title='x')}/task_comments"
     for text in dict.fromkeys(text for text, _ in FINDS + MISSES):
         studio.owner.post(path, json={"text": text})
@@ -369,7 +369,7 @@ def test_what_finds_what(studio: Studio) -> None:
     assert [(text, words) for text, words in MISSES if text in found[words]] == []
 
 
-def test_inner_parts_of_titles(studio: Studio) -> None:
+def test_parts_of_words_match_in_titles(studio: Studio) -> None:
     """This holds for file names as well as for task titles."""
     column = studio.column()
     for title in dict.fromkeys(title for title, _ in INNER + NOT_INNER):
@@ -394,7 +394,7 @@ def test_inner_parts_of_titles(studio: Studio) -> None:
 
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text("abß é-", min_size=1, max_size=12), min_size=1, max_size=6), st.data())
-def test_every_part_of_a_title_finds_it(studio: Studio, titles: list[str], data: st.DataObject) -> None:
+def test_every_part_of_a_title_matches(studio: Studio, titles: list[str], data: st.DataObject) -> None:
     """Each result contains all query words, as a word, a prefix or a part of a word."""
     titles = [f"q{title}" for title in titles]
     task_ids = {studio.task(title=title): title for title in titles}

@@ -352,7 +352,7 @@ def test_changing_the_language_of_a_draft_rewords_its_lines(bills: Bills, drawn:
     assert english["invoice_items"][1]["description"].endswith("(3 Nov 2026 \u2013 12 Nov 2026)")
 
 
-def test_each_line_shows_its_rate_where_there_are_several(bills: Bills) -> None:
+def test_lines_show_their_rate_if_there_are_several(bills: Bills) -> None:
     bills.settle()
     sent = bills.send(line(100), line(50, tax=7), line(7, tax_category="exempt"), tax=19, language="de")
     text = printed(bills.studio, sent)

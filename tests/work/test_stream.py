@@ -123,7 +123,7 @@ def test_published_events_are_streamed_but_hook_events_are_not(stage: Stage) -> 
 
 
 @pytest.mark.whole
-def test_everything_since_is_told_in_order_once(stage: Stage) -> None:
+def test_a_listener_catches_up_in_order_without_duplicates(stage: Stage) -> None:
     first = stage.listen()
     stage.rename(0)
     [seen] = first.events(1)
@@ -152,7 +152,7 @@ def test_a_listener_that_reconnects_misses_nothing(stage: Stage) -> None:
     assert _titles(never_was.events(1)) == ["New"]
 
 
-def test_many_listeners_are_told_the_same_while_many_write(stage: Stage) -> None:
+def test_all_listeners_get_the_same_events_during_concurrent_writes(stage: Stage) -> None:
     listeners = [stage.listen(each) for each in (stage.studio.owner, stage.studio.member) for _ in range(4)]
     names = [f"client{number}.{stage.studio.world.owner}@a.example" for number in range(60)]
     with ThreadPoolExecutor(6) as pool:
@@ -163,7 +163,7 @@ def test_many_listeners_are_told_the_same_while_many_write(stage: Stage) -> None
         assert sorted(each.data["payload"]["client"]["id"] for each in told) == sorted(each["id"] for each in made)
 
 
-def test_who_reads_slowly_gets_everything(stage: Stage) -> None:
+def test_a_slow_reader_gets_every_event(stage: Stage) -> None:
     listener = stage.listen(receive_bytes=8192)
     published = f"{stage.studio.world.repo_path}/events"
     for number in range(60):  # 12 MB, which exceeds the socket and server buffers
@@ -268,7 +268,7 @@ def test_a_closed_stream_is_released(stage: Stage) -> None:
 # --- several processes -----------------------------------------------------------------------------------------------
 
 
-def test_what_happens_through_another_process_is_told(new_server: Callable[..., Server]) -> None:
+def test_events_from_another_process_are_streamed(new_server: Callable[..., Server]) -> None:
     one, other = new_server(), new_server()
     world = one.world()
     path = f"/projects/{world.project_id}"
@@ -283,7 +283,7 @@ def test_what_happens_through_another_process_is_told(new_server: Callable[..., 
             assert _titles(listener.events(20)) == [str(number) for number in range(20)]
 
 
-def test_a_server_that_stops_ends_its_streams_at_once(new_server: Callable[..., Server]) -> None:
+def test_a_stopping_server_ends_its_streams_at_once(new_server: Callable[..., Server]) -> None:
     server = new_server(drain_s=120)
     world = server.world()
     with Listener(server.url, f"/projects/{world.project_id}/stream", world.token) as listener:

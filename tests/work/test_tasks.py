@@ -468,7 +468,7 @@ def test_the_number_of_operations_is_limited(studio: Studio) -> None:
         assert studio.owner.faults("POST", "/tasks/bulk", json={"operations": wrong}) == {"operations": "invalid"}
 
 
-def test_a_thousand_changes(studio: Studio) -> None:
+def test_a_thousand_changes_match_a_plain_list(studio: Studio) -> None:
     """The tasks are spread over several buckets."""
     here, there = studio.column(), studio.column("There")
     wanted, moved = filled(studio, here, 1000), list[str]()

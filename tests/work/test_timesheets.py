@@ -268,7 +268,7 @@ def test_a_timesheet_can_be_deleted(studio: Studio, desk: Desk, task_id: str) ->
         desk.caller.refused(404, method, where)
 
 
-def test_conditions_of_a_running_timer(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_conditional_requests_work_for_a_running_timer(studio: Studio, desk: Desk, task_id: str) -> None:
     made = desk.new(task_id)
     path = f"/timesheets/{made['id']}"
     tag = desk.caller.call("GET", path).headers["etag"]

@@ -101,7 +101,7 @@ def test_csv_can_be_paged(desk: Desk, task_id: str) -> None:
     assert desk.caller.call("GET", following, headers=CSV).text.splitlines()[1].startswith(made[2])
 
 
-def test_a_table_is_never_cut(studio: Studio, desk: Desk, task_id: str) -> None:
+def test_csv_without_paging_is_complete(studio: Studio, desk: Desk, task_id: str) -> None:
     made = fill(studio, task_id, 2_345)
     assert [row["id"] for row in _table(desk)] == made
     assert len(_table(desk, billable="true")) == len([each for each in range(2_345) if each % 2])

@@ -135,7 +135,7 @@ def test_each_year_in_the_studios_time_zone_has_its_own_numbers(desk: Desk) -> N
     assert [desk.record(each)["invoice_number"] for each in sent] == ["2030-1", "2031-1", "2030-2", "2031-2"]
 
 
-def test_what_was_sent_stays_when_the_zone_is_another_one(desk: Desk) -> None:
+def test_a_sent_invoice_is_unaffected_by_a_new_time_zone(desk: Desk) -> None:
     desk.settle(AUCKLAND)
     sent, draft = desk.send("2030-12-31T11:30"), desk.draw(due="2031-06-30T20:00:00Z")
     before = (desk.record(sent), desk.pdf(sent), desk.xml(sent))

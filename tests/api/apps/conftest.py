@@ -1,4 +1,4 @@
-"""An app that is installed, and those who call as it."""
+"""Fixtures: an installed app, and clients that act as the app."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def as_app(server: Server, app: Registered) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def call(server: Server) -> Iterator[Callable[..., httpx.Response]]:
-    """`call(token, method, path, …)`."""
+    """Return a function `call(token, method, path, …)` that sends a request."""
     with server.client(None) as client:
         yield lambda token, method, path, **more: client.request(
             method, path, headers={"Authorization": f"Bearer {token}"}, **more

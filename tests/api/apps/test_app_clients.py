@@ -1,4 +1,4 @@
-"""What clients of apps send that others do not, and what they look for in payloads."""
+"""Peculiarities of app clients: the requests they send and the payload members they read."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ pytestmark = pytest.mark.one_database
 
 
 @pytest.mark.parametrize("body", [b"null\n", b" null", b"", b"{}"], ids=["go", "null", "none", "empty"])
-def test_a_token_of_all_that_was_granted(app: Registered, as_app: httpx.Client, body: bytes) -> None:
-    """go-github and ghinstallation write the options that their caller left out as `null`."""
+def test_a_body_without_options_requests_every_granted_permission(
+    app: Registered, as_app: httpx.Client, body: bytes
+) -> None:
+    """go-github and ghinstallation send `null` if their caller passes no options."""
     headers = {"Content-Type": "application/json"} if body else {}
     path = f"/api/v3/app/installations/{app.installation_id}/access_tokens"
     made = as_app.post(path, content=body, headers=headers)
@@ -31,11 +33,14 @@ def test_a_token_of_all_that_was_granted(app: Registered, as_app: httpx.Client, 
     refused(as_app.post(path, content=b"[null]"), 400, "Body should be a JSON object")
 
 
-def test_payloads_tell_the_installation(
+def test_payloads_name_the_installation_that_created_the_webhook(
     server: Server, world: World, app: Registered, call: Callable[..., httpx.Response], receiver: Receiver
 ) -> None:
-    """Probot and Octokit's App act as the installation that `installation.id` of a payload names: that of the app which
-    made the webhook, whatever a publisher wrote there. Others' payloads are as they were."""
+    """Probot and Octokit's App act as the installation in `installation.id` of a payload.
+
+    In payloads for an app's webhook this is the app's own installation, whatever the publisher sent. Payloads for other
+    webhooks are unchanged.
+    """
     told = {"id": app.installation_id, "node_id": f"I_{app.installation_id}"}
     hooks = {}
     for who, token in (("app", app.token(server)), ("owner", world.token)):
@@ -64,7 +69,7 @@ def test_payloads_tell_the_installation(
         items: list[dict[str, Any]] = call(world.token, "GET", address).json()
         return items if len(items) == 4 else None
 
-    for who in ("app", "owner"):  # what was received is recorded a little later, and shown as it was sent
+    for who in ("app", "owner"):  # deliveries are recorded a little later, and shown as they were sent
         address = hooks[who, "json"]["deliveries_url"]
         by_guid = {each.guid: each.payload() for each in received if each.path.endswith(f"/{who}/json")}
         items = until(partial(recorded, address)) or []

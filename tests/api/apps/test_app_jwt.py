@@ -1,4 +1,4 @@
-"""The JSON Web Token by which an app shows that it is that app: every way in which one can be wrong."""
+"""Authentication of an app by JSON Web Token: valid tokens and every kind of invalid one."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def claims(app: Registered, **more: Any) -> dict[str, Any]:
 
 
 def raw(app: Registered, payload: str, header: str = '{"alg":"RS256","typ":"JWT"}') -> str:
-    """Signed as it is, whether or not it is JSON. `ISS`, `IAT`, `EXP` stand for what would be right."""
+    """Return a JWT with `payload` as it is, even if it is not JSON.
+
+    `ISS`, `IAT` and `EXP` are replaced by valid values.
+    """
     for name, value in (("ISS", app.id), ("IAT", now() - 60), ("EXP", now() + 540)):
         payload = payload.replace(name, str(value))
     first = f"{encoded(header.encode())}.{encoded(payload.encode())}"
@@ -88,7 +91,7 @@ def unsigned(app: Registered, name: str) -> str:
 
 
 def hmac_with_public_key(app: Registered) -> str:
-    """CVE-2015-9235: the public key, which everybody has, taken for a secret."""
+    """Return a token that is signed with the public key as an HMAC secret (CVE-2015-9235)."""
     first = unsigned(app, "HS256").rstrip(".")
     return f"{first}.{encoded(hmac.new(public_pem(app), first.encode(), hashlib.sha256).digest())}"
 
@@ -104,7 +107,7 @@ def tampered(app: Registered) -> str:
 
 
 def with_own_key_in_header(app: Registered, stranger: Registered) -> str:
-    """A key that the token brings itself is no key of the app."""
+    """Return a token that carries its own key. Such a key must be ignored."""
     key = RSAKey.import_key(stranger.private_key)
     header = {"jwk": key.as_dict(private=False), "kid": "1", "x5u": "http://127.0.0.1:1/", "jku": "http://127.0.0.1:1/"}
     return signed(stranger.private_key, claims(app), **header)
@@ -128,19 +131,19 @@ WRONG: dict[str, tuple[Make, str]] = {
     "another app's key": (lambda app, other: signed(other.private_key, claims(app)), UNDECODABLE),
     "its own key in the header": (with_own_key_in_header, UNDECODABLE),
     "tampered": (lambda app, other: tampered(app), UNDECODABLE),
-    "cut": (lambda app, other: app.jwt()[:-4], UNDECODABLE),
-    "a longer signature": (lambda app, other: app.jwt() + "AAAA", UNDECODABLE),
+    "truncated": (lambda app, other: app.jwt()[:-4], UNDECODABLE),
+    "signature too long": (lambda app, other: app.jwt() + "AAAA", UNDECODABLE),
     "characters outside base64url": (lambda app, other: app.jwt().replace(".", ".!", 1), UNDECODABLE),
     "padding": (lambda app, other: app.jwt() + "==", UNDECODABLE),
-    "claims are no object": (lambda app, other: raw(app, "[1]"), UNDECODABLE),
-    "claims are no JSON": (lambda app, other: raw(app, "{"), UNDECODABLE),
+    "claims are not an object": (lambda app, other: raw(app, "[1]"), UNDECODABLE),
+    "claims are not JSON": (lambda app, other: raw(app, "{"), UNDECODABLE),
     "claims with a lone surrogate": (lambda app, other: raw(app, '{"iss":"\\ud800"}'), UNDECODABLE),
     "a bomb of brackets": (lambda app, other: raw(app, '{"a":' + "[" * 1400 + "]" * 1400 + "}"), UNDECODABLE),
     "a bomb in the header": (lambda app, other: raw(app, "{}", '{"a":' + "[" * 1300 + "]" * 1300 + "}"), UNDECODABLE),
     "huge": (lambda app, other: app.jwt(padding="x" * 4096), UNDECODABLE),
     "NaN": (lambda app, other: raw(app, '{"iss":"ISS","iat":IAT,"exp":NaN}'), UNDECODABLE),
     "Infinity": (lambda app, other: raw(app, '{"iss":"ISS","iat":IAT,"exp":Infinity}'), UNDECODABLE),
-    "more than a double holds": (lambda app, other: raw(app, '{"iss":"ISS","iat":IAT,"exp":1e999}'), UNDECODABLE),
+    "too large for a double": (lambda app, other: raw(app, '{"iss":"ISS","iat":IAT,"exp":1e999}'), UNDECODABLE),
     "no iss": (lambda app, other: raw(app, '{"iat":IAT,"exp":EXP}'), ISSUER),
     "iss true": (lambda app, other: app.jwt(issuer=True), ISSUER),
     "iss a list": (lambda app, other: app.jwt(issuer=[app.id]), ISSUER),
@@ -155,46 +158,49 @@ WRONG: dict[str, tuple[Make, str]] = {
     "iss another app": (lambda app, other: app.jwt(issuer=other.id), UNDECODABLE),
     "expired": (lambda app, other: app.jwt(exp=now() - 1), EXPIRED),
     "exp negative": (lambda app, other: app.jwt(exp=-1), EXPIRED),
-    "exp a text": (lambda app, other: app.jwt(exp=str(now() + 60)), EXPIRED),
+    "exp is text": (lambda app, other: app.jwt(exp=str(now() + 60)), EXPIRED),
     "exp true": (lambda app, other: app.jwt(exp=True), EXPIRED),
     "exp null": (lambda app, other: app.jwt(exp=None), EXPIRED),
     "no exp": (lambda app, other: raw(app, '{"iss":"ISS","iat":IAT}'), EXPIRED),
     "exp in twelve minutes": (lambda app, other: app.jwt(exp=now() + 720), TOO_FAR),
     "exp in milliseconds": (lambda app, other: app.jwt(exp=(now() + 60) * 1000), TOO_FAR),
-    "exp of very many digits": (
+    "exp has too many digits": (
         lambda app, other: raw(app, f'{{"iss":"ISS","iat":IAT,"exp":{"9" * 2000}}}'),
         UNDECODABLE,
     ),
     "exp a large float": (lambda app, other: app.jwt(exp=1e300), TOO_FAR),
     "iat in the future": (lambda app, other: app.jwt(iat=now() + 120), ISSUED),
-    "iat a text": (lambda app, other: app.jwt(iat=str(now())), ISSUED),
+    "iat is text": (lambda app, other: app.jwt(iat=str(now())), ISSUED),
     "iat false": (lambda app, other: app.jwt(iat=False), ISSUED),
     "no iat": (lambda app, other: raw(app, '{"iss":"ISS","exp":EXP}'), ISSUED),
     "nbf in the future": (lambda app, other: app.jwt(nbf=now() + 120), NOT_YET),
-    "nbf a text": (lambda app, other: app.jwt(nbf="now"), NOT_YET),
-    "not verified before it is read": (lambda app, other: signed(other.private_key, claims(app, exp=1)), UNDECODABLE),
+    "nbf is text": (lambda app, other: app.jwt(nbf="now"), NOT_YET),
+    "claims are not read before verification": (
+        lambda app, other: signed(other.private_key, claims(app, exp=1)),
+        UNDECODABLE,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_token(server: Server, app: Registered, other: Registered, name: str) -> None:
+def test_an_invalid_token_is_refused(server: Server, app: Registered, other: Registered, name: str) -> None:
     make, message = WRONG[name]
     answer = ask(server, make(app, other))
     refused(answer, 401, message)
     assert answer.headers["www-authenticate"] == "Bearer"
-    assert "date" in answer.headers  # by which clients correct their clock
+    assert "date" in answer.headers  # clients correct their clock with it
 
 
-def test_right_tokens(server: Server, app: Registered) -> None:
+def test_valid_tokens_are_accepted(server: Server, app: Registered) -> None:
     for token in (
         app.jwt(),
         app.jwt(issuer=app.id),
         app.jwt(issuer=app.client_id),
-        app.jwt(iat=now() + 30),  # clocks differ a little
+        app.jwt(iat=now() + 30),  # tolerated clock skew
         app.jwt(exp=now() + 600, iat=float(now())),
         app.jwt(exp=now() + 59.5, nbf=now() - 5, aud="anything", jti="1"),
         raw(app, ROUND % "", '{"alg":"RS256","kid":"no such key","typ":"at+jwt"}'),
-        # Shell scripts write JSON over several lines, so that a token need not begin with "ey".
+        # Shell scripts write multi-line JSON, so a token need not begin with "ey".
         raw(app, '{\n    "iss":"ISS",\n    "iat":IAT,\n    "exp":EXP\n}', '{\n    "typ":"JWT",\n    "alg":"RS256"\n}'),
         raw(app, ROUND % "", '\r\n\t {"alg":"RS256"}'),
     ):
@@ -204,7 +210,7 @@ def test_right_tokens(server: Server, app: Registered) -> None:
             assert client.get("/app", headers={"Authorization": f"{scheme} {app.jwt()}"}).status_code == 200
 
 
-def test_what_is_no_jwt(server: Server, world: World, app: Registered) -> None:
+def test_credentials_other_than_a_jwt_are_refused(server: Server, world: World, app: Registered) -> None:
     refused(ask(server, world.token), 401, UNDECODABLE)
     refused(ask(server, app.token(server)), 401, UNDECODABLE)
     refused(ask(server, "ghs_abc"), 401, "Bad credentials")
@@ -221,7 +227,7 @@ def test_what_is_no_jwt(server: Server, world: World, app: Registered) -> None:
             assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_an_oauth_app_has_no_key(server: Server, world: World, app: Registered) -> None:
+def test_an_oauth_app_cannot_authenticate_by_jwt(server: Server, world: World, app: Registered) -> None:
     async def make(services: Services) -> tuple[int, str]:
         async with services.database.transaction() as tx:
             organization = await queries.find_account(tx, world.organization)
@@ -238,7 +244,7 @@ def test_an_oauth_app_has_no_key(server: Server, world: World, app: Registered) 
         refused(ask(server, app.jwt(issuer=issuer)), 401, NOT_FOUND)
 
 
-def test_a_key_that_was_taken_away_opens_nothing(server: Server, world: World) -> None:
+def test_a_deleted_key_no_longer_authenticates(server: Server, world: World) -> None:
     app = make_app(server, world, own_key=True)
     second = make_app(server, world, own_key=True)
 

@@ -1,4 +1,4 @@
-"""What an app does with its key, and what its installation access tokens may do."""
+"""Requests that an app authenticates with its key, and the permissions of its installation access tokens."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ SUSPENDED = "This installation has been suspended"
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
-def test_the_app_itself(server: Server, world: World, app: Registered, as_app: httpx.Client, prefix: str) -> None:
+def test_an_app_reads_itself_and_its_installations(
+    server: Server, world: World, app: Registered, as_app: httpx.Client, prefix: str
+) -> None:
     base = server.url + prefix
     shown = as_app.get(f"{prefix}/app").raise_for_status().json()
     assert (shown["id"], shown["slug"], shown["client_id"]) == (app.id, app.slug, app.client_id)
@@ -58,7 +60,7 @@ def test_the_app_itself(server: Server, world: World, app: Registered, as_app: h
     assert as_app.get(f"{prefix}/app/installations").raise_for_status().json() == [installation]
 
 
-def test_lists_have_pages(server: Server, world: World) -> None:
+def test_installations_are_paginated(server: Server, world: World) -> None:
     app = make_app(server, world, public=True)
     ids = [app.installation_id, *(install(server, app, server.world()) for _ in range(2))]
     with app.client(server) as client:
@@ -74,7 +76,7 @@ def test_lists_have_pages(server: Server, world: World) -> None:
         )
 
 
-def test_what_is_not_the_apps_is_not_there(server: Server, world: World, as_app: httpx.Client) -> None:
+def test_installations_of_other_apps_are_not_found(server: Server, world: World, as_app: httpx.Client) -> None:
     elsewhere = server.world()
     other = make_app(server, elsewhere, repositories=["website"])
     nowhere = make_app(server, world, installed=False)
@@ -104,7 +106,9 @@ def test_what_is_not_the_apps_is_not_there(server: Server, world: World, as_app:
         refused(client.get(f"{world.repo_path}/installation"), 404, "Not Found")
 
 
-def test_a_token_and_how_it_is_narrowed(server: Server, world: World, call: Callable[..., httpx.Response]) -> None:
+def test_a_token_can_be_narrowed_to_permissions_and_repositories(
+    server: Server, world: World, call: Callable[..., httpx.Response]
+) -> None:
     shop_id, _ = new_repository(server, world, "shop")
     app = make_app(
         server, world, granted={"repository_hooks": "write", "work": "read"}, repositories=["website", "shop"]
@@ -150,7 +154,7 @@ def test_a_token_and_how_it_is_narrowed(server: Server, world: World, call: Call
     refused(call(less["token"], "GET", f"{world.repo_path}/hooks"), 404, "Not Found")
 
 
-def test_a_token_cannot_have_more_than_was_granted(server: Server, world: World) -> None:
+def test_a_token_cannot_exceed_the_granted_permissions(server: Server, world: World) -> None:
     shop_id, _ = new_repository(server, world, "shop")
     theirs = server.world()
     app = make_app(server, world, granted={"repository_hooks": "read"}, repositories=["website"])
@@ -195,7 +199,7 @@ def test_a_token_cannot_have_more_than_was_granted(server: Server, world: World)
         )
 
 
-def test_what_a_token_may_do(server: Server, world: World, call: Callable[..., httpx.Response]) -> None:
+def test_a_token_manages_webhooks_and_work(server: Server, world: World, call: Callable[..., httpx.Response]) -> None:
     token = make_app(server, world).token(server)
     for place in (world.repo_path, world.org_path):
         hook = {"name": "web", "config": {"url": new_url()}, "active": False}
@@ -213,7 +217,9 @@ def test_what_a_token_may_do(server: Server, world: World, call: Callable[..., h
         refused(call(token, "GET", path), 403, NOT_ACCESSIBLE)
 
 
-def test_what_a_token_may_not_do(server: Server, world: World, call: Callable[..., httpx.Response]) -> None:
+def test_a_token_is_refused_outside_its_installation(
+    server: Server, world: World, call: Callable[..., httpx.Response]
+) -> None:
     _, shop = new_repository(server, world, "shop")
     elsewhere = server.world()
     app = make_app(server, world, repositories=["website"])
@@ -223,19 +229,22 @@ def test_what_a_token_may_not_do(server: Server, world: World, call: Callable[..
     for place in (f"/repos/{world.organization}/shop", elsewhere.repo_path, elsewhere.org_path):
         refused(call(token, "GET", f"{place}/hooks"), 404, "Not Found")
         refused(call(token, "POST", f"{place}/hooks", json=hook), 404, "Not Found")
-    # A permission of the organization is not bound to repositories; the log of all of them is beyond chosen ones.
+    # Organization permissions do not depend on repositories, but the audit log covers all repositories and is refused
+    # to a token for selected ones.
     assert call(token, "POST", f"{world.org_path}/hooks", json=hook).status_code == 201
     refused(call(token, "GET", f"{world.org_path}/audit-log"), 403, NOT_ACCESSIBLE)
     assert call(token, "GET", f"/api/v1/projects/{world.project_id}/columns").status_code == 200
     for project in (shop, elsewhere.project_id):
         assert call(token, "GET", f"/api/v1/projects/{project}/columns").status_code == 404
         assert call(token, "POST", f"/api/v1/projects/{project}/columns", json={"title": "x"}).status_code == 404
-    # What the JWT is for, and what it is not for.
+    # Endpoints that require the JWT, and endpoints that refuse it.
     refused(call(token, "GET", "/app"), 401, "A JSON web token could not be decoded")
     refused(call(app.jwt(), "GET", world.repo_path), 401, NO_JWT)
 
 
-def test_permissions_are_needed_one_by_one(server: Server, world: World, call: Callable[..., httpx.Response]) -> None:
+def test_each_endpoint_requires_its_own_permission(
+    server: Server, world: World, call: Callable[..., httpx.Response]
+) -> None:
     app = make_app(server, world)
     uses = {
         "repository_hooks": f"{world.repo_path}/hooks",
@@ -251,7 +260,7 @@ def test_permissions_are_needed_one_by_one(server: Server, world: World, call: C
                 assert answer.json()["message"] == NOT_ACCESSIBLE
 
 
-def test_deliveries_tell_the_installation(
+def test_deliveries_name_the_installation(
     server: Server, world: World, app: Registered, receiver: Receiver, call: Callable[..., httpx.Response]
 ) -> None:
     token = app.token(server)
@@ -268,7 +277,7 @@ def test_deliveries_tell_the_installation(
     recorded = until(lambda: shown if len(shown := call(token, "GET", f"{hook}/deliveries").json()) == 2 else None)
     assert recorded
     assert {each["installation_id"] for each in recorded} == {app.installation_id}
-    # A hook of the owner's: what the app causes tells the app, what the owner causes does not.
+    # A webhook of the owner: only events that the app caused name the installation.
     own = call(
         world.token,
         "POST",
@@ -289,7 +298,7 @@ def test_deliveries_tell_the_installation(
     )
 
 
-def test_suspending_uninstalling_and_revoking(
+def test_suspending_uninstalling_and_revoking_end_a_token(
     server: Server, world: World, app: Registered, as_app: httpx.Client, call: Callable[..., httpx.Response]
 ) -> None:
     one = f"/app/installations/{app.installation_id}"
@@ -324,7 +333,9 @@ def test_suspending_uninstalling_and_revoking(
     assert not [each for each in logged if token in each["detail"] or other in each["detail"]]
 
 
-def test_a_token_never_widens(server: Server, world: World, call: Callable[..., httpx.Response]) -> None:
+def test_a_token_does_not_gain_permissions_granted_later(
+    server: Server, world: World, call: Callable[..., httpx.Response]
+) -> None:
     app = make_app(server, world, granted={"repository_hooks": "write"})
     token, hooks = app.token(server), f"{world.repo_path}/hooks"
 

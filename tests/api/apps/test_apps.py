@@ -1,4 +1,4 @@
-"""Apps of an organization: registered, their keys, who may manage them, and the commands that do the same."""
+"""Apps of an organization: registration, keys, access control, and the equivalent commands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEYS = {
     "id", "client_id", "slug", "name", "description", "homepage_url", "callback_urls", "device_flow", "owner", "url",
     "created_at", "updated_at", "secrets", "public", "permissions", "bot_id", "bot_login", "keys",
 }  # fmt: skip
-# Those of an installation's repositories, one by one, are asked in test_user_installations.
+# Endpoints for single repositories of an installation are tested in `test_user_installations`.
 MANAGED = [
     each
     for each in (*manage_api.oauth_apps, *manage_api.apps, *manage_api.installations)
@@ -68,7 +68,7 @@ def private_half(key: rsa.RSAPrivateKey) -> str:
 
 
 def fingerprint(pem: str) -> str:
-    """As OpenSSL tells it of a key."""
+    """Return the fingerprint of the key as OpenSSL prints it."""
     key = serialization.load_pem_public_key(pem.encode())
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return "SHA256:" + base64.b64encode(hashlib.sha256(der).digest()).decode()
@@ -79,7 +79,7 @@ def status_of(server: Server, jwt: str) -> int:
         return client.get("/app").status_code
 
 
-def test_an_app_signs_with_the_key_that_is_shown_once(server: Server, world: World, api: Api) -> None:
+def test_an_app_authenticates_with_the_key_that_is_shown_once(server: Server, world: World, api: Api) -> None:
     response = api.post(f"{world.org_path}/apps", json={"name": new_name(), "permissions": {"work": "write"}})
     app = response.json()
     assert response.status_code == 201
@@ -103,7 +103,7 @@ def test_an_app_signs_with_the_key_that_is_shown_once(server: Server, world: Wor
         assert itself.get("/app").json()["slug"] == app["slug"]
 
 
-def test_keys_are_replaced_without_a_gap(server: Server, world: World, api: Api) -> None:
+def test_keys_can_be_rotated_without_downtime(server: Server, world: World, api: Api) -> None:
     app = made(api, world)
     keys, first = f"{path(world, app)}/keys", app["keys"][0]
     message = "this is the app's last key: add another one first"
@@ -122,7 +122,7 @@ def test_keys_are_replaced_without_a_gap(server: Server, world: World, api: Api)
     refused(api.delete(f"{keys}/{first['id']}"), 404, "Not Found")
 
 
-def test_an_own_key_stays_at_home(server: Server, world: World, api: Api) -> None:
+def test_an_app_can_register_its_own_public_key(server: Server, world: World, api: Api) -> None:
     own = rsa.generate_private_key(65537, 2048)
     app = made(api, world, public_key=public_half(own))
     assert "pem" not in app
@@ -140,7 +140,7 @@ def test_an_own_key_stays_at_home(server: Server, world: World, api: Api) -> Non
     assert private_half(own).splitlines()[1] not in answer.text + server.log()
 
 
-def test_every_fault_is_told_at_once(world: World, api: Api) -> None:
+def test_all_errors_are_reported_together(world: World, api: Api) -> None:
     answer = api.post(
         f"{world.org_path}/apps",
         json={"name": "a" * 30 + " ß", "permissions": {"issues": "write"}, "callback_urls": ["http://a"]},
@@ -161,7 +161,7 @@ def test_every_fault_is_told_at_once(world: World, api: Api) -> None:
     }
 
 
-def test_of_two_at_once_one_gets_the_name(server: Server, world: World) -> None:
+def test_concurrent_registrations_with_one_name_create_one_app(server: Server, world: World) -> None:
     key, name = public_half(rsa.generate_private_key(65537, 2048)), new_name()
 
     def create(_: int) -> httpx.Response:
@@ -176,7 +176,7 @@ def test_of_two_at_once_one_gets_the_name(server: Server, world: World) -> None:
     invalid(next(each for each in answers if each.status_code == 422), taken)
 
 
-def test_what_everybody_may_know(server: Server, world: World, api: Api) -> None:
+def test_a_private_app_is_hidden_from_strangers(server: Server, world: World, api: Api) -> None:
     app = made(api, world, permissions={"work": "read"}, homepage_url="https://example.com/app")
     stranger = server.run(lambda services: add_user(services, world))
     member = server.run(lambda services: add_user(services, world, member="member"))
@@ -198,7 +198,7 @@ def test_what_everybody_may_know(server: Server, world: World, api: Api) -> None
         assert client.get(f"/apps/{oauth['slug']}").status_code == 404
 
 
-def test_another_name_is_another_slug_and_the_bots_login(server: Server, world: World, api: Api) -> None:
+def test_renaming_an_app_changes_its_slug_and_its_bots_login(server: Server, world: World, api: Api) -> None:
     app = made(api, world)
     name = new_name("Renamed")
     changed = api.patch(path(world, app), json={"name": name}).json()
@@ -210,12 +210,12 @@ def test_another_name_is_another_slug_and_the_bots_login(server: Server, world: 
     assert server.run(lambda services: _login(services, changed["bot_login"])) is None
     again = made(api, world, name=name)
     assert again["bot_login"] == changed["bot_login"]
-    assert again["bot_id"] != app["bot_id"]  # what the old one did is not the new one's
+    assert again["bot_id"] != app["bot_id"]  # the new app does not inherit what the old bot did
 
 
 @pytest.fixture(scope="module")
 def callers(server: Server) -> tuple[World, dict[str, Any], dict[str, str]]:
-    """A world with an app, an OAuth app and an installation, and tokens of those who may not manage them."""
+    """Return a world with an app, an OAuth app and an installation, and tokens of callers who may not manage them."""
     world = server.world()
     with server.client(world.token) as client:
         api = Api(client)
@@ -257,7 +257,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("caller", REFUSALS)
-def test_nobody_else_manages_apps(
+def test_only_organization_owners_manage_apps(
     server: Server, callers: tuple[World, dict[str, Any], dict[str, str]], caller: str
 ) -> None:
     world, ids, tokens = callers
@@ -272,8 +272,8 @@ def test_nobody_else_manages_apps(
         assert client.get(f"{world.org_path}/apps/{ids['slug']}").status_code == 200
 
 
-def test_an_owner_of_two_organizations_names_the_right_one(server: Server, world: World, api: Api) -> None:
-    """What is found by an id or a slug of its own belongs to the organization in the path, or is not found."""
+def test_apps_and_installations_of_another_organization_are_not_found(server: Server, world: World, api: Api) -> None:
+    """Objects with a global ID or slug must belong to the organization in the path."""
     other = server.world()
     with server.client(other.token) as client:
         theirs = made(Api(client), other, public=True)
@@ -290,7 +290,7 @@ def test_an_owner_of_two_organizations_names_the_right_one(server: Server, world
     refused(api.get(f"{world.org_path}/apps/{oauth['slug']}"), 404, "Not Found")
 
 
-def test_the_audit_log_tells_of_each_write_and_of_no_secret(server: Server, world: World, api: Api) -> None:
+def test_the_audit_log_records_each_write_without_secrets(server: Server, world: World, api: Api) -> None:
     app = made(api, world)
     key = api.post(f"{path(world, app)}/keys").json()
     api.delete(f"{path(world, app)}/keys/{key['id']}")
@@ -302,7 +302,7 @@ def test_the_audit_log_tells_of_each_write_and_of_no_secret(server: Server, worl
         assert hidden not in str(found) + server.log()
 
 
-# One process for the commands of a test: to begin one takes longer than what it does.
+# All commands of a test run in one process, because starting one takes longer than running a command.
 SHELL = """
 import json, sys
 from click.testing import CliRunner
@@ -314,13 +314,13 @@ for line in sys.stdin:
 
 
 class Cli:
-    """Runs commands beside the server."""
+    """Runs commands in a process beside the server."""
 
     def __init__(self, shell: subprocess.Popen[str]) -> None:
         self._shell = shell
 
     def run(self, *words: str) -> tuple[int, str, str]:
-        """Exit status, standard output, standard error."""
+        """Run a command and return its exit status, standard output and standard error."""
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
         self._shell.stdin.write(json.dumps(words) + "\n")
@@ -329,7 +329,7 @@ class Cli:
         return status, output, errors
 
     def json(self, *words: str) -> Any:
-        """The answer of a command that has to succeed."""
+        """Run a command that must succeed, and return its JSON output."""
         status, output, errors = self.run(*words, "--json")
         assert (status, errors) == (0, "")
         return json.loads(output)
@@ -346,7 +346,9 @@ def cli(server: Server) -> Iterator[Cli]:
 
 
 @pytest.mark.whole
-def test_the_commands(server: Server, world: World, api: Api, tmp_path: Path, cli: Cli) -> None:
+def test_the_app_commands_manage_apps_and_installations(
+    server: Server, world: World, api: Api, tmp_path: Path, cli: Cli
+) -> None:
     answer, name, kept = cli.json, new_name(), tmp_path / "key.pem"
     owner = ("--organization", world.organization)
     app = answer(
@@ -384,7 +386,7 @@ def test_the_commands(server: Server, world: World, api: Api, tmp_path: Path, cl
     member = cli.run("member", "add", *owner, "--user", f"{slug}[bot]", "--role", "owner")
     assert member[:2] == (1, "")
     install = ("app", "install", slug, *owner)
-    assert answer(*install) == {**installed, "changed": False}  # nothing is widened that nobody has asked for
+    assert answer(*install) == {**installed, "changed": False}  # nothing is granted unless requested
     assert "was already installed there; nothing has changed" in cli.run(*install)[1]
     for one, other in (("--permissions", "work:read"), ("--repository", world.repository)):
         both = "--all-permissions" if one == "--permissions" else "--all-repositories"
@@ -411,8 +413,13 @@ def test_the_commands(server: Server, world: World, api: Api, tmp_path: Path, cl
     assert api.get(f"{world.org_path}/apps/{slug}").status_code == 404
 
 
-def test_uninstalling_tells_of_webhooks(server: Server, world: World, api: Api, cli: Cli) -> None:
-    """They are the organization's: they stay, unless they are removed by name. Those of others stay in any case."""
+def test_uninstalling_keeps_webhooks_unless_their_removal_is_requested(
+    server: Server, world: World, api: Api, cli: Cli
+) -> None:
+    """The app's webhooks belong to the organization.
+
+    They are kept unless listed for removal; other webhooks are always kept.
+    """
     app = make_app(server, world)
     own = api.hook(Place("repository", world))["url"]
 
@@ -434,7 +441,7 @@ def test_uninstalling_tells_of_webhooks(server: Server, world: World, api: Api, 
     assert statuses == [200, 200, 404, 404, 200]
 
 
-def test_the_commands_of_oauth_apps(world: World, api: Api, cli: Cli) -> None:
+def test_the_oauth_app_commands_manage_oauth_apps(world: World, api: Api, cli: Cli) -> None:
     answer = partial(cli.json, "oauth-app")
     owner = ("--organization", world.organization)
     status, output, errors = cli.run("oauth-app", "create", *owner, "--name", "日", "--callback-url", "ftp://a")
@@ -468,7 +475,7 @@ async def _entries(services: Services, target: str) -> list[tuple[str, str]]:
 
 
 async def _fine_grained(services: Services, world: World) -> str:
-    """Of the owner, with every permission on the organization."""
+    """Return a fine-grained token of the owner with every permission on the organization."""
     permissions = dict.fromkeys(("work", "repository_hooks", "organization_hooks"), "write")
     async with services.database.transaction() as tx:
         owner, place = await find_account(tx, world.owner), await find_account(tx, world.organization)

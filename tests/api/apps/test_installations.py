@@ -1,4 +1,4 @@
-"""Apps on an organization: what owners grant, what tokens may then do, and what the app's bot is not."""
+"""Installations of apps on an organization: granted permissions, token access, and the limits of the app's bot."""
 
 from __future__ import annotations
 
@@ -43,14 +43,16 @@ def installed(api: Api, world: World, app: dict[str, Any], **body: Any) -> dict[
 
 
 def another_repository(api: Api, world: World, name: str) -> int:
-    """Its id."""
+    """Create a repository and return its ID."""
     project = {"title": name, "name": name, "organization": world.organization}
     assert api.post("/api/v1/projects", json=project).status_code == 200
     number: int = api.read(f"/repos/{world.organization}/{name}")["id"]
     return number
 
 
-def test_an_owner_grants_all_that_the_app_asks_for(server: Server, world: World, api: Api, installations: str) -> None:
+def test_an_installation_grants_everything_the_app_requests_by_default(
+    server: Server, world: World, api: Api, installations: str
+) -> None:
     app = registered(api, world)
     response = api.post(installations, json={"app": app["client_id"]})
     found = response.json()
@@ -69,7 +71,9 @@ def test_an_owner_grants_all_that_the_app_asks_for(server: Server, world: World,
         assert itself.get(f"{world.org_path}/hooks").status_code == 200
 
 
-def test_chosen_repositories_and_permissions(server: Server, world: World, api: Api, installations: str) -> None:
+def test_an_owner_can_select_repositories_and_permissions(
+    server: Server, world: World, api: Api, installations: str
+) -> None:
     app = registered(api, world)
     chosen = {"repositories": [world.repository.upper()], "permissions": {"repository_hooks": "read"}}
     found = installed(api, world, app, **chosen)
@@ -94,7 +98,7 @@ def test_chosen_repositories_and_permissions(server: Server, world: World, api: 
         until(lambda: itself.post(f"{world.repo_path}/hooks", json={}).status_code == 422)
 
 
-def test_what_cannot_be_granted(world: World, api: Api, server: Server, installations: str) -> None:
+def test_invalid_grants_are_refused(world: World, api: Api, server: Server, installations: str) -> None:
     app = registered(api, world, permissions={"work": "read"})
     more = {"app": app["slug"], "permissions": {"work": "write", "repository_hooks": "read"}, "repositories": []}
     invalid(
@@ -130,7 +134,9 @@ def test_what_cannot_be_granted(world: World, api: Api, server: Server, installa
     assert api.read(path) == found
 
 
-def test_a_private_app_is_installed_only_at_home(server: Server, world: World, api: Api, installations: str) -> None:
+def test_a_private_app_can_be_installed_only_in_its_own_organization(
+    server: Server, world: World, api: Api, installations: str
+) -> None:
     other = server.world()
     with server.client(other.token) as client:
         theirs = registered(Api(client), other)
@@ -150,8 +156,8 @@ def test_a_private_app_is_installed_only_at_home(server: Server, world: World, a
         assert client.patch(their_path, json={"public": False}).json()["public"] is False
 
 
-def test_no_app_takes_the_place_of_another_by_its_name(server: Server, world: World, api: Api) -> None:
-    """Slugs are found whatever the case of their letters, and a name can be another app's client id."""
+def test_an_app_cannot_impersonate_another_by_its_name(server: Server, world: World, api: Api) -> None:
+    """Slugs are case-insensitive, and an app's name can equal another app's client ID."""
     wanted = registered(api, world, public=True)
     registered(api, world, public=True, name=wanted["client_id"])
     other = server.world()
@@ -160,7 +166,7 @@ def test_no_app_takes_the_place_of_another_by_its_name(server: Server, world: Wo
         assert (answer.status_code, answer.json()["app_slug"]) == (201, wanted["slug"])
 
 
-def test_narrowing_takes_effect_at_once_and_widening_when_an_owner_accepts(
+def test_narrowed_permissions_apply_at_once_and_wider_ones_after_an_owner_accepts(
     server: Server, world: World, api: Api, installations: str
 ) -> None:
     app = registered(api, world, permissions={"repository_hooks": "write"})
@@ -170,7 +176,7 @@ def test_narrowing_takes_effect_at_once_and_widening_when_an_owner_accepts(
     users = user_token(server, app["client_id"], world.owner, APP_USER)
 
     def writes(client: Any) -> int:
-        """What is wrong with a webhook is told only to those who may make one."""
+        """Return the status of an invalid write: only callers with write access get validation errors."""
         status: int = client.post(f"{world.repo_path}/hooks", json={}).status_code
         return status
 
@@ -188,11 +194,11 @@ def test_narrowing_takes_effect_at_once_and_widening_when_an_owner_accepts(
         assert (writes(itself), writes(user)) == (403, 403)
         assert api.patch(path, json={"permissions": wide}).json()["permissions"] == wide
         until(lambda: (writes(itself), writes(user)) == (422, 422))
-        # The token that was made for less keeps to that.
+        # A token that was narrowed on creation keeps its permissions.
         assert itself.get("/api/v1/projects").status_code == 403
 
 
-def test_suspended_and_uninstalled(server: Server, world: World, api: Api, installations: str) -> None:
+def test_suspension_and_uninstallation_end_access(server: Server, world: World, api: Api, installations: str) -> None:
     app = registered(api, world)
     found = installed(api, world, app)
     path = f"{installations}/{found['id']}"
@@ -205,7 +211,7 @@ def test_suspended_and_uninstalled(server: Server, world: World, api: Api, insta
 
         hook = Api(itself).post(f"{world.repo_path}/hooks", json={"config": {"url": "http://127.0.0.1:9/a"}}).json()
         assert states() == (200, 200)
-        for _ in range(2):  # twice is once
+        for _ in range(2):  # suspending is idempotent
             assert api.request("PUT", f"{path}/suspended").status_code == 204
         until(lambda: states() == (403, 404))
         assert api.read(path)["suspended_at"]
@@ -224,7 +230,7 @@ def test_suspended_and_uninstalled(server: Server, world: World, api: Api, insta
     assert server.run(lambda services: _roles(services, app["bot_id"])) == []
     refused(api.get(path), 404, "Not Found")
     refused(api.delete(path), 404, "Not Found")
-    assert api.get(f"{world.repo_path}/hooks/{hook['id']}").status_code == 200  # it is the organization's
+    assert api.get(f"{world.repo_path}/hooks/{hook['id']}").status_code == 200  # it belongs to the organization
     done = server.run(lambda services: _entries(services, f"installation/{found['id']}"))
     assert done == [f"installation.{each}" for each in ("create", "suspend", "unsuspend", "delete")]
     [told] = api.read(f"{world.org_path}/audit-log?phrase=action:installation.delete")
@@ -241,7 +247,9 @@ def test_suspended_and_uninstalled(server: Server, world: World, api: Api, insta
     assert [each["data"] for each in api.read(f"{log}:hook.delete")] == [{"reason": "uninstalled"}]
 
 
-def test_an_app_does_not_undo_what_an_owner_did(server: Server, world: World, api: Api, installations: str) -> None:
+def test_an_app_cannot_lift_a_suspension_by_an_owner(
+    server: Server, world: World, api: Api, installations: str
+) -> None:
     app = registered(api, world)
     number = installed(api, world, app)["id"]
     theirs, own = f"{installations}/{number}/suspended", f"/app/installations/{number}/suspended"
@@ -249,10 +257,11 @@ def test_an_app_does_not_undo_what_an_owner_did(server: Server, world: World, ap
         as_app = Api(client)
         assert api.request("PUT", theirs).status_code == 204
         refused(as_app.delete(own), 403, f"An owner of {world.organization} has suspended this installation.")
-        assert as_app.request("PUT", own).status_code == 204  # nor makes it its own to take back
+        # Nor does it become the app's own suspension, which the app could lift.
+        assert as_app.request("PUT", own).status_code == 204
         refused(as_app.delete(own), 403, f"An owner of {world.organization} has suspended this installation.")
         assert api.delete(theirs).status_code == 204
-        for suspended_by in (own, theirs):  # an owner's comes over the app's
+        for suspended_by in (own, theirs):  # an owner's suspension replaces the app's
             assert (as_app if suspended_by == own else api).request("PUT", suspended_by).status_code == 204
         assert as_app.delete(own).status_code == 403
         assert api.delete(theirs).status_code == 204
@@ -261,7 +270,7 @@ def test_an_app_does_not_undo_what_an_owner_did(server: Server, world: World, ap
         assert api.read(f"{installations}/{number}")["suspended_at"] is None
 
 
-def test_an_app_goes_with_its_installations(server: Server, world: World, api: Api, installations: str) -> None:
+def test_deleting_an_app_ends_its_installations(server: Server, world: World, api: Api, installations: str) -> None:
     app = registered(api, world, public=True)
     here = installed(api, world, app)
     other = server.world()
@@ -279,7 +288,7 @@ def test_an_app_goes_with_its_installations(server: Server, world: World, api: A
     assert server.run(lambda services: _roles(services, app["bot_id"])) == []
 
 
-def test_pages(world: World, api: Api, installations: str) -> None:
+def test_installations_are_paginated(world: World, api: Api, installations: str) -> None:
     ids = [installed(api, world, registered(api, world))["id"] for _ in range(3)]
     first = api.get(installations, params={"per_page": 2})
     assert (first.json()["total_count"], [each["id"] for each in first.json()["installations"]]) == (3, ids[:2])
@@ -290,14 +299,14 @@ def test_pages(world: World, api: Api, installations: str) -> None:
 
 @pytest.fixture
 def bot(world: World, api: Api) -> str:
-    """The login of the bot of an app that is installed."""
+    """Return the login of an installed app's bot."""
     app = registered(api, world)
     installed(api, world, app)
     login: str = app["bot_login"]
     return login
 
 
-def test_a_bot_is_nobody_whom_people_meet(server: Server, world: World, api: Api, bot: str) -> None:
+def test_a_bot_is_not_a_member_and_cannot_become_one(server: Server, world: World, api: Api, bot: str) -> None:
     member = server.run(lambda services: add_user(services, world, member="member"))
     with server.client(member) as client:
         people = client.get(f"/api/v1/organizations/{world.organization}/members").json()["members"]
@@ -313,7 +322,7 @@ def test_a_bot_is_nobody_whom_people_meet(server: Server, world: World, api: Api
     assert [each["field"] for each in task.json()["errors"]] == ["assignees"], task.text
 
 
-def test_a_bot_has_no_token_and_no_login_of_its_own(server: Server, world: World, bot: str) -> None:
+def test_a_bot_cannot_sign_in_or_have_tokens(server: Server, world: World, bot: str) -> None:
     async def work(services: Services) -> None:
         async with services.database.transaction() as tx:
             account = await queries.find_account(tx, bot)

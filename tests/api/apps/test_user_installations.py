@@ -1,4 +1,4 @@
-"""Which installations of an app somebody has a part in: asked with the token that the app has of them."""
+"""A user's access to the installations of an app, through the app's token for that user."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ NOT_ACCESSIBLE = "Resource not accessible by integration"
 
 @pytest.fixture
 def call(server: Server) -> Iterator[Callable[[str, str, str], httpx.Response]]:
-    """`call(token, method, path)`."""
+    """Return a function `call(token, method, path)` that sends a request."""
     with server.client(None) as client:
         yield lambda token, method, path: client.request(method, path, headers={"Authorization": f"Bearer {token}"})
 
 
-def test_installations_of_a_user(server: Server, world: World, call: Callable[[str, str, str], httpx.Response]) -> None:
+def test_a_user_sees_installations_with_accessible_repositories(
+    server: Server, world: World, call: Callable[[str, str, str], httpx.Response]
+) -> None:
     new_repository(server, world, "shop")
     _, hidden = new_repository(server, world, "hidden")
     with server.client(world.token) as client:
@@ -77,8 +79,10 @@ def test_installations_of_a_user(server: Server, world: World, call: Callable[[s
     refused(call(world.token, "DELETE", "/installation/token"), 403, message)
 
 
-def test_repositories_one_by_one(server: Server, world: World, call: Callable[[str, str, str], httpx.Response]) -> None:
-    """As go-github's AddRepository and Octokit's addRepoToInstallation ask for it."""
+def test_repositories_are_added_and_removed_one_by_one(
+    server: Server, world: World, call: Callable[[str, str, str], httpx.Response]
+) -> None:
+    """go-github's AddRepository and Octokit's addRepoToInstallation send these requests."""
     shop, _ = new_repository(server, world, "shop")
     website = call(world.token, "GET", world.repo_path).json()["id"]
     app = make_app(server, world, repositories=["website"], public=True)
@@ -89,7 +93,7 @@ def test_repositories_one_by_one(server: Server, world: World, call: Callable[[s
         ids: list[int] | None = call(world.token, "GET", path).raise_for_status().json()["repository_ids"]
         return ids
 
-    for _ in range(2):  # twice is once
+    for _ in range(2):  # adding is idempotent
         assert call(world.token, "PUT", f"{one}/{shop}").status_code == 204
         assert chosen() == [website, shop]
     assert call(world.token, "DELETE", f"{one}/{website}").status_code == 204
@@ -126,8 +130,10 @@ def test_repositories_one_by_one(server: Server, world: World, call: Callable[[s
     assert call(world.token, "GET", path).json()["repository_selection"] == "all"
 
 
-def test_beside_one_in_the_trash(server: Server, world: World, call: Callable[[str, str, str], httpx.Response]) -> None:
-    """It stays chosen, as it may come back, and is in nobody's way."""
+def test_a_selected_repository_in_the_trash_stays_selected(
+    server: Server, world: World, call: Callable[[str, str, str], httpx.Response]
+) -> None:
+    """The repository may be restored, and it does not prevent changes to the selection."""
     made = {name: new_repository(server, world, name) for name in ("shop", "blog")}
     (shop, project_id), (blog, _) = made["shop"], made["blog"]
     app = make_app(server, world, repositories=["website", "shop"])
@@ -148,8 +154,7 @@ def test_beside_one_in_the_trash(server: Server, world: World, call: Callable[[s
     assert chosen() == sorted([shop, blog])
 
 
-async def test_two_who_add_at_once(server: Server, world: World) -> None:
-    """Neither takes back what the other has done."""
+async def test_concurrent_additions_are_all_kept(server: Server, world: World) -> None:
     numbers = [new_repository(server, world, f"shop-{number}")[0] for number in range(6)]
     app = make_app(server, world, repositories=["website"])
     paths = [f"/user/installations/{app.installation_id}/repositories/{number}" for number in numbers]

@@ -24,7 +24,7 @@ def cursors(response: httpx.Response) -> dict[str, str]:
 
 
 def deliver(api: Api, place: Place, hook: dict[str, Any], count: int, **event: Any) -> list[dict[str, Any]]:
-    """Publish so many events and wait until the hook has so many deliveries more."""
+    """Publish `count` events, wait until the webhook has that many more deliveries, and return all of them."""
     before = len(api.read(f"{hook['deliveries_url']}?per_page=100"))
     for number in range(count):
         body = {"event": "push", "payload": {"number": number}, **event}
@@ -33,7 +33,7 @@ def deliver(api: Api, place: Place, hook: dict[str, Any], count: int, **event: A
     return until(lambda: found if len(found := api.read(address)) >= before + count else [])
 
 
-def test_an_item_of_the_list(api: Api, place: Place, receiver: Receiver) -> None:
+def test_the_list_describes_each_delivery(api: Api, place: Place, receiver: Receiver) -> None:
     hook = api.hook(place, config={"url": receiver.url}, events=["issues"], active=True)
     [ping] = until(lambda: api.read(hook["deliveries_url"]))
     issues, first = deliver(api, place, hook, 1, event="issues", action="opened")
@@ -64,7 +64,7 @@ def test_an_item_of_the_list(api: Api, place: Place, receiver: Receiver) -> None
     assert [each.guid for each in receiver.requests] == [ping["guid"], issues["guid"]]
 
 
-def test_the_detail(api: Api, place: Place, receiver: Receiver) -> None:
+def test_a_single_delivery_includes_request_and_response(api: Api, place: Place, receiver: Receiver) -> None:
     receiver.reply = lambda received: Reply(202, {"X-Answer": "yes"}, "für dich".encode())
     config = {"url": receiver.url, "content_type": "json", "secret": "s", "username": "u", "password": "p4ss"}
     hook = api.hook(place, config=config, active=True)
@@ -95,7 +95,9 @@ def test_the_detail(api: Api, place: Place, receiver: Receiver) -> None:
     ("code", "status", "shown"),
     [(204, "OK", 204), (301, "Invalid HTTP Response: 301", 301), (403, "Invalid HTTP Response: 403", 403)],
 )
-def test_outcomes(api: Api, place: Place, receiver: Receiver, code: int, status: str, shown: int) -> None:
+def test_the_status_describes_the_response(
+    api: Api, place: Place, receiver: Receiver, code: int, status: str, shown: int
+) -> None:
     receiver.reply = lambda received: Reply(code, {"Location": "http://127.0.0.1:9/"}, b"")
     hook = api.hook(place, config={"url": receiver.url, "retries": "0"}, active=True)
     [item] = until(lambda: api.read(hook["deliveries_url"]))
@@ -103,7 +105,7 @@ def test_outcomes(api: Api, place: Place, receiver: Receiver, code: int, status:
     assert api.read(f"{hook['deliveries_url']}/{item['id']}")["response"]["payload"] == ""
 
 
-def test_nobody_answers(api: Api, place: Place) -> None:
+def test_a_refused_connection_is_reported_as_502(api: Api, place: Place) -> None:
     hook = api.hook(place, config={"retries": "0"}, active=True)
     [item] = until(lambda: api.read(hook["deliveries_url"]))
     assert (item["status"], item["status_code"]) == ("failed to connect to host", 502)
@@ -112,7 +114,7 @@ def test_nobody_answers(api: Api, place: Place) -> None:
 
 @pytest.fixture(scope="module")
 def history(server: Server) -> Iterator[tuple[Api, dict[str, Any], list[dict[str, Any]]]]:
-    """A hook with 7 deliveries, newest first: the ping and six events, two of them failed."""
+    """Yield a webhook with 7 deliveries, newest first: the ping and six events, two of which failed."""
     receiver = Receiver()
     receiver.reply = lambda received: Reply(500 if b"%22fail" in received.body else 200)
     world: World = server.world()
@@ -131,14 +133,14 @@ def history(server: Server) -> Iterator[tuple[Api, dict[str, Any], list[dict[str
 History = tuple[Api, dict[str, Any], list[dict[str, Any]]]
 
 
-def test_newest_first(history: History) -> None:
+def test_the_newest_delivery_is_listed_first(history: History) -> None:
     _, _, made = history
     ids = [each["id"] for each in made]
     assert ids == sorted(ids, reverse=True)
     assert [each["action"] for each in made] == ["closed", "closed", "opened", "opened", None, None, None]
 
 
-def test_there_and_back_again(history: History) -> None:
+def test_links_lead_forward_and_back(history: History) -> None:
     api, hook, made = history
     ids = [each["id"] for each in made]
     address: str = hook["deliveries_url"]
@@ -173,12 +175,12 @@ def test_there_and_back_again(history: History) -> None:
     ],
     ids=str,
 )
-def test_filters(history: History, query: dict[str, str], kept: list[int]) -> None:
+def test_deliveries_can_be_filtered(history: History, query: dict[str, str], kept: list[int]) -> None:
     api, hook, made = history
     assert api.get(hook["deliveries_url"], params=query).json() == [made[each] for each in kept]
 
 
-def test_filters_by_what_a_delivery_has(history: History) -> None:
+def test_deliveries_can_be_filtered_by_guid_and_time(history: History) -> None:
     api, hook, made = history
     address: str = hook["deliveries_url"]
     assert api.get(address, params={"guid": made[2]["guid"]}).json() == [made[2]]
@@ -187,7 +189,7 @@ def test_filters_by_what_a_delivery_has(history: History) -> None:
     assert [each for each in found if each in made[2:5]] == made[2:5]
 
 
-def test_pages_keep_the_filters(history: History) -> None:
+def test_links_keep_the_filters(history: History) -> None:
     api, hook, made = history
     first = api.get(hook["deliveries_url"], params={"status": "failure", "per_page": 1})
     second = api.get(re.findall("<([^>]+)>", first.headers["link"])[0])
@@ -206,7 +208,7 @@ def test_pages_keep_the_filters(history: History) -> None:
     ],
     ids=str,
 )
-def test_a_filter_that_is_none(history: History, query: dict[str, str], field: str, message: str) -> None:
+def test_an_invalid_filter_is_refused(history: History, query: dict[str, str], field: str, message: str) -> None:
     api, hook, _ = history
     fault = {"field": field, "code": "invalid", "message": message}
     invalid(api.get(hook["deliveries_url"], params=query), fault)
@@ -214,20 +216,20 @@ def test_a_filter_that_is_none(history: History, query: dict[str, str], field: s
 
 @pytest.mark.one_database
 @pytest.mark.parametrize("cursor", ["x", "", "v1_", "v1_x", "v2_1", "1", "v1_-1", "v1_" + "9" * 40, "v1_1 ", "v1_٣"])
-def test_a_cursor_that_is_none(history: History, cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(history: History, cursor: str) -> None:
     api, hook, _ = history
     response = api.get(hook["deliveries_url"], params={"cursor": cursor})
     refused(response, 400, "The cursor does not come from a Link header.")
 
 
-def test_a_cursor_of_a_delivery_that_is_gone(history: History) -> None:
+def test_a_cursor_without_its_delivery_still_works(history: History) -> None:
     api, hook, made = history
     beyond = api.get(hook["deliveries_url"], params={"cursor": f"v1_{2**53}"})
     assert beyond.json() == made
     assert api.get(hook["deliveries_url"], params={"cursor": "v1_0"}).json() == []
 
 
-def test_a_delivery_belongs_to_its_hook(history: History) -> None:
+def test_deliveries_of_other_webhooks_are_not_found(history: History) -> None:
     api, hook, made = history
     hooks = hook["url"].rpartition("/")[0]
     other = api.post(hooks, json={"config": {"url": "http://127.0.0.1:9/"}, "active": False}).json()
@@ -242,7 +244,7 @@ def test_a_delivery_belongs_to_its_hook(history: History) -> None:
         refused(api.get(path), 404, "Not Found")
 
 
-def test_an_organization_does_not_read_the_deliveries_of_a_repository(api: Api, place: Place) -> None:
+def test_deliveries_are_found_only_under_the_webhooks_owner(api: Api, place: Place) -> None:
     hook = api.hook(place, config={"retries": "0"}, active=True)
     [item] = until(lambda: api.read(hook["deliveries_url"]))
     elsewhere = f"{place.other.hooks}/{hook['id']}/deliveries"
@@ -250,11 +252,11 @@ def test_an_organization_does_not_read_the_deliveries_of_a_repository(api: Api, 
     refused(api.get(f"{elsewhere}/{item['id']}"), 404, "Not Found")
 
 
-# --- ping test -------------------------------------------------------------------------------------------------------
-# POST …/hooks/{hook_id}/pings, and …/tests with its old name …/test.
+# --- pings and tests -------------------------------------------------------------------------------------------------
+# POST …/hooks/{hook_id}/pings, and …/tests with its former name …/test.
 
 
-def test_a_ping(api: Api, place: Place, receiver: Receiver) -> None:
+def test_a_ping_is_sent_to_an_inactive_webhook(api: Api, place: Place, receiver: Receiver) -> None:
     hook = api.hook(place, config={"url": receiver.url, "content_type": "json"}, events=["fork"])
     response = api.post(hook["ping_url"])
     assert (response.status_code, response.content) == (204, b"")
@@ -266,7 +268,7 @@ def test_a_ping(api: Api, place: Place, receiver: Receiver) -> None:
     assert ping.payload()["zen"]
 
 
-def test_a_ping_reaches_one_hook(api: Api, place: Place, receiver: Receiver) -> None:
+def test_a_ping_is_sent_to_one_webhook_only(api: Api, place: Place, receiver: Receiver) -> None:
     api.hook(place, config={"url": receiver.url + "/other"}, events=["*"], active=True)
     api.hook(place.other, config={"url": receiver.url + "/other"}, events=["*"], active=True)
     receiver.wait_for(2)
@@ -290,7 +292,9 @@ def test_a_test_sends_the_latest_push(api: Api, repository: Place, receiver: Rec
 
 
 @pytest.mark.parametrize("events", [["*"], ["fork"]], ids=str)
-def test_a_test_without_a_push(api: Api, repository: Place, events: list[str], receiver: Receiver) -> None:
+def test_a_test_without_an_earlier_push_sends_nothing(
+    api: Api, repository: Place, events: list[str], receiver: Receiver
+) -> None:
     hook = api.hook(repository, config={"url": receiver.url}, events=events)
     if events == ["fork"]:
         api.post(f"{repository.path}/events", json={"event": "push", "payload": {}})
@@ -299,13 +303,13 @@ def test_a_test_without_a_push(api: Api, repository: Place, events: list[str], r
     assert [each.event for each in receiver.wait_for(1)] == ["ping"]
 
 
-def test_an_organization_has_no_test(api: Api, organization: Place) -> None:
+def test_organization_webhooks_have_no_test(api: Api, organization: Place) -> None:
     hook = api.hook(organization)
     for name in ("tests", "test"):
         refused(api.post(f"{hook['url']}/{name}"), 404, "Not Found")
 
 
-def test_only_where_it_belongs(api: Api, place: Place) -> None:
+def test_pings_and_tests_require_the_webhooks_owner_in_the_path(api: Api, place: Place) -> None:
     hook = api.hook(place)
     refused(api.post(f"{place.other.hooks}/{hook['id']}/pings"), 404, "Not Found")
     refused(api.post(f"{place.hooks}/999999999/pings"), 404, "Not Found")

@@ -10,9 +10,9 @@ from tests.api.wire import Api, Place, custom, invalid, refused
 from tests.harness.receiver import Receiver
 
 
-def test_a_dispatch(api: Api, repository: Place, receiver: Receiver) -> None:
+def test_a_dispatch_is_sent_as_repository_dispatch(api: Api, repository: Place, receiver: Receiver) -> None:
     api.hook(repository, config={"url": receiver.url, "content_type": "json"}, events=["*"], active=True)
-    receiver.wait_for(1)  # the ping: what is sent side by side arrives in either order
+    receiver.wait_for(1)  # the ping: concurrent deliveries arrive in any order
     body = {"event_type": "deploy", "client_payload": {"to": "production", "n": 1}}
     response = api.post(f"{repository.path}/dispatches", json=body)
     assert (response.status_code, response.content) == (204, b"")
@@ -33,7 +33,7 @@ def test_a_dispatch(api: Api, repository: Place, receiver: Receiver) -> None:
     assert payload["client_payload"] == body["client_payload"]
 
 
-def test_without_a_payload(api: Api, repository: Place, receiver: Receiver) -> None:
+def test_the_client_payload_is_optional(api: Api, repository: Place, receiver: Receiver) -> None:
     api.hook(repository, config={"url": receiver.url, "content_type": "json"}, events=["*"], active=True)
     receiver.wait_for(1)
     assert api.post(f"{repository.path}/dispatches", json={"event_type": "x" * 100}).status_code == 204
@@ -41,12 +41,12 @@ def test_without_a_payload(api: Api, repository: Place, receiver: Receiver) -> N
 
 
 @pytest.mark.parametrize("body", [{}, {"event_type": ""}, {"event_type": "x" * 101}, {"event_type": "a\0"}], ids=str)
-def test_no_event_type(api: Api, repository: Place, body: dict[str, Any]) -> None:
+def test_an_invalid_event_type_is_refused(api: Api, repository: Place, body: dict[str, Any]) -> None:
     fault = custom("event_type must have 1 to 100 characters", "event_type")
     invalid(api.post(f"{repository.path}/dispatches", json=body), fault)
 
 
-def test_ten_properties(api: Api, repository: Place) -> None:
+def test_a_client_payload_has_at_most_ten_properties(api: Api, repository: Place) -> None:
     body = {"event_type": "x", "client_payload": {str(number): number for number in range(10)}}
     assert api.post(f"{repository.path}/dispatches", json=body).status_code == 204
     body["client_payload"]["10"] = 10  # type: ignore[index]  # the object above
@@ -64,9 +64,11 @@ def test_ten_properties(api: Api, repository: Place) -> None:
     ],
     ids=str,
 )
-def test_a_wrong_type(api: Api, repository: Place, body: dict[str, Any], complaint: str) -> None:
+def test_a_value_of_the_wrong_type_is_refused(
+    api: Api, repository: Place, body: dict[str, Any], complaint: str
+) -> None:
     refused(api.post(f"{repository.path}/dispatches", json=body), 422, f"Invalid request.\n\n{complaint}")
 
 
-def test_organizations_have_none(api: Api, organization: Place) -> None:
+def test_organizations_have_no_dispatches(api: Api, organization: Place) -> None:
     refused(api.post(f"{organization.path}/dispatches", json={"event_type": "x"}), 404, "Not Found")

@@ -35,7 +35,7 @@ from workhook.http.calls import Services
 from workhook.identity.tables import audit_log
 
 
-def test_the_answer_for_a_repository(api: Api, repository: Place, server: Server) -> None:
+def test_the_response_for_a_repository(api: Api, repository: Place, server: Server) -> None:
     config = {"url": "http://127.0.0.1:9/answer", "content_type": "json", "secret": "s3cret", "insecure_ssl": "0"}
     response = api.create(repository, config=config, events=["push", "pull_request"], active=False)
     assert response.status_code == 201
@@ -60,12 +60,12 @@ def test_the_answer_for_a_repository(api: Api, repository: Place, server: Server
     assert set(body) == set(REPOSITORY_KEYS)
     assert 0 < body["id"] < 2**31
     assert response.headers["location"] == url
-    assert re.fullmatch(r'"[0-9a-f]{64}"', response.headers["etag"])  # strong
+    assert re.fullmatch(r'"[0-9a-f]{64}"', response.headers["etag"])  # a strong validator
     assert response.headers["content-type"] == "application/json; charset=utf-8"
     assert response.headers["x-accepted-oauth-scopes"] == "admin:repo_hook, repo, write:repo_hook"
 
 
-def test_the_answer_for_an_organization(api: Api, organization: Place, server: Server) -> None:
+def test_the_response_for_an_organization(api: Api, organization: Place, server: Server) -> None:
     response = api.create(organization, active=False)
     body = response.json()
     url = f"{server.url}{organization.hooks}/{body['id']}"
@@ -76,7 +76,7 @@ def test_the_answer_for_an_organization(api: Api, organization: Place, server: S
     assert response.headers["x-accepted-oauth-scopes"] == "admin:org_hook"
 
 
-def test_what_is_not_said(api: Api, place: Place) -> None:
+def test_omitted_fields_have_defaults(api: Api, place: Place) -> None:
     url = new_url()
     body = api.post(place.hooks, json={"name": "web", "config": {"url": url}}).json()
     assert (body["active"], body["events"]) == (True, ["push"])
@@ -84,11 +84,11 @@ def test_what_is_not_said(api: Api, place: Place) -> None:
 
 
 @pytest.mark.parametrize(("events", "shown"), [([], ["push"]), (["*"], ["*"]), (["push", "push"], ["push"])])
-def test_events(api: Api, place: Place, events: list[str], shown: list[str]) -> None:
+def test_events_are_normalized(api: Api, place: Place, events: list[str], shown: list[str]) -> None:
     assert api.hook(place, events=events)["events"] == shown
 
 
-def test_the_name(api: Api, place: Place) -> None:
+def test_only_the_name_web_is_valid(api: Api, place: Place) -> None:
     body: dict[str, Any] = {"config": {"url": new_url()}, "active": False}
     fault = {"resource": "Hook", "field": "name", "code": "invalid"}
     invalid(api.post(place.hooks, json={**body, "name": "xxx"}), {**fault, "value": "xxx"})
@@ -103,12 +103,12 @@ def test_the_name(api: Api, place: Place) -> None:
 @pytest.mark.parametrize(
     "config", [None, {}, {"url": ""}, {"url": None}, {"url": "  "}], ids=["absent", "empty", "blank", "null", "spaces"]
 )
-def test_no_url(api: Api, place: Place, config: dict[str, Any] | None) -> None:
+def test_a_url_is_required(api: Api, place: Place, config: dict[str, Any] | None) -> None:
     body = {"name": "web"} if config is None else {"name": "web", "config": config}
     invalid(api.post(place.hooks, json=body), custom("url cannot be blank", "url"))
 
 
-def test_an_empty_body(api: Api, repository: Place) -> None:
+def test_an_empty_body_is_missing_a_url(api: Api, repository: Place) -> None:
     invalid(api.post(repository.hooks), custom("url cannot be blank", "url"))
 
 
@@ -123,7 +123,7 @@ def test_an_empty_body(api: Api, repository: Place) -> None:
         "http://0x7f.0.0.1/",
     ],
 )  # fmt: skip
-def test_a_url_that_is_none(api: Api, place: Place, url: str) -> None:
+def test_an_invalid_url_is_refused(api: Api, place: Place, url: str) -> None:
     invalid(api.create(place, config={"url": url}), custom(BAD_URL, "url"))
 
 
@@ -134,12 +134,12 @@ def test_a_url_that_is_none(api: Api, place: Place, url: str) -> None:
         "HTTP://127.0.0.1:9/UPPER",
     ],
 )  # fmt: skip
-def test_a_url_is_kept_as_it_was_sent(api: Api, place: Place, url: str) -> None:
+def test_a_url_is_stored_unchanged(api: Api, place: Place, url: str) -> None:
     hook = api.hook(place, config={"url": url})
     assert api.read(hook["url"])["config"]["url"] == url
 
 
-def test_a_url_that_is_too_long(api: Api, place: Place) -> None:
+def test_a_url_that_is_too_long_is_refused(api: Api, place: Place) -> None:
     url = "http://127.0.0.1:9/" + "a" * 4096
     invalid(api.create(place, config={"url": url}), custom("url is longer than 4096 characters", "url"))
 
@@ -154,7 +154,7 @@ def test_a_url_that_is_too_long(api: Api, place: Place) -> None:
         ("100.64.0.1", "100.64.0.1"), ("0.0.0.0", "0.0.0.0"), ("[64:ff9b::7f00:1]", "64:ff9b::7f00:1"),
     ],
 )  # fmt: skip
-def test_a_url_that_nothing_is_ever_sent_to(closed: tuple[Server, Api, Place], host: str, named: str) -> None:
+def test_a_private_address_is_refused_by_default(closed: tuple[Server, Api, Place], host: str, named: str) -> None:
     _, api, place = closed
     response = api.create(place, config={"url": f"http://{host}/x"})
     message = (
@@ -166,7 +166,7 @@ def test_a_url_that_nothing_is_ever_sent_to(closed: tuple[Server, Api, Place], h
 
 @pytest.fixture(scope="module")
 def closed(backend: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A server as it is without settings: private addresses are refused, 20 hooks for an event."""
+    """Yield a server without the test settings: private addresses are refused, and an event has at most 20 webhooks."""
     folder = tmp_path_factory.mktemp("closed")
     given = {**backend.new(folder), "delivery_allow_networks": "", "hooks_per_event": 20}
     server = SharedServer(folder, given, command=("serve", "--port", "0", "--no-worker")).start()
@@ -178,12 +178,12 @@ def closed(backend: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.one_database
 @pytest.mark.parametrize("names", [["order.paid"], ["push", "Push", "pushes"], [""], ["a\0b"]])
-def test_events_that_do_not_exist(api: Api, place: Place, names: list[str]) -> None:
+def test_unknown_events_are_refused(api: Api, place: Place, names: list[str]) -> None:
     wrong = [name for name in names if name != "push"]
     invalid(api.create(place, events=names), *(custom(unknown_event(name)) for name in wrong))
 
 
-def test_events_belong_to_kinds_of_hooks(api: Api, place: Place) -> None:
+def test_some_events_are_limited_to_repositories_or_organizations(api: Api, place: Place) -> None:
     name = "membership" if place.kind == "repository" else "security_and_analysis"
     other = {each["name"]: each["targets"] for each in api.read("/webhook-events")}
     response = api.create(place, events=[name])
@@ -232,7 +232,7 @@ def test_events_belong_to_kinds_of_hooks(api: Api, place: Place) -> None:
     ],
     ids=str,
 )
-def test_a_configuration_that_is_none(
+def test_an_invalid_configuration_is_refused(
     api: Api, place: Place, config: dict[str, Any], message: str, field: str | None
 ) -> None:
     invalid(api.create(place, config=config), custom(message, field))
@@ -264,7 +264,9 @@ def test_a_configuration_that_is_none(
     ],
     ids=str,
 )  # fmt: skip
-def test_how_a_configuration_is_shown(api: Api, place: Place, config: dict[str, Any], shown: dict[str, Any]) -> None:
+def test_a_configuration_is_shown_normalized(
+    api: Api, place: Place, config: dict[str, Any], shown: dict[str, Any]
+) -> None:
     hook = api.hook(place, config=config)
     expected = {"url": hook["config"]["url"], "content_type": "form", "insecure_ssl": "0", **shown}
     assert hook["config"] == api.read(hook["url"])["config"] == api.read(f"{hook['url']}/config") == expected
@@ -289,14 +291,16 @@ def test_how_a_configuration_is_shown(api: Api, place: Place, config: dict[str, 
     ],
     ids=str,
 )
-def test_a_wrong_type(api: Api, place: Place, body: dict[str, Any], complaints: list[str]) -> None:
+def test_a_value_of_the_wrong_type_is_refused(
+    api: Api, place: Place, body: dict[str, Any], complaints: list[str]
+) -> None:
     response = api.post(place.hooks, json={"name": "web", "config": {"url": new_url()}, **body})
     assert response.status_code == 422
     assert response.json()["message"] == "\n\n".join(["Invalid request.", *complaints])
-    assert set(response.json()) == {"message", "documentation_url", "status"}  # no errors
+    assert set(response.json()) == {"message", "documentation_url", "status"}  # there is no `errors` member
 
 
-def test_every_fault_at_once(api: Api, organization: Place) -> None:
+def test_all_errors_are_reported_together(api: Api, organization: Place) -> None:
     body = {"name": "x", "events": ["nope"], "config": {"url": "", "what": 1, "content_type": "xml"}}
     invalid(
         api.post(organization.hooks, json=body),
@@ -308,11 +312,11 @@ def test_every_fault_at_once(api: Api, organization: Place) -> None:
     )
 
 
-def test_what_is_unknown_beside_the_configuration_is_ignored(api: Api, place: Place) -> None:
+def test_unknown_fields_outside_the_configuration_are_ignored(api: Api, place: Place) -> None:
     assert "foo" not in api.hook(place, foo="bar", id=1, type="x")
 
 
-def test_the_same_again(api: Api, place: Place) -> None:
+def test_a_duplicate_webhook_is_refused(api: Api, place: Place) -> None:
     url = new_url()
     assert api.create(place, config={"url": url}, events=["push", "issues"], active=False).status_code == 201
     again = custom(f"Hook already exists on this {place.kind}")
@@ -327,7 +331,7 @@ def test_the_same_again(api: Api, place: Place) -> None:
     assert api.create(place.other, config={"url": url}, events=["push", "issues"], active=False).status_code == 201
 
 
-def test_the_same_at_once(api: Api, place: Place) -> None:
+def test_concurrent_duplicates_create_one_webhook(api: Api, place: Place) -> None:
     url = new_url()
     with ThreadPoolExecutor(8) as threads:
         made = [threads.submit(api.create, place, config={"url": url}, active=False) for _ in range(8)]
@@ -335,7 +339,7 @@ def test_the_same_at_once(api: Api, place: Place) -> None:
     assert len(api.read(place.hooks)) == 1
 
 
-def test_too_many_for_an_event(closed: tuple[Server, Api, Place]) -> None:
+def test_the_number_of_webhooks_for_an_event_is_limited(closed: tuple[Server, Api, Place]) -> None:
     _, api, place = closed
     url = "https://example.com/"
     for number in range(20):
@@ -348,7 +352,7 @@ def test_too_many_for_an_event(closed: tuple[Server, Api, Place]) -> None:
     invalid(api.create(place, config={"url": f"{url}x"}, events=["issues", "push"]), full)
     hook = api.create(place, config={"url": f"{url}x"}, events=["issues"]).json()
     invalid(api.patch(hook["url"], json={"add_events": ["push"]}), full)
-    assert api.patch(hook["url"], json={"active": False}).status_code == 200  # what it has already is not counted anew
+    assert api.patch(hook["url"], json={"active": False}).status_code == 200  # its existing events do not count again
     assert api.create(place.other, config={"url": f"{url}x"}, events=["push"]).status_code == 201
 
 
@@ -367,7 +371,7 @@ def test_a_new_active_hook_is_sent_a_ping(api: Api, place: Place, receiver: Rece
         assert payload["repository"]["url"] == f"{server.url}{place.path}"
 
 
-def test_a_hook_that_is_not_active_is_sent_nothing(api: Api, place: Place, receiver: Receiver) -> None:
+def test_an_inactive_webhook_receives_nothing(api: Api, place: Place, receiver: Receiver) -> None:
     silent = api.hook(place, config={"url": receiver.url + "/silent"}, events=["*"])
     api.hook(place, config={"url": receiver.url + "/loud"}, events=["*"], active=True)
     published = api.post(f"{place.path}/events", json={"event": "push", "payload": {}}).json()
@@ -377,14 +381,14 @@ def test_a_hook_that_is_not_active_is_sent_nothing(api: Api, place: Place, recei
     assert api.read(silent["deliveries_url"]) == []
 
 
-def test_a_hook_that_was_answered_gets_the_next_event(api: Api, place: Place) -> None:
+def test_a_created_webhook_receives_the_next_event(api: Api, place: Place) -> None:
     for expected in range(1, 4):
         api.hook(place, events=["fork"], active=True)
         answer = api.post(f"{place.path}/events", json={"event": "fork", "payload": {}})
         assert answer.json()["deliveries"] == expected
 
 
-def test_no_secret_is_stored_as_it_is(api: Api, place: Place, server: Server) -> None:
+def test_secrets_are_not_stored_in_plain_text(api: Api, place: Place, server: Server) -> None:
     hook = api.hook(place, config={"secret": "very-s3cret", "password": "very-s3cret"})
     api.patch(f"{hook['url']}/config", json={"secret": "very-s3cret-too", "previous_secret_expires_in": 600})
 
@@ -402,7 +406,7 @@ def test_no_secret_is_stored_as_it_is(api: Api, place: Place, server: Server) ->
 # GET and PATCH …/hooks/{hook_id}/config.
 
 
-def test_the_answer(api: Api, place: Place) -> None:
+def test_the_configuration_endpoint_masks_the_secret(api: Api, place: Place) -> None:
     url = new_url()
     hook = api.hook(place, config={"url": url, "content_type": "json", "secret": "s"})
     response = api.get(f"{hook['url']}/config")
@@ -430,7 +434,7 @@ def test_the_answer(api: Api, place: Place) -> None:
     ],
     ids=str,
 )
-def test_only_what_is_given_changes(api: Api, place: Place, body: dict[str, Any], changes: dict[str, Any]) -> None:
+def test_only_the_given_keys_change(api: Api, place: Place, body: dict[str, Any], changes: dict[str, Any]) -> None:
     config = {"content_type": "json", "secret": "s", "password": "p", "max_concurrency": "2"}
     before = api.hook(place, config=config)["config"]
     hook = api.read(place.hooks)[0]
@@ -440,7 +444,7 @@ def test_only_what_is_given_changes(api: Api, place: Place, body: dict[str, Any]
     assert api.read(hook["url"]) == {**hook, "config": expected, "updated_at": api.read(hook["url"])["updated_at"]}
 
 
-def test_the_url(api: Api, place: Place) -> None:
+def test_the_url_can_be_changed_alone(api: Api, place: Place) -> None:
     hook, url = api.hook(place, config={"secret": "s"}), new_url()
     assert api.patch(f"{hook['url']}/config", json={"url": url}).json() == {**hook["config"], "url": url}
 
@@ -462,7 +466,7 @@ def test_the_url(api: Api, place: Place) -> None:
     ],
     ids=str,
 )
-def test_what_is_refused_changes_nothing(
+def test_a_refused_change_changes_nothing(
     api: Api, place: Place, body: dict[str, Any], faults: list[dict[str, Any]]
 ) -> None:
     hook = api.hook(place)
@@ -470,13 +474,13 @@ def test_what_is_refused_changes_nothing(
     assert api.read(hook["url"]) == hook
 
 
-def test_the_same_as_another(api: Api, place: Place) -> None:
+def test_a_change_cannot_create_a_duplicate(api: Api, place: Place) -> None:
     one, two = api.hook(place), api.hook(place)
     again = custom(f"Hook already exists on this {place.kind}")
     invalid(api.patch(f"{two['url']}/config", json={"url": one["config"]["url"]}), again)
 
 
-def test_a_new_secret_signs_at_once(api: Api, place: Place, receiver: Receiver) -> None:
+def test_a_new_secret_is_used_at_once(api: Api, place: Place, receiver: Receiver) -> None:
     hook = api.hook(place, config={"url": receiver.url, "secret": "one"}, active=True)
     first = receiver.wait_for(1)[0]
     api.patch(f"{hook['url']}/config", json={"secret": "two"})
@@ -487,7 +491,9 @@ def test_a_new_secret_signs_at_once(api: Api, place: Place, receiver: Receiver) 
         assert received.headers["x-hub-signature-256"] == f"sha256={expected}"
 
 
-def test_two_secrets_while_one_expires(api: Api, place: Place, receiver: Receiver) -> None:
+def test_payloads_are_signed_with_both_secrets_until_the_old_one_expires(
+    api: Api, place: Place, receiver: Receiver
+) -> None:
     one, two, three = (f"whsec_{name}" for name in ("b25l", "dHdv", "dGhyZWVz"))
     config = {"url": receiver.url, "secret": one, "header_style": "standard"}
     hook = api.hook(place, config=config, active=True)
@@ -502,7 +508,7 @@ def test_two_secrets_while_one_expires(api: Api, place: Place, receiver: Receive
 
 @pytest.mark.one_database
 @pytest.mark.parametrize("secret", [None, "", "plain", "whsec_", "whsec_!!!", "whsec_abc", "WHSEC_c2VjcmV0"])
-def test_standard_webhooks_need_a_secret_of_their_form(api: Api, place: Place, secret: str | None) -> None:
+def test_standard_webhooks_require_a_whsec_secret(api: Api, place: Place, secret: str | None) -> None:
     expected = custom("secret must be whsec_ followed by a base64 key if header_style is standard", "secret")
     standard = {"url": new_url(), "header_style": "standard"}
     made = {**standard, "secret": secret}
@@ -518,14 +524,14 @@ def test_standard_webhooks_need_a_secret_of_their_form(api: Api, place: Place, s
     assert api.patch(f"{good['url']}/config", json={"header_style": "", "secret": secret}).status_code == 200
 
 
-def test_only_where_it_belongs(api: Api, place: Place) -> None:
+def test_the_configuration_requires_the_webhooks_owner_in_the_path(api: Api, place: Place) -> None:
     hook = api.hook(place)
     elsewhere = f"{place.other.hooks}/{hook['id']}/config"
     refused(api.get(elsewhere), 404, "Not Found")
     refused(api.patch(elsewhere, json={"secret": "x"}), 404, "Not Found")
 
 
-def test_a_password_does_not_follow_the_url_to_another_server(server: Server, world: World) -> None:
+def test_a_stored_password_is_not_sent_to_another_server(server: Server, world: World) -> None:
     config = {"url": "http://127.0.0.1:9/a", "username": "ci", "password": "s3cret"}
     with server.client(world.token) as client:
         made = client.post(f"{world.repo_path}/hooks", json={"config": config}).json()
@@ -541,7 +547,7 @@ def test_a_password_does_not_follow_the_url_to_another_server(server: Server, wo
         assert moved.status_code == 200
 
 
-def test_a_rotation_needs_a_new_secret(server: Server, world: World) -> None:
+def test_a_previous_secret_requires_a_new_secret(server: Server, world: World) -> None:
     with server.client(world.token) as client:
         made = client.post(f"{world.repo_path}/hooks", json={"config": {"url": "http://127.0.0.1:9/r"}}).json()
         path = f"{world.repo_path}/hooks/{made['id']}/config"
@@ -551,8 +557,8 @@ def test_a_rotation_needs_a_new_secret(server: Server, world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["secret", "password"])
-def test_a_mask_where_nothing_is_stored_is_refused(api: Api, place: Place, name: str) -> None:
-    """It would leave payloads unsigned, or without a password, and nobody would notice."""
+def test_a_mask_without_a_stored_value_is_refused(api: Api, place: Place, name: str) -> None:
+    """If the mask were ignored, payloads would silently be unsigned or sent without a password."""
     message = f"{name} is ********, the mask of a stored {name}, but none is stored."
     wrong = custom(f"{message} Send the actual {name} or omit it.", name)
     for more in ({}, {"header_style": "service"}, {"username": "ada"}):
@@ -576,12 +582,12 @@ def test_a_mask_where_nothing_is_stored_is_refused(api: Api, place: Place, name:
 
 
 # --- hook targets ----------------------------------------------------------------------------------------------------
-# The address of a hook is opaque: shown, recorded and requested as it was written.
+# The URL of a webhook is opaque: it is shown, recorded and requested exactly as it was written.
 
 
-def test_every_address_arrives_as_it_was_written(api: Api, organization: Place, receiver: Receiver) -> None:
+def test_every_url_is_requested_as_it_was_written(api: Api, organization: Place, receiver: Receiver) -> None:
     base = receiver.url.removesuffix("/hook")
-    targets = [each for each in TARGETS if not each.startswith("//")]  # which Python's own server shortens
+    targets = [each for each in TARGETS if not each.startswith("//")]  # Python's own server shortens these
     hooks = {}
     for number, target in enumerate(targets):
         url = f"{base}{target}"
@@ -593,7 +599,7 @@ def test_every_address_arrives_as_it_was_written(api: Api, organization: Place, 
     assert sorted(each.path for each in arrived) == sorted(targets)
     for target in ("/q?sig=ab%2Fcd%3D&se=2026%3A01", "/a/../b", "/q?"):
         hook = hooks[target]
-        [ping] = until(lambda hook=hook: api.read(hook["deliveries_url"]))  # type: ignore[misc]  # bound at once
+        [ping] = until(lambda hook=hook: api.read(hook["deliveries_url"]))  # type: ignore[misc]  # called immediately
         assert api.read(f"{hook['deliveries_url']}/{ping['id']}")["url"] == f"{base}{target}"
         assert api.post(f"{hook['deliveries_url']}/{ping['id']}/attempts").status_code == 202
         assert api.post(hook["ping_url"]).status_code == 204
@@ -601,7 +607,7 @@ def test_every_address_arrives_as_it_was_written(api: Api, organization: Place, 
     assert sorted({each.path for each in again}) == sorted(("/q?sig=ab%2Fcd%3D&se=2026%3A01", "/a/../b", "/q?"))
 
 
-def test_what_has_to_be_encoded_is_refused_and_nothing_is_guessed(api: Api, place: Place) -> None:
+def test_unencoded_characters_are_refused_rather_than_guessed(api: Api, place: Place) -> None:
     bad = custom(BAD_URL, "url")
     for url in ("/ö", "/a b", "/%", "/%zz", '/"', "/\\", "/a\nb", "/{a}", "/q?a=|"):
         invalid(api.create(place, config={"url": f"http://127.0.0.1:9{url}"}), bad)
@@ -612,7 +618,7 @@ def test_what_has_to_be_encoded_is_refused_and_nothing_is_guessed(api: Api, plac
     invalid(api.create(place, config={"url": "https://bücher.example/"}), bad)
 
 
-def test_an_address_that_cannot_be_used_says_what_to_do(api: Api, place: Place) -> None:
+def test_the_error_for_an_unusable_url_says_what_to_do(api: Api, place: Place) -> None:
     user = "url must not contain a user name, password or token. Send them as username and password of the "
     user += "configuration; they become an Authorization header."
     for authority in ("user:token@host.example", "token@host.example", ":x@host.example", "@host.example"):

@@ -6,7 +6,7 @@ from tests.api.wire import Api, Place, refused
 from tests.harness.receiver import Receiver
 
 
-def test_the_answer(api: Api, place: Place) -> None:
+def test_a_webhook_is_deleted(api: Api, place: Place) -> None:
     hook, other = api.hook(place), api.hook(place)
     response = api.delete(hook["url"])
     assert (response.status_code, response.content) == (204, b"")
@@ -16,7 +16,7 @@ def test_the_answer(api: Api, place: Place) -> None:
     assert api.read(place.hooks) == [other]
 
 
-def test_everything_of_it_is_gone(api: Api, place: Place) -> None:
+def test_every_endpoint_of_a_deleted_webhook_is_not_found(api: Api, place: Place) -> None:
     hook = api.hook(place)
     assert api.delete(hook["url"]).status_code == 204
     for method, path in (
@@ -27,21 +27,21 @@ def test_everything_of_it_is_gone(api: Api, place: Place) -> None:
         refused(api.request(method, hook["url"] + path), 404, "Not Found")
 
 
-def test_it_can_be_made_again(api: Api, place: Place) -> None:
+def test_a_deleted_webhook_can_be_created_again(api: Api, place: Place) -> None:
     hook = api.hook(place)
     api.delete(hook["url"])
     again = api.hook(place, config={"url": hook["config"]["url"]})
-    assert again["id"] > hook["id"]  # an id is never used twice
+    assert again["id"] > hook["id"]  # IDs are never reused
 
 
-def test_it_gets_nothing_more(api: Api, place: Place, receiver: Receiver) -> None:
+def test_a_deleted_webhook_receives_nothing(api: Api, place: Place, receiver: Receiver) -> None:
     gone = api.hook(place, config={"url": receiver.url + "/gone"}, events=["fork"], active=True)
     receiver.wait_for(1)
     api.delete(gone["url"])
     assert api.post(f"{place.path}/events", json={"event": "fork", "payload": {}}).json()["deliveries"] == 0
 
 
-def test_only_where_it_belongs(api: Api, place: Place) -> None:
+def test_deletion_requires_the_webhooks_owner_in_the_path(api: Api, place: Place) -> None:
     hook = api.hook(place)
     refused(api.delete(f"{place.other.hooks}/{hook['id']}"), 404, "Not Found")
     assert api.read(hook["url"]) == hook

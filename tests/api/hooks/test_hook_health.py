@@ -34,7 +34,7 @@ def deliver(api: Api, place: Place, hook: dict[str, Any], count: int) -> None:
     until(lambda: len(api.read(hook["deliveries_url"])) >= count)
 
 
-def test_of_a_hook_that_nothing_was_sent_to(api: Api, place: Place) -> None:
+def test_a_webhook_without_deliveries_has_empty_health(api: Api, place: Place) -> None:
     hook = api.hook(place)
     found = api.read(f"{hook['url']}/health")
     assert tuple(found) == KEYS
@@ -52,7 +52,7 @@ def test_of_a_hook_that_nothing_was_sent_to(api: Api, place: Place) -> None:
     }  # fmt: skip
 
 
-def test_of_a_hook_that_works_and_fails(api: Api, place: Place, receiver: Receiver) -> None:
+def test_health_counts_successes_and_failures(api: Api, place: Place, receiver: Receiver) -> None:
     receiver.reply = lambda received: Reply(503 if received.event == "ping" else 200)
     hook = api.hook(place, config={"url": receiver.url}, active=True)
     [ping] = until(lambda: api.read(hook["deliveries_url"]))
@@ -69,7 +69,7 @@ def test_of_a_hook_that_works_and_fails(api: Api, place: Place, receiver: Receiv
     assert parse_rfc3339(found["oldest_pending_at"]) <= parse_rfc3339(ping["delivered_at"])
 
 
-def test_why_it_is_off(api: Api, place: Place, receiver: Receiver) -> None:
+def test_health_states_why_a_webhook_is_off(api: Api, place: Place, receiver: Receiver) -> None:
     receiver.reply = lambda received: Reply(410)
     hook = api.hook(place, config={"url": receiver.url}, active=True)
     until(lambda: api.read(hook["url"])["active"] is False)
@@ -86,7 +86,7 @@ def test_why_it_is_off(api: Api, place: Place, receiver: Receiver) -> None:
         assert (found["active"], found["off_reason"]) == (active, None)
 
 
-def test_who_may_not_read_the_hook(api: Api, place: Place, server: Server) -> None:
+def test_health_is_refused_to_users_who_cannot_read_the_webhook(api: Api, place: Place, server: Server) -> None:
     path = f"{place.hooks}/{api.hook(place)['id']}/health"
     stranger = server.world()
     with server.client(stranger.token) as client:
@@ -104,7 +104,7 @@ def test_who_may_not_read_the_hook(api: Api, place: Place, server: Server) -> No
         refused(api.get(f"{place.hooks}/{wrong}/health"), 404, "Not Found")
 
 
-# --- many deliveries, made for the purpose ----------------------------------------------------------------------------
+# --- generated deliveries ---------------------------------------------------------------------------------------------
 
 HOOK, OTHER = 1, 2
 
@@ -121,7 +121,10 @@ async def make_hooks(tx: Transaction, world: World) -> None:
 
 
 async def make_deliveries(tx: Transaction, *made: tuple[int, int, int, int]) -> None:
-    """Of each: the hook, how long ago in ms, how long it took, the answer. Ids follow the order."""
+    """Insert deliveries, each given as the webhook, its age in ms, its duration in ms and its status code.
+
+    IDs are assigned in this order.
+    """
     names = tuple(column.name for column in deliveries.columns if column.name != "id")
     now = now_ms()
     rows = [
@@ -149,12 +152,12 @@ async def filled(services: Services) -> Services:
     return services
 
 
-async def test_only_its_own_of_the_last_day(filled: Services) -> None:
+async def test_health_covers_the_webhooks_own_deliveries_of_the_last_day(filled: Services) -> None:
     async with filled.database.transaction() as tx:
         await make_deliveries(
             tx,
             (HOOK, 3 * DAY_MS, 7, 500),
-            (HOOK, DAY_MS + 30_000, 9_000, 200),  # near the bound, where ids do not tell
+            (HOOK, DAY_MS + 30_000, 9_000, 200),  # so close to the boundary that IDs do not decide
             (HOOK, DAY_MS - 30_000, 10, 200),
             (OTHER, 20 * HOUR_MS, 9_000, 500),
             *((HOOK, 5 * HOUR_MS - 1000, took, 200) for took in range(20, 115)),
@@ -165,7 +168,7 @@ async def test_only_its_own_of_the_last_day(filled: Services) -> None:
     found = await read_health(filled)
     assert (found.deliveries, found.capped) == (100, False)
     assert found.success_rate == 0.99
-    # 10, 20 … 114, 1000, 1001, 1002, 5000: the 50th and the 95th of a hundred.
+    # 10, 20 … 114, 1000, 1001, 1002, 5000: the 50th and 95th of a hundred values.
     assert (found.p50_ms, found.p95_ms) == (68, 113)
     counts = {n: (each.succeeded, each.failed) for n, each in enumerate(found.buckets) if each.succeeded or each.failed}
     assert counts == {0: (1, 0), 19: (95, 0), 23: (3, 1)}
@@ -173,7 +176,7 @@ async def test_only_its_own_of_the_last_day(filled: Services) -> None:
     assert (found.last_failure.status, found.last_failure.status_code) == ("is 404", 404)
 
 
-async def test_an_old_failure_is_still_the_last(filled: Services) -> None:
+async def test_the_last_failure_may_be_older_than_a_day(filled: Services) -> None:
     async with filled.database.transaction() as tx:
         await make_deliveries(tx, (HOOK, 3 * DAY_MS, 7, 500), (OTHER, 1000, 7, 502))
     found = await read_health(filled)
@@ -182,8 +185,8 @@ async def test_an_old_failure_is_still_the_last(filled: Services) -> None:
     assert found.last_failure.status_code == 500
 
 
-async def test_what_was_recorded_late_counts_when_it_was_sent(filled: Services) -> None:
-    """Its id is among the newest, and it was sent the day before yesterday."""
+async def test_a_delivery_recorded_late_counts_when_it_was_sent(filled: Services) -> None:
+    """The ID of the delivery is among the newest, although it was sent the day before yesterday."""
     ago = 2 * DAY_MS
     assert recorded_at(now_ms() - ago, now_ms()) is not None
     async with filled.database.transaction() as tx:
@@ -191,7 +194,7 @@ async def test_what_was_recorded_late_counts_when_it_was_sent(filled: Services) 
     assert (await read_health(filled)).success_rate == 1
 
 
-async def test_the_newest_of_very_many(filled: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_health_is_capped_at_the_newest_deliveries(filled: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "SCAN_MAX", 5)
     async with filled.database.transaction() as tx:
         await make_deliveries(tx, *((HOOK, (20 - n) * HOUR_MS, n, 500) for n in range(1, 6)))
@@ -206,7 +209,7 @@ async def test_the_newest_of_very_many(filled: Services, monkeypatch: pytest.Mon
     assert found.p50_ms == 4
 
 
-async def test_what_waits(filled: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_health_counts_pending_dispatches(filled: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     now = now_ms()
     names = tuple(column.name for column in dispatches.columns)
     common = {"attempts": 1, "retries": 1, "wanted": 0}

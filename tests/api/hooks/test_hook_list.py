@@ -14,26 +14,26 @@ from tests.harness.waiting import until
 
 
 def pages(response: httpx.Response) -> dict[str, dict[str, str]]:
-    """The query of each link, by relation."""
+    """Return the query of each link, by relation."""
     found = re.findall(r'<([^>]+)>; rel="(\w+)"', response.headers.get("link", ""))
     assert all(url.startswith(str(response.url.copy_with(query=None))) for url, _ in found)
     return {rel: {name: each[0] for name, each in parse_qs(urlsplit(url).query).items()} for url, rel in found}
 
 
-def test_none(api: Api, place: Place) -> None:
+def test_the_list_is_empty_without_webhooks(api: Api, place: Place) -> None:
     response = api.get(place.hooks)
     assert (response.status_code, response.json()) == (200, [])
     assert "link" not in response.headers
 
 
-def test_oldest_first_and_as_they_were_created(api: Api, place: Place) -> None:
+def test_the_oldest_webhook_is_listed_first(api: Api, place: Place) -> None:
     made = [api.hook(place) for _ in range(3)]
     api.hook(place.other)
     assert api.read(place.hooks) == made
     assert [api.read(each["url"]) for each in made] == made
 
 
-def test_pages(api: Api, place: Place) -> None:
+def test_links_lead_through_the_pages(api: Api, place: Place) -> None:
     ids = [api.hook(place)["id"] for _ in range(5)]
     per_page = {"per_page": "2"}
     expected = {
@@ -55,7 +55,7 @@ def test_pages(api: Api, place: Place) -> None:
     assert pages(beyond)["prev"] == {**per_page, "page": "3"}
 
 
-def test_thirty_by_default_and_a_hundred_at_most(api: Api, place: Place) -> None:
+def test_a_page_has_thirty_webhooks_by_default_and_at_most_a_hundred(api: Api, place: Place) -> None:
     for _ in range(101):
         api.hook(place)
     assert len(api.read(place.hooks)) == 30
@@ -65,7 +65,7 @@ def test_thirty_by_default_and_a_hundred_at_most(api: Api, place: Place) -> None
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "00", "-0", "-" + "9" * 30])
-def test_less_than_one_is_the_default(api: Api, place: Place, value: str) -> None:
+def test_values_below_one_mean_the_default(api: Api, place: Place, value: str) -> None:
     hooks = [api.hook(place)["id"] for _ in range(31)]
     assert [each["id"] for each in api.read(f"{place.hooks}?page={value}&per_page=2")] == hooks[:2]
     first = api.get(f"{place.hooks}?per_page={value}")
@@ -75,12 +75,12 @@ def test_less_than_one_is_the_default(api: Api, place: Place, value: str) -> Non
 
 @pytest.mark.parametrize("name", ["page", "per_page"])
 @pytest.mark.parametrize("value", ["abc", "", "1.5", "٣", "0x1", " 1", "-", "--1", "-1.5"])
-def test_a_page_that_is_none(api: Api, place: Place, name: str, value: str) -> None:
+def test_an_invalid_page_is_refused(api: Api, place: Place, name: str, value: str) -> None:
     fault = {"field": name, "code": "invalid", "message": f"{name} must be a whole number of at least 1"}
     invalid(api.get(place.hooks, params={name: value}), fault)
 
 
-def test_links_keep_what_else_was_asked(api: Api, place: Place) -> None:
+def test_links_keep_other_query_parameters(api: Api, place: Place) -> None:
     for _ in range(2):
         api.hook(place)
     response = api.get(place.hooks, params={"per_page": 1, "x": "ö&<>"})
@@ -88,7 +88,7 @@ def test_links_keep_what_else_was_asked(api: Api, place: Place) -> None:
     assert "\r" not in response.headers["link"]
 
 
-def test_one_that_is_not_there(api: Api, place: Place) -> None:
+def test_unknown_webhooks_are_not_found(api: Api, place: Place) -> None:
     hook = api.hook(place)
     for path in (
         f"{place.hooks}/{hook['id'] + 1_000_000}",
@@ -108,12 +108,12 @@ def test_one_that_is_not_there(api: Api, place: Place) -> None:
         refused(api.get(path), 404, "Not Found")
 
 
-def test_the_last_response(api: Api, repository: Place, receiver: Receiver) -> None:
+def test_a_webhook_shows_its_last_response(api: Api, repository: Place, receiver: Receiver) -> None:
     hook = api.hook(repository, config={"url": receiver.url, "retries": "0"})
     assert hook["last_response"] == api.read(hook["url"])["last_response"] == UNUSED
     answers = {200: ("active", "OK"), 204: ("active", "OK"), 500: ("failure", "Invalid HTTP Response: 500")}
     for code, (status, message) in answers.items():
-        receiver.reply = lambda received, code=code: Reply(code, body=b"")  # type: ignore[misc]  # bound at once
+        receiver.reply = lambda received, code=code: Reply(code, body=b"")  # type: ignore[misc]  # called immediately
         api.post(hook["ping_url"])
         expected = {"code": code, "status": status, "message": message}
         until(lambda expected=expected: api.read(hook["url"])["last_response"] == expected)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""An event reaches one address once: hooks with the same url and content type may not share an event."""
+"""An event is sent to a URL once: webhooks with the same URL and content type may not share an event."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_shared_event_is_refused(api: Api, place: Place, first: list[str], sec
     assert [each["id"] for each in api.read(place.hooks)] == [made["id"], other["id"]]
 
 
-def test_events_that_do_not_overlap(api: Api, place: Place) -> None:
+def test_webhooks_with_one_url_may_have_different_events(api: Api, place: Place) -> None:
     url = new_url()
     one = api.hook(place, config={"url": url}, events=["push"])
     two = api.hook(place, config={"url": url}, events=["issues"])
@@ -67,14 +67,14 @@ def test_events_that_do_not_overlap(api: Api, place: Place) -> None:
         invalid(api.patch(json_one["url"], json={"config": {"url": url, **body}}), exists(place))
 
 
-def test_a_secret_or_a_style_does_not_tell_hooks_apart(api: Api, place: Place) -> None:
+def test_webhooks_that_differ_only_in_other_settings_overlap(api: Api, place: Place) -> None:
     url = new_url()
     api.hook(place, config={"url": url, "secret": "one"}, events=["push"])
     for more in ({"secret": "two"}, {"insecure_ssl": "1"}, {"header_style": "service"}, {"retries": "0"}):
         invalid(api.create(place, config={"url": url, **more}, events=["push", "fork"]), exists(place))
 
 
-def test_another_spelling_of_the_same_address_is_the_same(api: Api, place: Place) -> None:
+def test_different_spellings_of_a_url_overlap(api: Api, place: Place) -> None:
     api.hook(place, config={"url": "https://ci.example/"}, events=["push"], active=False)
     other = api.hook(place, events=["push"])
     for url in ("https://ci.example", "HTTPS://CI.Example:443/", "https://ci.example/#staging", "https://ci.example#"):
@@ -96,8 +96,8 @@ def test_concurrent_changes_leave_no_overlap(api: Api, place: Place) -> None:
 
 
 @pytest.fixture
-def left_over(server: Server, api: Api, place: Place) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Two hooks that overlap, as another server's archive may have them; both are off."""
+def overlapping_hooks(server: Server, api: Api, place: Place) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return two inactive webhooks that overlap, as an imported archive may contain them."""
     one, two = (api.hook(place, events=[name]) for name in ("push", "issues"))
 
     async def overlap(services: Services) -> None:
@@ -109,8 +109,10 @@ def left_over(server: Server, api: Api, place: Place) -> tuple[dict[str, Any], d
     return one, two
 
 
-def test_of_hooks_that_overlap_one_can_be_on(api: Api, place: Place, left_over: tuple[dict[str, Any], ...]) -> None:
-    one, two = left_over
+def test_only_one_of_two_overlapping_webhooks_can_be_active(
+    api: Api, place: Place, overlapping_hooks: tuple[dict[str, Any], ...]
+) -> None:
+    one, two = overlapping_hooks
     assert api.patch(f"{one['url']}/config", json={"secret": "changed"}).status_code == 200
     assert api.patch(one["url"], json={"active": True}).status_code == 200
     invalid(api.patch(two["url"], json={"active": True}), exists(place))
@@ -150,7 +152,7 @@ def _pairs_overlap(found: list[dict[str, Any]]) -> bool:
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(steps=_steps)
-def test_no_history_of_changes_leads_to_an_overlap(api: Api, place: Place, steps: list[tuple[Any, ...]]) -> None:
+def test_no_sequence_of_changes_leads_to_an_overlap(api: Api, place: Place, steps: list[tuple[Any, ...]]) -> None:
     for each in api.read(place.hooks):
         api.delete(each["url"])
     urls = [new_url(), new_url()]

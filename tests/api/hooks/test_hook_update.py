@@ -20,7 +20,7 @@ def shown(config: dict[str, Any]) -> dict[str, Any]:
     return {**config, **{name: "********" for name in ("secret", "password") if name in config}}
 
 
-def test_the_answer(api: Api, place: Place) -> None:
+def test_the_response_is_the_changed_webhook(api: Api, place: Place) -> None:
     before = api.hook(place, config=FULL)
     response = api.patch(before["url"], json={"active": True, "events": ["fork"]})
     assert response.status_code == 200
@@ -32,7 +32,7 @@ def test_the_answer(api: Api, place: Place) -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"config": {}}, {"name": "bob"}, {"foo": 1}, {"add_events": []}], ids=str)
-def test_what_changes_nothing(api: Api, place: Place, body: dict[str, Any]) -> None:
+def test_a_body_without_changes_changes_nothing(api: Api, place: Place, body: dict[str, Any]) -> None:
     before = api.hook(place, config=FULL, events=["fork"])
     response = api.patch(before["url"], json=body)
     assert (response.status_code, response.json()) == (200, before)
@@ -51,7 +51,7 @@ def test_a_configuration_replaces_the_old_one(api: Api, place: Place) -> None:
     assert after == api.read(hook["url"])
 
 
-def test_a_configuration_without_url(api: Api, place: Place) -> None:
+def test_a_configuration_without_a_url_keeps_it_only_in_repositories(api: Api, place: Place) -> None:
     hook = api.hook(place, config=FULL)
     response = api.patch(hook["url"], json={"config": {"content_type": "form"}})
     if place.kind == "organization":
@@ -62,7 +62,7 @@ def test_a_configuration_without_url(api: Api, place: Place) -> None:
         assert response.json()["config"] == {"url": url, "content_type": "form", "insecure_ssl": "0"}
 
 
-def test_a_masked_secret_keeps_what_is_stored(api: Api, place: Place, receiver: Receiver) -> None:
+def test_a_masked_secret_keeps_the_stored_one(api: Api, place: Place, receiver: Receiver) -> None:
     hook = api.hook(place, config={"url": receiver.url, "secret": "s3cret", "password": "p"}, active=True)
     [first] = receiver.wait_for(1)
     masked = {"url": receiver.url, "secret": "********", "password": "********", "content_type": "json"}
@@ -74,7 +74,7 @@ def test_a_masked_secret_keeps_what_is_stored(api: Api, place: Place, receiver: 
     assert "x-hub-signature-256" in second.headers
 
 
-def test_without_a_secret_nothing_is_signed_any_more(api: Api, place: Place, receiver: Receiver) -> None:
+def test_removing_the_secret_ends_signing(api: Api, place: Place, receiver: Receiver) -> None:
     hook = api.hook(place, config={"url": receiver.url, "secret": "s3cret"}, active=True)
     assert "x-hub-signature-256" in receiver.wait_for(1)[0].headers
     api.patch(hook["url"], json={"config": {"url": receiver.url}})
@@ -96,17 +96,20 @@ def test_without_a_secret_nothing_is_signed_any_more(api: Api, place: Place, rec
         (["push", "fork"], {"remove_events": ["push"]}, ["fork"]),
         (["push"], {"remove_events": ["push"]}, []),
         (["push"], {"remove_events": ["issues", "whatever"]}, ["push"]),
-        (["push", "fork"], {"remove_events": ["push"], "add_events": ["push"]}, ["fork", "push"]),  # remove, then add
+        # Removals precede additions.
+        (["push", "fork"], {"remove_events": ["push"], "add_events": ["push"]}, ["fork", "push"]),
         (["push"], {"remove_events": ["push"], "add_events": ["issues"]}, ["issues"]),
     ],
     ids=str,
 )
-def test_events(api: Api, repository: Place, before: list[str], body: dict[str, Any], after: list[str]) -> None:
+def test_events_can_be_replaced_added_and_removed(
+    api: Api, repository: Place, before: list[str], body: dict[str, Any], after: list[str]
+) -> None:
     hook = api.hook(repository, events=before)
     assert api.patch(hook["url"], json=body).json()["events"] == after == api.read(hook["url"])["events"]
 
 
-def test_an_organization_has_no_add_and_remove(api: Api, organization: Place) -> None:
+def test_an_organization_ignores_add_events_and_remove_events(api: Api, organization: Place) -> None:
     hook = api.hook(organization, events=["push"])
     body = {"add_events": ["issues"], "remove_events": "of the wrong type"}
     assert api.patch(hook["url"], json=body).json() == hook
@@ -124,7 +127,7 @@ def test_an_organization_has_no_add_and_remove(api: Api, organization: Place) ->
     ],
     ids=str,
 )
-def test_what_is_refused_changes_nothing(
+def test_a_refused_change_changes_nothing(
     api: Api, repository: Place, body: dict[str, Any], faults: list[dict[str, Any]]
 ) -> None:
     hook = api.hook(repository)
@@ -144,12 +147,14 @@ def test_what_is_refused_changes_nothing(
     ],
     ids=str,
 )
-def test_a_wrong_type(api: Api, repository: Place, body: dict[str, Any], complaint: str) -> None:
+def test_a_value_of_the_wrong_type_is_refused(
+    api: Api, repository: Place, body: dict[str, Any], complaint: str
+) -> None:
     hook = api.hook(repository)
     refused(api.patch(hook["url"], json=body), 422, f"Invalid request.\n\n{complaint}")
 
 
-def test_the_same_as_another(api: Api, place: Place) -> None:
+def test_a_change_cannot_create_a_duplicate(api: Api, place: Place) -> None:
     one, two = api.hook(place, events=["push"]), api.hook(place, events=["fork"])
     invalid(
         api.patch(two["url"], json={"config": {"url": one["config"]["url"]}, "events": ["push"]}),
@@ -158,18 +163,18 @@ def test_the_same_as_another(api: Api, place: Place) -> None:
     assert api.patch(two["url"], json={"config": {"url": one["config"]["url"]}}).status_code == 200
 
 
-def test_off_and_on_again(api: Api, place: Place, receiver: Receiver) -> None:
+def test_a_webhook_can_be_activated_and_deactivated(api: Api, place: Place, receiver: Receiver) -> None:
     hook = api.hook(place, config={"url": receiver.url}, events=["fork"])
     event = {"event": "fork", "payload": {}}
     assert api.post(f"{place.path}/events", json=event).json()["deliveries"] == 0
     assert api.patch(hook["url"], json={"active": True}).json()["active"] is True
     assert api.post(f"{place.path}/events", json=event).json()["deliveries"] == 1
-    assert [each.event for each in receiver.wait_for(1)] == ["fork"]  # activating sends no ping
+    assert [each.event for each in receiver.wait_for(1)] == ["fork"]  # activation sends no ping
     assert api.patch(hook["url"], json={"active": False}).json()["active"] is False
     assert api.post(f"{place.path}/events", json=event).json()["deliveries"] == 0
 
 
-def test_only_where_it_belongs(api: Api, place: Place) -> None:
+def test_changes_require_the_webhooks_owner_in_the_path(api: Api, place: Place) -> None:
     hook = api.hook(place)
     refused(api.patch(f"{place.other.hooks}/{hook['id']}", json={"active": True}), 404, "Not Found")
     refused(api.patch(f"{place.hooks}/999999999", json={}), 404, "Not Found")

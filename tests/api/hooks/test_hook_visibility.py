@@ -1,4 +1,5 @@
-"""Who sees whose webhooks (Authentication 3 of the specification), and which installation deliveries name."""
+"""Visibility of webhooks by caller (section Authentication 3 of the specification), and the installation that
+deliveries name."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ _numbers = itertools.count(1)
 
 @dataclass
 class Callers:
-    """Every kind of token of the same owner, with everything that it may have; and two OAuth apps."""
+    """API clients with every kind of token of the same owner, each with all its permissions, including two OAuth
+    apps."""
 
     server: Server
     world: World
@@ -42,7 +44,8 @@ class Callers:
     OTHERS = ("classic", "fine-grained", "app user", "installation")
 
     def own(self, caller: str, place: Place) -> set[str]:
-        """Callers whose webhooks the caller sees: of a repository all, of an organization not those of other apps."""
+        """Return the callers whose webhooks the caller sees: all in a repository, but in an organization not those of
+        other apps."""
         if place.kind == "repository":
             return {*self.OAUTH, *self.OTHERS}
         return {caller} if caller in self.OAUTH else set(self.OTHERS)
@@ -98,7 +101,7 @@ def place(request: pytest.FixtureRequest, callers: Callers) -> Place:
 
 
 def operations(place: Place, hook: dict[str, Any], delivery_id: int) -> Iterator[tuple[str, str, Any]]:
-    """Everything that names a webhook."""
+    """Yield every operation on a webhook as method, path and body."""
     at = f"{place.hooks}/{hook['id']}"
     yield "GET", at, None
     yield "PATCH", at, {"active": False}
@@ -120,7 +123,7 @@ def delivered(api: Api, hook: dict[str, Any], count: int = 1) -> list[dict[str, 
     return until(lambda: found if len(found := api.read(hook["deliveries_url"])) >= count else [])
 
 
-def test_oauth_apps_and_users_see_a_repositorys_webhooks_but_not_each_others_of_an_organization(
+def test_organization_webhooks_of_an_oauth_app_are_visible_only_to_that_app(
     callers: Callers, place: Place, receiver: Receiver
 ) -> None:
     made = {}
@@ -149,8 +152,8 @@ def test_oauth_apps_and_users_see_a_repositorys_webhooks_but_not_each_others_of_
     assert len(receiver.requests) == len(made), "only the pings of creation were sent"
 
 
-def test_clashes_and_limits_tell_of_no_hidden_webhook(callers: Callers) -> None:
-    """In an organization each OAuth app has the limit for itself; all other callers share one."""
+def test_duplicates_and_limits_do_not_reveal_hidden_webhooks(callers: Callers) -> None:
+    """In an organization each OAuth app has its own limit; all other callers share one."""
     place = Place("organization", callers.world)
     config = {"url": "http://127.0.0.1:9/the-same"}
     exists = custom(f"Hook already exists on this {place.kind}")
@@ -169,7 +172,7 @@ def test_clashes_and_limits_tell_of_no_hidden_webhook(callers: Callers) -> None:
         invalid(callers.by[name].create(place, events=["fork"]), full)
 
 
-def test_a_repository_has_each_webhook_once_whoever_created_it(callers: Callers) -> None:
+def test_a_repository_shares_duplicates_and_limits_among_all_callers(callers: Callers) -> None:
     place = Place("repository", callers.world)
     config = {"url": "http://127.0.0.1:9/the-same"}
     exists = custom(f"Hook already exists on this {place.kind}")
@@ -186,7 +189,9 @@ def test_a_repository_has_each_webhook_once_whoever_created_it(callers: Callers)
     assert callers.by["other oauth"].delete(by_app["url"]).status_code == 204
 
 
-def test_what_becomes_of_a_webhook_is_told_to_who_sees_it(callers: Callers, place: Place, receiver: Receiver) -> None:
+def test_events_about_a_webhook_are_sent_only_to_callers_who_see_it(
+    callers: Callers, place: Place, receiver: Receiver
+) -> None:
     receiver.reply = lambda received: Reply(410) if received.path.endswith("gone") else Reply()
     for name in ("classic", "oauth"):
         listening = {"url": f"{receiver.url}?{name}", "content_type": "json"}
@@ -195,7 +200,7 @@ def test_what_becomes_of_a_webhook_is_told_to_who_sees_it(callers: Callers, plac
     for name in ("oauth", "classic"):
         api = callers.by[name]
         hook = api.hook(place, config={"url": f"{receiver.url}?{name}-gone"}, events=["fork"], active=True)
-        until(lambda api=api, hook=hook: api.read(hook["url"])["active"] is False)  # type: ignore[misc]  # bound at once
+        until(lambda api=api, hook=hook: api.read(hook["url"])["active"] is False)  # type: ignore[misc]  # called immediately
         off[name] = hook["id"]
     is_shared = place.kind == "repository"
     expected = {(told, off[name]) for told in off for name in off if is_shared or told == name}
@@ -209,10 +214,10 @@ def test_what_becomes_of_a_webhook_is_told_to_who_sees_it(callers: Callers, plac
         assert answer["deliveries"] == seen, name
 
 
-def test_an_organizations_webhook_of_an_app_hears_nothing_of_a_repositorys(
+def test_an_apps_organization_webhook_gets_no_events_about_repository_webhooks(
     callers: Callers, receiver: Receiver
 ) -> None:
-    """An app with `admin:org_hook` alone cannot read a repository's webhooks."""
+    """An app with only `admin:org_hook` cannot read the webhooks of a repository."""
     receiver.reply = lambda received: Reply(410) if received.path.endswith("gone") else Reply()
     above, inside = Place("organization", callers.world), Place("repository", callers.world)
     for name in ("classic", "oauth"):
@@ -222,14 +227,14 @@ def test_an_organizations_webhook_of_an_app_hears_nothing_of_a_repositorys(
     for name in ("classic", "other oauth", "oauth"):
         config = {"url": f"{receiver.url}?{name.replace(' ', '-')}-gone"}
         hook = gone[name] = callers.by[name].hook(inside, config=config, events=["fork"], active=True)
-        until(lambda hook=hook: callers.by["classic"].read(hook["url"])["active"] is False)  # type: ignore[misc]  # bound
+        until(lambda hook=hook: callers.by["classic"].read(hook["url"])["active"] is False)  # type: ignore[misc]  # called immediately
     expected = {("classic", each["id"]) for each in gone.values()} | {("oauth", gone["oauth"]["id"])}
     told = receiver.wait_for(lambda requests: sum(each.event == "hook" for each in requests) >= len(expected))
     heard = {(each.path.partition("?")[2], each.payload()["hook"]["id"]) for each in told if each.event == "hook"}
     assert heard == expected
 
 
-def test_the_audit_log_tells_where_a_webhook_sends_to_who_sees_it(callers: Callers, place: Place) -> None:
+def test_the_audit_log_shows_a_webhooks_url_only_to_callers_who_see_it(callers: Callers, place: Place) -> None:
     where = {"classic": "http://127.0.0.1:9/place-of-people", "oauth": "http://127.0.0.1:9/place-of-an-app"}
     made = {name: callers.by[name].hook(place, config={"url": url})["id"] for name, url in where.items()}
     people_see = [*where] if place.kind == "repository" else ["classic"]
@@ -242,7 +247,8 @@ def test_the_audit_log_tells_where_a_webhook_sends_to_who_sees_it(callers: Calle
 
 
 def test_deliveries_name_the_installation(callers: Callers, receiver: Receiver) -> None:
-    """That caused the event, else that made the webhook; also when it is sent again."""
+    """A delivery names the installation that caused the event or else created the webhook, also when it is
+    redelivered."""
     place, number = Place("repository", callers.world), callers.app.installation_id
     people, app = callers.by["classic"], callers.by["installation"]
     config = {"content_type": "json", "retries": "0"}
@@ -251,13 +257,13 @@ def test_deliveries_name_the_installation(callers: Callers, receiver: Receiver) 
     count = itertools.count(1)
 
     def newest(expected: int | None, of_app: int | None = number) -> list[dict[str, Any]]:
-        """Of both webhooks, which have one more delivery by now."""
+        """Wait until both webhooks have one more delivery, and return the newest of each."""
         wanted = next(count)
         found = [delivered(people, hook, wanted)[0] for hook in (ours, theirs)]
         assert [each["installation_id"] for each in found] == [expected, of_app]
         return found
 
-    newest(None)  # the pings of creation: the user's, the app's
+    newest(None)  # the pings sent on creation: the user's and the app's
     publish = {"event": "push", "payload": {"ref": "refs/heads/main"}}
     people.post(f"{place.path}/events", json=publish)
     newest(None)
@@ -265,7 +271,7 @@ def test_deliveries_name_the_installation(callers: Callers, receiver: Receiver) 
     pushed = newest(number)
     for hook in (ours, theirs):
         people.post(f"{hook['url']}/test")
-    newest(number)  # the push that the app published, once more
+    newest(number)  # the push that the app published, redelivered
     for hook, each in zip((ours, theirs), pushed, strict=True):
         assert people.post(f"{hook['deliveries_url']}/{each['id']}/attempts").status_code == 202
     newest(number)
@@ -286,7 +292,7 @@ def test_deliveries_name_the_installation(callers: Callers, receiver: Receiver) 
     newest(None)
 
 
-def test_with_the_app_its_webhooks_go(callers: Callers, place: Place, receiver: Receiver) -> None:
+def test_deleting_an_app_deletes_its_webhooks(callers: Callers, place: Place, receiver: Receiver) -> None:
     app, people = callers.by["oauth"], callers.by["classic"]
     others = [callers.by[name].hook(place, events=["fork"]) for name in ("classic", "other oauth")]
     gone = app.hook(place, config={"url": receiver.url}, events=["fork"], active=True)
@@ -306,8 +312,11 @@ async def _hook_ids(services: Services) -> set[int]:
     return {row["id"] for row in await services.database.fetch_all(sa.select(hooks.c.id))}
 
 
-def test_nobody_writes_as_whom_an_app_may_act(callers: Callers, receiver: Receiver) -> None:
-    """Payloads for its webhook name the installation that made it, whatever a publisher wrote there; others keep it."""
+def test_a_publisher_cannot_forge_the_installation(callers: Callers, receiver: Receiver) -> None:
+    """Payloads for the app's webhook name the app's installation, whatever the publisher sent.
+
+    Payloads for other webhooks are unchanged.
+    """
     place, number = Place("repository", callers.world), callers.app.installation_id
     people, app = callers.by["classic"], callers.by["installation"]
     own, forged = {"id": number, "node_id": f"I_{number}"}, {"id": number + 1}

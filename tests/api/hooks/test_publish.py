@@ -22,7 +22,7 @@ def event_fault(field: str, message: str, code: str = "custom") -> dict[str, Any
     return {"resource": "Event", "field": field, "code": code, "message": message}
 
 
-def test_the_answer(api: Api, place: Place) -> None:
+def test_the_response_contains_the_id_and_the_number_of_deliveries(api: Api, place: Place) -> None:
     response = api.post(f"{place.path}/events", json=PUSH)
     assert response.status_code == 202
     assert set(response.json()) == {"id", "deliveries"}
@@ -30,20 +30,22 @@ def test_the_answer(api: Api, place: Place) -> None:
     assert isinstance(response.json()["id"], str)
 
 
-def test_how_many_hooks_get_it(api: Api, place: Place) -> None:
+def test_an_event_is_sent_to_every_matching_webhook(api: Api, place: Place) -> None:
     api.hook(place, events=["push"], active=True)
     api.hook(place, events=["*"], active=True)
     api.hook(place, events=["fork"], active=True)
     api.hook(place, events=["push"])  # not active
     api.hook(place.other, events=["push"], active=True)
-    # Events of a repository reach its organization's hooks; those of an organization stay there.
+    # Events of a repository are also sent to its organization's webhooks, but not the reverse.
     expected = 3 if place.kind == "repository" else 2
     assert api.post(f"{place.path}/events", json=PUSH).json()["deliveries"] == expected
 
 
-def test_what_is_sent(api: Api, place: Place, receiver: Receiver, server: Server) -> None:
+def test_the_payload_is_sent_with_action_and_context(
+    api: Api, place: Place, receiver: Receiver, server: Server
+) -> None:
     api.hook(place, config={"url": receiver.url, "content_type": "json"}, events=["issues"], active=True)
-    receiver.wait_for(1)  # the ping: what is sent side by side arrives in either order
+    receiver.wait_for(1)  # the ping: concurrent deliveries arrive in any order
     payload = {"issue": {"title": "Größe 'x' 😀", "n": 1.50, "big": 2**60}, "empty": {}, "null": None}
     api.post(f"{place.path}/events", json={"event": "issues", "action": "opened", "payload": payload})
     received = receiver.wait_for(2)[1]
@@ -57,7 +59,7 @@ def test_what_is_sent(api: Api, place: Place, receiver: Receiver, server: Server
     assert received.body == json.dumps(sent, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def test_what_the_payload_has_is_kept(api: Api, place: Place, receiver: Receiver) -> None:
+def test_members_of_the_published_payload_are_kept(api: Api, place: Place, receiver: Receiver) -> None:
     api.hook(place, config={"url": receiver.url, "content_type": "json"}, events=["issues"], active=True)
     receiver.wait_for(1)
     payload = {"sender": 1, "organization": None, "repository": {"x": 2}, "action": "closed"}
@@ -76,7 +78,9 @@ def test_what_the_payload_has_is_kept(api: Api, place: Place, receiver: Receiver
     ],
     ids=str,
 )
-def test_the_action(api: Api, place: Place, receiver: Receiver, body: dict[str, Any], action: str | None) -> None:
+def test_the_action_of_the_body_or_payload_is_recorded(
+    api: Api, place: Place, receiver: Receiver, body: dict[str, Any], action: str | None
+) -> None:
     hook = api.hook(place, config={"url": receiver.url}, events=["issues"])
     api.patch(hook["url"], json={"active": True})
     api.post(f"{place.path}/events", json={"event": "issues", **body})
@@ -85,8 +89,8 @@ def test_the_action(api: Api, place: Place, receiver: Receiver, body: dict[str, 
     assert item["action"] == action
 
 
-def test_what_workhook_tells_itself_no_app_tells(server: Server, world: World) -> None:
-    """An installation may publish what receivers know from code hosting; in a repository as in an organization."""
+def test_apps_cannot_publish_workhooks_own_events(server: Server, world: World) -> None:
+    """An installation may publish only code hosting events, in repositories as in organizations."""
     app = make_app(server, world, permissions={"organization_hooks": "write", "repository_hooks": "write"})
     asking = {
         "installation": app.token(server),
@@ -104,13 +108,13 @@ def test_what_workhook_tells_itself_no_app_tells(server: Server, world: World) -
                         assert answer.json()["message"].startswith(f"Must have admin rights to publish {event} events")
 
 
-def test_an_id_is_used_once(api: Api, place: Place) -> None:
+def test_publishing_an_id_again_creates_no_event(api: Api, place: Place) -> None:
     api.hook(place, events=["push"], active=True)
     body = {**PUSH, "id": "build-17"}
     assert api.post(f"{place.path}/events", json=body).json() == {"id": "build-17", "deliveries": 1}
     assert api.post(f"{place.path}/events", json=body).json() == {"id": "build-17", "deliveries": 1}
     [hook] = api.read(place.hooks)
-    api.hook(place, events=["push"], active=True)  # which did not get it
+    api.hook(place, events=["push"], active=True)  # it did not get the event
     assert api.delete(hook["url"]).status_code == 204
     assert api.post(f"{place.path}/events", json=body).json() == {"id": "build-17", "deliveries": 1}
     used = event_fault("id", "Another event was published under this id within 24 hours")
@@ -120,7 +124,7 @@ def test_an_id_is_used_once(api: Api, place: Place) -> None:
     assert api.post(f"{place.other.path}/events", json={**body, "payload": {}}).status_code == 202
 
 
-def test_the_order_of_members_does_not_make_another_event(api: Api, place: Place) -> None:
+def test_the_order_of_payload_members_is_irrelevant_to_the_id(api: Api, place: Place) -> None:
     for payload in ({"ref": "a", "head": {"x": 1, "y": 2}}, {"head": {"y": 2, "x": 1}, "ref": "a"}):
         assert api.post(f"{place.path}/events", json={**PUSH, "payload": payload, "id": "x"}).status_code == 202
     invalid(
@@ -129,7 +133,7 @@ def test_the_order_of_members_does_not_make_another_event(api: Api, place: Place
     )
 
 
-def test_an_id_is_used_once_also_at_once(api: Api, place: Place) -> None:
+def test_concurrent_requests_with_one_id_create_one_event(api: Api, place: Place) -> None:
     hook = api.hook(place, events=["push"], active=True)
     with ThreadPoolExecutor(8) as threads:
         made = [threads.submit(api.post, f"{place.path}/events", json={**PUSH, "id": "x"}) for _ in range(8)]
@@ -141,7 +145,7 @@ def test_an_id_is_used_once_also_at_once(api: Api, place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", ["x" * 128, "ö", "a/b?c", " "])
-def test_ids(api: Api, place: Place, name: str) -> None:
+def test_valid_ids_are_accepted(api: Api, place: Place, name: str) -> None:
     assert api.post(f"{place.path}/events", json={**PUSH, "id": name}).json()["id"] == name
 
 
@@ -161,7 +165,9 @@ def test_ids(api: Api, place: Place, name: str) -> None:
     ],
     ids=lambda value: str(value)[:50],
 )
-def test_what_is_refused(api: Api, place: Place, body: dict[str, Any], faults: list[dict[str, Any]]) -> None:
+def test_an_invalid_event_is_refused(
+    api: Api, place: Place, body: dict[str, Any], faults: list[dict[str, Any]]
+) -> None:
     invalid(api.post(f"{place.path}/events", json=body), *faults)
 
 
@@ -177,11 +183,11 @@ def test_what_is_refused(api: Api, place: Place, body: dict[str, Any], faults: l
     ],
     ids=str,
 )
-def test_a_wrong_type(api: Api, place: Place, body: dict[str, Any], complaint: str) -> None:
+def test_a_value_of_the_wrong_type_is_refused(api: Api, place: Place, body: dict[str, Any], complaint: str) -> None:
     refused(api.post(f"{place.path}/events", json=body), 422, f"Invalid request.\n\n{complaint}")
 
 
-def test_a_body_of_25_megabytes(api: Api, repository: Place) -> None:
+def test_a_body_has_at_most_25_megabytes(api: Api, repository: Place) -> None:
     limit = 25 * 1024 * 1024
     frame = json.dumps({"event": "push", "payload": {"text": ""}}).encode()
     head, tail = frame[:-3], frame[-3:]
@@ -195,7 +201,7 @@ def test_a_body_of_25_megabytes(api: Api, repository: Place) -> None:
     )
 
 
-def test_a_deep_payload(api: Api, place: Place) -> None:
+def test_a_payload_has_at_most_100_levels(api: Api, place: Place) -> None:
     deep = b'{"event":"push","payload":{"a":' + b"[" * 98 + b"]" * 98 + b"}}"
     assert api.post(f"{place.path}/events", content=deep).status_code == 202
     for levels in (99, 975, 200_000):
@@ -205,7 +211,7 @@ def test_a_deep_payload(api: Api, place: Place) -> None:
 
 
 @pytest.mark.parametrize("number", ["1E400", "-1e309", "1" * 400, "9" * 5_000])
-def test_a_number_that_no_double_holds(api: Api, place: Place, number: str) -> None:
+def test_a_number_too_large_for_a_double_is_refused(api: Api, place: Place, number: str) -> None:
     message = "Problems parsing JSON: a number is too large for a double. Send it as text"
     body = '{"event":"push","payload":{"a":[%s]}}'
     refused(api.post(f"{place.path}/events", content=body % number), 400, message)
@@ -213,12 +219,12 @@ def test_a_number_that_no_double_holds(api: Api, place: Place, number: str) -> N
 
 
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", r'"\ud800"', "01", "1.", "'a'"])
-def test_what_is_no_json(api: Api, place: Place, value: str) -> None:
+def test_invalid_json_is_refused(api: Api, place: Place, value: str) -> None:
     body = f'{{"event":"push","payload":{{"a":{value}}}}}'
     refused(api.post(f"{place.path}/events", content=body), 400, "Problems parsing JSON")
 
 
-def test_large_integers_and_repeated_names(api: Api, place: Place) -> None:
-    """As with GitHub: an integer keeps its digits, and the last of two members counts."""
+def test_large_integers_and_repeated_names_are_accepted(api: Api, place: Place) -> None:
+    """As with GitHub, an integer keeps its digits and the last of two members with one name counts."""
     body = b'{"event":"push","payload":{"a":123456789012345678901234567890,"b":1,"b":2,"c":1e-400}}'
     assert api.post(f"{place.path}/events", content=body).status_code == 202

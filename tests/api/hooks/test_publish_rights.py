@@ -1,4 +1,5 @@
-"""What a publisher may do is checked in the statement that commits the event, however recently it was looked up."""
+"""The publisher's permissions are checked in the statement that commits the event, even if they were cached just
+before."""
 
 from __future__ import annotations
 
@@ -29,37 +30,39 @@ from workhook.storage import dialects
 from workhook.storage.statements import Compiler
 
 PUSH = {"event": "push", "payload": {"ref": "refs/heads/main"}}
-OWN = {"event": "task", "payload": {}}  # only admins publish what Workhook tells itself
+OWN = {"event": "task", "payload": {}}  # only admins publish Workhook's own events
 NAMED = {**PUSH, "id": "build-17"}  # has a transaction of its own
 
 
 @pytest.fixture
 def writer(server: Server, world: World) -> Iterator[httpx.Client]:
-    """A user who may write in the repository, and nowhere else."""
+    """Yield a client of a user whose only access is write access to the repository."""
     with server.client(server.run(partial(add_user, world=world, role="write"))) as client:
         yield client
 
 
-def _of(world: World, column: sa.Column[Any]) -> sa.ColumnElement[bool]:
+def _is_repository(world: World, column: sa.Column[Any]) -> sa.ColumnElement[bool]:
     here = projects.alias("here")
     return column == sa.select(here.c.repository_id).where(here.c.id == world.project_id).scalar_subquery()
 
 
-def _role(server: Server, world: World, role: str) -> None:
-    server.execute(sa.update(collaborators).where(_of(world, collaborators.c.repository_id)).values(role=role))
+def _set_role(server: Server, world: World, role: str) -> None:
+    server.execute(
+        sa.update(collaborators).where(_is_repository(world, collaborators.c.repository_id)).values(role=role)
+    )
 
 
 def _remove_collaborators(server: Server, world: World) -> None:
-    server.execute(sa.delete(collaborators).where(_of(world, collaborators.c.repository_id)))
+    server.execute(sa.delete(collaborators).where(_is_repository(world, collaborators.c.repository_id)))
 
 
 def _events(server: Server, world: World, name: str = "push") -> list[dict[str, Any]]:
-    here = (_of(world, events.c.repository_id), events.c.name == name)
+    here = (_is_repository(world, events.c.repository_id), events.c.name == name)
     return server.fetch(sa.select(events.c.id, events.c.payload).where(*here).order_by(events.c.id))
 
 
 @pytest.mark.parametrize("body", [PUSH, NAMED], ids=["", "with an id"])
-def test_who_was_removed_publishes_nothing(
+def test_a_removed_collaborator_cannot_publish(
     server: Server, world: World, writer: httpx.Client, receiver: Receiver, body: dict[str, Any]
 ) -> None:
     path = f"{world.repo_path}/events"
@@ -67,7 +70,9 @@ def test_who_was_removed_publishes_nothing(
         config = {"url": receiver.url, "content_type": "json"}
         assert owner.post(f"{world.repo_path}/hooks", json={"config": config, "events": ["push"]}).status_code == 201
     assert writer.post(path, json=body).status_code == 202
-    done = sa.select(audit_log.c.id).where(_of(world, audit_log.c.repository_id), audit_log.c.status.is_(None))
+    done = sa.select(audit_log.c.id).where(
+        _is_repository(world, audit_log.c.repository_id), audit_log.c.status.is_(None)
+    )
     entries = server.fetch(done)
     _remove_collaborators(server, world)
     answer = writer.post(path, json=body)
@@ -77,23 +82,23 @@ def test_who_was_removed_publishes_nothing(
     assert server.fetch(done) == entries
 
 
-def test_a_new_right_counts_at_once(server: Server, world: World, writer: httpx.Client) -> None:
-    """A refusal is never of a right that was read earlier."""
+def test_a_changed_role_takes_effect_at_once(server: Server, world: World, writer: httpx.Client) -> None:
+    """A refusal never relies on a cached role."""
     path = f"{world.repo_path}/events"
     assert writer.post(path, json=PUSH).status_code == 202
     assert writer.post(path, json=OWN).status_code == 403
-    _role(server, world, "admin")
+    _set_role(server, world, "admin")
     assert writer.post(path, json=OWN).status_code == 202
-    _role(server, world, "write")
+    _set_role(server, world, "write")
     assert writer.post(path, json=OWN).status_code == 403
-    _role(server, world, "read")
+    _set_role(server, world, "read")
     assert writer.post(path, json=PUSH).status_code == 403
-    _role(server, world, "write")
+    _set_role(server, world, "write")
     assert writer.post(path, json=PUSH).status_code == 202
     assert (len(_events(server, world)), len(_events(server, world, "task"))) == (2, 1)
 
 
-def test_a_payload_shows_the_repository_as_it_is(server: Server, world: World, writer: httpx.Client) -> None:
+def test_a_payload_shows_the_current_repository(server: Server, world: World, writer: httpx.Client) -> None:
     assert writer.post(f"{world.repo_path}/events", json=PUSH).status_code == 202
     here = projects.c.id == world.project_id
     server.execute(sa.update(projects).where(here).values(title="Shop", private=True))
@@ -103,8 +108,8 @@ def test_a_payload_shows_the_repository_as_it_is(server: Server, world: World, w
     assert b'"private":true' in payload
 
 
-def test_a_name_leads_to_who_has_it_now(server: Server, world: World) -> None:
-    """Even if the repository that had it is still there, under another name."""
+def test_a_name_refers_to_the_repository_that_has_it_now(server: Server, world: World) -> None:
+    """The previous holder of the name may still exist under another name."""
     other: World = server.run(make_world)
     with server.client(world.token) as owner:
         path = f"{world.repo_path}/events"
@@ -121,8 +126,10 @@ def test_a_name_leads_to_who_has_it_now(server: Server, world: World) -> None:
     assert len(_events(server, other)) == 1
 
 
-def test_one_that_is_refused_does_not_hold_others_back(server: Server, world: World, writer: httpx.Client) -> None:
-    """Those that are published at the same time share a commit."""
+def test_a_refused_event_does_not_affect_others_in_the_same_commit(
+    server: Server, world: World, writer: httpx.Client
+) -> None:
+    """Events that are published concurrently share a commit."""
     path, count = f"{world.repo_path}/events", 24
     with server.client(world.token) as owner, ThreadPoolExecutor(8) as pool:
         for client in (owner, writer):
@@ -134,9 +141,11 @@ def test_one_that_is_refused_does_not_hold_others_back(server: Server, world: Wo
     assert len(_events(server, world)) == 2 + count // 2
 
 
-def test_who_is_refused_twice_leaves_no_trace_in_a_place_that_was_renamed(server: Server, world: World) -> None:
-    """To a stranger the repository is not there, under its name as under its former one."""
-    entries = sa.select(audit_log.c.id).where(_of(world, audit_log.c.repository_id), audit_log.c.status == 404)
+def test_a_refusal_under_a_former_name_is_not_recorded(server: Server, world: World) -> None:
+    """A stranger gets the same response under the former and the new name, but only the latter names the repository."""
+    entries = sa.select(audit_log.c.id).where(
+        _is_repository(world, audit_log.c.repository_id), audit_log.c.status == 404
+    )
     server.execute(sa.update(projects).where(projects.c.id == world.project_id).values(private=True))
     stranger: str = server.run(partial(add_user, world=world))
     with server.client(stranger) as client:
@@ -151,9 +160,11 @@ def test_who_is_refused_twice_leaves_no_trace_in_a_place_that_was_renamed(server
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-def test_the_look_of_a_commit_does_not_grow_with_the_projects(backend: Databases, tmp_path: Path) -> None:
-    """On SQLite a join within a join would make a table of all of them, for each commit. PostgreSQL's plans are in
-    `tests/work/test_plans_once.py`."""
+def test_the_permission_check_does_not_scan_all_projects(backend: Databases, tmp_path: Path) -> None:
+    """On SQLite, a nested join would materialize all projects for each commit.
+
+    PostgreSQL's plans are tested in `tests/work/test_plans_once.py`.
+    """
     backend.new(tmp_path)
     statement = Compiler(dialects.SQLITE, dialects.sqlite_value)(fan_out._sent_on_premises)
     params = {"count": 1, "due_until": 1, **premise_params([Premise(1, 1, "[]")])}

@@ -14,20 +14,20 @@ from tests.harness.waiting import until
 
 
 def deliveries(api: Api, hook: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """As soon as there are so many."""
+    """Wait until the webhook has `count` deliveries, and return them."""
     address = f"{hook['deliveries_url']}?per_page=100"
     return until(lambda: found if len(found := api.read(address)) >= count else [])
 
 
-def some(
+def create_hook_with_events(
     api: Api, place: Place, receiver: Receiver, *, failing: int = 0
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A hook with a ping and three events; the last `failing` of them failed."""
+    """Create a webhook with a ping and three events, the last `failing` of which failed."""
     hook = api.hook(place, config={"url": receiver.url, "retries": "0"}, events=["*"], active=True)
     deliveries(api, hook, 1)
     for number in range(3):
         code = 500 if number >= 3 - failing else 200
-        receiver.reply = lambda received, code=code: Reply(code)  # type: ignore[misc]  # bound at once
+        receiver.reply = lambda received, code=code: Reply(code)  # type: ignore[misc]  # called immediately
         api.post(f"{place.path}/events", json={"event": "push", "payload": {"number": number}})
         deliveries(api, hook, number + 2)
     receiver.reply = lambda received: Reply()
@@ -35,7 +35,7 @@ def some(
 
 
 def is_done(answer: dict[str, Any]) -> bool:
-    """So few are looked at before the answer."""
+    """Return whether the job is done: so few deliveries are processed before the response is sent."""
     job = answer["job"]
     assert job["finished_at"] == job["updated_at"] >= job["created_at"]
     return (job["state"], job["queued"], job["percent"]) == ("done", answer["queued"], 100)
@@ -48,8 +48,8 @@ def queued(response: httpx.Response) -> int:
     return number
 
 
-def test_the_answer(api: Api, place: Place, receiver: Receiver) -> None:
-    hook, [_, wanted, *_] = some(api, place, receiver)
+def test_a_delivery_is_redelivered(api: Api, place: Place, receiver: Receiver) -> None:
+    hook, [_, wanted, *_] = create_hook_with_events(api, place, receiver)
     response = api.post(f"{hook['deliveries_url']}/{wanted['id']}/attempts")
     assert (response.status_code, response.content) == (202, b"{}")
     assert response.headers["content-type"] == "application/json; charset=utf-8"
@@ -64,15 +64,15 @@ def test_the_answer(api: Api, place: Place, receiver: Receiver) -> None:
 
 
 def test_a_redelivery_can_be_delivered_again(api: Api, place: Place, receiver: Receiver) -> None:
-    hook, [wanted, *_] = some(api, place, receiver)
+    hook, [wanted, *_] = create_hook_with_events(api, place, receiver)
     for count in (5, 6):
         newest = deliveries(api, hook, count - 1)[0]
         assert api.post(f"{hook['deliveries_url']}/{newest['id']}/attempts").status_code == 202
         assert deliveries(api, hook, count)[0]["guid"] == wanted["guid"]
 
 
-def test_twice_at_once_is_twice(api: Api, place: Place, receiver: Receiver) -> None:
-    hook, [wanted, *_] = some(api, place, receiver)
+def test_two_requests_redeliver_twice(api: Api, place: Place, receiver: Receiver) -> None:
+    hook, [wanted, *_] = create_hook_with_events(api, place, receiver)
     for _ in range(2):
         api.post(f"{hook['deliveries_url']}/{wanted['id']}/attempts")
     assert [each["guid"] for each in deliveries(api, hook, 6)[:2]] == [wanted["guid"]] * 2
@@ -97,7 +97,7 @@ def test_twice_at_once_is_twice(api: Api, place: Place, receiver: Receiver) -> N
     ],
     ids=str,
 )
-def test_many(
+def test_a_filter_selects_the_deliveries_to_redeliver(
     failing: tuple[Api, dict[str, Any], list[dict[str, Any]]], body: dict[str, Any] | None, queued: int
 ) -> None:
     api, hook, _ = failing
@@ -108,29 +108,29 @@ def test_many(
 
 @pytest.fixture
 def failing(api: Api, repository: Place, receiver: Receiver) -> tuple[Api, dict[str, Any], list[dict[str, Any]]]:
-    hook, made = some(api, repository, receiver, failing=2)
+    hook, made = create_hook_with_events(api, repository, receiver, failing=2)
     return api, hook, made
 
 
-def test_many_are_sent_once_each(failing: tuple[Api, dict[str, Any], list[dict[str, Any]]]) -> None:
+def test_each_selected_event_is_redelivered_once(failing: tuple[Api, dict[str, Any], list[dict[str, Any]]]) -> None:
     api, hook, made = failing
     failed = {each["guid"] for each in made if each["status"] != "OK"}
     assert queued(api.post(f"{hook['deliveries_url']}/redeliver")) == 2
     again = deliveries(api, hook, 6)[:2]
     assert {each["guid"] for each in again} == failed
     assert all(each["redelivery"] and each["status"] == "OK" for each in again)
-    # An event with several attempts is one event.
+    # An event with several attempts counts once.
     assert queued(api.post(f"{hook['deliveries_url']}/redeliver", json={"event": "push"})) == 3
 
 
-def test_by_id(failing: tuple[Api, dict[str, Any], list[dict[str, Any]]]) -> None:
+def test_deliveries_can_be_selected_by_id(failing: tuple[Api, dict[str, Any], list[dict[str, Any]]]) -> None:
     api, hook, made = failing
     ids = [made[0]["id"], made[3]["id"]]
     assert queued(api.post(f"{hook['deliveries_url']}/redeliver", json={"ids": ids})) == 2
     assert {each["guid"] for each in deliveries(api, hook, 6)[:2]} == {made[0]["guid"], made[3]["guid"]}
 
 
-def test_another_hooks_deliveries_are_not_sent(
+def test_deliveries_of_other_webhooks_are_not_redelivered(
     failing: tuple[Api, dict[str, Any], list[dict[str, Any]]], repository: Place
 ) -> None:
     api, _, made = failing
@@ -148,7 +148,7 @@ def test_another_hooks_deliveries_are_not_sent(
         ({"status": "bad"}, "status", "status must be success or failure"),
         ({"since": "x"}, "since", "since must be a time such as 2026-11-20T09:00:00Z"),
         ({"until": ""}, "until", "until must be a time such as 2026-11-20T09:00:00Z"),
-        ({"ids": []}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),  # nothing failed: no job is begun
+        ({"ids": []}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),  # nothing failed, so no job is started
         ({"ids": ["1"]}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
         ({"ids": [0]}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
         ({"ids": [2**53]}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
@@ -156,11 +156,11 @@ def test_another_hooks_deliveries_are_not_sent(
         ({"ids": [1.5]}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
         ({"ids": [1] * 1001}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
         ({"event": "a\0b"}, "event", "event must not contain NUL"),
-        ({"stauts": "failure"}, "stauts", "Invalid filter: stauts"),  # to ignore it would send everything again
+        ({"stauts": "failure"}, "stauts", "Invalid filter: stauts"),  # ignoring it would redeliver everything
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_a_filter_that_is_none(api: Api, place: Place, body: dict[str, Any], field: str, message: str) -> None:
+def test_an_invalid_filter_is_refused(api: Api, place: Place, body: dict[str, Any], field: str, message: str) -> None:
     hook = api.hook(place)
     fault = {"field": field, "code": "invalid", "message": message}
     invalid(api.post(f"{hook['deliveries_url']}/redeliver", json=body), fault)
@@ -175,21 +175,21 @@ def test_a_filter_that_is_none(api: Api, place: Place, body: dict[str, Any], fie
     ],
     ids=str,
 )
-def test_a_wrong_type(api: Api, place: Place, body: dict[str, Any], complaint: str) -> None:
+def test_a_value_of_the_wrong_type_is_refused(api: Api, place: Place, body: dict[str, Any], complaint: str) -> None:
     hook = api.hook(place)
     response = api.post(f"{hook['deliveries_url']}/redeliver", json=body)
     refused(response, 422, f"Invalid request.\n\n{complaint}")
 
 
-def test_one_that_is_not_there(api: Api, place: Place) -> None:
+def test_unknown_deliveries_and_webhooks_are_not_found(api: Api, place: Place) -> None:
     hook = api.hook(place)
     for path in ("1/attempts", "abc/attempts", f"{2**63}/attempts"):
         refused(api.post(f"{hook['deliveries_url']}/{path}"), 404, "Not Found")
     refused(api.post(f"{place.hooks}/999999/deliveries/redeliver"), 404, "Not Found")
 
 
-def test_a_limit_of_a_minute_says_when_to_try_again(api: Api, place: Place) -> None:
-    """Pings, tests and redeliveries count together, each hook by itself. Two minutes may be touched."""
+def test_the_limit_per_minute_states_when_to_try_again(api: Api, place: Place) -> None:
+    """Each webhook has one limit for pings, tests and redeliveries. The requests may span two minutes."""
     hook, other = api.hook(place), api.hook(place)
     body = {"ids": [NOBODYS_ID]}
     answers = [api.post(f"{hook['deliveries_url']}/redeliver", json=body) for _ in range(MANUAL_MOST + 1)]
@@ -205,7 +205,7 @@ def test_a_limit_of_a_minute_says_when_to_try_again(api: Api, place: Place) -> N
     assert api.post(other["ping_url"]).status_code == 204
 
 
-def test_a_loop_over_failed_deliveries_gets_through(api: Api, place: Place, receiver: Receiver) -> None:
+def test_a_loop_over_failed_deliveries_is_not_limited(api: Api, place: Place, receiver: Receiver) -> None:
     receiver.reply = lambda _: Reply(500)
     hook = api.hook(place, config={"url": receiver.url, "retries": "0"}, active=True)
     [ping] = until(lambda: api.read(hook["deliveries_url"]))

@@ -1,4 +1,4 @@
-"""Many deliveries asked for again: the row that tells how far it has come, and going on with it after a crash."""
+"""Bulk redelivery: the row that records a job's progress, and resuming the job after a crash."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ async def filled(services: Services) -> World:
     return world
 
 
-async def _ask(services: Services, filters: Filters, hook: int = HOOK) -> int:
+async def _create_job(services: Services, filters: Filters, hook: int = HOOK) -> int:
     return await services.database.in_transaction(lambda tx: redelivery.create_job(tx, hook, filters))
 
 
 async def _wanted(services: Services) -> Counter[tuple[int, int]]:
-    """How many dispatches of each hook are wanted so often."""
+    """Return the number of dispatches by webhook and number of wanted redeliveries."""
     rows = await services.database.fetch_all(sa.select(dispatches.c.hook_id, dispatches.c.wanted))
     return Counter((row["hook_id"], row["wanted"]) for row in rows)
 
 
-async def _send_what_is_wanted(services: Services) -> None:
-    """As a worker does: nothing is left that says it was asked for."""
+async def _clear_requests(services: Services) -> None:
+    """Clear the redelivery requests as a worker does, without leaving a trace of them."""
     async with services.database.transaction() as tx:
         await tx.execute(sa.update(dispatches).values(wanted=sa.literal(0, sa.Integer), next_attempt_at=None))
 
 
-async def test_batches_ask_for_each_event_once_and_for_no_other_hook(services: Services, filled: World) -> None:
-    job_id = await _ask(services, FAILED)
+async def test_batches_redeliver_each_event_of_the_webhook_once(services: Services, filled: World) -> None:
+    job_id = await _create_job(services, FAILED)
     queued, percents = 0, []
     while (job := await redelivery.advance(services.database, job_id)) and job.finished_at is None:
         wanted = await _wanted(services)
         assert set(wanted) <= {(HOOK, 0), (HOOK, 1), (OTHER, 0)}
         queued += wanted[HOOK, 1]
         percents.append(job.percent)
-        # It is sent meanwhile, and fails again: its other attempts, in later batches, do not ask for it once more.
-        await _send_what_is_wanted(services)
+        # It is sent in the meantime and fails again. Its other attempts, in later batches, must not request it again.
+        await _clear_requests(services)
     queued += (await _wanted(services))[HOOK, 1]
     assert job is not None
     assert job.queued == queued == EVENTS * 9 // 10, "what was delivered since is no failure"
@@ -67,19 +67,19 @@ async def test_batches_ask_for_each_event_once_and_for_no_other_hook(services: S
     assert again == job, "nothing more is done"
 
 
-async def test_two_who_do_the_same_batch_do_it_once(services: Services, filled: World) -> None:
-    job_id = await _ask(services, FAILED)
+async def test_a_batch_that_two_processes_run_takes_effect_once(services: Services, filled: World) -> None:
+    job_id = await _create_job(services, FAILED)
     row = await redelivery.find(services.database, HOOK, job_id)
     first = await redelivery.advance(services.database, job_id)
-    await _send_what_is_wanted(services)
+    await _clear_requests(services)
     # Another process read the row before the first batch was committed.
     await redelivery.advance_to(services.database, row, row.after_id + 1, [EVENTS + 1], done=False)
     assert (await _wanted(services))[HOOK, 1] == 0
     assert await redelivery.find(services.database, HOOK, job_id) == first
 
 
-async def test_the_chore_goes_on_with_what_was_left(services: Services, filled: World) -> None:
-    jobs = {hook: await _ask(services, FAILED, hook) for hook in (HOOK, OTHER)}
+async def test_the_periodic_job_resumes_unfinished_redeliveries(services: Services, filled: World) -> None:
+    jobs = {hook: await _create_job(services, FAILED, hook) for hook in (HOOK, OTHER)}
     await redelivery.advance(services.database, jobs[HOOK])
     assert await redelivery.resume(services, now_ms()) > 2
     for hook, job_id in jobs.items():
@@ -89,8 +89,8 @@ async def test_the_chore_goes_on_with_what_was_left(services: Services, filled: 
     assert await redelivery.resume(services, now_ms()) == 0
 
 
-async def test_what_is_recorded_later_is_left_out(services: Services, filled: World) -> None:
-    job_id = await _ask(services, FAILED)
+async def test_deliveries_recorded_after_the_request_are_skipped(services: Services, filled: World) -> None:
+    job_id = await _create_job(services, FAILED)
     async with services.database.transaction() as tx:
         await tx.execute(
             sa.update(deliveries)
@@ -103,18 +103,18 @@ async def test_what_is_recorded_later_is_left_out(services: Services, filled: Wo
     assert job.queued == EVENTS * 9 // 10, "the other attempt of that event is there"
 
 
-async def test_one_at_a_time_for_a_hook(services: Services, filled: World) -> None:
-    job_id = await _ask(services, FAILED)
+async def test_a_webhook_has_one_redelivery_job_at_a_time(services: Services, filled: World) -> None:
+    job_id = await _create_job(services, FAILED)
     with pytest.raises(Invalid, match=f"again already, in job {job_id}"):
-        await _ask(services, Filters())
-    await _ask(services, Filters(), OTHER)
+        await _create_job(services, Filters())
+    await _create_job(services, Filters(), OTHER)
     await redelivery.resume(services, now_ms())
-    assert await _ask(services, FAILED) > job_id
+    assert await _create_job(services, FAILED) > job_id
 
 
-async def test_how_many_are_told_before(services: Services, filled: World) -> None:
+async def test_the_forecast_matches_the_number_of_redelivered_events(services: Services, filled: World) -> None:
     said = await redelivery.forecast(services.database, HOOK, FAILED)
-    job_id = await _ask(services, FAILED)
+    job_id = await _create_job(services, FAILED)
     assert await redelivery.find_running(services.database, HOOK) == job_id
     await redelivery.resume(services, now_ms())
     assert await redelivery.find_running(services.database, HOOK) is None
@@ -124,8 +124,8 @@ async def test_how_many_are_told_before(services: Services, filled: World) -> No
     assert waits == redelivery.Results(0, 0, job.queued, capped=False)
 
 
-async def test_it_goes_with_its_hook(services: Services, filled: World) -> None:
-    job_id = await _ask(services, FAILED)
+async def test_deleting_a_webhook_deletes_its_jobs(services: Services, filled: World) -> None:
+    job_id = await _create_job(services, FAILED)
     with pytest.raises(NotFound):
         await redelivery.find(services.database, OTHER, job_id)
     async with services.database.transaction() as tx:
@@ -135,7 +135,7 @@ async def test_it_goes_with_its_hook(services: Services, filled: World) -> None:
     assert await redelivery.resume(services, now_ms()) == 0
 
 
-def test_the_job_is_read_where_its_address_says(api: Api, place: Place) -> None:
+def test_a_job_is_found_at_its_url(api: Api, place: Place) -> None:
     hook = api.hook(place)
     response = api.post(f"{hook['deliveries_url']}/redeliver", json={"status": "failure"})
     job = response.json()["job"]

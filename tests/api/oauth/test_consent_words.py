@@ -1,4 +1,4 @@
-"""What the page of consent says is all that the token can do: each rule of the policy has its words there."""
+"""The consent page describes everything the token can do: it has words for each rule of the policy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workhook.web.signin.consent import PERMISSION_WORDS, SCOPE_WORDS
 
 pytestmark = pytest.mark.one_database
 
-# What the words of a scope or permission have to say if it opens the rule: each of these, whatever its case.
+# Words that the description of each scope or permission that satisfies the rule must contain, in any case.
 SAID = {
     "repository_hooks.read": ["webhooks"],
     "repository_hooks.write": ["webhooks", "manage|create"],
@@ -31,7 +31,7 @@ SAID = {
     "notifications.read": ["notifications"],
     "notifications.write": ["notifications", "mark them as read"],
 }
-# Likewise of what a token sees that has no scope and no permission.
+# Likewise for rules that require neither a scope nor a permission.
 SAID_WITHOUT = {
     "user": ["name", "e-mail address", "your organizations and their members"],
     "account.read": ["members", "e-mail addresses"],
@@ -40,7 +40,7 @@ SAID_WITHOUT = {
     "repository.read": ["projects", "private"],
     "repository.collaborators": ["collaborators"],
 }
-# And of work management by what its operations are about: what is seen, and what more is told of changing it.
+# Likewise for work management, by the tag of the operations: words for reading, and additional words for changing.
 READ_OF_WORK = {
     "Activity": ["activity"],
     "Billing": ["billing settings"],
@@ -64,8 +64,8 @@ READ_OF_WORK = {
 CHANGED_IN_WORK = {"Members": ["add and remove people"], "Clients": ["add and remove", "clients"]}
 
 
-def _opened(rule: Rule) -> Iterator[tuple[str, str]]:
-    """The words of each scope and permission that lets the token of an app which acts for a user through."""
+def _satisfying_words(rule: Rule) -> Iterator[tuple[str, str]]:
+    """Yield each scope and permission that satisfies the rule for an app acting for a user, and its words."""
     if OAUTH.name in rule.kinds:
         yield from ((one, SCOPE_WORDS[one]) for one in SCOPES if expand(frozenset({one})) & set(rule.scopes))
     if APP_USER.name in rule.kinds and rule.permission is not None:
@@ -77,18 +77,18 @@ def _missing(words: str, said: list[str]) -> list[str]:
     return [each for each in said if not re.search(each, words, re.IGNORECASE)]
 
 
-def _opens_without(rule: Rule) -> bool:
+def _needs_no_scope(rule: Rule) -> bool:
     return rule.target not in ("app", "client") and not rule.scopes and OAUTH.name in rule.kinds
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_the_words_tell_whatever_the_policy_lets_an_app_do(name: str) -> None:
-    opened = list(_opened(RULES[name]))
+def test_the_words_describe_everything_the_policy_allows_an_app(name: str) -> None:
+    opened = list(_satisfying_words(RULES[name]))
     wrong = [(one, _missing(words, SAID[name])) for one, words in opened if _missing(words, SAID[name])]
     assert wrong == []
 
 
-def test_the_words_for_work_management_tell_of_everything_in_it() -> None:
+def test_the_words_for_work_management_describe_all_its_operations() -> None:
     tags = {each.tag for each in OPERATIONS if each.area == WORK_API and each.access in ("work.read", "work.write")}
     assert tags == set(READ_OF_WORK)
     looking = [(SCOPE_WORDS["work:read"], READ_OF_WORK), (PERMISSION_WORDS["work:read"], READ_OF_WORK)]
@@ -99,20 +99,20 @@ def test_the_words_for_work_management_tell_of_everything_in_it() -> None:
 
 
 @pytest.mark.parametrize("scope", ["", "read:repo_hook"])
-def test_the_page_tells_what_is_seen_without_a_scope(site: Site, scope: str) -> None:
+def test_the_page_describes_access_without_a_scope(site: Site, scope: str) -> None:
     page = site.octo.authorize(site.oauth, scope=scope)
     told = " ".join(re.sub("<[^>]+>", " ", page.text).split())
-    opened = {name for name, rule in RULES.items() if _opens_without(rule)}
+    opened = {name for name, rule in RULES.items() if _needs_no_scope(rule)}
     assert opened == set(SAID_WITHOUT)
     assert {name: _missing(told, SAID_WITHOUT[name]) for name in opened if _missing(told, SAID_WITHOUT[name])} == {}
     assert "nothing else" not in told
     assert ("It can’t make changes." in told) == (scope == "")
 
 
-def test_what_is_open_without_a_scope_changes_nothing() -> None:
-    names = {name for name, rule in RULES.items() if _opens_without(rule)}
+def test_access_without_a_scope_is_read_only() -> None:
+    names = {name for name, rule in RULES.items() if _needs_no_scope(rule)}
     writes = {each.name for each in OPERATIONS if each.access in names and each.method != "GET"}
-    assert writes == {"graphql"}  # of which only `viewer` is answered
+    assert writes == {"graphql"}  # it answers only `viewer`
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_is_open_without_a_scope_changes_nothing() -> None:
         ("GET", "/user/repository_invitations", "repo"),
     ],
 )
-def test_no_app_decides_for_its_user_who_is_in_a_place(site: Site, method: str, path: str, scope: str) -> None:
+def test_an_app_cannot_change_memberships_for_its_user(site: Site, method: str, path: str, scope: str) -> None:
     token = site.token(site.oauth, code=site.octo.code(site.oauth, scope=scope))["access_token"]
     world = site.world
     named = path.format(org=world.org_path, repo=world.repo_path)

@@ -1,4 +1,4 @@
-"""What an app may do about tokens that were issued to it, and how it finds the server's endpoints."""
+"""An app's management of the tokens issued to it, and the discovery of the server's endpoints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _new(site: Site, client: Client, **parameters: Any) -> str:
     return str(site.token(client, code=site.octo.code(client, **parameters))["access_token"])
 
 
-def test_an_app_looks_its_token_up(site: Site) -> None:
+def test_an_app_can_check_its_token(site: Site) -> None:
     token = _new(site, site.oauth, scope="work repo")
     response = _ask(site, site.oauth, "POST", token)
     assert response.status_code == 200
@@ -61,7 +61,7 @@ def test_an_app_looks_its_token_up(site: Site) -> None:
     assert re.fullmatch(SECONDS, body["expires_at"])
 
 
-def test_what_is_not_its_own_does_not_exist(site: Site) -> None:
+def test_tokens_of_other_apps_are_not_found(site: Site) -> None:
     token, theirs = _new(site, site.oauth), _new(site, site.rival)
     for method, what in (("POST", "token"), ("PATCH", "token"), ("DELETE", "token"), ("DELETE", "grant")):
         for wrong in (theirs, site.octo_token, "who_" + "0" * 36, "", token + "x"):
@@ -80,7 +80,7 @@ def test_what_is_not_its_own_does_not_exist(site: Site) -> None:
         assert site.user_of(mine) == site.octo.user.login
 
 
-def test_a_token_is_exchanged_or_revoked(site: Site) -> None:
+def test_a_token_can_be_reset_or_revoked(site: Site) -> None:
     token = _new(site, site.oauth, scope="repo")
     response = _ask(site, site.oauth, "PATCH", token)
     assert response.status_code == 200
@@ -95,10 +95,10 @@ def test_a_token_is_exchanged_or_revoked(site: Site) -> None:
     assert _ask(site, site.oauth, "DELETE", fresh).status_code == 204
     assert site.user_of(fresh) is None
     assert _ask(site, site.oauth, "DELETE", fresh).status_code == 404
-    assert site.octo.authorize(site.oauth, scope="repo").status_code == 302  # the consent stands
+    assert site.octo.authorize(site.oauth, scope="repo").status_code == 302  # the consent remains
 
 
-def test_a_token_goes_with_its_refresh_token(site: Site) -> None:
+def test_revoking_a_token_revokes_its_refresh_token(site: Site) -> None:
     pair = site.token(site.app, code=site.octo.code(site.app))
     reset = _ask(site, site.app, "PATCH", pair["access_token"]).json()
     assert reset["token"].startswith("whu_")
@@ -107,7 +107,7 @@ def test_a_token_goes_with_its_refresh_token(site: Site) -> None:
     site.refused(site.app, "bad_refresh_token", grant_type="refresh_token", refresh_token=pair["refresh_token"])
 
 
-def test_with_the_grant_all_that_came_of_it_ends(site: Site) -> None:
+def test_deleting_a_grant_revokes_everything_issued_under_it(site: Site) -> None:
     first, second = (site.token(site.app, code=site.octo.code(site.app)) for _ in range(2))
     code = site.octo.code(site.app)
     theirs = site.token(site.app, code=site.ada.code(site.app))
@@ -118,7 +118,7 @@ def test_with_the_grant_all_that_came_of_it_ends(site: Site) -> None:
     site.refused(site.app, "bad_verification_code", code=code)
     assert site.user_of(theirs["access_token"]) == site.ada.user.login
 
-    # Who consents anew revives nothing.
+    # A new consent revives nothing.
     page = site.octo.authorize(site.app)
     assert page.status_code == 200
     fresh = site.octo.answer(site.octo.submit(page, decision="approve"))["code"]
@@ -127,8 +127,11 @@ def test_with_the_grant_all_that_came_of_it_ends(site: Site) -> None:
     assert site.token(site.app, code=fresh)["access_token"]
 
 
-async def test_nothing_is_issued_behind_the_back_of_a_revocation(services: Services) -> None:
-    """The consent is taken back while a token is renewed: the revocation waits, and then ends the new one too."""
+async def test_a_revocation_includes_a_token_that_is_being_renewed(services: Services) -> None:
+    """The consent is revoked during a renewal.
+
+    The revocation waits for the renewal and then revokes the new token too.
+    """
     world = await make_world(services)
     async with services.database.transaction() as tx:
         place, user = [await queries.find_account(tx, login) for login in (world.organization, world.owner)]
@@ -152,12 +155,12 @@ async def test_nothing_is_issued_behind_the_back_of_a_revocation(services: Servi
     for each in (first, second):
         assert await find_actor(services.database, str(each.access_token)) is None
     async with services.database.transaction() as tx:
-        await allow(tx, app, user.id, frozenset())  # who consents anew revives nothing
+        await allow(tx, app, user.id, frozenset())  # a new consent revives nothing
         again = await renew(tx, app, str(second.refresh_token), secret_shown=True)
     assert isinstance(again, Refusal)
 
 
-def test_what_came_of_a_consent_is_in_the_audit_log(site: Site) -> None:
+def test_grants_and_their_tokens_are_in_the_audit_log(site: Site) -> None:
     token = _new(site, site.rival, scope="repo")
     _ask(site, site.rival, "DELETE", token)
     stored = site.stored()
@@ -165,8 +168,8 @@ def test_what_came_of_a_consent_is_in_the_audit_log(site: Site) -> None:
         assert action in stored
 
 
-def test_the_metadata_is_what_the_rfc_asks_for(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")  # the server of this test has no certificate
+def test_the_metadata_conforms_to_the_rfc(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")  # the test server has no certificate
     response = site.http.get("/.well-known/oauth-authorization-server")
     assert response.status_code == 200
     assert response.headers["content-type"].startswith("application/json")

@@ -1,4 +1,4 @@
-"""OAuth apps of an organization: registered, shown, changed, their secrets rotated, their tokens revoked."""
+"""OAuth apps of an organization: registration, changes, secret rotation and token revocation."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def path(world: World, app: dict[str, Any]) -> str:
     return f"{world.org_path}/oauth-apps/{app['client_id']}"
 
 
-def takes(server: Server, client_id: str, secret: str) -> bool:
-    """Whether a process that has just begun takes the secret."""
+def accepts_secret(server: Server, client_id: str, secret: str) -> bool:
+    """Return whether a new process accepts the secret."""
 
     async def work(services: Services) -> bool:
         return await authenticate_client(services.database, client_id, secret) is not None
@@ -85,14 +85,14 @@ def test_the_secret_is_shown_once_and_stored_as_a_digest(server: Server, world: 
         return [bytes(row["digest"]) for row in rows]
 
     assert server.run(digests) == [hashlib.sha256(app["client_secret"].encode()).digest()]
-    assert not takes(server, app["client_id"], "0" * 40)
+    assert not accepts_secret(server, app["client_id"], "0" * 40)
     assert [each["last_used_at"] for each in api.read(path(world, app))["secrets"]] == [None]
-    assert takes(server, app["client_id"], app["client_secret"])
+    assert accepts_secret(server, app["client_id"], app["client_secret"])
     (used,) = [each["last_used_at"] for each in api.read(path(world, app))["secrets"]]
     assert re.fullmatch(SECONDS, used)
 
 
-def test_every_fault_is_told_at_once(world: World, api: Api) -> None:
+def test_all_errors_are_reported_together(world: World, api: Api) -> None:
     app = made(api, world)
     response = api.post(
         f"{world.org_path}/oauth-apps",
@@ -136,7 +136,7 @@ def test_every_fault_is_told_at_once(world: World, api: Api) -> None:
         "http://localhost/cb", "https://" + "a" * 1992,
     ],
 )  # fmt: skip
-def test_a_callback_url_that_is_taken(url: str) -> None:
+def test_a_valid_callback_url_is_accepted(url: str) -> None:
     assert schemas.callback_complaint(url) is None
 
 
@@ -153,11 +153,11 @@ def test_a_callback_url_that_is_taken(url: str) -> None:
         "https://" + "a" * 1993,
     ],
 )  # fmt: skip
-def test_a_callback_url_that_is_refused(url: str) -> None:
+def test_an_invalid_callback_url_is_refused(url: str) -> None:
     assert schemas.callback_complaint(url)
 
 
-def test_at_most_ten_callback_urls(world: World, api: Api) -> None:
+def test_an_app_has_at_most_ten_callback_urls(world: World, api: Api) -> None:
     ten = [f"{CALLBACK}/{number}" for number in range(10)]
     app = made(api, world, callback_urls=ten)
     assert app["callback_urls"] == ten
@@ -165,7 +165,7 @@ def test_at_most_ten_callback_urls(world: World, api: Api) -> None:
     assert [(each["field"], each["code"]) for each in response.json()["errors"]] == [("callback_urls", "invalid")]
 
 
-def test_what_is_not_named_stays(world: World, api: Api) -> None:
+def test_omitted_fields_are_unchanged(world: World, api: Api) -> None:
     app, other = made(api, world, description="One", homepage_url="https://example.com"), made(api, world)
     name = new_name("New")
     changed = api.patch(path(world, app), json={"name": name, "description": None, "device_flow": True}).json()
@@ -178,7 +178,7 @@ def test_what_is_not_named_stays(world: World, api: Api) -> None:
     assert api.read(path(world, app)) == changed
 
 
-def test_a_secret_is_replaced_without_a_gap(server: Server, world: World, api: Api) -> None:
+def test_a_secret_can_be_rotated_without_downtime(server: Server, world: World, api: Api) -> None:
     app = made(api, world)
     secrets, client_id = f"{path(world, app)}/secrets", app["client_id"]
     second = api.post(secrets)
@@ -186,38 +186,38 @@ def test_a_secret_is_replaced_without_a_gap(server: Server, world: World, api: A
     known = {name: value for name, value in second.json().items() if name != "client_secret"}
     assert api.read(second.headers["location"]) == known
     assert second.json()["last_eight"] == second.json()["client_secret"][-8:]
-    assert takes(server, client_id, app["client_secret"])
-    assert takes(server, client_id, second.json()["client_secret"])
+    assert accepts_secret(server, client_id, app["client_secret"])
+    assert accepts_secret(server, client_id, second.json()["client_secret"])
     message = "an app can have at most 2 secrets; delete an unused one first"
     invalid(api.post(secrets), fault("OauthApp", "secrets", "custom", message))
 
     assert api.delete(f"{secrets}/{app['secrets'][0]['id']}").status_code == 204
-    assert not takes(server, client_id, app["client_secret"])
-    assert takes(server, client_id, second.json()["client_secret"])
+    assert not accepts_secret(server, client_id, app["client_secret"])
+    assert accepts_secret(server, client_id, second.json()["client_secret"])
     assert [each["id"] for each in api.read(path(world, app))["secrets"]] == [second.json()["id"]]
     refused(api.delete(f"{secrets}/{app['secrets'][0]['id']}"), 404, "Not Found")
     assert api.delete(f"{secrets}/{second.json()['id']}").status_code == 204
-    assert not takes(server, client_id, second.json()["client_secret"])
+    assert not accepts_secret(server, client_id, second.json()["client_secret"])
 
     other = made(api, world)
     refused(api.delete(f"{secrets}/{other['secrets'][0]['id']}"), 404, "Not Found")
-    assert takes(server, other["client_id"], other["client_secret"])
+    assert accepts_secret(server, other["client_id"], other["client_secret"])
 
 
-def test_revoking_the_tokens_leaves_nothing_that_could_become_one(server: Server, world: World, api: Api) -> None:
+def test_revoking_the_tokens_also_revokes_grants_and_codes(server: Server, world: World, api: Api) -> None:
     app, other = made(api, world), made(api, world)
     tokens = [user_token(server, each["client_id"], world.owner, OAUTH, scopes=["repo"]) for each in (app, other)]
     with server.client(tokens[0]) as revoked, server.client(tokens[1]) as kept:
         assert revoked.get("/user").status_code == kept.get("/user").status_code == 200
-        server.run(lambda services: _consented(services, app["client_id"], world.owner))
+        server.run(lambda services: _insert_consent(services, app["client_id"], world.owner))
         assert api.delete(f"{path(world, app)}/tokens").status_code == 204
         until(lambda: revoked.get("/user").status_code == 401)
         assert kept.get("/user").status_code == 200
     assert server.run(lambda services: _left(services, app["id"])) == [0, 0, 0, 0]
-    assert takes(server, app["client_id"], app["client_secret"])
+    assert accepts_secret(server, app["client_id"], app["client_secret"])
 
 
-def test_an_app_goes_with_its_tokens_and_its_webhooks(server: Server, world: World, api: Api) -> None:
+def test_deleting_an_app_deletes_its_tokens_and_webhooks(server: Server, world: World, api: Api) -> None:
     app = made(api, world)
     token = user_token(server, app["client_id"], world.owner, OAUTH, scopes=["repo"])
     place = Place("repository", world)
@@ -225,11 +225,11 @@ def test_an_app_goes_with_its_tokens_and_its_webhooks(server: Server, world: Wor
     with server.client(token) as client:
         of_app = Api(client).hook(place)
         assert {each["id"] for each in client.get(place.hooks).json()} == {own["id"], of_app["id"]}
-        server.run(lambda services: _consented(services, app["client_id"], world.owner))
+        server.run(lambda services: _insert_consent(services, app["client_id"], world.owner))
         assert api.delete(path(world, app)).status_code == 204
         until(lambda: client.get("/user").status_code == 401)
     refused(api.get(path(world, app)), 404, "Not Found")
-    assert not takes(server, app["client_id"], app["client_secret"])
+    assert not accepts_secret(server, app["client_id"], app["client_secret"])
     assert server.run(lambda services: _left(services, app["id"])) == [0, 0, 0, 0]
     assert server.run(_hook_ids) >= {own["id"]}
     assert of_app["id"] not in server.run(_hook_ids)
@@ -238,7 +238,7 @@ def test_an_app_goes_with_its_tokens_and_its_webhooks(server: Server, world: Wor
     assert again["client_id"] != app["client_id"]
 
 
-def test_the_audit_log_tells_of_each_write_and_of_no_secret(server: Server, world: World, api: Api) -> None:
+def test_the_audit_log_records_each_write_without_secrets(server: Server, world: World, api: Api) -> None:
     app = made(api, world)
     secret = api.post(f"{path(world, app)}/secrets").json()
     api.patch(path(world, app), json={"callback_urls": ["https://example.com/other"]})
@@ -262,7 +262,7 @@ def test_the_audit_log_tells_of_each_write_and_of_no_secret(server: Server, worl
         assert hidden not in server.log()
 
 
-def test_pages(world: World, api: Api) -> None:
+def test_oauth_apps_are_paginated(world: World, api: Api) -> None:
     apps = [made(api, world)["client_id"] for _ in range(3)]
     first: httpx.Response = api.get(f"{world.org_path}/oauth-apps", params={"per_page": 2})
     assert [each["client_id"] for each in first.json()] == apps[:2]
@@ -271,8 +271,8 @@ def test_pages(world: World, api: Api) -> None:
     assert [each["client_id"] for each in second.json()] == apps[2:]
 
 
-async def _consented(services: Services, client_id: str, login: str) -> None:
-    """What a user's consent and flows that have begun leave behind."""
+async def _insert_consent(services: Services, client_id: str, login: str) -> None:
+    """Insert the rows that a user's consent and unfinished flows create."""
     app, user = await queries.find_client(services.database, client_id), await find_account(services.database, login)
     assert app is not None
     assert user is not None

@@ -1,4 +1,4 @@
-"""The authorization code flow: what a client and its user see when all goes well, and when it does not."""
+"""The authorization code flow as a client and its user see it, successful and not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.web.browser import PASSWORD, add_person, forms
 from tests.web.browser import Browser as PersonsBrowser
 
 
-def test_from_the_page_to_the_token(site: Site) -> None:
+def test_consent_leads_to_a_token(site: Site) -> None:
     verifier, pkce = new_pkce()
     page = site.octo.authorize(site.oauth, scope="work:read,nonsense repo read:repo_hook", state="a b&c=1", **pkce)
     assert page.status_code == 200
@@ -36,7 +36,7 @@ def test_from_the_page_to_the_token(site: Site) -> None:
     assert site.scopes_of(token["access_token"]) == "repo, work:read"
 
 
-def test_the_token_endpoint_takes_what_clients_send_and_answers_what_they_ask_for(site: Site) -> None:
+def test_the_token_endpoint_accepts_and_returns_forms_and_json(site: Site) -> None:
     form = site.http.post(TOKEN_PATH, data={**site.oauth.credentials, "code": site.octo.code(site.oauth)})
     assert form.headers["content-type"].startswith("application/x-www-form-urlencoded")
     assert dict(parse_qsl(form.text))["access_token"].startswith("who_")
@@ -58,7 +58,7 @@ def test_the_token_endpoint_takes_what_clients_send_and_answers_what_they_ask_fo
         assert answer.status_code == 400
 
 
-def test_consent_is_asked_again_only_for_more(site: Site) -> None:
+def test_consent_is_requested_again_only_for_more_access(site: Site) -> None:
     browser, client = site.ada, site.rival
     site.token(client, code=browser.code(client, scope="repo"))
     for less in ("repo", "read:repo_hook", "", "write:repo_hook,read:repo_hook"):
@@ -68,7 +68,7 @@ def test_consent_is_asked_again_only_for_more(site: Site) -> None:
         assert granted["scope"] == ("write:repo_hook" if "," in less else less)
     for more in ("work:read", "repo admin:org_hook"):
         assert browser.authorize(client, scope=more).status_code == 200
-    # Somebody else was meant, or may have been; or a program on this machine, which may be another one today.
+    # A different user may be meant, or a native program may have been replaced by another.
     other = ({"prompt": "select_account"}, {"login": "somebody"}, {"redirect_uri": LOOPBACK})
     for parameters in other:
         assert browser.authorize(client, scope="repo", **parameters).status_code == 200
@@ -76,7 +76,7 @@ def test_consent_is_asked_again_only_for_more(site: Site) -> None:
     assert site.octo.authorize(client, scope="repo").status_code == 200
 
 
-def test_who_refuses_gives_nothing(site: Site) -> None:
+def test_a_refused_consent_grants_nothing(site: Site) -> None:
     page = site.ada.authorize(site.oauth, scope="work", state="s1", redirect_uri=OTHER_CALLBACK)
     answer = site.ada.answer(site.ada.submit(page, decision="deny"))
     assert answer.pop("error_description")
@@ -84,7 +84,7 @@ def test_who_refuses_gives_nothing(site: Site) -> None:
     assert site.ada.authorize(site.oauth, scope="work").status_code == 200
 
 
-def test_who_has_not_signed_in_comes_back_afterwards(site: Site) -> None:
+def test_signing_in_returns_to_the_consent_page(site: Site) -> None:
     asked = {"client_id": site.oauth.id, "scope": "repo", "state": "x y&z"}
     person = add_person(site.server)
     with PersonsBrowser(site.server) as browser:
@@ -99,7 +99,7 @@ def test_who_has_not_signed_in_comes_back_afterwards(site: Site) -> None:
         answer = site.octo.answer(browser.post(form.action, {**form.fields, "decision": "approve"}))
     assert answer["state"] == "x y&z"
     assert site.user_of(site.token(site.oauth, code=answer["code"])["access_token"]) == person.login
-    # Nor is anybody sent away with an error before (RFC 9700 4.11.2).
+    # Nor is anyone redirected with an error before signing in (RFC 9700 4.11.2).
     wrong = site.http.get("/login/oauth/authorize", params={**asked, "response_type": "token"})
     assert wrong.headers["location"].startswith("/login?")
 
@@ -116,7 +116,7 @@ def test_who_has_not_signed_in_comes_back_afterwards(site: Site) -> None:
         ({"scope": ["repo", "work"]}, "invalid_request"),
     ],
 )
-def test_a_wrong_request_goes_back_to_the_client(
+def test_an_invalid_request_is_redirected_to_the_client(
     site: Site, parameters: dict[str, str | list[str]], error: str
 ) -> None:
     answer = site.octo.answer(site.octo.authorize(site.oauth, state="s", **parameters))
@@ -125,27 +125,27 @@ def test_a_wrong_request_goes_back_to_the_client(
     assert "code" not in answer
 
 
-def test_a_code_that_is_used_twice_revokes_what_came_of_it(site: Site) -> None:
+def test_using_a_code_twice_revokes_its_token(site: Site) -> None:
     code = site.octo.code(site.oauth)
     token = site.token(site.oauth, code=code)["access_token"]
     other = site.token(site.oauth, code=site.octo.code(site.oauth))["access_token"]
-    site.refused(site.rival, "bad_verification_code", code=code)  # another's attempt revokes nothing
+    site.refused(site.rival, "bad_verification_code", code=code)  # another client's attempt revokes nothing
     assert site.user_of(token) == site.octo.user.login
     site.refused(site.oauth, "bad_verification_code", code=code)
     assert site.user_of(token) is None
     assert site.user_of(other) == site.octo.user.login
 
 
-def test_a_code_that_is_used_at_once_gives_one_token(site: Site) -> None:
+def test_concurrent_uses_of_a_code_issue_one_token(site: Site) -> None:
     code = site.octo.code(site.oauth)
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(lambda _: site.token(site.oauth, code=code), range(8)))
     [token] = [each["access_token"] for each in answers if "access_token" in each]
     assert {each["error"] for each in answers if "error" in each} == {"bad_verification_code"}
-    assert site.user_of(token) is None  # seven others had the code
+    assert site.user_of(token) is None  # seven other requests had the code
 
 
-def test_codes_are_bound_to_their_client_redirect_and_challenge(site: Site) -> None:
+def test_a_code_is_bound_to_its_client_redirect_and_challenge(site: Site) -> None:
     verifier, pkce = new_pkce()
     other_verifier, _ = new_pkce()
     code = site.octo.code(site.oauth, redirect_uri=OTHER_CALLBACK, **pkce)
@@ -156,11 +156,12 @@ def test_codes_are_bound_to_their_client_redirect_and_challenge(site: Site) -> N
         site.refused(site.oauth, "redirect_uri_mismatch", redirect_uri=uri, **good)
     for wrong in (None, other_verifier, verifier + "\n", verifier[:42], pkce["code_challenge"], "é" * 43):
         site.refused(site.oauth, "bad_verification_code", code=code, code_verifier=wrong)
-    site.refused(site.oauth, "incorrect_client_credentials", client_secret=None, **good)  # not a native app's address
+    # The URL is not that of a native app.
+    site.refused(site.oauth, "incorrect_client_credentials", client_secret=None, **good)
     site.refused(site.oauth, "incorrect_client_credentials", client_secret=site.rival.secret, **good)
     for nothing in ("", "0" * 40, code.upper(), code[:-1]):
         site.refused(site.oauth, "bad_verification_code", code=nothing, code_verifier=verifier)
-    # None of that has used it up.
+    # None of these attempts has used up the code.
     assert site.token(site.oauth, redirect_uri=OTHER_CALLBACK, **good)["access_token"]
 
     plain = site.octo.code(site.oauth)
@@ -168,7 +169,7 @@ def test_codes_are_bound_to_their_client_redirect_and_challenge(site: Site) -> N
     assert site.token(site.oauth, code=plain)["access_token"]
 
 
-def test_a_native_app_needs_no_secret_but_pkce(site: Site) -> None:
+def test_a_native_app_needs_pkce_instead_of_a_secret(site: Site) -> None:
     verifier, pkce = new_pkce()
     here = "http://127.0.0.1:54321/callback"
     code = site.octo.code(site.oauth, redirect_uri=here, **pkce)
@@ -181,7 +182,7 @@ def test_a_native_app_needs_no_secret_but_pkce(site: Site) -> None:
     assert site.token(site.oauth, code=unprotected)["access_token"]
 
 
-def test_an_app_gets_tokens_that_expire_and_can_be_renewed(site: Site) -> None:
+def test_an_apps_tokens_expire_and_can_be_renewed(site: Site) -> None:
     page = site.octo.authorize(site.app, scope="repo admin:org")
     assert "Only in organizations that have installed the app" in page.text
     assert "View webhooks in projects" in page.text
@@ -191,7 +192,7 @@ def test_an_app_gets_tokens_that_expire_and_can_be_renewed(site: Site) -> None:
     assert (first["scope"], first["expires_in"], first["refresh_token_expires_in"]) == ("", 28800, 15897600)
     actor = site.actor_of(first["access_token"])
     assert [each.permissions for each in actor.grants] == [{"work": "write", "repository_hooks": "read"}]
-    assert site.octo.authorize(site.app, scope="").status_code == 302  # it is allowed already
+    assert site.octo.authorize(site.app, scope="").status_code == 302  # the app is authorized already
 
     def renew(token: str, **more: str | None) -> dict[str, object]:
         return site.token(site.app, grant_type="refresh_token", refresh_token=token, **more)
@@ -204,14 +205,14 @@ def test_an_app_gets_tokens_that_expire_and_can_be_renewed(site: Site) -> None:
     assert site.user_of(first["access_token"]) is None
     assert site.user_of(str(second["access_token"])) == site.octo.user.login
 
-    assert renew(first["refresh_token"])["error"] == "bad_refresh_token"  # it was stolen, by one or the other
+    assert renew(first["refresh_token"])["error"] == "bad_refresh_token"  # one of its two holders must have stolen it
     assert site.user_of(str(second["access_token"])) is None
     assert renew(str(second["refresh_token"]))["error"] == "bad_refresh_token"
     for wrong in ("", "whr_" + "0" * 36, str(second["access_token"])):
         assert renew(wrong)["error"] == "bad_refresh_token"
 
 
-def test_a_refresh_token_that_is_used_at_once_gives_one_pair(site: Site) -> None:
+def test_concurrent_uses_of_a_refresh_token_issue_one_pair(site: Site) -> None:
     first = site.token(site.app, code=site.octo.code(site.app))
     fields = {"grant_type": "refresh_token", "refresh_token": first["refresh_token"]}
     with ThreadPoolExecutor(6) as threads:
@@ -221,7 +222,7 @@ def test_a_refresh_token_that_is_used_at_once_gives_one_pair(site: Site) -> None
     assert site.user_of(pair["access_token"]) is None
 
 
-def test_an_app_keeps_ten_tokens_of_one_user_that_are_alike(site: Site) -> None:
+def test_an_app_keeps_ten_tokens_per_user_and_scope(site: Site) -> None:
     made = [
         site.token(site.oauth, code=site.octo.code(site.oauth, scope="work:read"))["access_token"] for _ in "0" * 11
     ]
@@ -230,14 +231,14 @@ def test_an_app_keeps_ten_tokens_of_one_user_that_are_alike(site: Site) -> None:
     assert {site.user_of(each) for each in (*made[1:], other)} == {site.octo.user.login}
 
 
-def test_other_grant_types_are_none(site: Site) -> None:
+def test_other_grant_types_are_refused(site: Site) -> None:
     for grant_type in ("password", "client_credentials", "implicit"):
         site.refused(site.oauth, "unsupported_grant_type", grant_type=grant_type, username="octo", password="x")
     for client_id in ("nobody", "", site.oauth.id + "\n"):
         site.refused(site.oauth, "incorrect_client_credentials", client_id=client_id, code="0" * 40)
 
 
-def test_what_is_missing_is_named(site: Site) -> None:
+def test_errors_name_missing_parameters(site: Site) -> None:
     def why(error: str, **fields: str | None) -> str:
         return str(site.refused(site.oauth, error, **fields)["error_description"])
 
@@ -247,7 +248,7 @@ def test_what_is_missing_is_named(site: Site) -> None:
     assert why("bad_refresh_token", grant_type="refresh_token") == "refresh_token is missing."
     device = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "client_secret": None}
     assert why("incorrect_device_code", **device) == "device_code is missing."
-    code = site.octo.code(site.oauth)  # for an address that is no native program's
+    code = site.octo.code(site.oauth)  # for a URL that is not a native program's
     assert why("incorrect_client_credentials", code=code, client_secret=None).startswith("client_secret is required")
     begun = site.http.post("/login/device/code", headers={"Accept": "application/json"}).json()
     assert begun["error_description"].startswith("client_id is missing")
@@ -261,15 +262,15 @@ def test_the_page_carries_no_secret_and_the_server_keeps_none(site: Site) -> Non
     site.token(site.oauth, code=code)
     secrets = [code, token["access_token"], token["refresh_token"], site.oauth.secret, fields["csrf"]]
     log, stored = site.server.log(), site.stored()
-    assert "oauth_token.issue" in stored  # it was looked at
+    assert "oauth_token.issue" in stored  # the storage really was searched
     for secret in secrets:
         assert secret not in log
         assert secret not in stored
 
 
 @pytest.mark.parametrize("path", [TOKEN_PATH, "/login/device/code"])
-def test_a_parameter_that_is_there_twice_is_an_invalid_request(site: Site, path: str) -> None:
-    """RFC 6749 3.2. The form of a page, which no client sends, is an error page then."""
+def test_a_repeated_parameter_is_an_invalid_request(site: Site, path: str) -> None:
+    """RFC 6749 3.2. A repeated parameter in a page's form, which no client sends, leads to an error page instead."""
     client = site.oauth.id
     headers = {"Accept": "application/json"}
     bodies: list[dict[str, Any]] = [
@@ -282,11 +283,11 @@ def test_a_parameter_that_is_there_twice_is_an_invalid_request(site: Site, path:
         refused = site.http.post(path, headers=headers, **body)
         assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
         assert refused.json()["error_description"].endswith(": name each parameter once.")
-    unknown = {"client_id": client, "resource": ["https://a.example", "https://b.example"]}  # as of RFC 8707
+    unknown = {"client_id": client, "resource": ["https://a.example", "https://b.example"]}  # RFC 8707 allows several
     assert site.http.post(path, headers=headers, data=unknown).status_code == 200
 
 
-def test_the_form_of_consent_has_each_field_once(site: Site) -> None:
+def test_the_consent_form_refuses_repeated_fields(site: Site) -> None:
     page = site.octo.authorize(site.oauth, prompt="select_account")
     action, fields = form_of(page)
     for name in ("client_id", "redirect_uri", "scope", "decision"):

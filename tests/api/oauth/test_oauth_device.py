@@ -1,4 +1,4 @@
-"""The device flow (RFC 8628): a device that asks, a person that decides elsewhere."""
+"""The device flow (RFC 8628): a device requests access, and a user decides elsewhere."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _decide(browser: Browser, begun: dict[str, Any], decision: str = "approve") 
 
 
 def _change(site: Site, begun: dict[str, Any], **values: Any) -> None:
-    """As if time had passed."""
+    """Change the row of the device code, as if time had passed."""
 
     bound: dict[str, Any] = {name: sa.bindparam(f"new_{name}", type_=sa.BigInteger()) for name in values}
     statement = sa.update(device_codes).where(device_codes.c.digest == sa.bindparam("of")).values(bound)
@@ -67,7 +67,7 @@ def _polled_at(site: Site, begun: dict[str, Any]) -> int:
     return found
 
 
-def test_from_the_device_to_the_page_and_back(site: Site) -> None:
+def test_a_device_gets_a_token_after_the_user_approves(site: Site) -> None:
     begun = _begin(site, site.oauth, scope="work,nonsense")
     assert begun.keys() == {"device_code", "user_code", "verification_uri", "expires_in", "interval"}
     assert (begun["expires_in"], begun["interval"]) == (900, 5)
@@ -78,7 +78,7 @@ def test_from_the_device_to_the_page_and_back(site: Site) -> None:
     before = now_ms()
     assert _poll(site, site.oauth, begun)["error"] == "authorization_pending"
     assert before <= _polled_at(site, begun) <= now_ms()
-    _change(site, begun, polled_at=now_ms() + DAY_MS)  # just now, however slow the machine is
+    _change(site, begun, polled_at=now_ms() + DAY_MS)  # polled just now, however slow the machine is
     slower = _poll(site, site.oauth, begun)
     assert (slower["error"], slower["interval"]) == ("slow_down", 10)
     assert _polled_at(site, begun) <= now_ms()
@@ -107,18 +107,18 @@ def test_from_the_device_to_the_page_and_back(site: Site) -> None:
     assert site.octo.authorize(site.oauth, scope="work").status_code == 302  # it is the same grant
 
 
-def test_who_refuses_gives_nothing(site: Site) -> None:
+def test_a_denied_device_gets_no_token(site: Site) -> None:
     begun = _begin(site, site.oauth, scope="repo")
     late = _enter(site.ada, begun["user_code"])
     assert "Request denied" in _decide(site.octo, begun, "deny").text
-    assert site.ada.submit(late, decision="approve").status_code == 422  # it was decided already
+    assert site.ada.submit(late, decision="approve").status_code == 422  # it was already decided
     assert _poll(site, site.oauth, begun)["error"] == "access_denied"
     assert _poll(site, site.oauth, begun)["error"] == "incorrect_device_code"
     assert site.ada.authorize(site.oauth, scope="repo").status_code == 200
 
 
-def _poll_of_those_that_wait(site: Site, ago_ms: int) -> None:
-    """They were polled so long ago."""
+def _set_last_polled(site: Site, ago_ms: int) -> None:
+    """Set the time of the last poll of the app's device codes to `ago_ms` ago."""
 
     async def change(services: Services) -> None:
         of_the_app = device_codes.c.app_id == site.app.app.id
@@ -131,9 +131,11 @@ def _poll_of_those_that_wait(site: Site, ago_ms: int) -> None:
     site.server.run(change)
 
 
-def test_so_many_codes_of_an_app_wait_and_no_more(site: Site) -> None:
-    """Those of other apps, those that are decided, those that are over and those whose device was not heard of for a
-    minute count for nothing: who only asks for codes keeps nobody else from them."""
+def test_the_number_of_pending_codes_per_app_is_limited(site: Site) -> None:
+    """Codes of other apps, decided and expired codes, and codes whose device has not polled for a minute do not count.
+
+    Therefore a caller who only requests codes cannot keep others from getting them.
+    """
     now = now_ms()
     common = {"interval_s": 5, "scopes": "", "created_at": 1, "expires_at": now + DAY_MS, "polled_at": now + DAY_MS}
 
@@ -160,7 +162,7 @@ def test_so_many_codes_of_an_app_wait_and_no_more(site: Site) -> None:
     assert "device_code" in _begin(site, site.app)
     assert _poll(site, site.app, last)["access_token"]
     assert "device_code" not in _begin(site, site.app)
-    _poll_of_those_that_wait(site, HEARD_OF_MS)
+    _set_last_polled(site, HEARD_OF_MS)
     assert "device_code" in _begin(site, site.app)
 
     async def forget(services: Services) -> None:
@@ -170,7 +172,7 @@ def test_so_many_codes_of_an_app_wait_and_no_more(site: Site) -> None:
     site.server.run(forget)
 
 
-def test_codes_expire(site: Site) -> None:
+def test_device_codes_expire(site: Site) -> None:
     begun = _begin(site, site.oauth)
     page = _enter(site.octo, begun["user_code"])
     _change(site, begun, expires_at=1)
@@ -179,7 +181,7 @@ def test_codes_expire(site: Site) -> None:
     assert _poll(site, site.oauth, begun)["error"] == "expired_token"
 
 
-def test_a_code_is_its_app_s_alone(site: Site) -> None:
+def test_a_device_code_is_bound_to_its_app(site: Site) -> None:
     begun = _begin(site, site.oauth)
     _decide(site.octo, begun)
     assert _poll(site, site.rival, begun)["error"] == "device_flow_disabled"
@@ -187,7 +189,8 @@ def test_a_code_is_its_app_s_alone(site: Site) -> None:
     for wrong in ("", "0" * 40, begun["user_code"]):
         assert _poll(site, site.oauth, {"device_code": wrong})["error"] == "incorrect_device_code"
     fields = {"grant_type": DEVICE_GRANT, "device_code": begun["device_code"]}
-    site.refused(site.oauth, "incorrect_client_credentials", client_secret="wrong", **fields)  # indeed
+    # A wrong secret is refused although none is required.
+    site.refused(site.oauth, "incorrect_client_credentials", client_secret="wrong", **fields)
     assert _poll(site, site.oauth, begun)["access_token"]
 
     assert _begin(site, site.rival)["error"] == "device_flow_disabled"
@@ -195,7 +198,7 @@ def test_a_code_is_its_app_s_alone(site: Site) -> None:
     assert dict(parse_qsl(nobody.text))["error"] == "incorrect_client_credentials"
 
 
-def test_polls_at_once_give_one_token(site: Site) -> None:
+def test_concurrent_polls_issue_one_token(site: Site) -> None:
     begun = _begin(site, site.oauth)
     _decide(site.octo, begun)
     with ThreadPoolExecutor(6) as threads:
@@ -204,7 +207,7 @@ def test_polls_at_once_give_one_token(site: Site) -> None:
     assert site.user_of(token) == site.octo.user.login
 
 
-def test_a_device_of_an_app_renews_without_a_secret(site: Site) -> None:
+def test_a_device_of_an_app_can_renew_without_a_secret(site: Site) -> None:
     begun = _begin(site, site.app)
     assert "Only in organizations that have installed the app" in _enter(site.octo, begun["user_code"]).text
     _decide(site.octo, begun)
@@ -214,7 +217,7 @@ def test_a_device_of_an_app_renews_without_a_secret(site: Site) -> None:
     assert site.user_of(renewed["access_token"]) == site.octo.user.login
 
 
-def test_only_the_user_s_own_form_decides(site: Site) -> None:
+def test_only_the_users_own_form_can_approve(site: Site) -> None:
     begun = _begin(site, site.oauth)
     assert site.http.get("/login/device").headers["location"].startswith("/login?return_to=%2Flogin%2Fdevice")
     page = _enter(site.octo, begun["user_code"])
@@ -225,17 +228,17 @@ def test_only_the_user_s_own_form_decides(site: Site) -> None:
     for browser, wrong in ((site.octo, ""), (site.octo, csrf), (site.ada, fields["csrf"])):
         assert browser.http.post(action, data={**approving, "csrf": wrong}).status_code == 403
     assert site.http.post(action, data=approving).status_code == 403
-    # Another user of the same browser is asked first.
+    # Another user of the same browser must confirm first.
     assert "wants to access your account" in site.ada.http.post(action, data={**approving, "csrf": csrf}).text
-    # So is who was shown another device.
+    # The same applies to a user who was shown another device.
     other = _begin(site, site.oauth, scope="repo")
     assert other["user_code"] in site.octo.submit(page, decision="approve", user_code=other["user_code"]).text
     for each in (begun, other):
         assert _poll(site, site.oauth, each)["error"] == "authorization_pending"
 
 
-def test_guessing_codes_is_slowed_down(site: Site) -> None:
-    """RFC 8628 5.1, by session; an address is slowed down after more of them."""
+def test_guessing_codes_is_throttled(site: Site) -> None:
+    """RFC 8628 5.1. The throttle is per session; an address is throttled after more attempts."""
     guesser = site.new_browser(site.ada.user)
     begun = _begin(site, site.oauth)
     assert [_enter(guesser, "BCDF-GHJK").status_code for _ in range(5)] == [422] * 5

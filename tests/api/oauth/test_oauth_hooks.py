@@ -1,4 +1,4 @@
-"""Owners see and delete the webhooks that OAuth apps made in their organization, and in no other."""
+"""Organization owners see and delete the webhooks that OAuth apps created in their organization, and no others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def calling(server: Server) -> Iterator[Calling]:
 
 
 def _app(server: Server, *worlds: World) -> tuple[dict[str, str], list[str]]:
-    """An OAuth app of nobody here, as lists show it, and a token of it for the owner of each world."""
+    """Create an OAuth app outside these worlds.
+
+    Returns its description as lists show it, and a token for the owner of each world.
+    """
 
     async def make(services: Services) -> tuple[dict[str, str], list[str]]:
         async with services.database.transaction() as tx:
@@ -61,14 +64,16 @@ def _hook(api: Api, world: World, kind: str, url: str = "http://127.0.0.1:9", **
     return api.hook(Place(kind, world), config=config, **more)
 
 
-def test_owners_see_what_apps_made_in_their_organization(server: Server, world: World, calling: Calling) -> None:
+def test_owners_see_webhooks_that_apps_created_in_their_organization(
+    server: Server, world: World, calling: Calling
+) -> None:
     elsewhere = server.world()
     app, (token, other_token) = _app(server, world, elsewhere)
     second, (second_token,) = _app(server, world)
     by_app, by_second, owner = calling(token), calling(second_token), calling(world.token)
     own = _hook(by_app, world, "organization")
     inside = _hook(by_second, world, "repository")
-    _hook(owner, world, "organization")  # the owner's own is in the usual list
+    _hook(owner, world, "organization")  # the owner's own webhook is in the ordinary list
     strange = _hook(calling(other_token), elsewhere, "organization")
 
     listed = owner.read(f"{world.org_path}/oauth-hooks")
@@ -89,7 +94,7 @@ def test_owners_see_what_apps_made_in_their_organization(server: Server, world: 
 
 
 @pytest.mark.parametrize("kind", ["organization", "repository"])
-def test_owners_end_what_apps_made(
+def test_owners_delete_webhooks_that_apps_created(
     server: Server, world: World, calling: Calling, receiver: Receiver, kind: str
 ) -> None:
     _, (token,) = _app(server, world)
@@ -108,7 +113,7 @@ def test_owners_end_what_apps_made(
     assert entry["target"] == f"hook/{hook['id']}"
 
 
-def test_only_what_apps_made_and_only_there(server: Server, world: World, calling: Calling) -> None:
+def test_other_webhooks_are_not_found(server: Server, world: World, calling: Calling) -> None:
     elsewhere = server.world()
     _, (_, other_token) = _app(server, world, elsewhere)
     owner = calling(world.token)
@@ -119,7 +124,7 @@ def test_only_what_apps_made_and_only_there(server: Server, world: World, callin
     assert len(calling(elsewhere.token).read(f"{elsewhere.org_path}/oauth-hooks")) == 2
 
 
-def test_who_else_does_not(server: Server, world: World, calling: Calling) -> None:
+def test_other_callers_are_refused(server: Server, world: World, calling: Calling) -> None:
     _, (token,) = _app(server, world)
     hook = _hook(calling(token), world, "organization")
     app = make_app(server, world)
@@ -147,7 +152,7 @@ def test_who_else_does_not(server: Server, world: World, calling: Calling) -> No
     outside = server.run(lambda services: add_token(services, world, list(SCOPES), role="admin"))
     narrow = server.run(lambda services: add_token(services, world, ["repo", "admin:org"], member="owner"))
     expected = {
-        token: (403, 403),  # an OAuth app, even the one that made it: it has its own list
+        token: (403, 403),  # an OAuth app, even the one that created it: the app has its own list
         app.token(server): (403, 403),
         user_token(server, app, world.owner): (403, 403),
         fine["chosen"]: (403, 403),

@@ -1,4 +1,4 @@
-"""The rules of OAuth that need no server: where a browser may be sent, PKCE, scopes, user codes."""
+"""OAuth rules that need no server: redirect targets, PKCE, scopes and user codes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_only_the_port_of_a_loopback_address_is_free(asked: str) -> None:
         "",
     ],
 )
-def test_nothing_else_of_it_is(asked: str) -> None:
+def test_every_other_part_of_a_loopback_address_must_match(asked: str) -> None:
     assert not codes.fits(asked, LOOPBACKS)
 
 
@@ -81,11 +81,11 @@ def test_nothing_else_of_it_is(asked: str) -> None:
      "https:///x", "https://", "//evil.example", "/relative", "", "https://a.example/#", "https://a.example/\r\nX: y",
      "https://[::1/x"],
 )  # fmt: skip
-def test_a_browser_is_never_sent_to_what_it_would_run(uri: str) -> None:
+def test_a_browser_is_never_redirected_to_executable_content(uri: str) -> None:
     assert not codes.can_be_sent_to(uri)
 
 
-def test_native_addresses_are_told() -> None:
+def test_redirect_uris_of_native_programs_are_recognized() -> None:
     assert all(codes.is_native(uri) for uri in (*LOOPBACKS, "com.example.app:/cb", "http://localhost:3000"))
     assert not any(codes.is_native(uri) for uri in ("https://127.0.0.1.example/", "https://a.example/localhost"))
 
@@ -99,17 +99,17 @@ def test_native_addresses_are_told() -> None:
         ("http://[::1]:8/cb;p", "http://[::1]:8/cb;p?code=1&state=%26%3D%0D%0A"),
     ],
 )
-def test_parameters_are_added_to_what_is_there(uri: str, expected: str) -> None:
+def test_parameters_are_appended_to_the_existing_query(uri: str, expected: str) -> None:
     parameters = [("code", "1"), ("nothing", None), ("state", "&=\r\n")]
     assert with_parameters(uri, parameters) == expected
 
 
 @given(st.from_regex(r"[A-Za-z0-9\-._~]{43,128}", fullmatch=True))
-def test_the_challenge_of_a_verifier_is_that_of_authlib(verifier: str) -> None:
-    assert codes.challenge_of(verifier) == create_s256_code_challenge(verifier)  # type: ignore[no-untyped-call]  # the stubs leave it open
+def test_the_challenge_of_a_verifier_equals_authlibs(verifier: str) -> None:
+    assert codes.challenge_of(verifier) == create_s256_code_challenge(verifier)  # type: ignore[no-untyped-call]  # the stubs lack the types
 
 
-def test_pkce_takes_the_right_verifier_and_no_other() -> None:
+def test_pkce_accepts_only_the_right_verifier() -> None:
     verifier, parameters = new_pkce()
     challenge = parameters["code_challenge"]
     assert codes.challenge_fault(challenge, "S256") is None
@@ -129,7 +129,7 @@ def test_pkce_takes_the_right_verifier_and_no_other() -> None:
 
 @pytest.mark.parametrize("check", [codes.verifier_fault, credentials.authenticate_client])
 def test_secrets_are_compared_in_constant_time(check: Callable[..., Any]) -> None:
-    """A measurement would be noise here; that nothing else compares them is in the code."""
+    """The source is inspected, because a measurement would be too noisy here."""
     source = inspect.getsource(inspect.getmodule(check) or check)
     assert "compare_digest" in source
     function = ast.parse(inspect.getsource(check))
@@ -149,11 +149,11 @@ def test_secrets_are_compared_in_constant_time(check: Callable[..., Any]) -> Non
         ("admin:repo_hook\tadmin:org_hook", "admin:org_hook admin:repo_hook"),
     ],
 )
-def test_scopes_are_those_that_exist_without_what_others_include(text: str | None, expected: str) -> None:
+def test_unknown_and_included_scopes_are_dropped(text: str | None, expected: str) -> None:
     assert grants.requested(text) == frozenset(expected.split())
 
 
-def test_a_grant_covers_what_was_allowed_and_what_that_includes() -> None:
+def test_a_grant_covers_its_scopes_and_the_ones_they_include() -> None:
     def covers(granted: str, asked: str, app: App = APP) -> bool:
         return grants.covers(app, frozenset(granted.split()), frozenset(asked.split()))
 
@@ -177,8 +177,8 @@ def test_every_scope_and_permission_has_words() -> None:
     assert set(PERMISSION_WORDS) == {f"{name}:{level}" for name in PERMISSIONS for level in ("read", "write")}
 
 
-def test_consent_tells_of_publishing_and_of_the_audit_log() -> None:
-    """Whatever the table of permissions gives, the user is told before giving it."""
+def test_consent_mentions_publishing_and_the_audit_log() -> None:
+    """Users must be told about every permission before they grant it."""
     from workhook.identity.policy import RULES
 
     told = {"repository.publish": "publish events", "organization.publish": "publish events"}
@@ -191,8 +191,8 @@ def test_consent_tells_of_publishing_and_of_the_audit_log() -> None:
         assert [words for words in given if what not in words.lower()] == [], name
 
 
-def test_a_code_is_read_however_it_was_typed() -> None:
-    for text in ("BCDF-GHJK", "bcdfghjk", " b c d f _ g.h—j k ", "BCDF–GHJK"):  # noqa: RUF001  # as phones type it
+def test_a_user_code_is_parsed_however_it_is_typed() -> None:
+    for text in ("BCDF-GHJK", "bcdfghjk", " b c d f _ g.h—j k ", "BCDF–GHJK"):  # noqa: RUF001  # as phones autocorrect it
         assert codes.parse_user_code(text) == "BCDFGHJK"
     for text in ("", "BCDF-GHJ", "BCDF-GHJKL", "ABCD-EFGH", "BCDF-GHJ1", "ΒCDFGHJK"):  # noqa: RUF001  # a Greek letter
         assert codes.parse_user_code(text) is None

@@ -1,4 +1,5 @@
-"""An app has a token of a user narrowed: to one organization, some repositories, some permissions; and never more."""
+"""Tokens that an app narrows to one organization, some repositories or some permissions, and that never exceed the
+original."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ NOT_ACCESSIBLE = "Resource not accessible by integration"
 
 
 class Ground:
-    """A world with the repositories website, shop and hidden (private), a public app on it, and its owner's token."""
+    """A world with the repositories website, shop and hidden (private), an installed public app, and the owner's
+    token."""
 
     def __init__(self, server: Server, **more: Any) -> None:
         self.server, self.world = server, server.world()
@@ -55,7 +57,7 @@ class Ground:
         return self.call("GET", path, token)
 
     def consent(self, login: str) -> dict[str, Any]:
-        """What the app gets of a user who has let it."""
+        """Return the tokens that the app gets after the user has authorized it."""
 
         async def make(services: Services) -> dict[str, Any]:
             async with services.database.transaction() as tx:
@@ -102,7 +104,7 @@ def ground(server: Server) -> Ground:
     return Ground(server)
 
 
-def test_what_is_answered(ground: Ground) -> None:
+def test_the_response_describes_the_narrowed_token(ground: Ground) -> None:
     answer = ground.narrow(repositories=["Shop"], permissions={"work": "read"})
     assert answer.status_code == 200, answer.text
     assert answer.headers["cache-control"] == "no-store"
@@ -121,7 +123,7 @@ def test_what_is_answered(ground: Ground) -> None:
     assert place["account"]["login"] == ground.world.organization
     assert (place["permissions"], place["repository_selection"]) == ({"work": "read"}, "selected")
     assert place["repositories_url"].endswith(f"/user/installations/{ground.app.installation_id}/repositories")
-    # It is shown in the same way later on.
+    # It is described in the same way later on.
     assert ground.ask("POST", "token", access_token=body["token"]).json() == body
     whole = ground.narrow(target_id=place["account"]["id"]).json()["installation"]
     assert (whole["permissions"], whole["repository_selection"]) == (
@@ -130,10 +132,10 @@ def test_what_is_answered(ground: Ground) -> None:
     )
 
 
-def test_what_it_reaches(ground: Ground) -> None:
+def test_a_narrowed_token_reaches_only_what_it_was_narrowed_to(ground: Ground) -> None:
     other = ground.server.world()
     second = install(ground.server, ground.app, other)
-    pair = ground.consent(other.owner)  # who is in the other organization alone
+    pair = ground.consent(other.owner)  # a user who is only in the other organization
     assert ground.repositories(ground.token) == ["website", "shop", "hidden"]
     some = ground.narrowed(repository_ids=[ground.numbers["shop"]])
     every = ground.narrowed(permissions={"work": "write"})
@@ -142,7 +144,7 @@ def test_what_it_reaches(ground: Ground) -> None:
     refused(ground.get(some, ground.world.repo_path), 404, "Not Found")
     refused(ground.get(some, f"/repositories/{ground.numbers['website']}"), 404, "Not Found")
     assert ground.get(some, f"/repositories/{ground.numbers['shop']}").json()["name"] == "shop"
-    # Permissions: work alone.
+    # Permissions: only work.
     assert ground.get(some, f"/repos/{ground.world.organization}/shop/hooks").status_code == 200
     refused(ground.get(every, f"{ground.world.repo_path}/hooks"), 403, NOT_ACCESSIBLE)
     reading = ground.narrowed(permissions={"work": "read"})
@@ -150,7 +152,7 @@ def test_what_it_reaches(ground: Ground) -> None:
     body = {"title": "Home"}
     refused_change = ground.call("PATCH", f"/api/v1/projects/{ground.world.project_id}", reading, json=body)
     assert refused_change.status_code == 403
-    # Installations: the one that it was narrowed to, and its repositories.
+    # Installations: only the token's own, with its repositories.
     one = f"/user/installations/{ground.app.installation_id}/repositories"
     assert [each["name"] for each in ground.get(some, one).json()["repositories"]] == ["shop"]
     assert ground.get(some, one).json()["repository_selection"] == "selected"
@@ -160,8 +162,7 @@ def test_what_it_reaches(ground: Ground) -> None:
     assert [each["id"] for each in ground.get(theirs, "/user/installations").json()["installations"]] == [second]
 
 
-def test_a_user_of_two_organizations(ground: Ground) -> None:
-    """Narrowed to one of them, the token knows nothing of the other."""
+def test_a_token_narrowed_to_one_organization_cannot_see_the_other(ground: Ground) -> None:
     other = ground.server.world()
     second = install(ground.server, ground.app, other)
 
@@ -184,8 +185,8 @@ def test_a_user_of_two_organizations(ground: Ground) -> None:
     assert [each["login"] for each in ground.get(here, "/user/orgs").json()] == [ground.world.organization]
 
 
-def test_no_more_than_the_user_has(ground: Ground) -> None:
-    """A member sees nothing private, manages no webhooks, and is told of neither."""
+def test_a_narrowed_token_cannot_exceed_the_users_access(ground: Ground) -> None:
+    """A member cannot see private repositories or manage webhooks, and errors do not reveal either."""
     token = ground.server.run(partial(add_user, world=ground.world, member="member"))
     login = ground.get(token, "/user").json()["login"]
     mine = str(ground.consent(login)["access_token"])
@@ -199,7 +200,7 @@ def test_no_more_than_the_user_has(ground: Ground) -> None:
     refused(ground.get(made, f"{ground.world.repo_path}/hooks"), 403, "Must have admin rights to Repository.")
 
 
-def test_no_more_than_the_installation_has(server: Server) -> None:
+def test_a_narrowed_token_cannot_exceed_the_installations_permissions(server: Server) -> None:
     ground = Ground(server, granted={"work": "read"}, repositories=["website"])
     answer = ground.narrow(permissions={"work": "write", "repository_hooks": "read"}, repositories=["shop"])
     assert answer.status_code == 422
@@ -214,7 +215,7 @@ def test_no_more_than_the_installation_has(server: Server) -> None:
     assert ground.repositories(answer.json()["token"]) == ["website"]
 
 
-def test_what_the_installation_loses_it_loses(ground: Ground) -> None:
+def test_a_narrowed_token_loses_what_the_installation_loses(ground: Ground) -> None:
     token = ground.narrowed(repositories=["shop"])
 
     async def change(services: Services, what: str) -> None:
@@ -230,14 +231,14 @@ def test_what_the_installation_loses_it_loses(ground: Ground) -> None:
     until(lambda: ground.repositories(token) == [])
     refused(ground.narrow(), 403, "This installation has been suspended")
     ground.server.run(partial(change, what="uninstall"))
-    assert ground.is_good(token)  # it still tells who the user is, as the one that it came of
+    assert ground.is_good(token)  # like its parent, it still identifies the user
     assert ground.ask("POST", "token", access_token=token).json()["installation"] is None
     answer = ground.narrow()
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "target")
 
 
 @pytest.mark.parametrize("how", ["token", "grant", "renewed", "reset", "by its user"])
-def test_it_ends_with_the_one_that_it_came_of(ground: Ground, how: str) -> None:
+def test_a_narrowed_token_ends_with_its_parent(ground: Ground, how: str) -> None:
     token = ground.narrowed()
     assert ground.is_good(token)
     if how in ("token", "grant"):
@@ -259,7 +260,7 @@ def test_it_ends_with_the_one_that_it_came_of(ground: Ground, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["the app", "its user"])
-def test_it_ends_alone(ground: Ground, how: str) -> None:
+def test_revoking_a_narrowed_token_keeps_its_parent(ground: Ground, how: str) -> None:
     token, other = ground.narrowed(), ground.narrowed()
     if how == "the app":
         assert ground.ask("DELETE", "token", access_token=token).status_code == 204
@@ -269,7 +270,7 @@ def test_it_ends_alone(ground: Ground, how: str) -> None:
     assert [ground.is_good(each) for each in (token, other, ground.token)] == [False, True, True]
 
 
-def test_exchanged_it_is_as_narrow_and_ends_as_soon(ground: Ground) -> None:
+def test_resetting_a_narrowed_token_keeps_its_limits_and_expiration(ground: Ground) -> None:
     before = ground.narrow(repositories=["shop"], permissions={"work": "read"}).json()
     answer = ground.ask("PATCH", "token", access_token=before["token"])
     assert answer.status_code == 200
@@ -282,7 +283,7 @@ def test_exchanged_it_is_as_narrow_and_ends_as_soon(ground: Ground) -> None:
     assert not ground.is_good(after["token"])
 
 
-def test_its_user_sees_what_it_is(ground: Ground) -> None:
+def test_the_user_sees_the_limits_of_a_narrowed_token(ground: Ground) -> None:
     ground.narrowed(repositories=["shop"], permissions={"work": "read"})
     [newest, *_] = ground.get(ground.world.token, "/user/tokens").json()
     told = {name: newest[name] for name in ("kind", "permissions", "organization", "repositories")}
@@ -295,7 +296,7 @@ def test_its_user_sees_what_it_is(ground: Ground) -> None:
     assert newest["app"]["slug"] == ground.app.slug
 
 
-def test_what_is_refused(ground: Ground) -> None:
+def test_invalid_narrowing_is_refused(ground: Ground) -> None:
     unknown = "whu_" + "0" * 36
     for wrong in (unknown, ground.world.token, ground.token + "x", str(ground.pair["refresh_token"])):
         refused(ground.narrow(wrong), 404, "Not Found")
@@ -307,7 +308,7 @@ def test_what_is_refused(ground: Ground) -> None:
     said = "access_token must be a token that has not been scoped before"
     refused(answer, 422, "Validation Failed", fault("OauthAccess", "access_token", "invalid", said))
     other = ground.server.world()
-    install(ground.server, ground.app, other)  # the user has no part in it
+    install(ground.server, ground.app, other)  # the user has no access to it
     number = ground.get(other.token, other.org_path).json()["id"]
     for field, body in (
         ("target", {"target": "no-such"}),
@@ -346,8 +347,8 @@ def test_what_is_refused(ground: Ground) -> None:
     assert ground.is_good(ground.token)
 
 
-def test_nobody_is_told_which_logins_there_are(ground: Ground) -> None:
-    """Not by a number that is wrong, either: that is told only where the user has a part."""
+def test_errors_do_not_reveal_existing_logins(ground: Ground) -> None:
+    """A wrong number does not reveal them either: it is reported only for organizations the user has access to."""
     other = ground.server.world()
     said = "is not an organization that the user can access and that has installed the app"
     for login in (other.organization, other.owner, "no-such"):
@@ -357,7 +358,7 @@ def test_nobody_is_told_which_logins_there_are(ground: Ground) -> None:
     assert (told["field"], told["message"]) == ("target_id", "target_id does not match target")
 
 
-def test_an_oauth_app_has_none(ground: Ground) -> None:
+def test_an_oauth_app_cannot_narrow_tokens(ground: Ground) -> None:
     with ground.server.client(ground.world.token) as client:
         body = {"name": f"Reader {ground.app.id}", "callback_urls": ["http://127.0.0.1/back"]}
         made = client.post(f"{ground.world.org_path}/oauth-apps", json=body).json()
@@ -370,7 +371,7 @@ def test_an_oauth_app_has_none(ground: Ground) -> None:
     refused(answer, 404, "Not Found")
 
 
-def test_it_shares_the_request_limit(ground: Ground) -> None:
+def test_a_narrowed_token_shares_its_parents_rate_limit(ground: Ground) -> None:
     async def counted(services: Services, token: str) -> str:
         actor = await find_actor(services.database, token)
         assert actor is not None
@@ -380,7 +381,7 @@ def test_it_shares_the_request_limit(ground: Ground) -> None:
     assert len(both) == 1
 
 
-def test_it_is_in_the_audit_log(ground: Ground) -> None:
+def test_narrowing_is_in_the_audit_log(ground: Ground) -> None:
     token = ground.narrowed(repositories=["shop"], permissions={"work": "read"})
 
     async def read(services: Services) -> list[str]:
@@ -393,9 +394,11 @@ def test_it_is_in_the_audit_log(ground: Ground) -> None:
     assert token not in found[0]
 
 
-async def test_nothing_is_narrowed_behind_the_back_of_a_revocation(services: Services) -> None:
-    """The user ends the token while it is narrowed, and what came of that while it is exchanged: who ends it waits, and
-    ends the new one too."""
+async def test_a_revocation_includes_a_token_that_is_being_narrowed(services: Services) -> None:
+    """The user revokes the token while it is narrowed, and the narrowed token while it is reset.
+
+    Each revocation waits for the concurrent change and then revokes the new token too.
+    """
     world = await make_world(services)
     async with services.database.transaction() as tx:
         place, user = [await queries.find_account(tx, login) for login in (world.organization, world.owner)]

@@ -1,5 +1,7 @@
-"""The attacks that RFC 9700 and RFC 6749 10 describe, on a real server. What PKCE, replays and bindings of codes are
-about is in `test_oauth_code.py`."""
+"""The attacks that RFC 9700 and RFC 6749 section 10 describe, against a real server.
+
+PKCE, replays and the binding of codes are tested in `test_oauth_code.py`.
+"""
 
 from __future__ import annotations
 
@@ -87,8 +89,8 @@ def _is_an_error_page(response: httpx.Response, status: int) -> None:
     assert "http-equiv" not in response.text
 
 
-def test_nobody_is_sent_where_the_app_has_not_registered(site: Site) -> None:
-    """RFC 9700 4.1: exact comparison, before and after signing in, in the form as well."""
+def test_a_browser_is_never_redirected_to_an_unregistered_uri(site: Site) -> None:
+    """RFC 9700 4.1. URIs are compared exactly: before and after signing in, and in the form as well."""
     page = site.octo.authorize(site.oauth, prompt="select_account")
     for uri in ELSEWHERE:
         for browser in (site.octo.http, site.http):
@@ -96,12 +98,12 @@ def test_nobody_is_sent_where_the_app_has_not_registered(site: Site) -> None:
             _is_an_error_page(browser.get("/login/oauth/authorize", params=asked), 400)
         for decision in ("approve", "deny"):
             _is_an_error_page(site.octo.submit(page, decision=decision, redirect_uri=uri), 400)
-    # Nor where the request is wrong besides, which is told by a redirect otherwise.
+    # Nor if the request is also invalid, which is otherwise reported by a redirect.
     asked = {"client_id": site.oauth.id, "redirect_uri": "https://evil.example/", "response_type": "token"}
     _is_an_error_page(site.octo.http.get("/login/oauth/authorize", params=asked), 400)
 
 
-def test_an_unknown_or_doubled_client_is_an_error_page(site: Site) -> None:
+def test_an_unknown_or_repeated_client_leads_to_an_error_page(site: Site) -> None:
     path = "/login/oauth/authorize"
     for client_id in ("nobody", site.oauth.id.lower(), site.oauth.id + " "):
         asked = {"client_id": client_id, "redirect_uri": CALLBACK}
@@ -114,7 +116,7 @@ def test_an_unknown_or_doubled_client_is_an_error_page(site: Site) -> None:
     _is_an_error_page(site.octo.http.get(path, params=twice), 400)
 
 
-def test_only_the_user_s_own_form_consents(site: Site) -> None:
+def test_only_the_users_own_form_can_consent(site: Site) -> None:
     page = site.octo.authorize(site.oauth, prompt="select_account")
     action, fields = form_of(page)
     theirs = form_of(site.ada.authorize(site.oauth, prompt="select_account"))[1]
@@ -126,13 +128,13 @@ def test_only_the_user_s_own_form_consents(site: Site) -> None:
     for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
         _is_an_error_page(site.octo.http.post(action, data=approving, headers=headers), 403)
     _is_an_error_page(site.http.post(action, data=approving), 403)
-    # A GET decides nothing, whatever it carries.
+    # A GET never decides, whatever parameters it has.
     assert site.octo.http.get(action, params=approving | {"prompt": "select_account"}).status_code == 200
     assert site.octo.http.post(action, data=approving).status_code == 302
 
 
-def test_whoever_is_asked_is_who_consents(site: Site) -> None:
-    """Somebody else signs in, in the same browser, between the page and the answer."""
+def test_a_form_shown_to_one_user_cannot_consent_for_another(site: Site) -> None:
+    """A different user signs in with the same browser between the page and the answer."""
     page = site.octo.authorize(site.oauth, prompt="select_account", state="s")
     csrf = form_of(site.ada.authorize(site.oauth, prompt="select_account"))[1]["csrf"]
     asked_again = site.ada.submit(page, decision="approve", csrf=csrf)
@@ -143,18 +145,19 @@ def test_whoever_is_asked_is_who_consents(site: Site) -> None:
     assert site.user_of(token) == site.ada.user.login
 
 
-def test_what_was_shown_is_what_is_allowed(site: Site) -> None:
+def test_only_the_scopes_on_the_page_are_granted(site: Site) -> None:
     page = site.octo.authorize(site.oauth, prompt="select_account", scope="read:repo_hook")
     for more in ({"scope": "repo admin:org_hook"}, {"client_id": site.app.id}):
         asked_again = site.octo.submit(page, decision="approve", **more)
         assert asked_again.status_code == 200
         assert "This page has changed" in asked_again.text
     verifier, pkce = new_pkce()
-    code = site.octo.answer(site.octo.submit(page, decision="approve", **pkce))["code"]  # of one's own making
+    # With a PKCE challenge added by the user.
+    code = site.octo.answer(site.octo.submit(page, decision="approve", **pkce))["code"]
     assert site.token(site.oauth, code=code, code_verifier=verifier)["scope"] == "read:repo_hook"
 
 
-def test_pages_cannot_be_framed_kept_or_named_as_referrer(site: Site) -> None:
+def test_pages_cannot_be_framed_cached_or_leaked_as_referrer(site: Site) -> None:
     here = "http://127.0.0.1:5123/callback"
     page = site.octo.authorize(site.oauth, prompt="select_account", redirect_uri=here)
     policy = page.headers["content-security-policy"]
@@ -166,11 +169,11 @@ def test_pages_cannot_be_framed_kept_or_named_as_referrer(site: Site) -> None:
     for response in (page, redirect, site.octo.authorize(site.oauth, redirect_uri="https://evil.example")):
         assert response.headers["referrer-policy"] == "no-referrer"
         assert response.headers["cache-control"] == "no-store"
-    assert redirect.status_code == 302  # never 307, which would send the form on (RFC 9700 4.12)
+    assert redirect.status_code == 302  # never 307, which would forward the form (RFC 9700 4.12)
     assert redirect.content == b""
 
 
-def test_what_a_request_says_is_never_markup(site: Site) -> None:
+def test_request_parameters_are_never_markup(site: Site) -> None:
     attack = '"><script>alert(1)</script>'
     page = site.octo.authorize(site.oauth, state=attack, login=attack, scope=attack, prompt="select_account")
     assert page.status_code == 200
@@ -182,8 +185,8 @@ def test_what_a_request_says_is_never_markup(site: Site) -> None:
     assert site.octo.answer(answer)["state"] == "s\r\nSet-Cookie: a=b"
 
 
-def test_every_answer_says_which_server_it_is_of(site: Site) -> None:
-    """RFC 9207, against mix-up: what the metadata names, also where a Host is made up."""
+def test_every_response_names_the_issuer(site: Site) -> None:
+    """RFC 9207, against mix-up attacks: the issuer is the one in the metadata, even if the Host header is forged."""
     metadata = site.http.get("/.well-known/oauth-authorization-server").json()
     assert metadata["issuer"] == site.server.url
     for decision in ("approve", "deny"):
@@ -191,8 +194,8 @@ def test_every_answer_says_which_server_it_is_of(site: Site) -> None:
         assert site.octo.answer(site.octo.submit(page, decision=decision))["iss"] == site.server.url
 
 
-def test_tokens_are_taken_from_the_header_or_body_alone(site: Site) -> None:
-    """No secret stands in a URL (RFC 6749 2.3.1)."""
+def test_secrets_in_the_query_are_ignored(site: Site) -> None:
+    """A URL must not contain secrets (RFC 6749 2.3.1)."""
     code = site.octo.code(site.oauth)
     query = {**site.oauth.credentials, "code": code}
     answer = site.http.post("/login/oauth/access_token", params=query, headers={"Accept": "application/json"})
@@ -202,7 +205,7 @@ def test_tokens_are_taken_from_the_header_or_body_alone(site: Site) -> None:
     assert site.http.get("/user", params={"access_token": token}).status_code == 401
 
 
-def test_two_secrets_or_two_clients_are_none(site: Site) -> None:
+def test_conflicting_client_credentials_are_refused(site: Site) -> None:
     code = site.octo.code(site.oauth)
     mixed = [
         ({"client_id": site.rival.id, "code": code}, (site.oauth.id, site.oauth.secret)),
@@ -218,8 +221,8 @@ def test_two_secrets_or_two_clients_are_none(site: Site) -> None:
     assert site.token(site.oauth, code=code)["access_token"]
 
 
-def test_webhooks_that_only_the_app_sees_are_off_when_nobody_there_lets_it_act(site: Site) -> None:
-    """Nobody else could turn them off: taking the consent back would leave the app everything that happens."""
+def test_an_apps_webhooks_are_deactivated_when_its_last_owner_revokes_consent(site: Site) -> None:
+    """No one else could deactivate them, and the app would keep receiving every event after consent was revoked."""
 
     def call(token: str, method: str, path: str, **body: Any) -> httpx.Response:
         return site.http.request(method, path, headers={"Authorization": f"Bearer {token}"}, **body)
@@ -253,21 +256,21 @@ def test_webhooks_that_only_the_app_sees_are_off_when_nobody_there_lets_it_act(s
     site.server.run(promote)
     assert states(strangers) == [True, True]
     take_back(octos)
-    assert states(strangers) == [True, True]  # another owner lets it act
+    assert states(strangers) == [True, True]  # another owner still authorizes it
     take_back(strangers)
     octos = token_of(site.octo)
     assert states(octos) == [False, False]
     [found] = call(octos, "GET", paths[0]).json()
     assert call(octos, "PATCH", f"{paths[0]}/{found['id']}", json={"active": True}).json()["active"]
     registration = f"{site.world.org_path}/oauth-apps/{site.oauth.id}"
-    assert call(site.octo_token, "DELETE", f"{registration}/tokens").status_code == 204  # all consents at once
+    assert call(site.octo_token, "DELETE", f"{registration}/tokens").status_code == 204  # revokes all consents at once
     assert states(token_of(site.octo)) == [False, False]
     log = call(site.octo_token, "GET", f"{site.world.org_path}/audit-log", params={"phrase": "action:hook.deactivate"})
     assert [each["data"]["reason"] for each in log.json()] == ["consent_taken_back"] * 3
 
 
-def test_a_replay_that_ends_nothing_more_is_no_entry(site: Site) -> None:
-    """The app knows its old codes: it could fill its user's audit log with them."""
+def test_a_replay_that_revokes_nothing_is_not_recorded(site: Site) -> None:
+    """An app knows its old codes and could flood its user's audit log with them."""
 
     def entries() -> int:
         return site.stored().count("replay_of")
@@ -278,24 +281,26 @@ def test_a_replay_that_ends_nothing_more_is_no_entry(site: Site) -> None:
     for _ in range(5):
         site.refused(site.app, "bad_verification_code", code=code)
     assert entries() == before + 1
-    for _ in range(5):  # it ended with the rest
+    for _ in range(5):  # it was revoked with the others
         site.refused(site.app, "bad_refresh_token", grant_type="refresh_token", refresh_token=refresh_token)
     assert entries() == before + 1
 
 
-def test_who_only_looks_gets_no_code(site: Site) -> None:
-    """HEAD promises to change nothing (RFC 9110, 9.2.1), and is no consent either: servers that took it for the form's
-    answer have let apps in by it."""
+def test_head_does_not_grant_consent(site: Site) -> None:
+    """HEAD must not change anything (RFC 9110, 9.2.1).
+
+    Servers that treated it as the form's answer have authorized apps that way.
+    """
     site.ada.consent(site.oauth, scope="repo")
-    before = site.stored(refusals=False)  # those of earlier tests may still be on their way
+    before = site.stored(refusals=False)  # refusals of earlier tests may still be pending
     for parameters in ({"scope": "repo"}, {"scope": "work"}):
         looked = site.ada.http.head("/login/oauth/authorize", params={"client_id": site.oauth.id, **parameters})
         assert (looked.status_code, looked.headers["allow"]) == (405, "GET, OPTIONS, POST")
     assert site.stored(refusals=False) == before
 
 
-def test_an_hour_after_the_sign_in_an_app_gets_nothing_without_another_proof(site: Site) -> None:
-    """As for a token that somebody makes themselves: an open browser is not enough."""
+def test_consent_requires_a_recent_sign_in(site: Site) -> None:
+    """As for a personal token, an open browser session is not enough an hour after the sign-in."""
     browser, client = site.new_browser(site.ada.user), site.oauth
     wanted = {"scope": "repo", "state": "a b/ä"}
     page = browser.authorize(client, prompt="select_account", **wanted)
@@ -304,7 +309,7 @@ def test_an_hour_after_the_sign_in_an_app_gets_nothing_without_another_proof(sit
     age_sign_in(site.server, Person(site.ada.user.id, site.ada.user.login, ""))
 
     def asked(response: httpx.Response) -> dict[str, str]:
-        """The page that comes back after the proof."""
+        """Return the path and query to which the confirmation page returns."""
         assert response.status_code == 303, response.text
         assert response.headers["location"].startswith("/login/confirm?")
         at, _, query = parse_qs(urlsplit(response.headers["location"]).query)["return_to"][0].partition("?")

@@ -1,6 +1,6 @@
-"""Webhooks for every kind of caller and every scope: what is done, what is refused, in which words.
+"""Authorization of the webhook endpoints by kind of caller and by scope, including the error messages.
 
-Every operation with every kind of token: tests/identity/test_matrix.py.
+`tests/identity/test_matrix.py` tests every operation with every kind of token.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from workhook.identity.tokens.issue import IssuedToken
 from workhook.identity.tokens.issue import revoke as revoke_all
 
 ABOUT = ("user", "organization", "repository", "organization_hooks", "repository_hooks")
-# Apps; people, who are in tests.identity.test_matrix.
+# Endpoints for apps, and for people, which `tests.identity.test_matrix` covers.
 ELSEWHERE = ("organization.admin", "user.installations", "organization.people", "organization.leave",
              "organization.decline", "repository.people", "repository.leave", "user.memberships",
              "user.invitations")  # fmt: skip
@@ -37,7 +37,7 @@ DECLARED = [
     if each.area is WEBHOOK_API and str(each.access).partition(".")[0] in ABOUT and each.access not in ELSEWHERE
 ]
 
-# What an operation is, by its name; the rest of this module says who may do what.
+# The group of each operation. The tables below state which group is allowed to whom.
 GROUPS = {
     **dict.fromkeys(("user_get", "user_emails", "user_organizations", "user_repositories", "user_teams",
                      "user_memberships"), "user"),
@@ -73,7 +73,7 @@ OWNER = "403 You must be an organization owner."
 HIDDEN = "404 Not Found"
 
 HOOKS = ("read", "write", "delete")
-# caller → group of a repository's operations → what happens
+# caller → group of repository operations → outcome
 REPOSITORY = {
     "owner": dict.fromkeys((*HOOKS, "publish", "repository", "collaborators"), OK),
     "member": {**dict.fromkeys(HOOKS, ADMIN), "publish": OK, "repository": OK, "collaborators": OK},
@@ -99,7 +99,7 @@ ORGANIZATION = {
         )
     },
 }  # fmt: skip
-# The scopes of which a token needs one, the first as the refusal names them.
+# The scopes of which a token needs one. The first element is the wording of the refusal.
 REPOSITORY_SCOPES = {
     "read": ("read:repo_hook or repo", {"repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook"}),
     "write": ("write:repo_hook or repo", {"repo", "admin:repo_hook", "write:repo_hook"}),
@@ -111,15 +111,15 @@ ORGANIZATION_SCOPES = {group: ("admin:org_hook", {"admin:org_hook"}) for group i
 
 @dataclass
 class Site:
-    """A world, a hook with a delivery in each place, and tokens by caller and by scope."""
+    """A world, a webhook with a delivery for each owner, and tokens by caller and by scope."""
 
     server: Server
     world: World
     api: Api
-    nobody: httpx.Client  # without a token
-    ids: dict[str, dict[str, int]]  # kind of place → hook_id, delivery_id, the number of the place
+    nobody: httpx.Client  # a client without a token
+    ids: dict[str, dict[str, int]]  # kind of owner → hook_id, delivery_id and the owner's ID
     callers: dict[str, str]
-    scopes: dict[str, str]  # scope, or "" for a token without any
+    scopes: dict[str, str]  # by scope, or "" for a token without scopes
 
     def place(self, operation: Operation) -> Place:
         of_organization = "/orgs/" in operation.path or operation.path.startswith("/organizations/")
@@ -127,12 +127,12 @@ class Site:
 
     @property
     def names(self) -> dict[str, str]:
-        """What paths name."""
+        """Return the values of the names in paths."""
         organization = self.world.organization
         return {"org": organization, "owner": organization, "repo": self.world.repository, "username": self.world.owner}
 
     def call(self, operation: Operation, token: str | None, path: str | None = None) -> httpx.Response:
-        """As a client of that token would; what it deletes is made for it."""
+        """Send the operation's request with the token. A webhook to be deleted is created first."""
         place = self.place(operation)
         ids: dict[str, Any] = dict(self.ids[place.kind])
         if operation.name.endswith("hooks_delete"):
@@ -155,7 +155,7 @@ class Site:
 
 
 def short(operation: Operation) -> str:
-    """`hooks_list` of `repository_hooks_list`."""
+    """Return the operation's name without its owner, such as `hooks_list` for `repository_hooks_list`."""
     name = operation.name
     return name if name in GROUPS else name.partition("_")[2]
 
@@ -201,7 +201,7 @@ def operation(request: pytest.FixtureRequest) -> Operation:
     return found
 
 
-def test_every_kind_of_caller(site: Site, operation: Operation) -> None:
+def test_each_caller_is_allowed_or_refused_as_documented(site: Site, operation: Operation) -> None:
     group = GROUPS[short(operation)]
     table = REPOSITORY if site.place(operation).kind == "repository" else ORGANIZATION
     expected = {caller: OK if group == "user" else table[caller][group] for caller in site.callers}
@@ -209,7 +209,7 @@ def test_every_kind_of_caller(site: Site, operation: Operation) -> None:
     assert found == expected
 
 
-def test_every_scope(site: Site, operation: Operation) -> None:
+def test_each_scope_is_allowed_or_refused_as_documented(site: Site, operation: Operation) -> None:
     group = GROUPS[short(operation)]
     table = REPOSITORY_SCOPES if site.place(operation).kind == "repository" else ORGANIZATION_SCOPES
     words, fitting = table.get(group, ("", {*SCOPES, ""}))
@@ -223,14 +223,14 @@ def test_every_scope(site: Site, operation: Operation) -> None:
         assert named == (fitting if words else set())
 
 
-def test_who_cannot_see_it_is_not_told_about_scopes(site: Site, operation: Operation) -> None:
+def test_a_token_that_cannot_see_the_object_gets_no_scope_error(site: Site, operation: Operation) -> None:
     if GROUPS[short(operation)] == "user":
         return
     token = site.server.run(lambda services: add_token(services, site.world, []))
     assert outcome(site.call(operation, token), operation) == HIDDEN
 
 
-def test_what_is_hidden_looks_like_what_is_not_there(site: Site, operation: Operation) -> None:
+def test_a_hidden_object_looks_like_a_missing_one(site: Site, operation: Operation) -> None:
     if GROUPS[short(operation)] == "user":
         return
     token = site.callers["stranger"]
@@ -256,7 +256,7 @@ BAD_TOKENS = {
 }
 
 
-def test_without_a_good_token(site: Site, operation: Operation) -> None:
+def test_a_missing_or_invalid_token_is_refused(site: Site, operation: Operation) -> None:
     response = site.call(operation, None)
     refused(response, 401, "Requires authentication")
     assert response.headers["www-authenticate"] == "Bearer"
@@ -281,14 +281,14 @@ def test_every_operation_has_a_group() -> None:
         ("Bearer {},", 401), ('Bearer "{}"', 401), ("Digest {}", 401), ("Bearer\t{}", 401),
     ],
 )  # fmt: skip
-def test_how_a_token_is_sent(site: Site, header: str, status: int) -> None:
+def test_the_accepted_forms_of_the_authorization_header(site: Site, header: str, status: int) -> None:
     with site.server.client(None) as client:
         response = client.get("/user", headers={"Authorization": header.replace("{}", site.world.token)})
         assert response.status_code == status
         assert client.get(f"/user?access_token={site.world.token}").status_code == 401
 
 
-def test_expired_and_revoked(site: Site) -> None:
+def test_expired_and_revoked_tokens_are_refused(site: Site) -> None:
     async def issue(services: Services, days: float | None) -> IssuedToken:
         async with services.database.transaction() as tx:
             user = await queries.find_account(tx, site.world.owner)
@@ -307,12 +307,13 @@ def test_expired_and_revoked(site: Site) -> None:
         with site.server.client(lasting.token) as client:
             assert client.get(path).status_code == 200
     assert site.server.run(lambda services: revoke(services, lasting.id)) == 1
-    with site.server.client(lasting.token) as client:  # another process revoked it: what this one remembers ends soon
+    # Another process revoked it, so this process's cache entry must expire.
+    with site.server.client(lasting.token) as client:
         until(lambda: client.get("/user").status_code == 401)
         refused(client.get("/user"), 401, "Bad credentials")
 
 
-def test_members_see_what_is_not_private(site: Site, server: Server) -> None:
+def test_members_see_repositories_that_are_not_private(site: Site, server: Server) -> None:
     world: World = server.world()
     tokens = {
         "owner": world.token,
@@ -329,7 +330,7 @@ def test_members_see_what_is_not_private(site: Site, server: Server) -> None:
     assert found == {"owner": [200, 200], "member": [404, 404], "added member": [200, 403]}
 
 
-def test_who_leaves_is_out_at_once(site: Site, server: Server) -> None:
+def test_a_removed_user_loses_access_at_once(site: Site, server: Server) -> None:
     world: World = server.world()
     token = server.run(lambda services: add_user(services, world, role="admin"))
 
@@ -348,8 +349,8 @@ def test_who_leaves_is_out_at_once(site: Site, server: Server) -> None:
         refused(client.get(f"{world.repo_path}/hooks"), 404, "Not Found")
 
 
-def test_a_hook_of_another_organization_is_out_of_reach(site: Site, server: Server) -> None:
-    """The attacker owns an organization of its own and guesses ids."""
+def test_webhooks_of_another_organization_are_not_found(site: Site, server: Server) -> None:
+    """The attacker owns another organization and guesses IDs."""
     attacker: World = server.world()
     with server.client(attacker.token) as client:
         for kind, ids in site.ids.items():

@@ -1,4 +1,4 @@
-"""Who left the company: `workhook user disable`, and what apps of theirs are told."""
+"""Users who left the company: `workhook user disable`, and the responses their apps get."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from workhook.http.calls import Services
 from workhook.identity import actions
 
 
-def _turn(site: Site, *, disabled: bool) -> None:
-    """Ada, who is nobody's owner."""
+def _set_disabled(site: Site, *, disabled: bool) -> None:
+    """Disable or enable ada, who owns nothing."""
 
     async def turn(services: Services) -> None:
         async with services.database.transaction() as tx:
@@ -26,31 +26,31 @@ def _turn(site: Site, *, disabled: bool) -> None:
     site.server.run(turn)
 
 
-def _approved(site: Site, client: Client) -> str:
-    """A device code for which ada has approved."""
+def _approved_device_code(site: Site, client: Client) -> str:
+    """Return a device code that ada has approved."""
     begun = site.http.post("/login/device/code", data={"client_id": client.id}, headers={"Accept": "application/json"})
     page = site.ada.submit(site.ada.http.get("/login/device"), user_code=begun.json()["user_code"])
     assert "now has access" in site.ada.submit(page, decision="approve").text
     return str(begun.json()["device_code"])
 
 
-def _checked(site: Site, client: Client, method: str, what: str, token: str) -> int:
-    """How the app is answered that asks about a token of its own."""
+def _check_token(site: Site, client: Client, method: str, what: str, token: str) -> int:
+    """Return the status of the app's request about one of its tokens."""
     answer = site.http.request(
         method, f"/applications/{client.id}/{what}", json={"access_token": token}, auth=(client.id, client.secret)
     )
     return answer.status_code
 
 
-def test_what_ada_let_apps_do_rests_while_she_is_disabled(site: Site) -> None:
+def test_apps_of_a_disabled_user_are_suspended(site: Site) -> None:
     for client in (site.oauth, site.app):
         site.ada.http.cookies.clear()
         site.ada = site.new_browser(site.ada.user)
         pair = site.token(client, code=site.ada.code(client), redirect_uri=CALLBACK)
-        code, device = site.ada.code(client), _approved(site, client)
+        code, device = site.ada.code(client), _approved_device_code(site, client)
         others = site.token(client, code=site.octo.code(client))["access_token"]
-        assert _checked(site, client, "POST", "token", pair["access_token"]) == 200
-        _turn(site, disabled=True)
+        assert _check_token(site, client, "POST", "token", pair["access_token"]) == 200
+        _set_disabled(site, disabled=True)
         assert site.actor_of(pair["access_token"]) is None
         site.refused(client, "bad_verification_code", code=code)
         site.refused(client, "access_denied", grant_type=DEVICE_GRANT, device_code=device, client_secret=None)
@@ -58,25 +58,25 @@ def test_what_ada_let_apps_do_rests_while_she_is_disabled(site: Site) -> None:
             refresh = {"grant_type": "refresh_token", "refresh_token": pair["refresh_token"]}
             site.refused(client, "bad_refresh_token", **refresh)
         for method, what in (("POST", "token"), ("PATCH", "token"), ("DELETE", "token"), ("DELETE", "grant")):
-            assert _checked(site, client, method, what, pair["access_token"]) == 404, (method, what)
+            assert _check_token(site, client, method, what, pair["access_token"]) == 404, (method, what)
         page = site.ada.authorize(client)
         assert page.headers["location"].startswith("/login"), "her session has ended"
         assert site.user_of(others) == site.octo.user.login
-        _turn(site, disabled=False)
+        _set_disabled(site, disabled=False)
         assert site.actor_of(pair["access_token"]) is not None, "no refusal has revoked it"
-        assert _checked(site, client, "POST", "token", pair["access_token"]) == 200
+        assert _check_token(site, client, "POST", "token", pair["access_token"]) == 200
         if "refresh_token" in pair:
             renewed = site.token(client, **refresh)
             assert site.user_of(renewed["access_token"]) == site.ada.user.login
 
 
-def test_a_page_that_asks_whom_to_let_act_has_no_form_for_her(site: Site) -> None:
+def test_a_disabled_user_cannot_submit_the_consent_form(site: Site) -> None:
     browser = site.new_browser(site.ada.user)
     _, fields = form_of(browser.authorize(site.oauth, prompt="select_account"))
-    _turn(site, disabled=True)
+    _set_disabled(site, disabled=True)
     refused = browser.http.post("/login/oauth/authorize", data={**fields, "decision": "approve"})
     assert refused.status_code == 403
-    _turn(site, disabled=False)
+    _set_disabled(site, disabled=False)
 
 
 # --- the commands ----------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_a_user_is_disabled_and_enabled(cli: Cli) -> None:
     assert sorted(entries)[-4:] == ["user.disable", "user.disable", "user.enable", "user.enable"]
 
 
-def test_nothing_new_is_made_for_who_is_disabled(cli: Cli) -> None:
+def test_a_disabled_user_gets_no_new_links_tokens_or_organizations(cli: Cli) -> None:
     cli.json("user", "disable", "ada")
     said = "workhook: ada is disabled.\nEnable the user with `workhook user enable ada`.\n"
     for words in (
@@ -123,7 +123,7 @@ def test_nothing_new_is_made_for_who_is_disabled(cli: Cli) -> None:
     assert "ada-co" not in str(cli.json("audit", "list"))
 
 
-def test_the_last_owner_is_not_disabled(cli: Cli) -> None:
+def test_the_last_owner_cannot_be_disabled(cli: Cli) -> None:
     cli.json("setup", "--organization", "beta", "--owner", "octo")
     assert cli.refused("user", "disable", "octo") == (
         "workhook: octo is the last owner of acme, beta who is not disabled.\n"

@@ -1,7 +1,4 @@
-"""Invitations to organizations and repositories, as GitHub's clients ask for them.
-
-Two organizations: `cast` has an owner and people of the first, `other` owns the second.
-"""
+"""Invitations to organizations and repositories through the requests of GitHub's clients."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from workhook.storage.metadata import insert_into
 
 @dataclass
 class People:
-    """Tokens, logins and profiles: an owner and a member of one organization, and an owner of another one."""
+    """Tokens, logins and profiles of an owner and a member of one organization, and of an owner of another one."""
 
     server: Server
     world: World
@@ -63,7 +60,7 @@ def people(server: Server) -> Iterator[People]:
 
 
 @pytest.mark.parametrize("by", ["login", "email"])
-def test_the_invited_person_sees_the_membership_that_waits(people: People, by: str) -> None:
+def test_an_invited_user_sees_the_pending_membership(people: People, by: str) -> None:
     org = people.world.organization
     path = f"/user/memberships/orgs/{org}"
     for who in ("third", "other"):
@@ -83,7 +80,7 @@ def test_the_invited_person_sees_the_membership_that_waits(people: People, by: s
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
-def test_an_organization_invites_and_the_invited_person_accepts(people: People, prefix: str) -> None:
+def test_an_invited_user_accepts_an_organization_invitation(people: People, prefix: str) -> None:
     org, login = f"{prefix}{people.world.org_path}", people.login("other")
     made = people.ask("owner", "PUT", f"{org}/memberships/{login}", json={"role": "member"})
     assert (made.status_code, made.json()["state"], made.json()["user"]) == (200, "pending", None)
@@ -105,12 +102,12 @@ def test_an_organization_invites_and_the_invited_person_accepts(people: People, 
     assert (accepted.status_code, accepted.json()["state"], accepted.json()["role"]) == (200, "active", "member")
     assert people.read("owner", f"{org}/invitations") == []
     assert people.read("other", f"{own}?state=pending") == []
-    # It has not put the person's colleagues anywhere, and again it changes nothing.
+    # The user's colleagues did not join, and accepting again changes nothing.
     assert people.ask("third", "GET", org).status_code == 404
     assert people.ask("other", "PATCH", accepting, json={"state": "active"}).status_code == 200
 
 
-def test_everybody_leaves_but_the_last_owner(people: People) -> None:
+def test_every_member_except_the_last_owner_can_leave(people: People) -> None:
     org = people.world.org_path
     for path in ("members", "memberships"):
         assert people.ask("member", "DELETE", f"{org}/{path}/{people.world.owner}").status_code == 403
@@ -123,7 +120,7 @@ def test_everybody_leaves_but_the_last_owner(people: People) -> None:
     assert people.ask("other", "DELETE", f"{org}/members/{people.login('other')}").status_code == 404
 
 
-def test_an_invitation_ends_with_the_right_of_who_made_it(people: People) -> None:
+def test_an_invitation_ends_when_the_inviter_loses_the_right_to_invite(people: People) -> None:
     org = people.world.org_path
     promote = people.ask("owner", "PUT", f"{org}/memberships/{people.login('member')}", json={"role": "admin"})
     assert promote.json()["role"] == "admin"
@@ -136,7 +133,7 @@ def test_an_invitation_ends_with_the_right_of_who_made_it(people: People) -> Non
     assert people.ask("other", "PATCH", accepting, json={"state": "active"}).status_code == 404
 
 
-def test_ids_of_strangers_are_like_ids_of_nobody(people: People) -> None:
+def test_ids_of_strangers_look_like_unknown_ids(people: People) -> None:
     org = people.world.org_path
     refusals = []
     for invitee_id in (people.profiles["other"]["id"], 2**40):
@@ -147,7 +144,7 @@ def test_ids_of_strangers_are_like_ids_of_nobody(people: People) -> None:
     assert people.read("owner", f"{org}/invitations") == []
 
 
-def test_an_invitation_by_address_tells_nothing_of_accounts(people: People) -> None:
+def test_an_invitation_by_address_does_not_reveal_accounts(people: People) -> None:
     org, known = people.world.org_path, people.profiles["other"]["email"]
     shapes = []
     for email in (known, "nobody-at-all@example.com"):
@@ -165,7 +162,7 @@ def test_an_invitation_by_address_tells_nothing_of_accounts(people: People) -> N
     assert inside.status_code == 422
 
 
-def test_a_collaborator_is_invited_changed_and_taken_back(people: People) -> None:
+def test_an_invitation_of_a_collaborator_can_be_changed_and_withdrawn(people: People) -> None:
     repo, login = people.world.repo_path, people.login("other")
     path = f"{repo}/collaborators/{login}"
     made = people.ask("owner", "PUT", path, json={"permission": "pull"})
@@ -181,14 +178,17 @@ def test_a_collaborator_is_invited_changed_and_taken_back(people: People) -> Non
     assert people.read("other", "/user/repository_invitations") == []
     assert people.ask("owner", "PUT", f"{repo}/collaborators/nobody-at-all").status_code == 404
     assert people.ask("owner", "PUT", path, json={"permission": "maintain"}).status_code == 422
-    # A colleague needs no invitation; everybody leaves.
+    # A colleague needs no invitation, and every collaborator can leave.
     inside = f"{repo}/collaborators/{people.login('member')}"
     assert people.ask("owner", "PUT", inside, json={"permission": "admin"}).status_code == 204
     assert people.ask("member", "DELETE", inside).status_code == 204
 
 
-def test_a_colleague_of_another_organization_is_asked_before_an_owner_sees_the_address(people: People) -> None:
-    """`third` is a mere member where `other` owns: `other` adds them to a project at once, the first owner does not."""
+def test_a_colleague_from_another_organization_must_accept_before_an_owner_sees_the_address(people: People) -> None:
+    """`third` is an ordinary member of the organization `other` owns.
+
+    `other` adds them to a project at once; the first organization's owner can only invite them.
+    """
     accepting = f"/user/memberships/orgs/{people.second.organization}"
     path = f"{people.second.org_path}/memberships/{people.world.owner}"
     people.ask("other", "PUT", path, json={"role": "member"}).raise_for_status()
@@ -201,9 +201,7 @@ def test_a_colleague_of_another_organization_is_asked_before_an_owner_sees_the_a
 
 
 @pytest.mark.parametrize(("address", "status"), [("KATE@Example.com", 200), ("\N{KELVIN SIGN}ate@example.com", 404)])
-def test_an_address_is_that_of_another_case_and_not_of_another_letter(
-    people: People, address: str, status: int
-) -> None:
+def test_addresses_ignore_the_case_but_not_similar_letters(people: People, address: str, status: int) -> None:
     number, org = people.profiles["owner"]["id"], people.world.org_path
 
     async def add(services: Services) -> str:
@@ -218,11 +216,9 @@ def test_an_address_is_that_of_another_case_and_not_of_another_letter(
     assert people.ask("kate", "PATCH", path, json={"state": "active"}).status_code == status
 
 
-# --- invitations end -------------------------------------------------------------------------------------------------
-# How invitations end: with the right of who made them, with the place of who holds them, by being declined, and by
-# the clock. What has ended does not come back.
-#
-# Two organizations whose people overlap in `member`, who can invite in both.
+# --- the end of invitations ------------------------------------------------------------------------------------------
+# An invitation ends when its inviter loses the right to invite, when the invited user leaves, when it is declined, and
+# when it expires. An ended invitation never becomes valid again.
 
 
 __all__ = ["people"]
@@ -232,7 +228,7 @@ OWN = "/user/memberships/orgs"
 
 @pytest.fixture
 def overlapping(people: People) -> People:
-    """`member` is an owner of both organizations, and `stranger` in none."""
+    """Return `people` with `member` as an owner of both organizations and `stranger` in neither."""
     theirs = f"{people.second.org_path}/memberships/{people.login('member')}"
     assert people.ask("other", "PUT", theirs, json={"role": "admin"}).json()["state"] == "pending"
     accepted = people.ask("member", "PATCH", f"{OWN}/{people.second.organization}", json={"state": "active"})
@@ -262,7 +258,7 @@ def set_admin(people: People, permission: str) -> None:
 
 
 def invite(people: People, by: str = "member", *, second: bool = False, who: str = "stranger") -> None:
-    """To an organization and to its project."""
+    """Invite a user to an organization and to its project."""
     world = people.second if second else people.world
     login = people.login(who)
     assert people.ask(by, "PUT", f"{world.org_path}/memberships/{login}", json={}).json()["state"] == "pending"
@@ -270,7 +266,7 @@ def invite(people: People, by: str = "member", *, second: bool = False, who: str
 
 
 def waiting(people: People, who: str = "stranger") -> list[str]:
-    """The places that the person may come to."""
+    """Return the organizations and repositories that the user has pending invitations to."""
     organizations = [each["organization"]["login"] for each in people.read(who, f"{OWN}?state=pending")]
     return organizations + [
         each["repository"]["full_name"] for each in people.read(who, "/user/repository_invitations")
@@ -288,7 +284,7 @@ def audited(people: People, action: str) -> list[dict[str, Any]]:
     return found
 
 
-# --- the right of who made it ----------------------------------------------------------------------------------------
+# --- the inviter loses the right to invite ---------------------------------------------------------------------------
 
 
 def _member_path(people: People, kind: str = "memberships") -> str:
@@ -308,7 +304,7 @@ OWNER_LOSES: dict[str, Callable[[People], object]] = {
 
 
 @pytest.mark.parametrize("how", OWNER_LOSES)
-def test_an_owners_invitations_do_not_come_back_with_the_role(overlapping: People, how: str) -> None:
+def test_an_owners_invitations_do_not_return_with_the_role(overlapping: People, how: str) -> None:
     people = overlapping
     invite(people)
     invite(people, second=True)
@@ -340,11 +336,11 @@ ADMIN_LOSES: dict[str, Callable[[People], object]] = {
 
 
 @pytest.mark.parametrize("how", ADMIN_LOSES)
-def test_an_admins_invitations_do_not_come_back_with_the_role(overlapping: People, how: str) -> None:
+def test_an_admins_invitations_do_not_return_with_the_role(overlapping: People, how: str) -> None:
     people = overlapping
     set_member(people, "member")
     set_admin(people, "admin")
-    set_member(people, "admin")  # owners invite strangers; the invitation stays with the role of an admin
+    set_member(people, "admin")  # only owners invite strangers; the invitation then depends on the admin role alone
     path = f"{people.world.repo_path}/collaborators/{people.login('stranger')}"
     assert people.ask("member", "PUT", path).status_code == 201
     set_member(people, "member")
@@ -355,8 +351,8 @@ def test_an_admins_invitations_do_not_come_back_with_the_role(overlapping: Peopl
     assert listed(people) == 0
 
 
-def test_an_invitation_stays_with_a_right_that_is_left(overlapping: People) -> None:
-    """An owner who is an admin, too: each of the two is enough for the project."""
+def test_an_invitation_remains_while_one_sufficient_role_remains(overlapping: People) -> None:
+    """The inviter is an owner and an admin; either role suffices for the project."""
     people = overlapping
     set_member(people, "member")
     set_admin(people, "admin")
@@ -374,7 +370,7 @@ def test_an_invitation_stays_with_a_right_that_is_left(overlapping: People) -> N
     assert waiting(people) == []
 
 
-def test_invitations_to_a_deleted_project_do_not_come_back_with_it(overlapping: People) -> None:
+def test_invitations_to_a_deleted_project_do_not_return_with_it(overlapping: People) -> None:
     people = overlapping
     invite(people)
     invite(people, second=True)
@@ -385,11 +381,11 @@ def test_invitations_to_a_deleted_project_do_not_come_back_with_it(overlapping: 
     assert sorted(waiting(people)) == sorted([people.world.organization, *elsewhere])
 
 
-# --- the place of who holds it ---------------------------------------------------------------------------------------
+# --- the invited user leaves -----------------------------------------------------------------------------------------
 
 
-def test_who_is_removed_has_no_invitation_left_to_come_back_with(overlapping: People) -> None:
-    """`stranger` comes in by login, while an invitation by e-mail and one to the project wait as well."""
+def test_removing_a_member_ends_their_other_invitations(overlapping: People) -> None:
+    """`stranger` joins by login while an invitation by e-mail and one to the project are pending as well."""
     people = overlapping
     invite(people)
     invite(people, second=True)
@@ -407,8 +403,8 @@ def test_who_is_removed_has_no_invitation_left_to_come_back_with(overlapping: Pe
     assert people.ask("stranger", "PATCH", accepting, json={"state": "active"}).status_code == 404
 
 
-def test_a_removed_members_invitation_that_came_beside_ends_too(overlapping: People) -> None:
-    """It was made by e-mail before the person had that address."""
+def test_removing_a_member_ends_invitations_to_an_address_acquired_later(overlapping: People) -> None:
+    """The address was invited before the user had it."""
     people = overlapping
     email = f"new-{people.login('third')}@example.com"
     assert people.ask("owner", "POST", f"{people.world.org_path}/invitations", json={"email": email}).status_code == 201
@@ -425,7 +421,7 @@ def test_a_removed_members_invitation_that_came_beside_ends_too(overlapping: Peo
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
 @pytest.mark.parametrize("by", ["login", "e-mail", "both"])
-def test_an_invitation_to_an_organization_is_declined(overlapping: People, by: str, prefix: str) -> None:
+def test_an_organization_invitation_can_be_declined(overlapping: People, by: str, prefix: str) -> None:
     people = overlapping
     org, login = f"{prefix}{people.world.org_path}", people.login("stranger")
     mine = f"{org}/memberships/{login.upper()}"
@@ -454,8 +450,8 @@ def test_an_invitation_to_an_organization_is_declined(overlapping: People, by: s
     assert {each["target"] for each in entries} == told
 
 
-def test_who_was_only_invited_by_address_is_not_told_to_the_owner(overlapping: People) -> None:
-    """By asking to take back what a login was never given, an owner would learn whose address it is."""
+def test_an_owner_cannot_learn_whose_address_was_invited(overlapping: People) -> None:
+    """Otherwise an owner could find out by withdrawing an invitation that the login never received."""
     people = overlapping
     body = {"email": people.profiles["stranger"]["email"]}
     people.ask("owner", "POST", f"{people.world.org_path}/invitations", json=body).raise_for_status()
@@ -475,19 +471,19 @@ def test_a_token_without_the_scope_declines_nothing(overlapping: People) -> None
     assert listed(people) == 2
 
 
-# --- the clock -------------------------------------------------------------------------------------------------------
+# --- expiration ------------------------------------------------------------------------------------------------------
 
 _expire = sa.update(invitations).values(expires_at=sa.bindparam("at", type_=sa.BigInteger))
 
 
 def _expired(people: People) -> int:
-    """All of them; answers the id of the one to the project."""
+    """Expire all invitations, and return the ID of the one to the project."""
     number: int = people.read("owner", f"{people.world.repo_path}/invitations")[0]["id"]
     run(people, _expire, at=now_ms() - 1)
     return number
 
 
-def test_an_expired_invitation_is_nowhere(overlapping: People) -> None:
+def test_an_expired_invitation_is_not_listed_and_cannot_be_accepted(overlapping: People) -> None:
     people = overlapping
     invite(people)
     org, repo, login = people.world.org_path, people.world.repo_path, people.login("stranger")
@@ -515,19 +511,19 @@ def test_an_expired_invitation_is_renewed_by_inviting_again(overlapping: People)
     invite(people, "owner")
     assert waiting(people) == [people.world.organization, people.world.full_name]
     assert people.ask("stranger", "PATCH", f"/user/repository_invitations/{number}").status_code == 204
-    # They are the other owner's now: those of `member` end with their right, and these do not.
+    # The other owner is now the inviter, so they no longer depend on the role of `member`.
     set_member(people, "member")
     assert waiting(people) == [people.world.organization]
 
 
-def test_an_invitation_by_address_is_for_who_has_it_when_it_is_accepted(overlapping: People) -> None:
+def test_an_invitation_by_address_is_for_the_user_who_has_it_on_acceptance(overlapping: People) -> None:
     people = overlapping
     email = str(people.profiles["stranger"]["email"])
     people.ask("owner", "POST", f"{people.world.org_path}/invitations", json={"email": email}).raise_for_status()
     assert waiting(people) == [people.world.organization]
     change = sa.update(accounts).where(accounts.c.login == sa.bindparam("of")).values(email=sa.bindparam("address"))
     run(people, change, of=people.login("stranger"), address=f"other-{email}")
-    until(lambda: waiting(people) == [])  # who a token stands for is remembered for a moment
+    until(lambda: waiting(people) == [])  # the token's account is cached for a moment
     accepting = f"{OWN}/{people.world.organization}"
     assert people.ask("stranger", "PATCH", accepting, json={"state": "active"}).status_code == 404
     run(people, change, of=people.login("third"), address=email)
@@ -535,11 +531,11 @@ def test_an_invitation_by_address_is_for_who_has_it_when_it_is_accepted(overlapp
     assert people.ask("third", "PATCH", accepting, json={"state": "active"}).status_code == 200
 
 
-# --- two at once -----------------------------------------------------------------------------------------------------
+# --- concurrency -----------------------------------------------------------------------------------------------------
 
 
-def test_of_two_who_accept_at_once_one_does(overlapping: People) -> None:
-    """By way of two processes. Of an organization the second finds that the person is in it."""
+def test_concurrent_acceptances_take_effect_once(overlapping: People) -> None:
+    """Two processes accept. For an organization, the second one finds that the user is already a member."""
     people = overlapping
     invite(people)
     number = people.read("owner", f"{people.world.repo_path}/invitations")[0]["id"]
@@ -566,10 +562,10 @@ def _at_once(
     return [each.result().status_code for each in asking]
 
 
-# --- how many --------------------------------------------------------------------------------------------------------
+# --- limits ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_place_has_so_many_invitations_at_most(overlapping: People) -> None:
+def test_the_number_of_pending_invitations_is_limited(overlapping: People) -> None:
     people = overlapping
     run_fill(people, 999)
     org, repo, login = people.world.org_path, people.world.repo_path, people.login("stranger")
@@ -588,9 +584,9 @@ def test_a_place_has_so_many_invitations_at_most(overlapping: People) -> None:
     members = f"/api/v1/projects/{people.world.project_id}/members"
     refused = people.ask("owner", "POST", members, json={"username": people.login("third")})
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "username")
-    invite(people)  # again: renewed
-    invite(people, second=True)  # elsewhere there is room
-    # One is taken back, one is expired: there is room again.
+    invite(people)  # repeated: renewed
+    invite(people, second=True)  # the other organization has its own limit
+    # Withdrawing one or letting one expire makes room again.
     assert people.ask("owner", "DELETE", f"{org}/memberships/{login}").status_code == 204
     made = people.ask("owner", "POST", f"{org}/invitations", json={"email": "one-more@example.com"})
     assert made.status_code == 201
@@ -600,7 +596,8 @@ def test_a_place_has_so_many_invitations_at_most(overlapping: People) -> None:
 
 
 def run_fill(people: People, number: int) -> None:
-    """So many by e-mail, to the organization and (which nobody can ask for) its project."""
+    """Insert `number` invitations by e-mail to the organization and, though the API does not offer it, to its
+    project."""
 
     async def work(services: Services) -> None:
         async with services.database.transaction() as tx:

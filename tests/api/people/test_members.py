@@ -1,4 +1,5 @@
-"""Who is in an organization and in a repository, as clients ask for it, and what a token tells of itself."""
+"""Members of organizations and repositories through the requests of GitHub's clients, and what tokens reveal about
+themselves."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from workhook.identity.tokens.issue import OAUTH, issue
 
 @dataclass
 class Cast:
-    """Tokens and logins: of an owner, a member, collaborators from outside who write and read, a client, a stranger."""
+    """Tokens and logins of an owner, a member, outside collaborators with write and read access, a client and a
+    stranger."""
 
     server: Server
     world: World
@@ -33,7 +35,7 @@ class Cast:
     logins: dict[str, str]
 
     def ask(self, who: str, path: str, method: str = "GET", **more: Any) -> httpx.Response:
-        """`who`: one of these, or a token."""
+        """Send a request as `who`, which is a name or a token."""
         token = self.tokens.get(who, who)
         return self.http.request(method, path, headers={"Authorization": f"Bearer {token}"}, **more)
 
@@ -41,12 +43,12 @@ class Cast:
         return self.ask(who, path).raise_for_status().json()
 
     def names(self, who: str, path: str) -> list[str]:
-        """Whom a list names, in its order: one of these, or a login."""
+        """Return the users in a list in order: their names here, or else their logins."""
         known = {login: name for name, login in self.logins.items()}
         return [known.get(each["login"], each["login"]) for each in self.read(who, path)]
 
     def hide(self) -> None:
-        """Makes the project private."""
+        """Make the project private."""
         path = f"/api/v1/projects/{self.world.project_id}"
         self.ask("owner", path, "PATCH", json={"private": True}).raise_for_status()
 
@@ -68,8 +70,8 @@ def cast(server: Server, world: World) -> Iterator[Cast]:
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
-def test_members_of_an_organization(server: Server, world: World, cast: Cast, prefix: str) -> None:
-    app = make_app(server, world)  # its bot is no member
+def test_members_of_an_organization_are_listed(server: Server, world: World, cast: Cast, prefix: str) -> None:
+    app = make_app(server, world)  # its bot is not a member
     path = f"{prefix}{world.org_path}/members"
     place = cast.read("owner", prefix + world.org_path)
     assert place["members_url"] == f"{server.url}{path}{{/member}}"
@@ -95,8 +97,8 @@ def test_members_of_an_organization(server: Server, world: World, cast: Cast, pr
     assert "email" not in shown
 
 
-def test_what_the_caller_is_where(server: Server, cast: Cast) -> None:
-    """By the list of its own, as signing in asks it, and of others."""
+def test_memberships_of_the_caller_and_of_others(server: Server, cast: Cast) -> None:
+    """Memberships appear in the caller's own list, which sign-in libraries read, and in the organization's."""
     second = server.world()
     place = cast.world.org_path
     for who, role in (("owner", "admin"), ("member", "member")):
@@ -107,7 +109,7 @@ def test_what_the_caller_is_where(server: Server, cast: Cast) -> None:
         assert cast.ask(who, "/user/memberships/orgs?state=gone").status_code == 422
     for who in ("writer", "reader", "client", "stranger"):
         assert cast.read(who, "/user/memberships/orgs") == []
-    # Somebody in two, whom each sees in its own alone.
+    # A user in two organizations: the members of each see the user only there.
     with_two = cast.logins["member"]
     server.run(lambda services: _join(services, second, with_two))
     both = [cast.world.organization, second.organization]
@@ -123,7 +125,7 @@ def test_what_the_caller_is_where(server: Server, cast: Cast) -> None:
     for who in ("writer", "client", "stranger"):
         refused(cast.ask(who, of_them), 404, "Not Found")
         assert cast.read(who, f"/users/{cast.logins[who]}/orgs") == []
-    # A token that is confined tells of nothing beyond.
+    # A confined token reveals nothing outside its organization.
     given = {"kind": "fine_grained", "organization": second.organization, "permissions": {"work": "read"}}
     token = cast.ask("member", "/user/tokens", "POST", json=given).raise_for_status().json()["token"]
     assert [each["organization"]["login"] for each in cast.read(token, "/user/memberships/orgs")] == both[1:]
@@ -143,7 +145,7 @@ async def _join(services: Services, place: World, login: str) -> None:
         await set_member(tx, organization, user, "member")
 
 
-def test_repositories_of_somebody(server: Server, world: World, cast: Cast) -> None:
+def test_repositories_of_an_account_are_listed(server: Server, world: World, cast: Cast) -> None:
     number, _ = new_repository(server, world, "shop")
     of_place, of_member = f"/users/{world.organization}/repos", f"/users/{cast.logins['member']}/repos"
     assert cast.read("member", of_place) == cast.read("member", f"{world.org_path}/repos")
@@ -161,8 +163,7 @@ def test_repositories_of_somebody(server: Server, world: World, cast: Cast) -> N
         assert cast.read(who, f"/users/{cast.logins[who]}/repos") == []
 
 
-def test_a_repository_of_a_person(cast: Cast) -> None:
-    """Who is in no organization has projects of their own."""
+def test_a_user_without_an_organization_has_own_repositories(cast: Cast) -> None:
     made = cast.ask("stranger", "/api/v1/projects", "POST", json={"title": "Own"})
     assert made.status_code == 200, made.text
     login = cast.logins["stranger"]
@@ -179,8 +180,8 @@ def test_a_repository_of_a_person(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
-def test_collaborators(server: Server, world: World, cast: Cast, prefix: str) -> None:
-    app = make_app(server, world)  # its bot is none
+def test_collaborators_are_listed_added_and_removed(server: Server, world: World, cast: Cast, prefix: str) -> None:
+    app = make_app(server, world)  # its bot is not a collaborator
     path = f"{prefix}{world.repo_path}/collaborators"
     repository = cast.read("owner", prefix + world.repo_path)
     assert repository["collaborators_url"] == f"{server.url}{path}{{/collaborator}}"
@@ -223,8 +224,8 @@ def test_collaborators(server: Server, world: World, cast: Cast, prefix: str) ->
             refused(cast.ask("owner", path + suffix), 404, "Not Found")
 
 
-def test_what_somebody_may_do(world: World, cast: Cast) -> None:
-    """Roles are the stronger of two; in a private repository a member has a place only by being added."""
+def test_the_permission_of_a_user_is_the_stronger_of_two_roles(world: World, cast: Cast) -> None:
+    """Members have access to a private repository only if they were added to it."""
     path = f"{world.repo_path}/collaborators"
 
     def told(who: str, of: str) -> tuple[int, str]:
@@ -242,7 +243,7 @@ def test_what_somebody_may_do(world: World, cast: Cast) -> None:
     refused(cast.ask("member", path), 404, "Not Found")
     assert cast.names("owner", path) == ["owner", "writer", "reader"]
     assert told("owner", "member") == (404, "none")
-    # Who does not see the organization is not told that somebody is in it.
+    # Callers who cannot see the organization do not learn who its members are.
     refused(cast.ask("writer", f"{path}/{cast.logins['member']}/permission"), 404, "Not Found")
     refused(cast.ask("writer", f"{path}/{cast.logins['member']}"), 404, "Not Found")
     added = {"username": cast.logins["member"]}
@@ -256,8 +257,8 @@ def test_what_somebody_may_do(world: World, cast: Cast) -> None:
 EXPIRATION = "GitHub-Authentication-Token-Expiration"
 
 
-def test_when_a_token_ends(server: Server, world: World, cast: Cast) -> None:
-    """`gh` and Octokit read it, and go-github by this form."""
+def test_responses_state_when_the_token_expires(server: Server, world: World, cast: Cast) -> None:
+    """`gh` and Octokit read this header, and go-github requires this format."""
     assert EXPIRATION not in cast.ask("owner", "/user").headers
     place = {"kind": "fine_grained", "organization": world.organization, "permissions": {"work": "read"}}
     for more in ({"scopes": ["repo"]}, place):
@@ -275,8 +276,8 @@ def test_when_a_token_ends(server: Server, world: World, cast: Cast) -> None:
     assert EXPIRATION not in cast.ask("nonsense", "/user").headers
 
 
-def test_whose_token_it_is(server: Server, world: World, cast: Cast) -> None:
-    """Of an OAuth app's token; of others nothing."""
+def test_an_oauth_apps_token_names_its_client(server: Server, world: World, cast: Cast) -> None:
+    """Other kinds of tokens reveal nothing."""
     body = {"name": f"Whose {world.organization}", "callback_urls": ["https://example.com/back"]}
     made = cast.ask("owner", f"{world.org_path}/oauth-apps", "POST", json=body).raise_for_status().json()
 

@@ -1,4 +1,5 @@
-"""What sign-in libraries, `gh` and strict clients ask about people and places, and what others are told of them."""
+"""Profiles of users and organizations as sign-in libraries, `gh` and strict clients request them, and their visibility
+to others."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ Call = Callable[..., httpx.Response]
 
 @pytest.fixture
 def call(server: Server) -> Iterator[Call]:
-    """`call(token, path)`: GET; other methods by name."""
+    """Return a function `call(token, path)` that sends a GET, or the request of another `method`."""
     with server.client(None) as client:
         yield lambda token, path, method="GET", **more: client.request(
             method, path, headers={"Authorization": f"Bearer {token}"}, **more
@@ -32,19 +33,19 @@ def read(call: Call, token: str, path: str) -> Any:
 
 @pytest.fixture
 def member(server: Server, world: World) -> str:
-    """A token of somebody who is a member of the organization."""
+    """Return a token of a member of the organization."""
     return str(server.run(lambda services: add_user(services, world, member="member")))
 
 
 @pytest.fixture
 def helper(server: Server, world: World) -> str:
-    """A token of somebody from outside who was made a reader of the repository."""
+    """Return a token of an outside collaborator who can read the repository."""
     return str(server.run(lambda services: add_user(services, world, role="read")))
 
 
 @pytest.fixture
 def client(server: Server, world: World) -> str:
-    """A token of a client of the project."""
+    """Return a token of a client of the project."""
     return str(server.run(lambda services: add_client(services, world)))
 
 
@@ -53,7 +54,9 @@ def login_of(call: Call, token: str) -> str:
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
-def test_who_the_caller_is_and_where(server: Server, world: World, call: Call, prefix: str) -> None:
+def test_the_caller_reads_their_profile_emails_and_organizations(
+    server: Server, world: World, call: Call, prefix: str
+) -> None:
     base = server.url + prefix
     new_repository(server, world, "shop")
     assert read(call, world.token, f"{prefix}/user/emails") == [
@@ -73,14 +76,16 @@ def test_who_the_caller_is_and_where(server: Server, world: World, call: Call, p
     assert (own["state"], own["role"], own["organization"]) == ("active", "admin", place)
     assert own["user"]["login"] == world.owner
     assert read(call, world.token, own["url"]) == own
-    # The links of bodies that lead to people and places lead there.
+    # Links in responses lead to the accounts they describe.
     for url in (shown["owner"]["url"], place["repos_url"], own["user"]["url"], own["organization_url"]):
         assert url.startswith(f"{base}/")
         assert call(world.token, url).status_code == 200
 
 
-def test_who_sees_whom(server: Server, world: World, call: Call, member: str, helper: str, client: str) -> None:
-    """As GitHub's sign-in libraries ask whether somebody is in the organization: 204 or 404."""
+def test_profiles_are_visible_only_to_colleagues(
+    server: Server, world: World, call: Call, member: str, helper: str, client: str
+) -> None:
+    """GitHub sign-in libraries check membership of an organization by the status 204 or 404."""
     names = {token: login_of(call, token) for token in (world.token, member, helper, client)}
     inside = f"{world.org_path}/members/{{}}"
     for token in (world.token, member):
@@ -102,11 +107,12 @@ def test_who_sees_whom(server: Server, world: World, call: Call, member: str, he
         assert read(call, token, "/user/orgs") == []
         assert read(call, token, f"/users/{names[token]}")["email"].endswith("@example.com")
     assert [each["full_name"] for each in read(call, helper, "/user/repos")] == [world.full_name]
-    assert read(call, client, "/user/repos") == []  # the work-management API shows it its project
+    assert read(call, client, "/user/repos") == []  # clients see their project only in the work management API
 
 
-def test_how_far_a_token_reaches(server: Server, world: World, call: Call, member: str) -> None:
-    """A token that is confined tells of nothing beyond."""
+def test_a_confined_token_reveals_nothing_outside_its_limits(
+    server: Server, world: World, call: Call, member: str
+) -> None:
     number, hidden = new_repository(server, world, "hidden")
     assert call(world.token, f"/api/v1/projects/{hidden}", "PATCH", json={"private": True}).status_code == 200
     assert [each["name"] for each in read(call, member, "/user/repos")] == [world.repository]
@@ -127,7 +133,7 @@ def test_how_far_a_token_reaches(server: Server, world: World, call: Call, membe
     app = make_app(server, world, repositories=[world.repository, "hidden"])
     bot = installation_token(server, app.installation_id, repository_ids=[number])
     assert [each["name"] for each in read(call, bot, f"{world.org_path}/repos")] == ["hidden"]
-    shown = read(call, bot, f"/users/{app.bot}")  # programs ask so for the number that their commits name
+    shown = read(call, bot, f"/users/{app.bot}")  # programs look up the ID that their commits name
     assert (shown["login"], shown["type"], shown["email"]) == (app.bot, "Bot", None)
     assert call(bot, f"/users/{world.owner}").status_code == 200
     assert call(bot, f"{world.org_path}/members/{app.bot}").status_code == 404
@@ -137,7 +143,7 @@ def test_how_far_a_token_reaches(server: Server, world: World, call: Call, membe
     assert [each["login"] for each in read(call, for_user, "/user/orgs")] == [world.organization]
 
 
-# What github3.py 4.0 reads of each without asking whether it is there: a key that is missing is an error of its own.
+# The keys that github3.py 4.0 reads unconditionally: a missing one raises an error.
 _LINKS = "events followers following gists organizations received_events repos starred subscriptions"
 STRICT = {
     "user": f"avatar_url gravatar_id html_url id login site_admin type url bio blog company created_at email followers "
@@ -155,7 +161,7 @@ STRICT = {
 }
 
 
-def test_keys_that_strict_clients_read(world: World, call: Call) -> None:
+def test_responses_contain_all_keys_that_strict_clients_read(world: World, call: Call) -> None:
     user, place, one = (read(call, world.token, path) for path in ("/user", world.org_path, world.repo_path))
     owner = STRICT["user"].partition(" bio ")[0].split() + STRICT["user"].split("updated_at ")[1].split()
     found = {"user": user, "organization": place, "repository": one}
@@ -166,8 +172,8 @@ def test_keys_that_strict_clients_read(world: World, call: Call) -> None:
 
 
 @pytest.mark.parametrize("path", ["/graphql", "/api/graphql"])
-def test_who_am_i_in_graphql(server: Server, world: World, call: Call, path: str) -> None:
-    """As `gh auth status`, `gh api graphql` and Octokit's `graphql` ask it, and what else they ask."""
+def test_graphql_answers_only_the_viewer(server: Server, world: World, call: Call, path: str) -> None:
+    """`gh auth status`, `gh api graphql` and Octokit's `graphql` send these queries; other queries are refused."""
     for query in ("query UserCurrent{viewer{login}}", "{viewer{login}}", "query {\n  viewer { login, }\n} # me\n"):
         answer = call(world.token, path, "POST", json={"query": query, "variables": None})
         assert (answer.status_code, answer.json()) == (200, {"data": {"viewer": {"login": world.owner}}})
@@ -191,8 +197,10 @@ def test_who_am_i_in_graphql(server: Server, world: World, call: Call, path: str
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
-def test_by_number(server: Server, world: World, call: Call, member: str, helper: str, prefix: str) -> None:
-    """Clients that keep numbers, since names change: the same bodies, for the same people."""
+def test_accounts_and_repositories_are_found_by_id(
+    server: Server, world: World, call: Call, member: str, helper: str, prefix: str
+) -> None:
+    """Clients store IDs because names change. Responses and visibility are the same as by name."""
     ids = {path: read(call, world.token, path)["id"] for path in (world.repo_path, world.org_path)}
     people = {token: read(call, token, "/user") for token in (world.token, member, helper)}
     numbered = {
@@ -215,11 +223,11 @@ def test_by_number(server: Server, world: World, call: Call, member: str, helper
     for wrong in ("0", "999999999", "x", "-1", "1.0", "9" * 30):
         for path in ("/repositories", "/organizations", "/user"):
             refused(call(world.token, f"{prefix}{path}/{wrong}"), 404, "Not Found")
-    # A number of another kind is nobody's.
+    # The ID of another kind of object is not found.
     refused(call(world.token, f"/organizations/{people[world.token]['id']}"), 404, "Not Found")
 
 
-def test_an_installation_by_the_number_of_a_repository(server: Server, world: World, call: Call) -> None:
+def test_an_installation_is_found_by_the_id_of_a_repository(server: Server, world: World, call: Call) -> None:
     number, _ = new_repository(server, world, "shop")
     app = make_app(server, world, repositories=["shop"])
     shop = read(call, app.jwt(), f"/repositories/{number}/installation")

@@ -1,4 +1,7 @@
-"""Tokens as their users see them, by API and at the command line: never more than what makes them."""
+"""Personal tokens through the API and the command line.
+
+A token never grants more than the token that creates it has.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ def owner(server: Server, world: World) -> Person:
     return Person(server, world.token)
 
 
-def _with(server: Server, world: World, *scopes: str, **place: Any) -> Person:
+def _person_with_scopes(server: Server, world: World, *scopes: str, **place: Any) -> Person:
     token: str = server.run(partial(add_token, world=world, scopes=list(scopes), **place))
     return Person(server, token)
 
@@ -62,7 +65,7 @@ def _with(server: Server, world: World, *scopes: str, **place: Any) -> Person:
 # --- personal tokens by API --------------------------------------------------------------------------------------
 
 
-def test_a_classic_token_is_made_shown_once_listed_and_revoked(owner: Person, world: World) -> None:
+def test_a_classic_token_is_created_shown_once_listed_and_revoked(owner: Person, world: World) -> None:
     made = owner.make(note="deploys", scopes=["work:read", "repo", "repo"], expires_in_days=1.5)
     secret = made.pop("token")
     assert re.fullmatch(r"whp_[0-9A-Za-z]{36}", secret)
@@ -88,7 +91,7 @@ def test_a_classic_token_is_made_shown_once_listed_and_revoked(owner: Person, wo
     assert not owner.is_good()
 
 
-def test_a_token_sees_and_revokes_none_that_can_do_more(server: Server, owner: Person, world: World) -> None:
+def test_a_token_cannot_see_or_revoke_more_powerful_tokens(server: Server, owner: Person, world: World) -> None:
     [mine] = owner.get("/user/tokens")
     confined: dict[str, Any] = {"kind": "fine_grained", "organization": world.organization}
     stronger, equal = [owner.make(**confined, permissions={"work": level}) for level in ("write", "read")]
@@ -112,15 +115,15 @@ def test_a_token_sees_and_revokes_none_that_can_do_more(server: Server, owner: P
     assert owner.call("DELETE", f"/user/tokens/{stronger['id']}").status_code == 204
 
 
-def test_a_user_has_so_many_personal_tokens(server: Server, owner: Person) -> None:
-    """Of two that make the last one at the same time, one does."""
+def test_the_number_of_personal_tokens_per_user_is_limited(server: Server, owner: Person) -> None:
+    """Of two concurrent requests for the last one, only one succeeds."""
 
     async def fill(services: Services) -> int:
         user_id = await user_id_of(services, owner.token)
         async with services.database.transaction() as tx:
             for _ in range(LIVING_MAX - 2):
                 last = await issue(tx, FINE_GRAINED, user_id, permissions={}, expires_at=now_ms() + DAY_MS)
-            await issue(tx, CLASSIC, user_id, expires_at=1)  # that is over, and what apps have, count for nothing
+            await issue(tx, CLASSIC, user_id, expires_at=1)  # expired tokens and tokens of apps do not count
             await issue(tx, OAUTH, user_id, app_id=7)
         return last.id
 
@@ -134,7 +137,9 @@ def test_a_user_has_so_many_personal_tokens(server: Server, owner: Person) -> No
     owner.make()
 
 
-def test_a_fine_grained_token_is_confined(server: Server, owner: Person, world: World) -> None:
+def test_a_fine_grained_token_is_confined_to_its_permissions_and_repositories(
+    server: Server, owner: Person, world: World
+) -> None:
     full = {"work": "write", "repository_hooks": "write", "organization_hooks": "read"}
     place = {"kind": "fine_grained", "organization": world.organization.upper()}
     made = owner.make(**place, permissions=full, repositories=["website", world.full_name])
@@ -152,7 +157,7 @@ def test_a_fine_grained_token_is_confined(server: Server, owner: Person, world: 
     life_s = _seconds(own["expires_at"]) - _seconds(own["created_at"])
     assert (
         30 * 86_400 - 60 < life_s <= 30 * 86_400
-    )  # it ends 30 days after it was asked for, which is before it is made
+    )  # it expires 30 days after the request was sent, which is before the token is created
     other = server.world()
     assert owner.other(own["token"]).call("GET", other.repo_path).status_code == 404
 
@@ -163,7 +168,7 @@ def _seconds(text: str) -> int:
     return parse_rfc3339(text) // 1000
 
 
-def test_every_fault_is_named_at_once(server: Server, owner: Person, world: World) -> None:
+def test_all_errors_are_reported_together(server: Server, owner: Person, world: World) -> None:
     assert owner.faults(kind="king", note=7, scopes="repo", nonsense=1, expires_in_days=0, repositories=[]) == {
         "nonsense": "unknown parameter nonsense",
         "kind": "kind must be one of classic, fine_grained",
@@ -174,7 +179,7 @@ def test_every_fault_is_named_at_once(server: Server, owner: Person, world: Worl
     }  # fmt: skip
 
 
-def test_every_fault_of_a_kind_is_named_at_once(server: Server, owner: Person, world: World) -> None:
+def test_all_errors_of_a_kind_of_token_are_reported_together(server: Server, owner: Person, world: World) -> None:
     assert owner.faults(
         scopes=["king", "repo"], permissions={"work": "read"}, organization="x", repositories="all"
     ) == {
@@ -204,12 +209,12 @@ def test_every_fault_of_a_kind_is_named_at_once(server: Server, owner: Person, w
     assert len(owner.get("/user/tokens")) == 1
 
 
-def test_who_is_not_in_an_organization_makes_no_token_for_it(server: Server, world: World) -> None:
+def test_only_members_create_tokens_for_an_organization(server: Server, world: World) -> None:
     body = {"kind": "fine_grained", "organization": world.organization, "permissions": {"work": "read"}}
-    member = _with(server, world, *SCOPES, member="member")
+    member = _person_with_scopes(server, world, *SCOPES, member="member")
     assert member.make(**body)["organization"] == world.organization
     for place in ({}, {"role": "admin"}):
-        assert set(_with(server, world, *SCOPES, **place).faults(**body)) == {"organization"}
+        assert set(_person_with_scopes(server, world, *SCOPES, **place).faults(**body)) == {"organization"}
 
 
 @pytest.mark.parametrize(
@@ -221,10 +226,10 @@ def test_who_is_not_in_an_organization_makes_no_token_for_it(server: Server, wor
         ([], [], ["work:read"]),
     ],
 )
-def test_a_token_gives_no_scope_that_it_lacks(
+def test_a_token_cannot_grant_a_scope_that_it_lacks(
     server: Server, world: World, scopes: list[str], gives: list[str], refuses: list[str]
 ) -> None:
-    person = _with(server, world, *scopes)
+    person = _person_with_scopes(server, world, *scopes)
     assert person.make(scopes=gives)["scopes"] == sorted(gives)
     missing = ", ".join(sorted(refuses))
     said = person.faults(scopes=[*gives, *refuses])
@@ -244,10 +249,10 @@ def test_a_token_gives_no_scope_that_it_lacks(
         ("admin:org", {}),
     ],
 )
-def test_a_token_gives_no_permission_that_its_scopes_do_not_cover(
+def test_a_token_cannot_grant_a_permission_outside_its_scopes(
     server: Server, world: World, scope: str, given: dict[str, str]
 ) -> None:
-    person = _with(server, world, scope, member="owner")
+    person = _person_with_scopes(server, world, scope, member="owner")
     body = {"kind": "fine_grained", "organization": world.organization}
     for name in PERMISSIONS:
         for level in ("read", "write"):
@@ -260,7 +265,7 @@ def test_a_token_gives_no_permission_that_its_scopes_do_not_cover(
                 )
 
 
-def test_a_token_does_not_outlive_the_one_that_made_it(owner: Person, world: World) -> None:
+def test_a_token_does_not_outlive_the_token_that_created_it(owner: Person, world: World) -> None:
     parent = owner.other((first := owner.make(scopes=["work"], expires_in_days=2))["token"])
     assert parent.make(scopes=["work"])["expires_at"] == first["expires_at"]
     confined = {"kind": "fine_grained", "organization": world.organization, "permissions": {"work": "read"}}
@@ -275,9 +280,9 @@ def test_a_token_does_not_outlive_the_one_that_made_it(owner: Person, world: Wor
     assert (parent.is_good(), child.is_good(), grandchild.is_good(), owner.is_good()) == (False, False, False, True)
 
 
-def test_nobody_sees_or_revokes_the_token_of_another(server: Server, owner: Person, world: World) -> None:
+def test_a_user_cannot_see_or_revoke_tokens_of_others(server: Server, owner: Person, world: World) -> None:
     made = owner.make(scopes=["work"])
-    stranger = _with(server, world, *SCOPES, member="owner")
+    stranger = _person_with_scopes(server, world, *SCOPES, member="owner")
     assert [each["current"] for each in stranger.get("/user/tokens")] == [True]
     for method in ("GET", "DELETE"):
         for token_id in (made["id"], 10**15 - 1, "x", "0"):
@@ -287,7 +292,7 @@ def test_nobody_sees_or_revokes_the_token_of_another(server: Server, owner: Pers
         assert nobody.get("/user/tokens").status_code == nobody.post("/user/tokens", json={}).status_code == 401
 
 
-def test_what_apps_were_given_is_listed_and_revoked_with_what_renews_it(server: Server, owner: Person) -> None:
+def test_tokens_of_apps_are_listed_and_revoked_with_their_refresh_tokens(server: Server, owner: Person) -> None:
     oauth_id, oauth = server.run(partial(issue_for, token=owner.token, kind=OAUTH, scopes=["work"], app_id=77))
     user_id, user = server.run(partial(issue_for, token=owner.token, kind=APP_USER, app_id=78, family="f-1"))
     again_id, again = server.run(partial(issue_for, token=owner.token, kind=APP_USER, app_id=78, family="f-1"))
@@ -305,7 +310,7 @@ def test_what_apps_were_given_is_listed_and_revoked_with_what_renews_it(server: 
         assert owner.other(token).call("GET", "/user/tokens").status_code == 403
 
 
-def test_lists_have_pages(server: Server, owner: Person) -> None:
+def test_tokens_are_paginated(server: Server, owner: Person) -> None:
     ids = [owner.make(note=str(number))["id"] for number in range(4)]
     first = owner.call("GET", "/user/tokens?per_page=2")
     assert [each["id"] for each in first.json()] == ids[:1:-1]
@@ -316,7 +321,7 @@ def test_lists_have_pages(server: Server, owner: Person) -> None:
     assert owner.call("GET", "/user/tokens?page=x").status_code == 422
 
 
-def test_making_and_revoking_are_in_the_audit_log_without_the_token(
+def test_creation_and_revocation_are_in_the_audit_log_without_the_secret(
     server: Server, owner: Person, world: World
 ) -> None:
     made = owner.make(kind="fine_grained", organization=world.organization, permissions={"work": "read"})
@@ -336,7 +341,7 @@ def test_making_and_revoking_are_in_the_audit_log_without_the_token(
 # --- the command line --------------------------------------------------------------------------------------------
 
 
-def test_the_command_makes_lists_and_revokes_every_kind(tmp_path: Path, backend: Databases) -> None:
+def test_the_command_creates_lists_and_revokes_every_kind_of_token(tmp_path: Path, backend: Databases) -> None:
     data = tmp_path / "data"
     cli = Cli(data, backend.new(data))
     cli.setup("--project", "Website")
@@ -374,12 +379,12 @@ def test_the_command_makes_lists_and_revokes_every_kind(tmp_path: Path, backend:
         ("--kind classic", "a classic token needs --scopes"),
     ],
 )
-def test_options_that_do_not_go_together_are_named(tmp_path: Path, words: str, said: str) -> None:
+def test_conflicting_options_are_named(tmp_path: Path, words: str, said: str) -> None:
     assert said in Cli(tmp_path, {}).refused("token", "create", "--user", "octo", *words.split(), status=2)
 
 
-# --- token hygiene ---------------------------------------------------------------------------------------------------
-# How tokens are looked up, ended and forgotten: in every process, exactly, and without a statement a request.
+# --- lookup and expiration ---------------------------------------------------------------------------------------
+# Tokens are looked up, ended and forgotten in every process, on time, and without a statement per request.
 
 
 _last_used = sa.select(tokens.c.last_used_at).where(tokens.c.digest == sa.bindparam("digest"))
@@ -398,7 +403,7 @@ def test_revocation_reaches_every_process_within_a_second(backend: Databases, tm
         owner = Person(first, world.token)
         made = owner.make(scopes=["work"])
         with second.client(made["token"]) as there, first.client(made["token"]) as here:
-            assert there.get("/user").status_code == here.get("/user").status_code == 200  # both remember it now
+            assert there.get("/user").status_code == here.get("/user").status_code == 200  # both have cached it now
             assert owner.call("DELETE", f"/user/tokens/{made['id']}").status_code == 204
             revoked_at = now_ms()
             assert here.get("/user").status_code == 401  # the process that revoked it knows at once
@@ -417,8 +422,11 @@ def test_revocation_reaches_every_process_within_a_second(backend: Databases, tm
         second.close()
 
 
-def _ask_until_it_ends(server: Server, owner: Person, life_ms: int) -> tuple[int, list[tuple[int, int, int]]]:
-    """When a token of so long a life ends; and its requests: before, after, status."""
+def _use_until_expired(server: Server, owner: Person, life_ms: int) -> tuple[int, list[tuple[int, int, int]]]:
+    """Create a token that lives for `life_ms` and use it until it ends.
+
+    Returns its expiration, and the times before and after each request with its status.
+    """
 
     async def make(services: Services) -> tuple[str, int]:
         expires_at = now_ms() + life_ms
@@ -439,10 +447,10 @@ def _ask_until_it_ends(server: Server, owner: Person, life_ms: int) -> tuple[int
     return expires_at, asked
 
 
-def test_a_token_ends_at_its_time_also_where_it_is_remembered(server: Server, owner: Person) -> None:
-    for life_ms in (2_500, 10_000, 30_000):  # a longer one where the machine did not come to ask in time
-        expires_at, asked = _ask_until_it_ends(server, owner, life_ms)
-        for before, after, status in asked:  # decided at a moment between the two
+def test_a_cached_token_expires_on_time(server: Server, owner: Person) -> None:
+    for life_ms in (2_500, 10_000, 30_000):  # longer lives for machines that are too slow to send a request in time
+        expires_at, asked = _use_until_expired(server, owner, life_ms)
+        for before, after, status in asked:  # the decision was made between the two times
             assert status == 200 or after >= expires_at
             assert status == 401 or before < expires_at
         if asked[0][2] == 200:
@@ -458,7 +466,7 @@ def counted(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Ite
     server.close()
 
 
-def test_what_is_no_token_costs_no_statement(counted: CountedServer) -> None:
+def test_a_malformed_token_needs_no_statement(counted: CountedServer) -> None:
     good = counted.world.token
     wrong = good[:-1] + ("0" if good[-1] != "0" else "1")
     assert new_token("whp_")[:4] == good[:4]
@@ -467,13 +475,13 @@ def test_what_is_no_token_costs_no_statement(counted: CountedServer) -> None:
             counted.forget()
             assert client.get("/user").status_code == 401
             assert counted.statements == [], token
-    with counted.client(new_token("whp_")) as client:  # it has a checksum: only the table knows that there is none
+    with counted.client(new_token("whp_")) as client:  # its checksum is valid, so only the table can tell
         counted.forget()
         assert client.get("/user").status_code == 401
         assert [each[:6] for each in counted.statements] == ["SELECT"]
 
 
-def test_a_token_is_looked_up_once_and_its_use_noted_now_and_then(counted: CountedServer) -> None:
+def test_a_token_is_looked_up_once_and_its_use_recorded_occasionally(counted: CountedServer) -> None:
     with counted.client(counted.member_token) as client:
         counted.forget()
         assert client.get("/user").status_code == 200
@@ -481,8 +489,8 @@ def test_a_token_is_looked_up_once_and_its_use_noted_now_and_then(counted: Count
         until(lambda: [each for each in counted.statements if each.startswith("UPDATE tokens")])
         asked = 0
 
-        def several_from_memory() -> bool:
-            """Five in a row within the time that the last look-up stands."""
+        def several_from_cache() -> bool:
+            """Return whether five requests in a row were served from the cache."""
             nonlocal asked
             client.get("/user")
             counted.forget()
@@ -491,7 +499,7 @@ def test_a_token_is_looked_up_once_and_its_use_noted_now_and_then(counted: Count
             asked += 5
             return counted.statements == []
 
-        until(several_from_memory)
+        until(several_from_cache)
         noted = [each for each in counted.statements if "UPDATE" in each]
         assert noted == []
 
@@ -517,7 +525,7 @@ def test_last_use_is_written_again_after_ten_minutes(new_server: Any) -> None:
     first = until(lambda: server.run(last_used))
     server.stop()
     recent = server.run(partial(back_date, minutes=9))
-    server.start()  # it has noted nothing itself: only the row says when
+    server.start()  # the new process has recorded nothing, so only the row states the last use
     for _ in range(3):
         owner.get("/user")
     server.stop()
@@ -528,8 +536,8 @@ def test_last_use_is_written_again_after_ten_minutes(new_server: Any) -> None:
     assert until(lambda: (server.run(last_used) or 0) >= first)
 
 
-def test_a_use_that_is_being_noted_is_written_at_the_stop(new_server: Any) -> None:
-    server: Server = new_server(command=("serve", "--port", "0", "--no-worker"))  # nothing else keeps it
+def test_a_pending_last_use_is_written_on_shutdown(new_server: Any) -> None:
+    server: Server = new_server(command=("serve", "--port", "0", "--no-worker"))  # nothing else delays its shutdown
     world = server.world()
 
     def serves() -> bool:
@@ -553,8 +561,8 @@ def test_a_use_that_is_being_noted_is_written_at_the_stop(new_server: Any) -> No
     assert "use_not_noted" not in server.log()
 
 
-async def test_what_is_made_while_its_maker_is_revoked_does_not_stay(services: Services) -> None:
-    """On PostgreSQL the revoking transaction waits for the making one, and finds what it made."""
+async def test_a_token_created_while_its_parent_is_revoked_is_revoked_too(services: Services) -> None:
+    """On PostgreSQL the revoking transaction waits for the creating one, and then finds the new token."""
     world = await make_world(services)
     actor = await find_actor(services.database, world.token)
     assert actor is not None
@@ -568,11 +576,13 @@ async def test_what_is_made_while_its_maker_is_revoked_does_not_stay(services: S
     assert await find_actor(services.database, child.token) is None
 
 
-# --- what is over goes -------------------------------------------------------------------------------------------
+# --- deletion of expired rows ------------------------------------------------------------------------------------
 
 
-async def test_what_is_over_is_deleted_some_time_later(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workhook.identity.tokens.issue.BATCH", 1)  # so that what is over needs several
+async def test_expired_rows_are_deleted_after_a_grace_period(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workhook.identity.tokens.issue.BATCH", 1)  # several batches are needed
     database, now = services.database, now_ms()
     world = await make_world(services)
     user_id = await user_id_of(services, world.token)
@@ -589,14 +599,15 @@ async def test_what_is_over_is_deleted_some_time_later(services: Services, monke
             if "revoked_at" in times:
                 await tx.execute(_set_revoked, {"id": made.id, "at": times["revoked_at"]})
         for number, over in enumerate((True, False)):
-            await _leave_behind(tx, user_id, number, now - 3 * DAY_MS if over else now + DAY_MS)
+            await _insert_expired(tx, user_id, number, now - 3 * DAY_MS if over else now + DAY_MS)
     assert await prune(database, now) == 2 + len(LEFT)
     rows = await database.fetch_all(sa.select(tokens.c.note).where(tokens.c.note.is_not(None)))
     assert {row["note"] for row in rows} == {"expired lately", "for ever", "revoked lately"}
     for table in LEFT:
         assert len(await database.fetch_all(sa.select(table))) == 1, table.name
     assert await prune(database, now) == 0
-    await prune(database, now + DAY_MS + HOUR_MS + 1)  # what is left has ended: codes of devices go first
+    # The remaining rows have expired, and device codes are deleted earliest.
+    await prune(database, now + DAY_MS + HOUR_MS + 1)
     left = [len(await database.fetch_all(sa.select(table))) for table in LEFT]
     assert left == [0 if table is device_codes else 1 for table in LEFT]
     await prune(database, now + 3 * DAY_MS + 1)
@@ -608,8 +619,8 @@ LEFT = (
 )  # fmt: skip
 
 
-async def _leave_behind(tx: Transaction, user_id: int, number: int, at: int) -> None:
-    """A row of each kind, over at `at`."""
+async def _insert_expired(tx: Transaction, user_id: int, number: int, at: int) -> None:
+    """Insert a row of each kind that expired at `at`."""
     app = {
         "kind": "oauth", "account_id": user_id, "client_id": f"c{number}", "slug": f"s{number}", "name": "App",
         "callback_urls": "[]", "device_flow": False, "public": False, "permissions": "{}", "created_at": at,

@@ -1,4 +1,4 @@
-"""Tokens of people, issued beside the server."""
+"""Users' tokens that are issued without going through the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _user_of = sa.select(tokens.c.user_id).where(tokens.c.digest == sa.bindparam("di
 
 @dataclass
 class Person:
-    """Somebody with a token."""
+    """A user with a token."""
 
     server: Server
     token: str
@@ -41,7 +41,7 @@ class Person:
         return made
 
     def faults(self, **body: Any) -> dict[str, str]:
-        """The messages of a 422, by field; in the webhook API's shape."""
+        """Return the messages of a 422 response by field, after checking the webhook API's format."""
         response = self.call("POST", "/user/tokens", json=body)
         answer = response.json()
         assert (response.status_code, answer["message"], answer["status"]) == (422, "Validation Failed", "422"), answer
@@ -63,7 +63,7 @@ async def user_id_of(services: Services, token: str) -> int:
 
 
 async def issue_for(services: Services, token: str, kind: Any, **more: Any) -> tuple[int, str]:
-    """A token of any kind for the user of another token."""
+    """Issue a token of any kind for the user of another token."""
     async with services.database.transaction() as tx:
         issued = await issue(tx, kind, await user_id_of(services, token), **more)
     return issued.id, issued.token

@@ -1,4 +1,7 @@
-"""What Schemathesis cannot know of the work API. It loads this file itself: see `test_schemathesis_work.py`."""
+"""Facts about the work API that Schemathesis cannot derive.
+
+Schemathesis loads this file itself; see `test_schemathesis_work.py`.
+"""
 
 from __future__ import annotations
 
@@ -15,41 +18,44 @@ from schemathesis.core import NOT_SET
 from schemathesis.core.parameters import ParameterLocation
 
 KNOWN: dict[str, dict[str, Any]] = json.loads(Path(os.environ["WORKHOOK_TEST_THINGS"]).read_text())
-"""By operation and parameter: what there is. None: a good request does not name it."""
+"""Existing objects by operation and parameter. None means that a valid request omits the parameter."""
 
-# `format: date-time` knows no bounds; Workhook takes 1970 to 9998.
+# `format: date-time` has no bounds, but Workhook accepts only the years 1970 to 9998.
 _YEAR_THAT_IS_NOT_TAKEN = re.compile(r"^(?:0\d{3}|1[0-8]\d\d|19[0-6]\d|9999)(?=-\d\d-\d\d)")
 
 
 @schemathesis.hook
 def map_case(context: HookContext, case: Case[Any]) -> Case[Any]:
-    """Each request has its parameters in one place, and a good one names what there is."""
+    """Use either the query or the body for parameters, and name existing objects in valid requests."""
     wrong = {place for place, info in (case.meta.components if case.meta else {}).items() if info.mode.is_negative}
     if case.method in ("POST", "PATCH") and case.body is not NOT_SET and case.query:
-        # The body wins, so that what it says would hide what is wrong in the query.
+        # The body takes precedence and would hide an error in the query.
         if ParameterLocation.QUERY in wrong and ParameterLocation.BODY not in wrong:
             case.body, case.media_type = NOT_SET, None
             if case.meta:
-                del case.meta.components[ParameterLocation.BODY]  # or its absence counts as what is wrong
+                del case.meta.components[ParameterLocation.BODY]  # otherwise its absence would count as the error
         else:
             case.query = {}
     if not wrong:
         known = KNOWN.get(case.operation.definition.raw["operationId"], {})
         if case.query:
-            case.query = _good(case.query, known)
+            case.query = _with_known_values(case.query, known)
         if case.media_type == "application/json" and case.body is not NOT_SET:
-            case.body = _good(case.body, known)
+            case.body = _with_known_values(case.body, known)
         if "If-Match" in case.headers:
             case.headers["If-Match"] = "*"
-        if "Idempotency-Key" in case.headers:  # one that was used for another request is refused
+        if "Idempotency-Key" in case.headers:  # a key of another request would be refused
             case.headers["Idempotency-Key"] = uuid.uuid4().hex
     return case
 
 
-def _good(value: Any, known: dict[str, Any]) -> Any:
+def _with_known_values(value: Any, known: dict[str, Any]) -> Any:
     if isinstance(value, list):
-        return [_good(each, known) for each in value]
+        return [_with_known_values(each, known) for each in value]
     if isinstance(value, dict):
         wanted = {name: each for name, each in value.items() if each is None or known.get(name, each) is not None}
-        return {name: each if each is None else known.get(name, _good(each, known)) for name, each in wanted.items()}
+        return {
+            name: each if each is None else known.get(name, _with_known_values(each, known))
+            for name, each in wanted.items()
+        }
     return _YEAR_THAT_IS_NOT_TAKEN.sub("2026", value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Bodies of operations that declare none: the webhook API leaves them alone, but they have to be JSON."""
+"""Bodies sent to webhook API operations that declare none: they are ignored, but must be JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _path(operation: Operation, place: Place) -> str:
 
 
 @pytest.mark.parametrize("operation", BARE, ids=lambda operation: operation.name)
-def test_what_is_no_json_is_refused(api: Api, place: Place, operation: Operation) -> None:
+def test_an_unexpected_body_must_be_json(api: Api, place: Place, operation: Operation) -> None:
     response = api.request(operation.method, _path(operation, place), content=b'{"a"')
     if response.status_code in (401, 403) or operation.name.endswith("_by_number"):
         assert operation.access is not None, "the guard comes first, where there is one; no place has the number 1"
@@ -31,7 +31,7 @@ def test_what_is_no_json_is_refused(api: Api, place: Place, operation: Operation
 
 
 @pytest.mark.parametrize("body", [b"", b" ", b"null", b"{}", b'{"no_such_parameter": 1}'])
-def test_what_is_json_is_left_alone(api: Api, place: Place, body: bytes) -> None:
+def test_an_unexpected_json_body_is_ignored(api: Api, place: Place, body: bytes) -> None:
     hook = api.hook(place)
     assert api.get(hook["url"]).status_code == 200
     assert api.request("GET", hook["url"], content=body).status_code == 200
@@ -40,7 +40,7 @@ def test_what_is_json_is_left_alone(api: Api, place: Place, body: bytes) -> None
 
 
 @pytest.mark.parametrize("body", [b"[]", b"1"])
-def test_what_is_no_object_is_refused(api: Api, place: Place, body: bytes) -> None:
+def test_an_unexpected_body_must_be_an_object(api: Api, place: Place, body: bytes) -> None:
     hook = api.hook(place)
     refused(api.post(hook["ping_url"], content=body), 400, "Body should be a JSON object")
     refused(api.request("DELETE", hook["url"], content=body), 400, "Body should be a JSON object")

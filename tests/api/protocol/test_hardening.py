@@ -1,4 +1,4 @@
-"""What people with bad intentions try: of a stranger, of a colleague of yesterday, of one with a token of their own."""
+"""Attacks by strangers, by former colleagues, and by users with a token of their own."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def connection(server: Server) -> Iterator[socket.socket]:
 
 
 def rest(made: socket.socket) -> bytes:
-    """What comes until the server closes the connection."""
+    """Receive until the server closes the connection, and return everything."""
     parts = []
     with contextlib.suppress(ConnectionError):
         while part := made.recv(65536):
@@ -56,12 +56,12 @@ def memory(server: Server) -> int:
     return int(psutil.Process(server.process.pid).memory_info().rss)
 
 
-def others_may(folder: Path) -> list[str]:
-    """Files that others than the owner may read or write."""
+def open_to_others(folder: Path) -> list[str]:
+    """Return the files that other users can read or write."""
     return sorted(each.name for each in folder.rglob("*") if each.is_file() and each.stat().st_mode & 0o077)
 
 
-# --- somebody with an account on the machine -----------------------------------------------------------------------
+# --- another user of the machine -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -71,24 +71,24 @@ def lax() -> Iterator[None]:
     os.umask(before)
 
 
-def test_what_a_server_writes_is_its_own(tmp_path: Path, lax: None) -> None:
+def test_files_of_a_server_are_private(tmp_path: Path, lax: None) -> None:
     server = Server(tmp_path / "data", {}).start()
     try:
         names = {each.name for each in server.data.iterdir()}
         assert {"workhook.db", "workhook.db-wal", "workhook.db-shm", "server.json", "secret.key"} <= names
-        assert others_may(server.data) == []
+        assert open_to_others(server.data) == []
         assert server.data.stat().st_mode & 0o777 == 0o700
     finally:
         server.close()
 
 
-def test_what_a_command_writes_is_its_own(tmp_path: Path, lax: None) -> None:
+def test_files_of_a_command_are_private(tmp_path: Path, lax: None) -> None:
     data = tmp_path / "data"
     assert workhook("migrate", data).returncode == 0
-    assert others_may(data) == []
+    assert open_to_others(data) == []
 
 
-def test_doctor_sees_what_others_may_read(tmp_path: Path) -> None:
+def test_doctor_reports_files_that_others_can_read(tmp_path: Path) -> None:
     data = tmp_path / "data"
     workhook("migrate", data)
     advice = f"Others can read it: chmod 600 {data / 'workhook.db'}*"
@@ -107,7 +107,7 @@ def workhook(command: str, data: Path) -> subprocess.CompletedProcess[str]:
 # --- a stranger ----------------------------------------------------------------------------------------------------
 
 
-def test_headers_without_an_end_cost_no_memory(server: Server) -> None:
+def test_endless_headers_use_no_memory(server: Server) -> None:
     before = memory(server)
     for line in (b"a:b\r\n", b"x"):
         with connection(server) as made, contextlib.suppress(ConnectionError):
@@ -118,39 +118,39 @@ def test_headers_without_an_end_cost_no_memory(server: Server) -> None:
     assert memory(server) - before < 20 * MIB
 
 
-def test_a_head_that_never_ends_is_closed(server: Server) -> None:
+def test_a_connection_with_an_incomplete_head_is_closed(server: Server) -> None:
     with connection(server) as silent, connection(server) as begun:
         begun.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n")
         assert rest(silent) == b""
         assert rest(begun).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
 
-def test_a_target_is_bounded(server: Server) -> None:
+def test_the_length_of_a_request_target_is_limited(server: Server) -> None:
     with server.client(None) as client:
         assert client.get("/" + "x" * 8000).status_code == 404
         response = client.get("/api/v1/" + "x" * 8192)
         assert (response.status_code, response.json()["code"]) == (414, "target_too_long")
 
 
-# --- a colleague of yesterday --------------------------------------------------------------------------------------
+# --- a former colleague --------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def begun(server: Server, token: str, path: str, body: bytes) -> Iterator[Callable[[], bytes]]:
-    """A POST that was let in, and of which all but the last byte has been sent; call to send that and read the
-    answer."""
+    """Send an authorized POST without the last byte of its body, and yield a function that sends it and returns the
+    response."""
     head = f"POST {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
     with connection(server) as made:
         made.sendall(f"{head}Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n".encode())
         welcome = b""
         while not welcome.endswith(b"\r\n\r\n") and (part := made.recv(1)):
             welcome += part
-        assert welcome == b"HTTP/1.1 100 Continue\r\n\r\n"  # the guard has looked
+        assert welcome == b"HTTP/1.1 100 Continue\r\n\r\n"  # the guard has checked the request
         made.sendall(body[:-1])
         started = time.monotonic()
 
         def finish() -> bytes:
-            until(lambda: time.monotonic() - started > 1.5)  # the guard's first word stands for a second
+            until(lambda: time.monotonic() - started > 1.5)  # the guard's first result is cached for a second
             made.sendall(body[-1:])
             return rest(made)
 
@@ -160,14 +160,14 @@ def begun(server: Server, token: str, path: str, body: bytes) -> Iterator[Callab
 PUSH = json.dumps({"event": "push", "payload": {}}).encode()
 
 
-def test_a_token_that_is_revoked_finishes_nothing(server: Server, world: World) -> None:
+def test_a_token_revoked_during_a_request_cannot_finish_it(server: Server, world: World) -> None:
     revoke = sa.update(tokens).where(tokens.c.digest == digest_of(world.token)).values(revoked_at=1)
     with begun(server, world.token, f"{world.repo_path}/events", PUSH) as finish:
         server.run(lambda services: _write(services, revoke))
         assert finish().startswith(b"HTTP/1.1 401 ")
 
 
-def test_a_collaborator_who_is_removed_finishes_nothing(server: Server, world: World) -> None:
+def test_a_collaborator_removed_during_a_request_cannot_finish_it(server: Server, world: World) -> None:
     token = server.run(lambda services: add_user(services, world, role="write"))
 
     async def remove(services: Services) -> None:
@@ -185,7 +185,7 @@ async def _write(services: Services, statement: Executable) -> None:
         assert await tx.execute(statement) == 1
 
 
-def test_a_slow_body_counts_once(new_server: Callable[..., Server]) -> None:
+def test_a_slow_body_counts_once_toward_the_rate_limit(new_server: Callable[..., Server]) -> None:
     server = new_server(api_rate_limit=100)
     world = server.world()
     with begun(server, world.token, f"{world.repo_path}/events", PUSH) as finish:
@@ -194,7 +194,7 @@ def test_a_slow_body_counts_once(new_server: Callable[..., Server]) -> None:
     assert "x-ratelimit-used: 1\r\n" in head.lower()
 
 
-def test_a_client_that_leaves_is_no_failure(server: Server, world: World) -> None:
+def test_a_client_disconnect_is_not_logged_as_a_failure(server: Server, world: World) -> None:
     with begun(server, world.token, f"{world.repo_path}/events", PUSH):
         pass
     with server.client(world.token) as client:
@@ -202,17 +202,17 @@ def test_a_client_that_leaves_is_no_failure(server: Server, world: World) -> Non
     assert "request_failed" not in server.log()
 
 
-# --- strange texts -------------------------------------------------------------------------------------------------
+# --- unusual text --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["web\u017fite", "webSITE\u0307", "\uff57ebsite"])
-def test_a_name_has_only_its_own_letters(api: Api, world: World, name: str) -> None:
-    """U+017F folds to s."""
+def test_names_do_not_match_by_unicode_folding(api: Api, world: World, name: str) -> None:
+    """For example, U+017F folds to s."""
     assert api.get(f"/repos/{world.organization}/WEBSITE/hooks", params={"per_page": 1}).status_code == 200
     refused(api.get(f"/repos/{world.organization}/{name}/hooks", params={"per_page": 1}), 404, "Not Found")
 
 
-def test_a_link_is_a_url(api: Api, repository: Place) -> None:
+def test_link_headers_contain_valid_urls(api: Api, repository: Place) -> None:
     for _ in range(2):
         api.hook(repository)
     response = api.get(repository.hooks.replace("website", "w%65bsite") + "/", params={"per_page": 1, "x": "\u017f <>"})
@@ -223,14 +223,14 @@ def test_a_link_is_a_url(api: Api, repository: Place) -> None:
 
 
 @pytest.mark.parametrize("depth", [500, 950])
-def test_lists_in_lists(api: Api, depth: int) -> None:
+def test_deeply_nested_lists_are_refused(api: Api, depth: int) -> None:
     body = b'{"title": ' + b"[" * depth + b"]" * depth + b"}"
     response = api.post("/api/v1/projects", content=body, headers={"Content-Type": "application/json"})
     assert response.status_code in (400, 422)
 
 
-def test_lists_in_lists_in_hooks(api: Api, repository: Place) -> None:
-    """Up to about 1000 can be read; what was read can also be shown and written."""
+def test_deeply_nested_lists_are_refused_in_webhooks(api: Api, repository: Place) -> None:
+    """About 1000 levels can be parsed. Whatever can be parsed can also be shown and written."""
     bodies = (b'{"config": {"url": %s}}', b'{"events": [%s]}', b'{"name": "x", "config": {"a": %s}}')
     for depth in range(900, 1000, 7):
         deep = b"[" * depth + b"]" * depth
@@ -240,10 +240,10 @@ def test_lists_in_lists_in_hooks(api: Api, repository: Place) -> None:
         assert response.status_code in (202, 400)
 
 
-# --- one with a token of their own ---------------------------------------------------------------------------------
+# --- a user with a token -------------------------------------------------------------------------------------------
 
 
-def test_a_host_does_not_reach_others(new_server: Callable[..., Server], receiver: Receiver) -> None:
+def test_a_forged_host_header_does_not_affect_others(new_server: Callable[..., Server], receiver: Receiver) -> None:
     server = new_server(base_url="https://work.example.com")
     world = server.world()
     evil = {"Host": "evil.example"}
@@ -263,7 +263,7 @@ def test_a_host_does_not_reach_others(new_server: Callable[..., Server], receive
         assert each.payload()["organization"]["url"] == f"https://work.example.com{world.org_path}"
 
 
-MANY = 190_000  # of the 200,000 values that a body may have
+MANY = 190_000  # of the 200,000 values that a body may contain
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ MANY = 190_000  # of the 200,000 values that a body may have
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_an_error_is_small(api: Api, repository: Place, path: str, body: dict[str, Any]) -> None:
+def test_an_error_response_is_limited_in_size(api: Api, repository: Place, path: str, body: dict[str, Any]) -> None:
     hook = api.hook(repository)
     address = path.format(place=repository.path, hook=hook["id"])
     response = api.post(address, content=json.dumps(body), headers={"Content-Type": "application/json"})
@@ -293,7 +293,7 @@ def test_an_error_is_small(api: Api, repository: Place, path: str, body: dict[st
     assert len(response.json().get("errors", [])) <= 100
 
 
-def test_short_errors_are_whole(api: Api, repository: Place) -> None:
+def test_short_errors_are_not_truncated(api: Api, repository: Place) -> None:
     response = api.create(repository, events=[f"e{number}" for number in range(100)])
     assert [each["message"] for each in response.json()["errors"]] == [
         unknown_event(f"e{number}") for number in range(100)
@@ -301,7 +301,7 @@ def test_short_errors_are_whole(api: Api, repository: Place) -> None:
 
 
 @pytest.mark.parametrize(("event", "status"), [("task", 403), ("hook", 403), ("push", 202), ("member", 202)])
-def test_what_workhook_itself_tells_of_takes_an_admin(server: Server, world: World, event: str, status: int) -> None:
+def test_only_admins_publish_workhooks_own_events(server: Server, world: World, event: str, status: int) -> None:
     body = {"event": event, "payload": {}}
     writer = server.run(lambda services: add_user(services, world, role="write"))
     with server.client(writer) as client:
@@ -311,16 +311,16 @@ def test_what_workhook_itself_tells_of_takes_an_admin(server: Server, world: Wor
 
 
 @pytest.mark.parametrize("event", ["project", "member", "ping", "push"])
-def test_what_others_know_too_can_be_published(api: Api, place: Place, event: str) -> None:
+def test_code_hosting_events_can_be_published(api: Api, place: Place, event: str) -> None:
     assert api.post(f"{place.path}/events", json={"event": event, "payload": {}}).status_code == 202
 
 
-# --- sending much again --------------------------------------------------------------------------------------------
+# --- excessive redelivery ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def failed(api: Api, repository: Place, receiver: Receiver) -> dict[str, Any]:
-    """A hook with a ping and four pushes that failed."""
+    """Return a webhook with a ping and four pushes that failed."""
     receiver.reply = lambda received: Reply(500)
     config = {"url": receiver.url, "retries": "0", "max_concurrency": "1"}
     hook = api.hook(repository, config=config, events=["*"], active=True)
@@ -330,7 +330,7 @@ def failed(api: Api, repository: Place, receiver: Receiver) -> dict[str, Any]:
     return hook
 
 
-def test_asking_often_sends_once(api: Api, failed: dict[str, Any], receiver: Receiver) -> None:
+def test_repeated_redelivery_requests_send_once(api: Api, failed: dict[str, Any], receiver: Receiver) -> None:
     before, held = len(receiver.requests), threading.Event()
 
     def hold(received: Received) -> Reply:
@@ -344,6 +344,6 @@ def test_asking_often_sends_once(api: Api, failed: dict[str, Any], receiver: Rec
     assert sum(counts) == 4
     held.set()
     until(lambda: len(api.read(failed["deliveries_url"])) >= 9)
-    api.post(failed["ping_url"])  # what was asked for more often would be sent before it
+    api.post(failed["ping_url"])  # additional redeliveries would be sent before this ping
     until(lambda: receiver.events("ping")[1:])
     assert len(receiver.requests) - before == 5

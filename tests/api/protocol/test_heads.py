@@ -1,4 +1,7 @@
-"""Heads that two programs could read in two ways: which host, which credentials, which body. Real sockets."""
+"""Request heads that two programs could interpret differently: host, credentials and body.
+
+The tests use real sockets.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ OWN = "X-Forwarded-Host: work.example.com\r\nX-Forwarded-Proto: https\r\n"
 
 
 def send(server: Server, head: str, body: str = "") -> tuple[int, str, str]:
-    """Status, head and body of the answer."""
+    """Send a request, and return the status, head and body of the response."""
     parts = urlsplit(server.url)
     with socket.create_connection((parts.hostname, parts.port), timeout=90) as made:
         made.sendall(f"{head}Connection: close\r\n\r\n{body}".encode("latin-1"))
@@ -48,15 +51,15 @@ AMBIGUOUS = [
 
 
 @pytest.mark.parametrize("head", AMBIGUOUS)
-def test_what_can_be_read_in_two_ways_is_refused(server: Server, head: str) -> None:
+def test_an_ambiguous_head_is_refused(server: Server, head: str) -> None:
     status, _, body = send(server, head)
     assert status == 400, head
     assert json.loads(body)["status"] == "400"
 
 
 @pytest.mark.parametrize("coding", ["gzip, chunked", "x, chunked", "identity, chunked", "gzip"])
-def test_a_transfer_coding_that_is_not_understood_is_refused(server: Server, coding: str) -> None:
-    """RFC 9112, 6.1. The body would be read as what it is not."""
+def test_an_unsupported_transfer_coding_is_refused(server: Server, coding: str) -> None:
+    """RFC 9112, 6.1. Otherwise the body would be misinterpreted."""
     head = f"POST /user HTTP/1.1\r\nHost: a.example.com\r\nTransfer-Encoding: {coding}\r\n"
     status, _, body = send(server, head, "0\r\n\r\n")
     assert status == 501
@@ -64,7 +67,7 @@ def test_a_transfer_coding_that_is_not_understood_is_refused(server: Server, cod
 
 
 @pytest.mark.parametrize("coding", ["chunked", "Chunked", " CHUNKED"])
-def test_chunks_are_understood(server: Server, coding: str) -> None:
+def test_chunked_bodies_are_accepted(server: Server, coding: str) -> None:
     head = f"GET /user HTTP/1.1\r\nHost: a.example.com\r\nTransfer-Encoding:{coding}\r\n"
     assert send(server, head, "0\r\n\r\n")[0] == 401
 
@@ -80,7 +83,7 @@ def test_chunks_are_understood(server: Server, coding: str) -> None:
         "GET http://a.example.com:80/?x=1 HTTP/1.1\r\nHost: A.example.com:80\r\n",
     ],
 )
-def test_what_is_clear_is_answered(server: Server, head: str) -> None:
+def test_an_unambiguous_head_is_accepted(server: Server, head: str) -> None:
     assert send(server, head)[0] == 200
 
 
@@ -92,14 +95,14 @@ def test_what_is_clear_is_answered(server: Server, head: str) -> None:
         "X-Forwarded-Host: a, b\r\nX-Forwarded-Host: evil.example, work.example.com\r\nX-Forwarded-Proto: https\r\n",
     ],
 )
-def test_only_what_the_proxy_itself_says_counts(new_server: Callable[..., Server], forged: str) -> None:
+def test_only_the_proxys_own_headers_count(new_server: Callable[..., Server], forged: str) -> None:
     server = new_server(trust_proxy=True)
     _, _, body = send(server, f"GET / HTTP/1.1\r\nHost: inside:8000\r\n{forged}")
     assert json.loads(body)["documentation_url"] == "https://work.example.com/docs"
 
 
-def test_a_trailer_is_no_header(new_server: Callable[..., Server]) -> None:
-    """Else what a client writes behind its body stands after the proxy's own lines."""
+def test_a_trailer_is_not_treated_as_a_header(new_server: Callable[..., Server]) -> None:
+    """Otherwise a client's trailers would override the proxy's own headers."""
     server = new_server(trust_proxy=True)
     forged = "X-Forwarded-Host: evil.example\r\nX-Forwarded-For: 203.0.113.1\r\nAuthorization: Bearer x\r\n"
     head = f"POST /api/v3/nope HTTP/1.1\r\nHost: inside:8000\r\n{OWN}Transfer-Encoding: chunked\r\n"

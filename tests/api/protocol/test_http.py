@@ -1,4 +1,4 @@
-"""The protocol: methods, paths, links, conditions, bodies, versions, limits. Both areas."""
+"""HTTP in both APIs: methods, paths, links, conditional requests, bodies, versions and rate limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REQUEST_ID = r"[0-9a-f]{32}"
 
 
 def strings(value: object) -> Iterator[str]:
-    """Every text in a body."""
+    """Yield every string in a body."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -35,13 +35,13 @@ def strings(value: object) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", ["/nope", "/repos", "/repos/a", "/orgs", "/api", "/api/v3/nope", "/api/v10/projects"])
-def test_no_such_path_in_area_b(api: Api, path: str) -> None:
+def test_an_unknown_path_of_the_webhook_api_is_not_found(api: Api, path: str) -> None:
     refused(api.get(path), 404, "Not Found")
     refused(api.post(path, content=b"{"), 404, "Not Found")
 
 
 @pytest.mark.parametrize("path", ["/api/v1", "/api/v1/", "/api/v1/nope", "/api/v1/projects/prj_nope"])
-def test_no_such_path_in_area_a(api: Api, path: str) -> None:
+def test_an_unknown_path_of_the_work_api_is_not_found(api: Api, path: str) -> None:
     assert envelope(api.get(path), 404, "not_found")["message"] == "Not Found"
 
 
@@ -60,7 +60,7 @@ def test_no_such_path_in_area_a(api: Api, path: str) -> None:
         ("/healthz", "GET, HEAD, OPTIONS"),
     ],
 )
-def test_methods_of_area_b(api: Api, path: str, methods: str) -> None:
+def test_unsupported_methods_of_the_webhook_api_are_refused(api: Api, path: str, methods: str) -> None:
     for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE"} - set(methods.split(", ")):
         response = api.request(method, path)
         refused(response, 405, f"This path accepts {methods}.")
@@ -70,7 +70,7 @@ def test_methods_of_area_b(api: Api, path: str, methods: str) -> None:
     assert re.fullmatch(REQUEST_ID, response.headers["x-request-id"])
 
 
-def test_methods_of_area_a(api: Api) -> None:
+def test_unsupported_methods_of_the_work_api_are_refused(api: Api) -> None:
     for path, methods in (
         ("/api/v1/projects", "GET, HEAD, OPTIONS, POST"),
         ("/api/v1/projects/prj_1", "DELETE, GET, HEAD, OPTIONS, PATCH"),
@@ -81,11 +81,11 @@ def test_methods_of_area_a(api: Api) -> None:
         assert api.options(path).headers["allow"] == methods
 
 
-def test_options_of_nothing(api: Api) -> None:
+def test_options_of_an_unknown_path_is_not_found(api: Api) -> None:
     refused(api.options("/nope"), 404, "Not Found")
 
 
-def test_a_slash_at_the_end(api: Api, place: Place) -> None:
+def test_a_trailing_slash_is_ignored(api: Api, place: Place) -> None:
     hook = api.hook(place)
     assert api.read(f"{place.hooks}/") == [hook]
     assert api.read(f"{hook['url']}/") == hook
@@ -93,7 +93,7 @@ def test_a_slash_at_the_end(api: Api, place: Place) -> None:
     assert api.get("/api/v1/projects/").status_code == 200
 
 
-def test_head(api: Api, place: Place) -> None:
+def test_head_equals_get_without_a_body(api: Api, place: Place) -> None:
     hook = api.hook(place)
     for path in (place.hooks, hook["url"], "/user", "/zen", "/api/v1/projects", "/openapi.json"):
         get, head = api.get(path), api.head(path)
@@ -105,10 +105,10 @@ def test_head(api: Api, place: Place) -> None:
     assert api.head("/nope").status_code == 404
 
 
-# --- conditions ---------------------------------------------------------------------------------------------------
+# --- conditional requests -----------------------------------------------------------------------------------------
 
 
-def test_not_modified(api: Api, place: Place) -> None:
+def test_a_matching_etag_returns_304(api: Api, place: Place) -> None:
     hook = api.hook(place)
     for path in (place.hooks, hook["url"], f"{hook['url']}/config", hook["deliveries_url"], "/user", "/webhook-events"):
         first = api.get(path)
@@ -126,7 +126,7 @@ def test_not_modified(api: Api, place: Place) -> None:
         assert api.head(path, headers={"If-None-Match": tag}).status_code == 304
 
 
-def test_modified(api: Api, place: Place) -> None:
+def test_an_outdated_etag_returns_the_new_body(api: Api, place: Place) -> None:
     hook = api.hook(place)
     tag = api.get(hook["url"]).headers["etag"]
     assert api.create(place, active=False).headers["etag"].startswith('"')
@@ -135,7 +135,7 @@ def test_modified(api: Api, place: Place) -> None:
     assert api.get(hook["url"], headers={"If-None-Match": tag}).status_code == 200
 
 
-def test_if_match(api: Api) -> None:
+def test_if_match_refuses_outdated_changes(api: Api) -> None:
     project = api.read("/api/v1/projects")["projects"][0]
     path = f"/api/v1/projects/{project['id']}"
     tag = api.get(path).headers["etag"]
@@ -146,12 +146,12 @@ def test_if_match(api: Api) -> None:
     envelope(api.patch(path, json={"title": "y"}, headers={"If-Match": tag}), 412, "precondition_failed")
 
 
-# --- where it came by ---------------------------------------------------------------------------------------------
+# --- hosts and proxies --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"])
 @pytest.mark.parametrize("host", [None, "work.example.com", "work.example.com:8443", "127.1.2.3:1", "[::1]:80"])
-def test_every_link_starts_with_the_base_of_the_request(
+def test_every_link_starts_with_the_base_url_of_the_request(
     api: Api, place: Place, server: Server, host: str | None, prefix: str
 ) -> None:
     base = f"http://{host}{prefix}" if host else f"{server.url}{prefix}"
@@ -182,7 +182,7 @@ def test_every_link_starts_with_the_base_of_the_request(
 
 
 @pytest.mark.parametrize("host", ["a b", "a/b", "a\\b", "user@host", "a:b:c", "<script>", "host:99999999"])
-def test_a_host_that_is_none(api: Api, host: str) -> None:
+def test_an_invalid_host_header_is_refused(api: Api, host: str) -> None:
     response = api.get("/", headers={"Host": host})
     assert host not in response.text.replace("\\\\", "\\")
     assert (response.status_code, response.json()) == (
@@ -204,11 +204,11 @@ FORWARDED = {
 FORWARDED_FOR = "X-Forwarded-For"
 
 
-def test_a_proxy_is_not_believed(api: Api, server: Server) -> None:
+def test_proxy_headers_are_ignored_by_default(api: Api, server: Server) -> None:
     assert api.get("/", headers=FORWARDED).json()["documentation_url"] == f"{server.url}/docs"
 
 
-def test_a_proxy_that_is_trusted(new_server: Callable[..., Server]) -> None:
+def test_headers_of_a_trusted_proxy_are_used(new_server: Callable[..., Server]) -> None:
     server = new_server(trust_proxy=True, api_rate_limit=3)
     world = server.world()
     with server.client(world.token) as client:
@@ -217,33 +217,33 @@ def test_a_proxy_that_is_trusted(new_server: Callable[..., Server]) -> None:
         assert client.get("/").json()["documentation_url"] == f"{server.url}/docs"
         bad = {"X-Forwarded-Proto": "javascript", "X-Forwarded-Host": "a b"}
         assert client.get("/", headers=bad).json()["documentation_url"] == f"{server.url}/docs"
-    with server.client(None) as client:  # callers without a token are told apart by what the proxy says last
+    with server.client(None) as client:  # callers without a token are distinguished by the proxy's last entry
         for address in ("203.0.113.1", "203.0.113.2"):
             headers = {"X-Forwarded-For": f"198.51.100.7, {address}"}
             codes = [client.get("/zen", headers=headers).status_code for _ in range(4)]
             assert codes == [200, 200, 200, 403]
 
 
-def test_of_the_addresses_that_came_only_the_proxys_own_counts(new_server: Callable[..., Server]) -> None:
-    """Some proxies add to a header that came, others send one of their own behind it (RFC 9110, 5.3: the same)."""
+def test_only_the_address_added_by_the_proxy_counts(new_server: Callable[..., Server]) -> None:
+    """Some proxies extend a received header, others add another one after it (equivalent by RFC 9110, 5.3)."""
     server = new_server(trust_proxy=True, api_rate_limit=3)
 
     def ask(*sent: tuple[str, str]) -> httpx.Response:
         with server.client(None) as client:
             return client.get("/user", headers=list(sent))
 
-    for turn in range(3):  # whatever a client says of itself is one caller
+    for turn in range(3):  # one caller, whatever address the client claims
         answer = ask((FORWARDED_FOR, f"198.51.100.{turn}"), (FORWARDED_FOR, "203.0.113.1"))
         assert (answer.status_code, answer.headers["x-ratelimit-used"]) == (401, str(turn + 1))
     assert ask((FORWARDED_FOR, "198.51.100.9"), (FORWARDED_FOR, "203.0.113.1")).status_code == 403
-    for turn in range(3):  # some proxies name the port, too
+    for turn in range(3):  # some proxies add the port
         answer = ask((FORWARDED_FOR, f"203.0.113.2:{4000 + turn}"))
         assert answer.headers["x-ratelimit-used"] == str(turn + 1)
         answer = ask((FORWARDED_FOR, f"[2001:db8::{turn + 1}]:{4000 + turn}"))
         assert answer.headers["x-ratelimit-used"] == str(turn + 1)
 
 
-def test_request_ids(api: Api) -> None:
+def test_every_response_has_its_own_request_id(api: Api) -> None:
     ids = [api.get(path).headers["x-request-id"] for path in ("/user", "/nope", "/healthz", "/orgs/x", "/api/v1/x")]
     assert all(re.fullmatch(REQUEST_ID, each) for each in ids)
     assert len(set(ids)) == len(ids)
@@ -251,7 +251,7 @@ def test_request_ids(api: Api) -> None:
     assert re.fullmatch(REQUEST_ID, own)
 
 
-def test_nothing_is_guessed_by_browsers(api: Api) -> None:
+def test_browsers_must_not_sniff_content_types(api: Api) -> None:
     for path in ("/user", "/nope", "/zen", "/docs", "/api/v1/projects"):
         assert api.get(path).headers["x-content-type-options"] == "nosniff"
 
@@ -260,7 +260,7 @@ def test_nothing_is_guessed_by_browsers(api: Api) -> None:
 
 
 @pytest.mark.parametrize("header", ["X-Service-Api-Version", "X-GitHub-Api-Version"])
-def test_versions(api: Api, header: str) -> None:
+def test_unsupported_api_versions_are_refused(api: Api, header: str) -> None:
     for version in ("2022-11-28", "2026-03-10"):
         assert api.get("/user", headers={header: version}).status_code == 200
     for version in ("1999-01-01", "", "latest", "2022-11-28, 2026-03-10"):
@@ -275,16 +275,17 @@ def test_versions(api: Api, header: str) -> None:
         }
         assert int(response.headers["x-ratelimit-limit"]) > 0, "it is counted as any other"
     asked = {header: "1999-01-01", "Authorization": "Bearer whp_nobodys"}
-    refused(api.get("/user", headers=asked), 401, "Bad credentials")  # first, for the audit log to tell of
-    # The work API and the system have no versions.
+    # Checked before the version, so that the audit log records it.
+    refused(api.get("/user", headers=asked), 401, "Bad credentials")
+    # The work API and the system endpoints have no versions.
     assert api.get("/api/v1/projects", headers={header: "1999-01-01"}).status_code == 200
     assert api.get("/healthz", headers={header: "1999-01-01"}).status_code == 200
 
 
-# --- the request limit --------------------------------------------------------------------------------------------
+# --- the rate limit -----------------------------------------------------------------------------------------------
 
 
-def test_the_limit(new_server: Callable[..., Server]) -> None:
+def test_requests_beyond_the_rate_limit_are_refused(new_server: Callable[..., Server]) -> None:
     server = new_server(api_rate_limit=4)
     world, other = server.world(), server.world()
     exceeded = "API rate limit exceeded. Wait until the time in X-RateLimit-Reset."
@@ -301,12 +302,12 @@ def test_the_limit(new_server: Callable[..., Server]) -> None:
         assert int(area_a.headers["retry-after"]) > 0
         assert client.get("/rate_limit").json()["rate"]["remaining"] == 0
         assert client.get("/healthz").status_code == 200
-        assert second.get("/user").headers["x-ratelimit-remaining"] == "3"  # each token by itself
+        assert second.get("/user").headers["x-ratelimit-remaining"] == "3"  # each token has its own limit
         assert [nobody.get("/zen").status_code for _ in range(5)] == [200, 200, 200, 200, 403]
         assert second.get("/zen").status_code == 200
 
 
-def test_a_refusal_at_the_last_request_is_not_the_limit(new_server: Callable[..., Server]) -> None:
+def test_a_refusal_of_the_last_request_is_not_reported_as_rate_limiting(new_server: Callable[..., Server]) -> None:
     server = new_server(api_rate_limit=1)
     world = server.world()
     token = server.run(lambda services: add_user(services, world, role="read"))
@@ -316,7 +317,7 @@ def test_a_refusal_at_the_last_request_is_not_the_limit(new_server: Callable[...
         assert "x-ratelimit-remaining" not in response.headers
 
 
-# --- what is no HTTP ----------------------------------------------------------------------------------------------
+# --- invalid HTTP -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -333,7 +334,7 @@ def test_a_refusal_at_the_last_request_is_not_the_limit(new_server: Callable[...
     ],
     ids=repr,
 )
-def test_bytes_that_make_no_sense(server: Server, api: Api, data: bytes) -> None:
+def test_invalid_bytes_do_not_cause_a_server_error(server: Server, api: Api, data: bytes) -> None:
     address = urlsplit(server.url)
     with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
         connection.sendall(data)
@@ -346,7 +347,7 @@ def test_bytes_that_make_no_sense(server: Server, api: Api, data: bytes) -> None
     assert "request_failed" not in server.log()
 
 
-def test_a_path_is_not_a_way_out(api: Api, place: Place) -> None:
+def test_paths_cannot_escape_their_root(api: Api, place: Place) -> None:
     for path in ("/../../etc/passwd", "/docs/../openapi.json/x", "/%2e%2e/%2e%2e/etc/passwd", "/repos/../user"):
         assert api.get(path).status_code in (200, 404)
         assert "root:" not in api.get(path).text
@@ -360,8 +361,8 @@ def test_headers_cannot_be_split(api: Api, place: Place) -> None:
     assert "%0D%0AX-Evil" in response.headers["link"]
 
 
-def test_what_is_unknown_is_ignored(api: Api, place: Place) -> None:
+def test_unknown_query_parameters_are_ignored(api: Api, place: Place) -> None:
     hook = api.hook(place)
     assert api.read(f"{place.hooks}?foo=bar&per_page=5&per_page=1") == [hook]
     fault = {"field": "per_page", "code": "invalid", "message": "per_page must be a whole number of at least 1"}
-    invalid(api.get(f"{place.hooks}?per_page=5&per_page=x"), fault)  # the last one counts
+    invalid(api.get(f"{place.hooks}?per_page=5&per_page=x"), fault)  # the last value counts

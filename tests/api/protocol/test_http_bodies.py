@@ -1,4 +1,4 @@
-"""Request bodies and query strings: what cannot be read, what is too large, what they are called. Both areas."""
+"""Request bodies and query strings in both APIs: malformed input, size limits and media types."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEEP = b"[" * 300_000
     ],
     ids=lambda body: repr(body[:20]),
 )  # fmt: skip
-def test_a_body_that_is_no_json(api: Api, place: Place, body: bytes) -> None:
+def test_an_invalid_json_body_is_refused(api: Api, place: Place, body: bytes) -> None:
     message = "Problems parsing JSON"
     if body == DEEP or body.count(b"{") > 100:
         message += ": lists and objects may be nested 100 levels deep"
@@ -43,7 +43,7 @@ def test_a_body_that_is_no_json(api: Api, place: Place, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"[]", b'"x"', b"1", b"null", b"true", b"[{}]"])
-def test_a_body_that_is_no_object(api: Api, place: Place, body: bytes) -> None:
+def test_a_body_must_be_an_object(api: Api, place: Place, body: bytes) -> None:
     hook = api.hook(place)
     for method, path in (
         ("POST", place.hooks), ("PATCH", hook["url"]), ("PATCH", f"{hook['url']}/config"),
@@ -53,13 +53,13 @@ def test_a_body_that_is_no_object(api: Api, place: Place, body: bytes) -> None:
         refused(api.request(method, path, content=body), 400, "Body should be a JSON object")
 
 
-def test_numbers_that_are_too_long(api: Api, place: Place) -> None:
+def test_numbers_that_are_too_long_are_refused(api: Api, place: Place) -> None:
     for number in (b"1" * 5000, b"-" + b"9" * 400, b"1e308", b"0." + b"1" * 5000):
         body = b'{"name": "web", "config": {"url": "http://127.0.0.1:9/n", "retries": ' + number + b"}}"
         assert api.post(place.hooks, content=body).status_code in (400, 422)
 
 
-def test_a_megabyte(api: Api, place: Place) -> None:
+def test_a_body_has_at_most_a_megabyte(api: Api, place: Place) -> None:
     limit = 1024 * 1024
     body = json.dumps({"name": "web", "config": {"url": new_url()}, "active": False, "pad": ""}).encode()
     padded = body[:-2] + b" " * (limit - len(body)) + body[-2:]
@@ -67,7 +67,7 @@ def test_a_megabyte(api: Api, place: Place) -> None:
     message = f"The request body is larger than {limit} bytes."
     refused(api.post(place.hooks, content=padded + b" "), 413, message)
 
-    def chunks() -> Iterator[bytes]:  # without a Content-Length
+    def chunks() -> Iterator[bytes]:  # sent without Content-Length
         for _ in range(17):
             yield b" " * 65_536
 
@@ -77,7 +77,7 @@ def test_a_megabyte(api: Api, place: Place) -> None:
     assert api.get("/user").status_code == 200
 
 
-def test_a_body_that_is_announced_too_large_is_not_read(server: Server, api: Api, place: Place) -> None:
+def test_a_body_with_a_too_large_content_length_is_not_read(server: Server, api: Api, place: Place) -> None:
     address = urlsplit(server.url)
     assert address.hostname is not None
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
@@ -85,19 +85,19 @@ def test_a_body_that_is_announced_too_large_is_not_read(server: Server, api: Api
     connection.putheader("Authorization", f"Bearer {place.world.token}")
     connection.putheader("Content-Length", str(10**12))
     connection.endheaders()
-    assert connection.getresponse().status == 413  # before a byte of it was sent
+    assert connection.getresponse().status == 413  # before any of the body was sent
     connection.close()
 
 
 @pytest.mark.parametrize(
     "media_type", ["application/json", "application/vnd.service+json", "text/plain", "application/octet-stream", ""]
 )
-def test_area_b_reads_json_whatever_it_is_called(api: Api, place: Place, media_type: str) -> None:
+def test_the_webhook_api_reads_json_whatever_its_media_type(api: Api, place: Place, media_type: str) -> None:
     body = json.dumps({"name": "web", "config": {"url": new_url()}, "active": False})
     assert api.post(place.hooks, content=body, headers={"Content-Type": media_type}).status_code == 201
 
 
-def test_a_compressed_body_is_refused_as_such(api: Api, place: Place) -> None:
+def test_a_compressed_body_is_refused_with_an_explanation(api: Api, place: Place) -> None:
     body = gzip.compress(json.dumps({"name": "web", "config": {"url": new_url()}, "title": "Project"}).encode())
     for path, status in ((place.hooks, 400), ("/api/v1/projects", 415)):
         answer = api.post(path, content=body, headers={"Content-Encoding": "gzip"})
@@ -105,7 +105,7 @@ def test_a_compressed_body_is_refused_as_such(api: Api, place: Place) -> None:
         assert api.post(path, content=b"{}", headers={"Content-Encoding": "identity"}).status_code == 422
 
 
-def test_area_a_wants_json(api: Api) -> None:
+def test_the_work_api_requires_json(api: Api) -> None:
     response = api.post("/api/v1/projects", content=b"<a/>", headers={"Content-Type": "text/xml; charset=utf-8"})
     envelope(response, 415, "unsupported_media_type")
     form = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -125,14 +125,14 @@ def test_every_accept_header_gets_json(api: Api, accept: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["per_page=%ff", "per_page=%00", "%00=1", "a=%c3%28", "a=%ed%a0%80"])
-def test_a_query_that_cannot_be_read(api: Api, place: Place, query: str) -> None:
+def test_a_malformed_query_string_is_refused(api: Api, place: Place, query: str) -> None:
     refused(api.get(f"{place.hooks}?{query}"), 400, "Problems parsing the query string")
     assert envelope(api.get(f"/api/v1/projects?{query}"), 400, "malformed")
 
 
 @pytest.mark.parametrize("host", [b"example.com", b"x@example.com"], ids=["unauthorized", "malformed"])
-def test_who_is_refused_while_the_body_comes_is_not_cut_off(server: Server, host: bytes) -> None:
-    """A proxy that still sends would meet a reset, lose the answer, and take the server for dead."""
+def test_the_connection_stays_open_while_a_refused_body_arrives(server: Server, host: bytes) -> None:
+    """A proxy that is still sending would get a reset, lose the response and consider the server dead."""
     parts, length = urlsplit(server.url), 4 * 1024 * 1024
     head = b"POST /api/v1/projects HTTP/1.1\r\nHost: %b\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
     with socket.create_connection((parts.hostname, parts.port or 0), timeout=60) as connection:

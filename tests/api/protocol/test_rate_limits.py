@@ -1,4 +1,4 @@
-"""The request limit: one count for all processes, in few writes."""
+"""The request limit: one count for all processes, with few writes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _stored(server: Server) -> list[Row]:
 
 
 def _end_windows(server: Server) -> None:
-    """The hour is over."""
+    """End every window by moving it an hour into the past."""
 
     async def move(services: Services) -> None:
         async with services.database.transaction() as tx:
@@ -52,17 +52,17 @@ def _end_windows(server: Server) -> None:
     server.run(move)
 
 
-def _use_up(clients: list[httpx.Client], number: int) -> list[httpx.Response]:
-    """So many requests, from all sides at once."""
+def _send_requests(clients: list[httpx.Client], number: int) -> list[httpx.Response]:
+    """Send `number` requests concurrently through all clients."""
     with ThreadPoolExecutor(8) as threads:
         return list(threads.map(lambda each: clients[each % len(clients)].get("/user"), range(number)))
 
 
-def test_two_processes_count_together(new_server: Callable[..., Server]) -> None:
+def test_two_processes_share_one_count(new_server: Callable[..., Server]) -> None:
     servers = [new_server(api_rate_limit=LIMIT), new_server(api_rate_limit=LIMIT, log_level="warning")]
     world, other = servers[0].world(), servers[0].world()
     clients = [each.client(world.token) for each in servers]
-    answers = _use_up(clients, 3 * LIMIT)
+    answers = _send_requests(clients, 3 * LIMIT)
     assert Counter(each.status_code for each in answers) == {200: LIMIT, 403: 2 * LIMIT}
     used = sorted(int(each.headers["x-ratelimit-used"]) for each in answers if each.status_code == 200)
     assert used[-1] == LIMIT
@@ -73,21 +73,21 @@ def test_two_processes_count_together(new_server: Callable[..., Server]) -> None
     work = clients[0].get("/api/v1/me")
     assert (work.status_code, work.json()["code"]) == (429, "rate_limited")
     assert work.headers["retry-after"]
-    for client in clients:  # asking costs nothing, and is answered
+    for client in clients:  # reading the limit is free and always answered
         rate = client.get("/rate_limit").json()["rate"]
         assert (rate["limit"], rate["used"], rate["remaining"]) == (LIMIT, LIMIT, 0)
-    with servers[1].client(other.token) as another:  # whose hour is their own
+    with servers[1].client(other.token) as another:  # this caller has a window of its own
         assert another.get("/user").headers["x-ratelimit-remaining"] == str(LIMIT - 1)
 
     _end_windows(servers[0])
     until(lambda: clients[0].get("/user").status_code == 200)
-    again = _use_up(clients[::-1], 3 * LIMIT)
+    again = _send_requests(clients[::-1], 3 * LIMIT)
     assert sum(each.status_code == 200 for each in again) == LIMIT - 1
     for client in clients:
         client.close()
 
 
-def test_what_has_not_changed_costs_nothing(new_server: Callable[..., Server]) -> None:
+def test_not_modified_responses_are_free(new_server: Callable[..., Server]) -> None:
     server = new_server(api_rate_limit=3)
     world = server.world()
     with server.client(world.token) as client, server.client(None) as nobody:
@@ -101,11 +101,11 @@ def test_what_has_not_changed_costs_nothing(new_server: Callable[..., Server]) -
         assert client.get("/user", headers=tag).status_code == 403
         nobody.get("/meta")
         spent = [nobody.get("/meta", headers={"If-None-Match": "*"}).headers["x-ratelimit-used"] for _ in range(2)]
-        assert spent == ["2", "3"]  # only who is known gets it for nothing, as with the original
+        assert spent == ["2", "3"]  # as with GitHub, only authenticated callers get them free
 
 
-async def test_what_costs_nothing_has_an_end(services: Services) -> None:
-    """To find that nothing has changed is work too. Nor does it begin anew when a caller has not been heard of."""
+async def test_the_number_of_free_responses_is_limited(services: Services) -> None:
+    """Determining that nothing has changed also takes work. The count does not restart when a caller has been idle."""
     limiter = RateLimiter(2, services.database)
     for number in range(2 * TAKEN_BACK_TIMES):
         assert (await limiter.hit("app:7"))[1], number
@@ -123,8 +123,11 @@ async def test_what_costs_nothing_has_an_end(services: Services) -> None:
     await limiter.close()
 
 
-def test_new_tokens_bring_no_new_limit(new_server: Callable[..., Server]) -> None:
-    """What is made with a token counts with it, over two generations; what comes from elsewhere by itself."""
+def test_new_tokens_share_the_limit_of_their_parent(new_server: Callable[..., Server]) -> None:
+    """Tokens share the limit of the token that created them, over two generations.
+
+    Independent tokens have their own.
+    """
     servers = [new_server(api_rate_limit=LIMIT), new_server(api_rate_limit=LIMIT)]
     world = servers[0].world()
     owner = Person(servers[0], world.token)
@@ -132,7 +135,7 @@ def test_new_tokens_bring_no_new_limit(new_server: Callable[..., Server]) -> Non
     grandchild = Person(servers[1], child.make(scopes=["work:read"])["token"])
     own = {"kind": "fine_grained", "organization": world.organization, "permissions": {"work": "read"}}
     confined = child.other(child.make(**own)["token"])
-    used = 3  # by making them
+    used = 3  # the requests that created them
     for turn in range(3):
         for person in (owner, child, confined):
             used += 1
@@ -154,8 +157,8 @@ def test_new_tokens_bring_no_new_limit(new_server: Callable[..., Server]) -> Non
     assert owner.other(servers[0].run(root)).call("GET", "/user").headers["x-ratelimit-used"] == "1"
 
 
-def test_an_app_gains_no_limit_by_new_tokens(new_server: Callable[..., Server]) -> None:
-    """Those of an installation share one, and so do those that one user lets an app have, however often."""
+def test_an_app_gains_no_requests_by_creating_tokens(new_server: Callable[..., Server]) -> None:
+    """All tokens of an installation share one limit, and so do all tokens of an app for one user."""
     server = new_server(api_rate_limit=LIMIT)
     world = server.world()
     app, others = make_app(server, world), make_app(server, world)
@@ -188,17 +191,17 @@ def test_an_app_gains_no_limit_by_new_tokens(new_server: Callable[..., Server]) 
     assert [used(each) for each in (of_another, of_others, world.token)] == [0, 0, 0]
 
 
-def test_few_requests_write_and_what_is_left_is_given_back(new_server: Callable[..., Server]) -> None:
+def test_requests_are_reserved_in_blocks_and_unused_ones_returned(new_server: Callable[..., Server]) -> None:
     limit = 5000
     server = new_server(api_rate_limit=limit)
     with server.client(server.world().token) as client:
         used = [int(client.get("/user").headers["x-ratelimit-used"]) for _ in range(10)]
         assert used == list(range(1, 11))
         [window] = _stored(server)
-        assert window["used"] == limit // 50  # a block, taken at once
+        assert window["used"] == limit // 50  # a block, reserved at once
         bad = {"Authorization": "Bearer whp_nobodys"}
         assert client.get("/user", headers=bad).status_code == 401
-        assert len(_stored(server)) == 1  # a stranger writes nothing
+        assert len(_stored(server)) == 1  # a stranger causes no write
     server.stop()
     [window] = _stored(server)
     assert window["used"] == 10
@@ -209,20 +212,20 @@ def test_few_requests_write_and_what_is_left_is_given_back(new_server: Callable[
 
 @contextmanager
 def _read_only(server: Server) -> Iterator[None]:
-    """Somebody else writes the SQLite file, or PostgreSQL lets nobody write."""
+    """Make the database read-only: lock the SQLite file, or forbid writes on PostgreSQL."""
     url = server.settings.get("database_url")
     if url is None:
         with closing(sqlite3.connect(server.data / "workhook.db", isolation_level=None)) as holder:
             holder.execute("BEGIN IMMEDIATE")
             yield
     else:
-        finish(lambda: _let_write(url, allow=False))
+        finish(lambda: _allow_writes(url, allow=False))
         yield
-        finish(lambda: _let_write(url, allow=True))
+        finish(lambda: _allow_writes(url, allow=True))
 
 
-async def _let_write(url: str, *, allow: bool) -> None:
-    """Also those who are there already: they come again."""
+async def _allow_writes(url: str, *, allow: bool) -> None:
+    """Allow or forbid writes, and close the existing connections to apply it to them too."""
     name = re.findall(r"t[0-9a-f]{32}", url)[0]
     connection = await asyncpg.connect(url.replace(name, "postgres"))
     try:
@@ -234,27 +237,27 @@ async def _let_write(url: str, *, allow: bool) -> None:
         await connection.close()
 
 
-def test_a_database_that_cannot_be_written_refuses_no_read(new_server: Callable[..., Server]) -> None:
+def test_a_read_only_database_still_serves_reads(new_server: Callable[..., Server]) -> None:
     server = new_server(api_rate_limit=1000)
     with server.client(server.world().token) as client:
         assert client.get("/user").status_code == 200
         with _read_only(server):
-            until(lambda: client.get("/rate_limit").status_code == 200)  # the connections are there again
+            until(lambda: client.get("/rate_limit").status_code == 200)  # the connections have been reopened
             answers = [client.get("/user") for _ in range(25)]
         assert {each.status_code for each in answers} == {200}
         left = [int(each.headers["x-ratelimit-remaining"]) for each in answers]
-        assert left == list(range(998, 973, -1))  # 19 of the block that it had, then alone
+        assert left == list(range(998, 973, -1))  # the remaining 19 of its block, then counted by the process alone
         metrics = client.get("/metrics").text
         assert re.search(r"^workhook_rate_limit_alone_total [1-9]", metrics, re.MULTILINE)
     until(lambda: "rate_limit_counted_alone" in server.log())
 
 
-async def test_addresses_are_counted_in_the_process_and_no_more_than_so_many(services: Services) -> None:
+async def test_addresses_are_counted_per_process_up_to_a_limit(services: Services) -> None:
     limiter = RateLimiter(2, services.database)
     within = [(await limiter.hit("address:10.0.0.1"))[1] for _ in range(3)]
     assert within == [True, True, False]
     assert (await limiter.hit("address:10.0.0.2"))[1]
-    # A subscriber of IPv6 has a network.
+    # An IPv6 subscriber has an entire network.
     same = [(await limiter.hit(f"address:2001:db8::{each:x}"))[1] for each in range(3)]
     assert same == [True, True, False]
     assert (await limiter.hit("address:2001:db8:0:1::1"))[1]
@@ -264,8 +267,8 @@ async def test_addresses_are_counted_in_the_process_and_no_more_than_so_many(ser
     assert await services.database.fetch_all(_windows) == []
 
 
-async def test_a_block_is_never_more_than_what_is_left(services: Services) -> None:
-    """Three processes at once: the sum is the limit."""
+async def test_a_block_never_exceeds_the_remaining_requests(services: Services) -> None:
+    """Three processes together use exactly the limit."""
     limiters = [RateLimiter(230, services.database) for _ in range(3)]
 
     async def use(limiter: RateLimiter) -> int:
@@ -283,7 +286,7 @@ async def test_a_block_is_never_more_than_what_is_left(services: Services) -> No
     assert (window["caller"], window["used"]) == ("app:7", 230)
 
 
-def test_forms_of_pages_have_the_limit_whatever_the_session(new_server: Callable[..., Server]) -> None:
+def test_page_forms_share_one_limit_across_sessions(new_server: Callable[..., Server]) -> None:
     server = new_server(api_rate_limit=3)
     world = server.world()
     with Browser.of(server, world.owner) as here, Browser.of(server, world.owner) as there:

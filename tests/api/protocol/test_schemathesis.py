@@ -1,5 +1,7 @@
-"""The webhook API and what is for those who run the server do what the OpenAPI document says: Schemathesis makes
-thousands of requests and looks. The work-management API: `test_schemathesis_work.py`."""
+"""Schemathesis checks the webhook API and the system endpoints against the OpenAPI document with thousands of requests.
+
+`test_schemathesis_work.py` does the same for the work API.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,16 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World
 
-# Every check runs on every operation, except for what the contract itself rules out:
-# - NUL is in no text that can be stored. To say so in every string of the document would blur it.
-# - The document bounds no text in a query, and the server bounds them all together: 414.
-# - A change with `If-Match` may answer 412 to any body, good or bad.
-# - 422 is also the answer where a good request meets a state that does not allow it (the contract has no 409 in the
-#   webhook API): the same hook again, an event's `id` used for another, a login that the caller is not in, more than an
-#   installation was granted, what the other kind of token has, an app's name that is taken, its last key,
-#   a URL that is no callback, a phrase with a word that is no qualifier, repositories both by name and by number,
-#   one of all repositories, the last owner who leaves, an invitation of nobody or of two people.
+# Every check runs on every operation, except where the contract itself rules it out:
+# - NUL is invalid in every stored text. Stating this for every string would clutter the document.
+# - The document does not limit the length of query strings, but the server limits the request target: 414.
+# - A change with `If-Match` may return 412 for any body, valid or not.
+# - A valid request may get 422 if the current state does not allow it (the contract has no 409 in the webhook API):
+#   a duplicate webhook, an `id` used for another event, a login the caller has no relation to, more than an
+#   installation was granted, fields of the other kind of token, an app's name that is taken, its last key,
+#   a URL that is not a valid callback, a phrase with an unknown qualifier, repositories both by name and by ID,
+#   a single repository of an installation on all repositories, the last owner who leaves, an invitation of nobody or
+#   of two users.
 # - Deleting the organization would end the run: `test_deleting_an_organization.py` does that.
 # - `object_level_authorization` compares two users; `test_authorization.py` does that for every operation.
 CONFIGURATION = """
@@ -88,14 +91,14 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 304, 403, 404, 414, 
 
 @pytest.fixture
 def server(backend: Databases, tmp_path: Path, receiver: Receiver) -> Iterator[tuple[Server, World]]:
-    """With a delivery in it, and then without a worker: nothing is sent to the URLs that are made up."""
+    """Yield a server without a worker, so that nothing is sent to made-up URLs. It already has a delivery."""
     settings = backend.new(tmp_path)
     before = Server(tmp_path, settings).start()
     world = before.world()
     with before.client(world.token) as client:
         for path in (world.repo_path, world.org_path):
             hook = client.post(f"{path}/hooks", json={"name": "web", "config": {"url": receiver.url}}).json()
-            until(lambda hook=hook: client.get(hook["deliveries_url"]).json())  # type: ignore[misc]  # bound at once
+            until(lambda hook=hook: client.get(hook["deliveries_url"]).json())  # type: ignore[misc]  # called immediately
     before.stop()
     server = Server(tmp_path, settings, command=("serve", "--port", "0", "--no-worker")).start()
     yield server, world
@@ -104,17 +107,18 @@ def server(backend: Databases, tmp_path: Path, receiver: Receiver) -> Iterator[t
 
 @pytest.mark.whole
 @pytest.mark.one_database
-@pytest.mark.timeout(deep(600, 3600))  # under a minute on a machine that does nothing else
-def test_the_server_does_what_its_document_says(server: tuple[Server, World], tmp_path: Path) -> None:
+@pytest.mark.timeout(deep(600, 3600))  # under a minute on an otherwise idle machine
+def test_the_server_conforms_to_its_document(server: tuple[Server, World], tmp_path: Path) -> None:
     running, world = server
     configuration = tmp_path / "schemathesis.toml"
     app = make_app(running, world)
     known = {"token": world.token, "organization": world.organization, "repository": world.repository}
     known |= {"client_id": app.client_id, "client_secret": app.secret, "jwt": app.jwt()}
-    known["slug"] = make_app(running, world, installed=False).slug  # which is deleted; the one that asks is not
+    known["slug"] = make_app(running, world, installed=False).slug  # it gets deleted, unlike the app that authenticates
     with running.client(world.token) as client:  # likewise
         known["token_id"] = str(client.post("/user/tokens", json={}).json()["id"])
-    effort = {"examples": deep(2, 40), "scenarios": deep(3, 80)}  # a number, not a time: a slow machine tries the same
+    # A number rather than a duration, so that slow machines try the same.
+    effort = {"examples": deep(2, 40), "scenarios": deep(3, 80)}
     configuration.write_text(CONFIGURATION.format(**known, **effort, installation_id=app.installation_id))
     command = [str(Path(sys.executable).parent / "schemathesis"), "--config-file", str(configuration), "run"]
     options = ["--checks", "all", "--seed", "1", "--no-shrink"]

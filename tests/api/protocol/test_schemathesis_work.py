@@ -1,4 +1,4 @@
-"""The work API does what the OpenAPI document says: Schemathesis makes thousands of requests of things that exist."""
+"""Schemathesis checks the work API against the OpenAPI document with thousands of requests about existing objects."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from workhook.work.operations import OPERATIONS
 STREAM = "follow_project"
 HOOKS = Path(__file__).parent / "schemathesis_hooks.py"
 
-# Every check runs on every operation, except for what the contract itself rules out:
-# - NUL is in no text that can be stored. To say so in every string of the document would blur it.
-# - The document bounds no text in a query, and the server bounds them all together: 414.
-# - A change with `If-Match` may answer 412 to any body, good or bad.
-# - A good change may meet a state that does not allow it, or a rule for two fields together: 404, 409 and 422.
+# Every check runs on every operation, except where the contract itself rules it out:
+# - NUL is invalid in every stored text. Stating this for every string would clutter the document.
+# - The document does not limit the length of query strings, but the server limits the request target: 414.
+# - A change with `If-Match` may return 412 for any body, valid or not.
+# - A valid change may conflict with the current state, or with a rule about two fields together: 404, 409 and 422.
 # - `object_level_authorization` compares two users; `test_matrix.py` does that for every operation.
 # - A stream does not end; `test_stream.py` reads it.
 CONFIGURATION = """
@@ -65,7 +65,7 @@ enabled = false
 
 
 class Things:
-    """What there is, for each method in a project of its own: what is made and deleted there is in no other's way."""
+    """Existing objects, in a separate project for each method so that creations and deletions do not interfere."""
 
     def __init__(self, studio: Studio) -> None:
         self._owner, self._organization = studio.owner, studio.world.organization
@@ -77,21 +77,24 @@ class Things:
         return Scene(self._owner, made["project"]["id"], self._organization, self._member)
 
     def known(self) -> dict[str, dict[str, Any]]:
-        """Values for parameters, by operation and name. What only fits together with another parameter is None."""
+        """Return parameter values by operation and name.
+
+        A value that is valid only in combination with another parameter is None.
+        """
         by_method = {method: self._known(scene) for method, scene in self._scenes.items()}
         known = {each.name: by_method[each.method] for each in OPERATIONS}
         scene = self._scenes["POST"]
         edit = {"action": "edit", "id": scene.task(), "title": "Edited"}
         create = {"action": "create", "column_id": scene.column(), "title": "Made"}
         return known | {
-            "add_client": {"username": None},  # of an account that is made
+            "add_client": {"username": None},  # only for a newly created account
             "create_task_credit": {
                 "amount": 2.5,
                 "kind": "grant",
                 "task_id": None,
                 "expires_at": "2100-01-01T00:00:00Z",
             },
-            "create_invoice": {"timesheet_ids": []},  # each can be on one invoice
+            "create_invoice": {"timesheet_ids": []},  # each can be on only one invoice
             "change_tasks": {"operations": [edit, create]},
         }
 
@@ -112,7 +115,7 @@ class Things:
         }
 
     def parameters(self) -> Iterator[str]:
-        """The part of the configuration that says what the paths name."""
+        """Yield the part of the configuration that sets path parameters."""
         for operation in OPERATIONS:
             if "{" in operation.path and operation.name != STREAM:
                 yield f'[[operations]]\ninclude-operation-id = "{operation.name}"'
@@ -120,7 +123,7 @@ class Things:
 
     def _ids(self, operation: Operation) -> Iterator[tuple[str, object]]:
         key = f"{operation.method} {re.sub(r'{[^}]+}', '{}', operation.path)}"
-        # A project that is archived takes no more changes.
+        # An archived project cannot be changed.
         made: Callable[[Scene], object] = Scene.project if key == "PATCH /projects/{}" else TABLE[key][1]
         ids = made(self._scenes[operation.method])
         names = re.findall(r"\{(\w+)\}", operation.path)
@@ -129,14 +132,14 @@ class Things:
 
 @pytest.fixture
 def server(backend: Databases, tmp_path: Path) -> Iterator[Server]:
-    """Without a worker: nothing is sent to the URLs that are made up."""
+    """Yield a server without a worker, so that nothing is sent to made-up URLs."""
     server = Server(tmp_path, backend.new(tmp_path), command=("serve", "--port", "0", "--no-worker")).start()
     yield server
     server.close()
 
 
 def configure(server: Server, folder: Path) -> tuple[Path, dict[str, str]]:
-    """Schemathesis' configuration and environment."""
+    """Write Schemathesis' configuration, and return its path and the environment."""
     studio = Studio(server, server.world())
     things = Things(studio)
     known, configuration = folder / "things.json", folder / "schemathesis.toml"
@@ -150,8 +153,8 @@ def configure(server: Server, folder: Path) -> tuple[Path, dict[str, str]]:
 
 @pytest.mark.whole
 @pytest.mark.one_database
-@pytest.mark.timeout(deep(600, 3600))  # under a minute on a machine that does nothing else
-def test_area_a_does_what_its_document_says(server: Server, tmp_path: Path) -> None:
+@pytest.mark.timeout(deep(600, 3600))  # under a minute on an otherwise idle machine
+def test_the_work_api_conforms_to_its_document(server: Server, tmp_path: Path) -> None:
     configuration, environment = configure(server, tmp_path)
     command = [str(Path(sys.executable).parent / "schemathesis"), "--config-file", str(configuration), "run"]
     options = ["--include-path-regex", "^/api/v1/", "--checks", "all", "--seed", "1", "--no-shrink"]
@@ -163,7 +166,7 @@ def test_area_a_does_what_its_document_says(server: Server, tmp_path: Path) -> N
         capture_output=True,
         text=True,
     )
-    failed = server.log().partition("request_failed")[2]  # why, if a request was answered with 500
+    failed = server.log().partition("request_failed")[2]  # the reason, if a request was answered with 500
     assert ran.returncode == 0, f"{ran.stdout[-20_000:]}{ran.stderr[-2000:]}{failed[:10_000]}"
     for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
         assert f"✅ {phase}" in ran.stdout, ran.stdout[-5000:]

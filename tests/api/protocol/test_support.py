@@ -1,5 +1,8 @@
-"""What clients ask besides webhooks: /, /user, /orgs/{org}, /repos/{owner}/{repo}, /rate_limit, /zen, /meta,
-/webhook-events. More of people and places: `test_profiles.py`."""
+"""The other endpoints of the webhook API: /, /user, /orgs/{org}, /repos/{owner}/{repo}, /rate_limit, /zen, /meta and
+/webhook-events.
+
+`test_profiles.py` has more about users and organizations.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ PUBLIC = ("/", "/rate_limit", "/zen", "/meta", "/webhook-events")
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"])
-def test_the_root(api: Api, server: Server, prefix: str) -> None:
+def test_the_root_lists_the_endpoints(api: Api, server: Server, prefix: str) -> None:
     base = server.url + prefix
     assert api.read(prefix or "/") == {
         "current_user_url": f"{base}/user",
@@ -33,8 +36,8 @@ def test_the_root(api: Api, server: Server, prefix: str) -> None:
     }
 
 
-def told(shown: dict[str, Any]) -> dict[str, Any]:
-    """Without the keys that only strict clients want: links under its own URL, and values that say nothing."""
+def without_filler(shown: dict[str, Any]) -> dict[str, Any]:
+    """Remove keys that only strict clients need: links below the object's own URL, and constant values."""
     links = (f"{shown['url']}/",)
     plain = {name for name, value in shown.items() if value in (None, 0, False, "") and name not in TOLD}
     below = {name for name, value in shown.items() if str(value).startswith(links) and name not in TOLD}
@@ -50,12 +53,12 @@ TOLD = {
 
 
 @pytest.mark.parametrize("prefix", ["", "/api/v3"])
-def test_the_user(api: Api, organization: Place, server: Server, prefix: str) -> None:
+def test_the_user_is_described(api: Api, organization: Place, server: Server, prefix: str) -> None:
     user = api.read(f"{prefix}/user")
     login = organization.world.owner
     assert re.fullmatch(SECONDS, user["created_at"])
     url = f"{server.url}{prefix}/users/{login}"
-    assert told(user) == {
+    assert without_filler(user) == {
         "login": login,
         "username": login,
         "repos_url": f"{url}/repos",
@@ -73,11 +76,11 @@ def test_the_user(api: Api, organization: Place, server: Server, prefix: str) ->
     }
 
 
-def test_an_organization(api: Api, organization: Place, server: Server) -> None:
+def test_an_organization_is_described(api: Api, organization: Place, server: Server) -> None:
     shown = api.read(organization.path)
     login, url = organization.world.organization, f"{server.url}{organization.path}"
     assert shown["members_url"] == f"{url}/members{{/member}}"
-    assert told(shown) == {
+    assert without_filler(shown) == {
         "login": login,
         "id": shown["id"],
         "node_id": f"A_{shown['id']}",
@@ -96,12 +99,16 @@ def test_an_organization(api: Api, organization: Place, server: Server) -> None:
     assert api.read(shown["hooks_url"]) == []
 
 
-def test_a_repository(api: Api, repository: Place, server: Server) -> None:
+def test_a_repository_is_described(api: Api, repository: Place, server: Server) -> None:
     shown = api.read(repository.path)
     url = f"{server.url}{repository.path}"
     assert shown["owner"]["url"] == f"{server.url}{repository.world.org_path}"
     assert shown["owner"]["type"] == "Organization"
-    own = {name: value for name, value in told(shown).items() if name not in ("id", "node_id", "owner", "project_id")}
+    own = {
+        name: value
+        for name, value in without_filler(shown).items()
+        if name not in ("id", "node_id", "owner", "project_id")
+    }
     assert own == {
         "name": "website",
         "full_name": repository.world.full_name,
@@ -123,13 +130,13 @@ def test_a_repository(api: Api, repository: Place, server: Server) -> None:
     }
 
 
-def test_names_in_any_case(api: Api, place: Place) -> None:
+def test_names_are_case_insensitive(api: Api, place: Place) -> None:
     hook = api.hook(place)
     shouted = place.path.upper().replace("/REPOS/", "/repos/").replace("/ORGS/", "/orgs/")
     assert shouted != place.path
     assert api.read(shouted) == api.read(place.path)
     assert api.read(f"{shouted}/hooks") == [hook]
-    assert api.read(f"{shouted}/hooks/{hook['id']}") == hook  # links bear the true names
+    assert api.read(f"{shouted}/hooks/{hook['id']}") == hook  # links contain the names in their original case
 
 
 @pytest.mark.parametrize(
@@ -141,12 +148,12 @@ def test_names_in_any_case(api: Api, place: Place) -> None:
         "/repos/{organization}/web%25site", "/repos/{organization}/web_ite", "/orgs/%25",
     ],
 )  # fmt: skip
-def test_what_is_not_there(api: Api, organization: Place, path: str) -> None:
+def test_unknown_names_are_not_found(api: Api, organization: Place, path: str) -> None:
     world = organization.world
     refused(api.get(path.format(organization=world.organization, owner=world.owner)), 404, "Not Found")
 
 
-def test_no_limit(api: Api) -> None:
+def test_the_default_rate_limit_is_very_high(api: Api) -> None:
     limit = api.read("/rate_limit")
     core = limit["resources"]["core"]
     assert set(core) == {"limit", "used", "remaining", "reset", "resource"}
@@ -155,26 +162,26 @@ def test_no_limit(api: Api) -> None:
     assert core["remaining"] > 1_000_000
 
 
-def test_a_limit(new_server: Callable[..., Server]) -> None:
+def test_responses_state_the_rate_limit(new_server: Callable[..., Server]) -> None:
     server = new_server(api_rate_limit=100)
     with server.client(server.world().token) as client:
         for used in range(1, 4):
             answer = client.get("/user")
             expected = {"limit": "100", "used": str(used), "remaining": str(100 - used), "resource": "core"}
             assert {name: answer.headers[f"x-ratelimit-{name}"] for name in expected} == expected
-        rate = client.get("/rate_limit").json()["rate"]  # asking costs nothing
+        rate = client.get("/rate_limit").json()["rate"]  # reading the limit is free
         assert (rate["limit"], rate["used"], rate["remaining"]) == (100, 3, 97)
         assert str(rate["reset"]) == answer.headers["x-ratelimit-reset"]
 
 
-def test_zen(api: Api) -> None:
+def test_zen_is_one_line_of_plain_text(api: Api) -> None:
     response = api.get("/zen")
     assert response.headers["content-type"] == "text/plain; charset=utf-8"
     assert 3 < len(response.text) < 200
     assert "\n" not in response.text
 
 
-def test_meta(api: Api) -> None:
+def test_meta_states_the_version(api: Api) -> None:
     assert api.read("/meta") == {
         "verifiable_password_authentication": False,
         "installed_version": __version__,
@@ -182,7 +189,7 @@ def test_meta(api: Api) -> None:
     }
 
 
-def test_the_catalogue(api: Api) -> None:
+def test_the_event_catalog_describes_every_event(api: Api) -> None:
     events: list[dict[str, Any]] = api.read("/webhook-events")
     names = [each["name"] for each in events]
     assert names == sorted(set(names))
@@ -199,15 +206,15 @@ def test_the_catalogue(api: Api) -> None:
 
 
 @pytest.mark.parametrize("path", PUBLIC)
-def test_what_anybody_may_ask(server: Server, path: str) -> None:
+def test_public_endpoints_need_no_token(server: Server, path: str) -> None:
     with server.client(None) as client:
         response = client.get(path)
         assert response.status_code == 200
         assert "x-oauth-scopes" not in response.headers
-        # A token that is sent has to be a good one all the same.
+        # A token that is sent must be valid nevertheless.
         refused(client.get(path, headers={"Authorization": "Bearer whp_nonsense"}), 401, "Bad credentials")
 
 
-def test_a_token_is_told_its_scopes(api: Api) -> None:
+def test_responses_list_the_tokens_scopes(api: Api) -> None:
     for path in (*PUBLIC, "/user"):
         assert "repo" in api.get(path).headers["x-oauth-scopes"].split(", ")

@@ -1,5 +1,7 @@
-"""A write that PostgreSQL takes back at its end is done all the same, and once: the secret that is answered is the one
-that was stored, nobody is told of an event twice, and there is one entry in the audit log."""
+"""Writes that PostgreSQL rolls back at commit are retried and take effect once.
+
+The returned secret is the stored one, events are not sent twice, and the audit log has one entry.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from tests.harness.server import Server
 from tests.harness.waiting import finish, until
 from tests.harness.world import World
 
-# A sequence keeps its value where everything else is rolled back: that of the request that was refused last.
+# A sequence is not rolled back, so it keeps the number of the request that was refused last.
 _REFUSE_ONCE = """
     CREATE SEQUENCE refused MINVALUE 0 START 0;
     CREATE FUNCTION refuse_once() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -37,7 +39,8 @@ _REFUSE_ONCE = """
 
 @pytest.fixture
 def taken_back(server: Server, world: World) -> Iterator[bool]:
-    """Whether the first try of each request that leaves an entry is taken back: SQLite has one writer."""
+    """Return whether the first attempt of each request that writes an entry is rolled back, which SQLite's single
+    writer never is."""
     url = server.settings.get("database_url")
 
     async def run(script: str) -> None:
@@ -52,7 +55,7 @@ def taken_back(server: Server, world: World) -> Iterator[bool]:
         finish(lambda: run("DROP FUNCTION refuse_once CASCADE; DROP SEQUENCE refused"))
 
 
-def again(server: Server) -> float:
+def count_retries(server: Server) -> float:
     mine = 'workhook_database_rolled_back_total{outcome="again",reason="serialization"}'
     lines = httpx.get(f"{server.url}/metrics", timeout=60).text.splitlines()
     return next((float(line.split()[-1]) for line in lines if line.startswith(mine)), 0)
@@ -62,10 +65,10 @@ def entries(server: Server, answer: httpx.Response) -> list[str]:
     return [row["action"] for row in by_request(server).get(answer.headers["x-request-id"], [])]
 
 
-def test_what_is_answered_is_what_was_stored(
+def test_the_response_matches_the_stored_data(
     server: Server, world: World, api: Api, receiver: Receiver, taken_back: bool
 ) -> None:
-    before, org, done = again(server), world.org_path, dict[str, httpx.Response]()
+    before, org, done = count_retries(server), world.org_path, dict[str, httpx.Response]()
     done["token.create"] = made = api.post("/user/tokens", json={"kind": "classic", "scopes": ["work"], "note": "one"})
     with server.client(made.json()["token"]) as mine:
         assert mine.get("/user").status_code == 200
@@ -91,17 +94,17 @@ def test_what_is_answered_is_what_was_stored(
     receiver.wait_for(lambda _: len(receiver.events("push")) == 1 and len(receiver.events("ping")) >= 2)
     assert len(receiver.events("ping")) == 2
     assert {name: entries(server, each) for name, each in done.items()} == {name: [name] for name in done}
-    assert again(server) >= before + len(done) * taken_back
+    assert count_retries(server) >= before + len(done) * taken_back
 
 
-def test_a_code_is_exchanged_once(server: Server, taken_back: bool) -> None:
+def test_an_authorization_code_is_exchanged_once(server: Server, taken_back: bool) -> None:
     site = Site(server)
     try:
-        before, code = again(server), site.ada.code(site.oauth)
+        before, code = count_retries(server), site.ada.code(site.oauth)
         token = site.token(site.oauth, code=code)["access_token"]
         assert site.user_of(token) == site.ada.user.login
-        assert again(server) >= before + 2 * taken_back  # her consent, and the token
+        assert count_retries(server) >= before + 2 * taken_back  # her consent and the token
         site.refused(site.oauth, "bad_verification_code", code=code)
-        assert site.user_of(token) is None  # used twice
+        assert site.user_of(token) is None  # it was used twice
     finally:
         site.close()

@@ -1,4 +1,4 @@
-"""What Terraform's provider for GitHub sends, and what it has to find in the answers: else a plan is never empty."""
+"""Requests of Terraform's GitHub provider, and the responses it needs. Otherwise a plan would never be empty."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.harness.world import World, add_client, add_user
 
 pytestmark = pytest.mark.one_database
 
-# It goes by go-github, with the prefix that it adds to `base_url`.
+# The provider uses go-github, which adds this prefix to `base_url`.
 HEADERS = {
     "Accept": "application/vnd.github.v3+json,application/vnd.github.stone-crop-preview+json",
     "X-Github-Api-Version": "2022-11-28",
@@ -23,7 +23,7 @@ PREFIX = "/api/v3"
 
 
 def sent(**config: str) -> dict[str, Any]:
-    """A webhook as the provider sends it: what the configuration leaves out is there, and empty."""
+    """Return a webhook as the provider sends it, with omitted settings as empty values."""
     whole = {"content_type": "", "insecure_ssl": "0", "url": new_url(), "secret": "", **config}
     return {"name": "web", "config": whole, "events": ["push"], "active": False}
 
@@ -39,7 +39,7 @@ def test_a_content_type_is_shown_as_it_was_written(api: Api, place: Place, conte
     assert made.json()["config"] == wanted
     url = made.json()["url"]
     seen = {"If-None-Match": made.headers["etag"], **HEADERS}
-    assert api.get(url, headers=seen).status_code == 304  # so it looks whether anything has changed
+    assert api.get(url, headers=seen).status_code == 304  # this is how the provider checks for changes
     changed = api.patch(url, json=sent(content_type="form", url=wanted["url"]), headers=HEADERS)
     assert changed.json()["config"]["content_type"] == "form"
     back = api.patch(url, json=body, headers=HEADERS)
@@ -48,8 +48,8 @@ def test_a_content_type_is_shown_as_it_was_written(api: Api, place: Place, conte
         assert listed["config"] == wanted or listed["url"] != url
 
 
-def test_spellings_of_a_content_type_are_one(api: Api, place: Place) -> None:
-    """As they are sent, and where two webhooks would be the same."""
+def test_spellings_of_a_content_type_are_equivalent(api: Api, place: Place) -> None:
+    """This applies to duplicates of webhooks as well as to delivery."""
     url = new_url()
     for first, second in (("application/json", "json"), ("", "form"), ("application/x-www-form-urlencoded", "")):
         made = api.post(place.hooks, json=sent(content_type=first, url=url)).raise_for_status().json()
@@ -69,15 +69,17 @@ def test_spellings_of_a_content_type_are_one(api: Api, place: Place) -> None:
     ],
     ids=str,
 )
-def test_how_it_is_sent_then(api: Api, place: Place, receiver: Receiver, content_type: str, header: str) -> None:
+def test_deliveries_have_the_configured_content_type(
+    api: Api, place: Place, receiver: Receiver, content_type: str, header: str
+) -> None:
     body = sent(content_type=content_type, url=receiver.url)
     assert api.post(place.hooks, json={**body, "active": True}).status_code == 201
     [ping] = receiver.wait_for(1)
     assert ping.headers["content-type"] == header
 
 
-def test_every_answer_names_the_request(api: Api, world: World) -> None:
-    """The data source `github_rest_api` takes it for its id, and is empty without one; 404 is an answer to it, too."""
+def test_every_response_names_the_request(api: Api, world: World) -> None:
+    """The data source `github_rest_api` uses the request ID as its ID and is empty without one, even for a 404."""
     hooks = f"{PREFIX}{world.repo_path}/hooks"
     known = api.get(hooks, headers=HEADERS)
     answers = {
@@ -94,8 +96,8 @@ def test_every_answer_names_the_request(api: Api, world: World) -> None:
     assert len(set(named)) == len(named)
 
 
-def test_keys_of_a_user(server: Server, world: World, api: Api) -> None:
-    """The data source `github_user` asks for both kinds. There are none; who is not seen, is not seen here either."""
+def test_users_have_no_keys(server: Server, world: World, api: Api) -> None:
+    """The data source `github_user` requests both kinds. Hidden users are not found here either."""
     member = server.run(lambda services: add_user(services, world, member="member"))
     outside = server.run(lambda services: add_client(services, world))
     for kind in ("keys", "gpg_keys"):

@@ -1,4 +1,4 @@
-"""The audit log: one entry of each write and of each refused attempt, for the owners of what it concerns."""
+"""The audit log: one entry for each write and each refused attempt, visible to the owners of the affected account."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def log_of(api: Api | httpx.Client, world: World, **params: Any) -> list[dict[st
 
 
 def refusals(api: Api, world: World, number: int) -> list[dict[str, Any]]:
-    """When there are so many; they are written a moment later."""
+    """Wait for `number` refusals, which are written a moment later, and return their entries."""
 
     def enough() -> list[dict[str, Any]]:
         found = [each for each in log_of(api, world) if each["status"] is not None]
@@ -85,10 +85,10 @@ def scene(studio: Studio) -> Scene:
     return Scene(studio.owner, studio.project_id, studio.world.organization, login)
 
 
-# --- what was done -------------------------------------------------------------------------------------------------
+# --- writes --------------------------------------------------------------------------------------------------------
 
 
-def test_each_write_of_webhooks_is_one_entry(api: Api, place: Place, receiver: Receiver, server: Server) -> None:
+def test_each_write_of_webhooks_creates_one_entry(api: Api, place: Place, receiver: Receiver, server: Server) -> None:
     secret, basic, following, key = SECRETS
     done: list[tuple[str, httpx.Response]] = []
     config = {"url": receiver.url, "secret": secret, "username": "u", "password": basic}
@@ -122,15 +122,15 @@ def test_each_write_of_webhooks_is_one_entry(api: Api, place: Place, receiver: R
 
 
 def hook_id(api: Api, place: Place) -> int:
-    """Of the repository, rather: the number that the log has of it."""
+    """Return the ID of the webhook's owner as recorded in the log."""
     return int(api.read(place.path)["id"])
 
 
-EXPORT = "GET /organizations/{}/export"  # everything of an organization is read: its owners shall know by whom
+EXPORT = "GET /organizations/{}/export"  # owners must know who has exported everything
 
 
 def test_each_write_of_work_is_one_entry(studio: Studio, scene: Scene) -> None:
-    """Each operation of the work API that changes something, and what changes nothing leaves nothing."""
+    """Each operation of the work API that changes something leaves one entry; the others leave none."""
     written, read = {}, []
     for key, (_, made, body) in TABLE.items():
         given: Any = body(scene) if callable(body) else body
@@ -141,7 +141,7 @@ def test_each_write_of_work_is_one_entry(studio: Studio, scene: Scene) -> None:
         response = studio.owner.call(method, path, **more)
         assert response.status_code == 200, f"{key}: {response.text}"
         is_own = key.partition(" ")[2].startswith("/me/")
-        if (method == "GET" and key != EXPORT) or is_own:  # what somebody reads is their own business
+        if (method == "GET" and key != EXPORT) or is_own:  # neither reads nor a user's own settings are recorded
             read.append(response.headers["x-request-id"])
         else:
             written[key] = response.headers["x-request-id"]
@@ -167,7 +167,7 @@ def test_each_write_of_work_is_one_entry(studio: Studio, scene: Scene) -> None:
         assert entry["account_id"] == completed["account_id"], key
 
 
-def test_each_write_of_tokens_and_apps_is_one_entry(api: Api, world: World, server: Server) -> None:
+def test_each_write_of_tokens_and_apps_creates_one_entry(api: Api, world: World, server: Server) -> None:
     done: dict[str, httpx.Response] = {}
     org = world.org_path
     done["token.create"] = api.post("/user/tokens", json={"kind": "classic", "scopes": ["work"], "note": "for a test"})
@@ -202,7 +202,7 @@ def test_each_write_of_tokens_and_apps_is_one_entry(api: Api, world: World, serv
     assert of_the_app == [app.id, app.id]
 
 
-def test_what_an_entry_says(studio: Studio, scene: Scene, api: Api) -> None:
+def test_an_entry_describes_the_write(studio: Studio, scene: Scene, api: Api) -> None:
     column_id = scene.column()
     made = studio.owner.call("POST", f"/columns/{column_id}/tasks", json={"title": "Logo"}, headers={"Accept": "*/*"})
     [entry] = log_of(api, studio.world, phrase="action:task.create")
@@ -231,7 +231,7 @@ def test_what_an_entry_says(studio: Studio, scene: Scene, api: Api) -> None:
     }
 
 
-def test_many_at_once_are_one_entry_with_counts(studio: Studio, scene: Scene, api: Api) -> None:
+def test_a_bulk_write_creates_one_entry_with_counts(studio: Studio, scene: Scene, api: Api) -> None:
     column_id, task_id = scene.column(), scene.task()
     create = {"action": "create", "column_id": column_id, "title": "New"}
     edit = {"action": "edit", "id": task_id, "title": "Else"}
@@ -243,20 +243,20 @@ def test_many_at_once_are_one_entry_with_counts(studio: Studio, scene: Scene, ap
     assert len(log_of(api, studio.world, phrase="action:task.bulk")) == 1
 
 
-def test_a_repeated_request_is_one_entry(studio: Studio, scene: Scene, api: Api) -> None:
+def test_a_repeated_request_creates_one_entry(studio: Studio, scene: Scene, api: Api) -> None:
     path, key = f"/columns/{scene.column()}/tasks", {"Idempotency-Key": "once"}
     for _ in range(2):
         studio.owner.post(path, json={"title": "Once"}, headers=key)
     assert len(log_of(api, studio.world, phrase="action:task.create")) == 1
 
 
-def test_no_entry_holds_a_secret(api: Api, world: World, server: Server, studio: Studio, scene: Scene) -> None:
+def test_no_entry_contains_a_secret(api: Api, world: World, server: Server, studio: Studio, scene: Scene) -> None:
     secret, basic, following, key = SECRETS
     place = Place("organization", world)
     hook = api.hook(place, config={"secret": secret, "username": "u", "password": basic})
     api.patch(f"{hook['url']}/config", json={"secret": following, "password": following})
     api.patch(hook["url"], json={"config": {"url": hook["config"]["url"], "secret": key}})
-    for each in (secret, world.token, f"{world.token[:-1]}0"):  # where they do not belong
+    for each in (secret, world.token, f"{world.token[:-1]}0"):  # secrets in the wrong places
         with server.client(each) as somebody:
             somebody.get("/user", params={"access_token": each})
             somebody.post(f"{world.org_path}/hooks", json={"name": each})
@@ -264,27 +264,28 @@ def test_no_entry_holds_a_secret(api: Api, world: World, server: Server, studio:
             somebody.get(f"/api/v1/projects/{each}")
     scene.task()
     until(lambda: any(row["status"] == 401 for row in entries(server)))
-    stored = repr([tuple(row[name] for name in row.keys()) for row in entries(server)])  # noqa: SIM118  # a Row, no dict
+    stored = repr([tuple(row[name] for name in row.keys()) for row in entries(server)])  # noqa: SIM118  # a Row is not a dict
     assert "hook.update" in stored
     assert [each for each in (*SECRETS, world.token) if each in stored] == []
 
 
-# --- what was refused ----------------------------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------------------------
 
 
-def test_refused_attempts_are_entries(api: Api, studio: Studio, world: World, server: Server) -> None:
+def test_refused_attempts_are_recorded(api: Api, studio: Studio, world: World, server: Server) -> None:
     narrow = server.run(lambda services: add_token(services, world, ["read:repo_hook"], member="owner"))
     other = server.world()
     with server.client(narrow) as somebody, server.client(studio.member.token) as member:
-        assert somebody.post(f"{world.repo_path}/hooks", json={}).status_code == 403  # a scope
-        assert member.get(f"{world.org_path}/hooks").status_code == 403  # a role
+        assert somebody.post(f"{world.repo_path}/hooks", json={}).status_code == 403  # lacks the scope
+        assert member.get(f"{world.org_path}/hooks").status_code == 403  # lacks the role
         for _ in range(3):
             assert studio.client.call("GET", f"{studio.project}/activity").status_code == 403
         assert studio.stranger.call("GET", studio.project).status_code == 404
         with server.client(other.token) as stranger:
             assert stranger.get(f"{world.repo_path}/hooks").status_code == 404
             assert stranger.get(f"{world.org_path}/audit-log").status_code == 404
-        assert api.get(f"{world.repo_path}/hooks/99999999").status_code == 404  # there is none: nothing was refused
+        # The webhook does not exist, so nothing was refused.
+        assert api.get(f"{world.repo_path}/hooks/99999999").status_code == 404
         assert studio.stranger.call("GET", "/tasks/tsk_none").status_code == 404
     found = refusals(api, world, 8)
     counted = Counter((each["action"], each["status"]) for each in found for _ in range(each["times"]))
@@ -301,15 +302,15 @@ def test_refused_attempts_are_entries(api: Api, studio: Studio, world: World, se
     assert (scope["repo"], scope["target"]) == (world.full_name, f"{world.repo_path}/hooks")
     stranger_entry = next(each for each in found if (each["action"], each["status"]) == ("hook.list", 404))
     assert (stranger_entry["actor"], stranger_entry["actor_ip"]) == (other.owner, "127.0.0.1")
-    with server.client(other.token) as theirs:  # the others read nothing of it
+    with server.client(other.token) as theirs:  # owners of another organization cannot see them
         assert log_of(theirs, other) == []
 
 
-def test_what_nobody_else_sees_is_refused_for_its_owners_to_read(
+def test_attempts_to_reach_hidden_objects_are_visible_to_their_owners(
     api: Api, studio: Studio, world: World, server: Server
 ) -> None:
-    """Webhooks of an organization that OAuth apps made; services, apps and installations of other organizations;
-    tokens of others, and those that can do more."""
+    """Hidden objects are organization webhooks of OAuth apps; services, apps and installations of other organizations;
+    and tokens of others or with more permissions."""
     _, oauth = server.run(lambda services: issue_for(services, world.token, OAUTH, scopes=SCOPES, app_id=7))
     other, place = server.world(), Place("organization", world)
     app, oauth_app = (
@@ -363,7 +364,7 @@ def test_what_nobody_else_sees_is_refused_for_its_owners_to_read(
 def refused_as(
     server: Server, responses: Sequence[httpx.Response], *, wait: bool = True
 ) -> list[list[tuple[str, int, int]]]:
-    """Action, status and account of the entries of each request; with `wait` when there are all."""
+    """Return action, status and account of each request's entries; with `wait`, wait until every request has one."""
 
     def read() -> list[list[tuple[str, int, int]]]:
         found = by_request(server)
@@ -386,7 +387,7 @@ def test_a_form_of_another_site_is_an_entry_of_its_user(server: Server) -> None:
     ]  # fmt: skip
 
 
-def test_bad_credentials_and_the_request_limit_concern_nobody(new_server: Any) -> None:
+def test_bad_credentials_and_rate_limiting_belong_to_no_account(new_server: Any) -> None:
     server = new_server(api_rate_limit=3)
     world = server.world()
     with (
@@ -400,9 +401,10 @@ def test_bad_credentials_and_the_request_limit_concern_nobody(new_server: Any) -
             owner.get("/user")
         assert owner.get("/user").status_code == 403
         assert owner.get("/api/v1/me").status_code == 429
-        anybody.get("/user")  # no credentials at all: nothing was tried
-    server.stop()  # what is pending is written
-    found: Counter[tuple[int, str, int]] = Counter()  # two alike are one entry only where they come close together
+        anybody.get("/user")  # without credentials nothing was attempted
+    server.stop()  # pending entries are written
+    # Identical refusals share an entry only if they arrive close together.
+    found: Counter[tuple[int, str, int]] = Counter()
     for row in entries(server):
         if row["status"] is not None:
             found[row["account_id"], row["action"], row["status"]] += row["times"]
@@ -417,7 +419,7 @@ def test_strangers_cannot_fill_the_disk() -> None:
     assert budget.take(60.0, known=False, caller=0)
 
 
-def test_nobody_hides_what_others_do_behind_refusals_of_their_own() -> None:
+def test_a_caller_cannot_hide_others_refusals_behind_their_own() -> None:
     budget = Budget()
     taken = sum(budget.take(0.0, known=True, caller="one") for _ in range(2 * ROWS_A_MINUTE))
     assert taken == ROWS_OF_ONE_A_MINUTE < ROWS_A_MINUTE // 4
@@ -426,10 +428,10 @@ def test_nobody_hides_what_others_do_behind_refusals_of_their_own() -> None:
     assert budget.take(60.0, known=True, caller="one")
 
 
-# --- reading it ----------------------------------------------------------------------------------------------------
+# --- reading -------------------------------------------------------------------------------------------------------
 
 
-def test_pages_phrases_and_lines(api: Api, studio: Studio, scene: Scene, world: World) -> None:
+def test_the_log_can_be_paged_filtered_and_exported(api: Api, studio: Studio, scene: Scene, world: World) -> None:
     for _ in range(7):
         scene.column()
     hook = api.hook(Place("repository", world))
@@ -474,7 +476,7 @@ def test_pages_phrases_and_lines(api: Api, studio: Studio, scene: Scene, world: 
     assert json.decode(one.text)["target"] == f"hook/{hook['id']}"
 
 
-def test_what_is_wrong_with_a_question(api: Api, world: World) -> None:
+def test_an_invalid_query_is_explained(api: Api, world: World) -> None:
     address = f"{world.org_path}/audit-log"
     answer = api.get(address, params={"phrase": "user:x created:yesterday repo:acme two words"})
     assert answer.status_code == 422
@@ -486,7 +488,7 @@ def test_what_is_wrong_with_a_question(api: Api, world: World) -> None:
     refused(api.get(address, params={"after": "1"}), 400, "The cursor does not come from a Link header.")
 
 
-def test_only_owners_read_it(studio: Studio, world: World, server: Server) -> None:
+def test_only_owners_read_the_log(studio: Studio, world: World, server: Server) -> None:
     narrow = server.run(lambda services: add_token(services, world, ["repo", "work"], member="owner"))
     owner = server.run(lambda services: add_user(services, world, member="owner"))
     callers = {owner: 200, narrow: 403, studio.member.token: 403, studio.client.token: 404, studio.stranger.token: 404}
@@ -522,17 +524,17 @@ def test_list_and_export(api: Api, studio: Studio, scene: Scene, world: World, s
     file.write_text("what was there before")
     assert cli.json("audit", "export", str(file)) == {"file": str(file), "entries": len(file.read_text().splitlines())}
     assert file.stat().st_mode & 0o777 == 0o600
-    assert other.organization in file.read_text()  # whoever runs the server sees it all
+    assert other.organization in file.read_text()  # the server's operator sees every entry
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".log")] == []
     said = cli.refused("audit", "export", str(tmp_path / "none" / "log.jsonl"))
     assert "cannot be written" in said
     assert "there is no organization nobody" in cli.refused("audit", "list", "--organization", "nobody")
 
 
-# --- its age -------------------------------------------------------------------------------------------------------
+# --- retention -----------------------------------------------------------------------------------------------------
 
 
-async def test_what_is_old_goes_and_the_rest_stays(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_old_entries_are_deleted(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_queries, "PRUNE_BATCH", 3)
     for account_id in range(1, 11):
         async with services.database.transaction() as tx:

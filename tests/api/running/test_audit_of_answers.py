@@ -1,4 +1,4 @@
-"""Refused attempts whose answer is no error: OAuth refuses with status 200, and pages show what was wrong."""
+"""Audit entries of refusals without an error status: OAuth refuses with status 200, and pages show the form again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECRET = "f" * 40
 
 
 def refusals(server: Server, answers: Sequence[httpx.Response]) -> list[Row]:
-    """The entries of these answers, one of each; they are written a moment later."""
+    """Wait until each response has its entry, which is written a moment later, and return the entries."""
     ids = [each.headers["x-request-id"] for each in answers]
 
     def read() -> list[list[Row]]:
@@ -31,7 +31,7 @@ def refusals(server: Server, answers: Sequence[httpx.Response]) -> list[Row]:
     return [each[0] for each in rows]
 
 
-def told(row: Row) -> tuple[Any, ...]:
+def describe(row: Row) -> tuple[Any, ...]:
     return row["action"], row["status"], json.decode(row["detail"])["reason"], row["account_id"], row["app_id"]
 
 
@@ -42,8 +42,8 @@ def ask(site: Site, path: str = TOKEN_PATH, **fields: str) -> httpx.Response:
     return answer
 
 
-def test_a_wrong_client_secret(site: Site) -> None:
-    """Alike ones that come together are one entry, so that each is waited for."""
+def test_a_wrong_client_secret_is_recorded(site: Site) -> None:
+    """Identical refusals that arrive together share an entry, so each one is awaited."""
     tried = (
         (TOKEN_PATH, {"client_id": site.oauth.id, "client_secret": SECRET, "code": "x"}),
         (TOKEN_PATH, {"client_id": "Ov23li" + "0" * 14, "client_secret": SECRET, "code": "x"}),
@@ -52,12 +52,12 @@ def test_a_wrong_client_secret(site: Site) -> None:
     rows = [refusals(site.server, [ask(site, path, **fields)])[0] for path, fields in tried]
     wrong = (401, "incorrect_client_credentials", 0, None)
     expected = [("oauth_token.issue", *wrong), ("oauth_token.issue", *wrong), ("device_code.create", *wrong)]
-    assert [told(each) for each in rows] == expected
+    assert [describe(each) for each in rows] == expected
     assert all(each["address"] == "127.0.0.1" for each in rows)
     assert not any(SECRET in repr(dict(each)) for each in rows)
 
 
-def test_what_an_app_tries_is_for_its_owners_to_read(site: Site) -> None:
+def test_attempts_of_an_app_are_visible_to_its_owners(site: Site) -> None:
     owner, code = site.world.organization, site.octo.code(site.oauth, redirect_uri=CALLBACK)
     for number, (fields, reason) in enumerate(
         (
@@ -69,28 +69,28 @@ def test_what_an_app_tries_is_for_its_owners_to_read(site: Site) -> None:
     ):
         [row] = refusals(site.server, [ask(site, **site.oauth.credentials, **fields)])
         account_id = site.oauth.app.account_id
-        assert told(row) == ("oauth_token.issue", 401, reason, account_id, site.oauth.app.id), number
+        assert describe(row) == ("oauth_token.issue", 401, reason, account_id, site.oauth.app.id), number
     with site.server.client(site.octo_token) as client:
         entries = client.get(f"/orgs/{owner}/audit-log", params={"phrase": "action:oauth_token.issue"}).json()
     assert {each["data"].get("reason") for each in entries} >= {"bad_refresh_token", "incorrect_device_code"}
 
 
-def test_who_shows_no_secret_writes_into_nobodys_log(site: Site) -> None:
+def test_attempts_without_a_secret_belong_to_no_account(site: Site) -> None:
     answer = ask(site, client_id=site.oauth.id, grant_type=DEVICE_GRANT, device_code="0" * 40)
     [row] = refusals(site.server, [answer])
-    assert told(row) == ("oauth_token.issue", 401, "incorrect_device_code", 0, None)
+    assert describe(row) == ("oauth_token.issue", 401, "incorrect_device_code", 0, None)
 
 
-def test_what_is_no_attempt_leaves_none(site: Site) -> None:
+def test_ordinary_polls_and_mistakes_are_not_recorded(site: Site) -> None:
     client = site.oauth
     begun = site.http.post("/login/device/code", data={"client_id": client.id}, headers={"Accept": "application/json"})
     poll = {"client_id": client.id, "grant_type": DEVICE_GRANT, "device_code": begun.json()["device_code"]}
     quiet = [ask(site, **poll), ask(site, **poll), ask(site), ask(site, **client.credentials, grant_type="password")]
-    refusals(site.server, [ask(site, **client.credentials, code="1" * 40)])  # what came before is written by then
+    refusals(site.server, [ask(site, **client.credentials, code="1" * 40)])  # earlier entries are written by then
     assert not by_request(site.server).keys() & {each.headers["x-request-id"] for each in quiet}
 
 
-def test_signing_in_during_a_pause(server: Server) -> None:
+def test_a_sign_in_during_a_pause_is_recorded(server: Server) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         for _ in range(5):
@@ -98,4 +98,4 @@ def test_signing_in_during_a_pause(server: Server) -> None:
         paused = browser.fill("/login", login=person.login, password=PASSWORD)
     assert paused.status_code == 429
     [row] = refusals(server, [paused])
-    assert told(row)[:4] == ("user.sign_in", 429, "rate_limited", 0)
+    assert describe(row)[:4] == ("user.sign_in", 429, "rate_limited", 0)

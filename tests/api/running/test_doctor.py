@@ -1,5 +1,5 @@
-"""`workhook doctor` does not contradict itself: one fault is one line, with advice that mends it, and the exit status
-is that of the lines."""
+"""`workhook doctor` is consistent: each problem is reported once, with advice that fixes it, and determines the exit
+status."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cli(backend: Databases, tmp_path: Path) -> Cli:
 
 
 def found(cli: Cli) -> dict[str, Any]:
-    """What is wrong, by name. The text says the same as the JSON, and the status too."""
+    """Return the failed checks by name, after comparing the text output, the JSON output and the exit status."""
     done = cli.run("doctor", "--json")
     told = json.loads(done.stdout)
     bad = {each["name"]: each for each in told["checks"] if not each["ok"]}
@@ -35,17 +35,17 @@ def found(cli: Cli) -> dict[str, Any]:
     return bad
 
 
-def test_before_the_first_start_only_what_is_missing_is_bad_and_nothing_is_made(cli: Cli) -> None:
+def test_before_the_first_start_only_missing_data_is_reported_and_nothing_is_created(cli: Cli) -> None:
     assert set(found(cli)) <= {"data folder", "database"}
     assert not cli.data.exists()
     cli.data.mkdir()
     assert cli.run("migrate").returncode == 0
     assert found(cli) == {}
-    assert not (cli.data / "secret.key").exists()  # the doctor makes no key, as it says
+    assert not (cli.data / "secret.key").exists()  # the doctor creates no key
 
 
 @pytest.mark.parametrize("left", ["nothing", "another key", "no key"])
-def test_a_key_that_does_not_fit_is_one_fault_of_the_key(cli: Cli, left: str) -> None:
+def test_a_wrong_key_is_reported_once(cli: Cli, left: str) -> None:
     cli.setup()
     path = cli.data / "secret.key"
     path.unlink()
@@ -55,18 +55,18 @@ def test_a_key_that_does_not_fit_is_one_fault_of_the_key(cli: Cli, left: str) ->
     bad = found(cli)
     assert set(bad) == {"key"}
     assert "Restore the file" in bad["key"]["advice"]
-    assert cli.run("user", "list").returncode == 1  # as the commands find it
+    assert cli.run("user", "list").returncode == 1  # other commands find it as well
 
 
-def test_a_key_that_cannot_be_read(cli: Cli) -> None:
+def test_an_unreadable_key_is_reported(cli: Cli) -> None:
     cli.setup()
     path = cli.data / "secret.key"
     path.unlink()
-    path.mkdir()  # also root cannot read that
+    path.mkdir()  # not even root can read a directory as a file
     assert "Give this user read access to" in found(cli)["key"]["advice"]
 
 
-def test_traces_that_cannot_be_sent(cli: Cli) -> None:
+def test_an_unsupported_trace_protocol_is_reported(cli: Cli) -> None:
     cli.setup()
     cli.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:4317"
     assert found(cli) == {}
@@ -74,7 +74,7 @@ def test_traces_that_cannot_be_sent(cli: Cli) -> None:
     assert "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf" in found(cli)["traces"]["advice"]
 
 
-def test_a_key_of_the_settings_is_looked_at_too(cli: Cli) -> None:
+def test_a_wrong_key_in_the_settings_is_reported(cli: Cli) -> None:
     cli.environment["WORKHOOK_SECRET_KEY"] = "the first key"
     cli.setup()
     assert found(cli) == {}
@@ -84,7 +84,7 @@ def test_a_key_of_the_settings_is_looked_at_too(cli: Cli) -> None:
     assert "WORKHOOK_SECRET_KEY" in bad["key"]["advice"]
 
 
-def test_who_has_used_nearly_all_of_a_quota_is_named(cli: Cli) -> None:
+def test_an_organization_near_its_quota_is_named(cli: Cli) -> None:
     cli.setup("--project", "Website")
     cli.environment["WORKHOOK_ORGANIZATION_MAX_ROWS"] = "1000"
     assert found(cli) == {}
@@ -92,7 +92,7 @@ def test_who_has_used_nearly_all_of_a_quota_is_named(cli: Cli) -> None:
     bad = found(cli)
     assert set(bad) == {"quotas"}
     assert bad["quotas"]["detail"].startswith("acme ")
-    # The other commands of these tests are forked from a process that knows every table.
+    # The other commands of these tests are forked from a process that has already loaded all tables.
     command = [sys.executable, "-m", "workhook", "doctor", "--json"]
     done = subprocess.run(command, env=cli.environment, capture_output=True, text=True)
     told = {each["name"]: each["detail"] for each in json.loads(done.stdout)["checks"]}

@@ -1,4 +1,5 @@
-"""What a process writes about itself and its requests: JSON lines without secrets, ids of a proxy, addresses."""
+"""Log lines of a process about itself and its requests: JSON without secrets, request IDs from proxies, and
+addresses."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def lines(server: Server, event: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("command", [("serve", "--port", "0"), ("worker", "--listen", "127.0.0.1:0")])
-def test_every_line_is_json_if_that_is_asked_for(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_every_line_is_json_if_configured(tmp_path: Path, command: tuple[str, ...]) -> None:
     server = OwnProcess(tmp_path / "data", {"log_format": "json"}, command=command)
     server.start()
     try:
@@ -49,7 +50,7 @@ def test_every_line_is_json_if_that_is_asked_for(tmp_path: Path, command: tuple[
 @pytest.mark.parametrize(
     "settings", [{"port": "70000"}, {"database_url": "postgresql://127.0.0.1:1/none"}, {"worker_listen": "?"}]
 )
-def test_a_refusal_to_start_is_json_too(tmp_path: Path, settings: dict[str, str]) -> None:
+def test_a_failed_start_is_logged_as_json(tmp_path: Path, settings: dict[str, str]) -> None:
     given = {f"WORKHOOK_{name.upper()}": value for name, value in settings.items()}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WORKHOOK_")}
     environment = {**kept, **given, "WORKHOOK_LOG_FORMAT": "json", "WORKHOOK_DATA": str(tmp_path / "data")}
@@ -63,7 +64,7 @@ def test_a_refusal_to_start_is_json_too(tmp_path: Path, settings: dict[str, str]
 
 
 @pytest.mark.parametrize("log_format", ["auto", "text", "json"])
-def test_link_and_token_are_in_a_file_of_the_owner(new_server: Callable[..., Server], log_format: str) -> None:
+def test_the_first_link_and_token_are_in_a_private_file(new_server: Callable[..., Server], log_format: str) -> None:
     server = new_server(log_format=log_format)
     assert not SECRET.search(server.log())
     path = server.data / "first-sign-in.txt"
@@ -75,7 +76,7 @@ def test_link_and_token_are_in_a_file_of_the_owner(new_server: Callable[..., Ser
         assert client.get(link).status_code == 200
 
 
-def test_a_terminal_shows_them(tmp_path: Path) -> None:
+def test_a_terminal_shows_the_first_link_and_token(tmp_path: Path) -> None:
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "workhook", "serve", "--port", "0", "--data", str(tmp_path / "data")]
     process = subprocess.Popen(command, stdout=follower, stderr=subprocess.DEVNULL)
@@ -92,7 +93,7 @@ def test_a_terminal_shows_them(tmp_path: Path) -> None:
     assert not (tmp_path / "data" / "first-sign-in.txt").exists()
 
 
-def test_the_id_of_a_trusted_proxy_is_kept(new_server: Callable[..., Server]) -> None:
+def test_the_request_id_of_a_trusted_proxy_is_kept(new_server: Callable[..., Server]) -> None:
     server = new_server(trust_proxy="true")
     with server.client(None, headers=PROXY) as client:
         for method, path in (("GET", "/healthz"), ("GET", "/user"), ("GET", "/nowhere/at/all"), ("OPTIONS", "/user")):
@@ -104,12 +105,12 @@ def test_the_id_of_a_trusted_proxy_is_kept(new_server: Callable[..., Server]) ->
     assert {(each["request_id"], each["address"]) for each in lines(server, "request_refused")} == {(ID, "203.0.113.9")}
 
 
-def test_without_a_proxy_nobody_chooses_the_id(server: Server) -> None:
+def test_without_a_proxy_clients_cannot_choose_the_request_id(server: Server) -> None:
     with server.client(None, headers={**PROXY, "X-Request-Id": ID}) as client:
         assert client.get("/healthz").headers["x-request-id"] != ID
 
 
-def test_refusals_have_the_address_of_the_peer(new_server: Callable[..., Server]) -> None:
+def test_refusals_are_logged_with_the_peers_address(new_server: Callable[..., Server]) -> None:
     server = new_server()
     with server.client(None, headers=PROXY) as client:
         client.get("/user")

@@ -1,8 +1,8 @@
-"""Nothing secret is in a log, an error, a metric, a record, an answer, the audit log or the database.
+"""No secret appears in a log, an error, a metric, a record, a response, the audit log or the database.
 
-`_GIVERS` bring every sort of secret into being and use it well; `_wrong_places` is where clients put secrets by
-mistake; `_BROKEN` are tables without which the server fails while it holds one. Then everything that the server has
-said and stored is searched for each secret, also as base64, hexadecimal and escaped text. What is new belongs there.
+`_GIVERS` create every kind of secret and use it correctly; `_wrong_places` are where clients put secrets by mistake;
+`_BROKEN` are tables without which the server fails while it handles one. Everything the server has output and stored is
+then searched for each secret, including base64, hexadecimal and escaped forms. New features must be added here.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from workhook.events.tables import events
 from workhook.http.calls import Services
 from workhook.storage.metadata import metadata
 
-_PLAIN_MIN = 12  # characters; shorter ones would be found by chance
+_PLAIN_MIN = 12  # characters; shorter secrets would be found by chance
 
 
 @dataclass
 class Told:
-    """What the server answered, and to what."""
+    """A response of the server and the request it answered."""
 
     method: str
     url: str
     status: int
     headers: str
     body: bytes
-    sent: bytes  # the address, the headers and the body
+    sent: bytes  # the URL, the headers and the body
 
 
 @dataclass
 class Witness:
-    """Everything that can be searched, and every secret by a word for it."""
+    """Everything that can be searched, and every secret by name."""
 
     site: Site
     receiver: Receiver
@@ -90,7 +90,7 @@ class Witness:
             self.secrets[name] = secret
 
 
-# --- secrets, each made and used as it is meant ----------------------------------------------------------------------
+# --- secrets, each created and used correctly ------------------------------------------------------------------------
 
 
 def _personal_tokens(witness: Witness) -> None:
@@ -122,7 +122,7 @@ def _of_oauth(witness: Witness) -> None:
                 f"client secret of {name}": client.secret,
             }
         )
-        site.token(client, code=code, code_verifier=verifier)  # a replay: everything of it is revoked
+        site.token(client, code=code, code_verifier=verifier)  # a replay, which revokes everything issued for the code
         with witness.client(answer["access_token"]) as user:
             user.get("/user")
         begun = site.http.post(
@@ -134,7 +134,7 @@ def _of_oauth(witness: Witness) -> None:
         if "refresh_token" in answer:
             fresh = site.token(client, code=site.octo.code(client, **challenge), code_verifier=verifier)
             renewed = site.token(client, grant_type="refresh_token", refresh_token=fresh["refresh_token"])
-            site.token(client, grant_type="refresh_token", refresh_token=fresh["refresh_token"])  # stolen, it seems
+            site.token(client, grant_type="refresh_token", refresh_token=fresh["refresh_token"])  # looks like theft
             witness.keep(
                 **{
                     f"refresh token of {name}": fresh["refresh_token"],
@@ -174,7 +174,7 @@ def _of_apps(witness: Witness) -> None:
 
 
 def _of_management(witness: Witness) -> None:
-    """What owners are shown once."""
+    """Create secrets that owners are shown once."""
     with witness.client(witness.site.octo_token) as client:
         at = f"{witness.site.world.org_path}/oauth-apps"
         body = {"name": f"Shown once {secrets.token_hex(4)}", "callback_urls": ["https://client.example/"]}
@@ -197,7 +197,7 @@ def _of_people(witness: Witness) -> None:
     with Browser(witness.server) as browser:
         witness.watch(browser.client)
         browser.sign_in(person, wrong)
-        browser.fill("/login", login=PASSWORD, password=person.login)  # the password typed into the wrong field
+        browser.fill("/login", login=PASSWORD, password=person.login)  # the password entered in the wrong field
         browser.sign_in(person)
         assert browser.cookie
         witness.keep(password=PASSWORD, wrong_password=wrong, session=browser.cookie)
@@ -210,7 +210,7 @@ def _of_people(witness: Witness) -> None:
 
 
 def _filled(browser: Browser, path: str, old: str, new: str) -> dict[str, str]:
-    """The fields of a form for a new password, whatever they are called."""
+    """Return the values of a form for a new password, whatever its fields are called."""
     names = [name for name in browser.form(path).fields if "password" in name or "again" in name or "repeat" in name]
     return {name: old if "current" in name or "old" in name else new for name in names}
 
@@ -220,12 +220,12 @@ def _of_links(witness: Witness, person: Person) -> None:
     with Browser(witness.server) as browser:
         witness.watch(browser.client)
         browser.fill(link)
-        browser.get(link)  # used
+        browser.get(link)  # a used link
         witness.keep(link=link.rpartition("/")[2])
         if browser.cookie:
             witness.keep(session_of_link=browser.cookie)
         witness.watch(browser.client)
-        browser.get("/login/oidc")  # a provider that cannot be reached
+        browser.get("/login/oidc")  # an unreachable provider
 
 
 def _of_webhooks(witness: Witness) -> None:
@@ -237,7 +237,7 @@ def _of_webhooks(witness: Witness) -> None:
         "basic_password": f"p:ss w/rd+{secrets.token_hex(8)}",
     }
     witness.keep(**given)
-    # As it is sent, too: the header is in no record.
+    # Also as it is sent: the header must not be recorded.
     witness.keep(basic=base64.b64encode(f"user:{given['basic_password']}".encode()).decode())
     with witness.client(site.octo_token) as client:
         api = Api(client)
@@ -252,7 +252,7 @@ def _of_webhooks(witness: Witness) -> None:
             other = api.hook(
                 place, config={**standard, "secret": given["standard_secret"]}, events=["fork"], active=True
             )
-            # Refused, with the secret in hand: a clash, and a url that is none.
+            # Refused while handling the secret: a duplicate, and an invalid URL.
             api.create(place, config={**config, **login}, events=hook["events"])
             api.create(place, config={"url": "nonsense", "secret": given["hook_secret"]})
             api.post(f"{place.path}/events", json={"event": "push", "payload": {}})
@@ -272,12 +272,14 @@ _GIVERS: tuple[Callable[[Witness], None], ...] = (
 )
 
 
-# --- where clients put them by mistake -------------------------------------------------------------------------------
+# --- secrets in the wrong places -------------------------------------------------------------------------------------
 
 
 def _wrong_places(witness: Witness, secret: str, member: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Requests that come to nothing. `member`: the token of somebody who may do little: what they try is recorded, if
-    it is not too much of one caller."""
+    """Yield requests that fail.
+
+    `member` is the token of a user with few permissions, whose attempts are recorded within the limit per caller.
+    """
     world, path = witness.site.world, quote(secret, safe="")
     for name in ("token", "access_token", "client_secret", "password", "code"):
         yield "GET", f"{world.org_path}/hooks", {"params": {name: secret}, "anonymous": True}
@@ -320,7 +322,7 @@ def _wrong_places(witness: Witness, secret: str, member: str) -> Iterator[tuple[
     yield "GET", "/settings/password", {"headers": {"Cookie": f"workhook_session={path}"}}
 
 
-# Without each of these tables the requests fail that hold a secret in their hands.
+# Tables without which requests that handle a secret fail.
 _BROKEN = (
     "hooks",
     "tokens",
@@ -333,7 +335,7 @@ _BROKEN = (
 )
 
 
-def _while_it_fails(witness: Witness) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _failing_requests(witness: Witness) -> Iterator[tuple[str, str, dict[str, Any]]]:
     world, known = witness.site.world, witness.secrets
     bearer = [known[name] for name in ("classic", "installation", "jwt", "token of oauth")]
     config = {"url": witness.receiver.url, "secret": known["hook_secret"], "password": known["basic_password"]}
@@ -350,7 +352,7 @@ def _while_it_fails(witness: Witness) -> Iterator[tuple[str, str, dict[str, Any]
 
 
 def _ask(witness: Witness, asked: Iterator[tuple[str, str, dict[str, Any]]]) -> list[int]:
-    """Answers the statuses."""
+    """Send the requests and return their statuses."""
     found = []
     with witness.client(witness.site.octo_token) as known, witness.client() as unknown:
         for method, path, more in asked:
@@ -360,7 +362,7 @@ def _ask(witness: Witness, asked: Iterator[tuple[str, str, dict[str, Any]]]) -> 
 
 
 @contextmanager
-def _without(server: Server, table: str) -> Iterator[None]:
+def _table_renamed(server: Server, table: str) -> Iterator[None]:
     def renamed(old: str, new: str) -> Callable[[Services], Any]:
         async def rename(services: Services) -> None:
             async with services.database.transaction() as tx:
@@ -379,7 +381,7 @@ def _without(server: Server, table: str) -> Iterator[None]:
 
 
 def forms(secret: str) -> Iterator[bytes]:
-    """A secret as it may stand in something: as it is, escaped, in hexadecimal, and in base64 wherever it begins."""
+    """Yield the forms in which a secret may appear: plain, escaped, hexadecimal, and base64 at any offset."""
     data = secret.encode()
     texts = {
         secret,
@@ -391,7 +393,7 @@ def forms(secret: str) -> Iterator[bytes]:
     }
     for shift in range(3):
         encoded = base64.b64encode(b"\0" * shift + data).decode().rstrip("=")
-        inner = encoded[4 if shift else 0 : -2]  # without what the bytes around it change
+        inner = encoded[4 if shift else 0 : -2]  # without the characters that depend on neighboring bytes
         texts |= {inner, inner.replace("+", "-").replace("/", "_")}
     yield from (each.encode() for each in texts)
 
@@ -401,8 +403,10 @@ def found_in(haystack: bytes, known: dict[str, str]) -> set[str]:
 
 
 def _stored(server: Server) -> bytes:
-    """Every row of every table; on SQLite every byte of the data folder besides, but for the key. In these bytes long
-    payloads are compressed, where a text need not be in one piece."""
+    """Return every row of every table and, on SQLite, every byte of the data folder except the key.
+
+    Both are needed because the files store long payloads compressed and not necessarily contiguously.
+    """
 
     async def dump(services: Services) -> bytes:
         found = []
@@ -420,7 +424,7 @@ def _stored(server: Server) -> bytes:
 
 
 def test_a_secret_is_found_in_every_form() -> None:
-    """The search itself can fail."""
+    """Otherwise a broken search would go unnoticed."""
     secret = 's3cret/with+strange"things&more'
     for text in (
         secret,
@@ -438,7 +442,7 @@ def test_a_secret_is_found_in_every_form() -> None:
 
 @pytest.fixture(scope="module")
 def settings(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Of a server that has a secret in every setting that takes one."""
+    """Return settings with a secret in every one that accepts one."""
     folder = tmp_path_factory.mktemp("server")
     given = {
         **backend.new(folder),
@@ -449,7 +453,7 @@ def settings(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> di
         "oidc_client_id": "workhook",
         "oidc_client_secret": f"oidc-secret-{secrets.token_hex(12)}",
     }
-    if "database_url" in given:  # it lets everybody in, so that any password will do
+    if "database_url" in given:  # it trusts every connection, so any password works
         password = f"database-password-{secrets.token_hex(8)}"
         given["database_url"] = given["database_url"].replace("postgres:@", f"postgres:{password}@")
         assert password in given["database_url"]
@@ -479,13 +483,13 @@ def witness(settings: dict[str, str]) -> Iterator[Witness]:
     misplaced = [_ask(witness, _wrong_places(witness, secret, member)) for secret, member in given]
     assert {status for each in misplaced for status in each} >= {400, 401, 404, 422}
     for table in _BROKEN:
-        with _without(server, table):
-            assert any(status >= 500 for status in _ask(witness, _while_it_fails(witness))), table
+        with _table_renamed(server, table):
+            assert any(status >= 500 for status in _ask(witness, _failing_requests(witness))), table
     with witness.client(site.octo_token) as client:
         client.get("/metrics")
         last = f"{site.world.org_path}/installations/4711"
         assert client.get(last, headers={"Authorization": f"Bearer {last_member}"}).status_code == 403
-        # Refusals are written a little later: with the last, all are there.
+        # Refusals are written in order and a little later: once the last one exists, all do.
         until(lambda: last in client.get(f"{site.world.org_path}/audit-log?include=all").text)
     yield witness
     site.close()
@@ -493,15 +497,17 @@ def witness(settings: dict[str, str]) -> Iterator[Witness]:
     receiver.close()
 
 
-def test_the_output_holds_none(witness: Witness) -> None:
+def test_the_output_contains_no_secret(witness: Witness) -> None:
     log = witness.server.log()
     assert "Traceback" in log, "the failures were logged"
     assert found_in(log.encode(), witness.secrets) == set()
 
 
-def test_no_answer_holds_one_but_the_first(witness: Witness) -> None:
-    """Errors, lists and single things; a secret is in the answer that makes it, and in no other. Who writes it into a
-    wrong field may read there what they wrote."""
+def test_only_the_creating_response_contains_a_secret(witness: Witness) -> None:
+    """This covers errors, lists and single objects.
+
+    A response may repeat a secret that the request put in a wrong field.
+    """
     leaks = set()
     for each in witness.told:
         if each.status >= 400 or each.method == "GET":
@@ -516,22 +522,22 @@ def test_no_answer_holds_one_but_the_first(witness: Witness) -> None:
     assert not any(found_in(each.body, witness.secrets) for each in echoed)
 
 
-def test_an_answer_that_holds_one_is_kept_by_nobody(witness: Witness) -> None:
-    """Also where only the body of a POST holds it, which caches may keep no more than they may the others."""
+def test_responses_with_secrets_are_not_cached(witness: Witness) -> None:
+    """This includes responses to POST, which caches must not store either."""
     holding = [each for each in witness.told if each.status < 400 and found_in(each.body, witness.secrets)]
     kept = {f"{each.method} {urlsplit(each.url).path}" for each in holding if "no-store" not in each.headers}
     assert len(holding) > 10
     assert kept == set()
 
 
-def test_the_database_and_the_data_folder_hold_none(witness: Witness) -> None:
+def test_the_database_and_the_data_folder_contain_no_secret(witness: Witness) -> None:
     stored = _stored(witness.server)
     assert witness.site.world.organization.encode() in stored, "it was read"
     assert b"hook.create" in stored
     assert found_in(stored, witness.secrets) == set()
 
 
-def test_commands_tell_none(witness: Witness, settings: dict[str, str]) -> None:
+def test_commands_print_no_secret(witness: Witness, settings: dict[str, str]) -> None:
     said = b""
     unreachable = "postgresql://someone:database-password-elsewhere@127.0.0.1:1/none"
     for words in (["token", "list"], ["doctor", "--json"], ["doctor", "--database-url", unreachable]):
@@ -541,8 +547,8 @@ def test_commands_tell_none(witness: Witness, settings: dict[str, str]) -> None:
     assert found_in(said, {**witness.secrets, "elsewhere": "database-password-elsewhere"}) == set()
 
 
-def test_a_backup_without_the_key_opens_nothing(backend: Databases, tmp_path: Path) -> None:
-    """And a proxy that cannot be reached is in the records of deliveries without its password."""
+def test_a_backup_without_the_key_contains_no_readable_secret(backend: Databases, tmp_path: Path) -> None:
+    """Also, delivery records mention an unreachable proxy without its password."""
     secret, password = f"hook-secret-{secrets.token_hex(8)}", f"proxy-password-{secrets.token_hex(8)}"
     proxy = {"delivery_proxy": f"http://someone:{password}@127.0.0.1:9", "log_level": "debug"}
     server = Server(tmp_path, {**backend.new(tmp_path), **proxy}).start()

@@ -1,4 +1,4 @@
-"""Whoever is told a request id can find it in the log, at the level that a server has by itself."""
+"""A refused request can be found in the log by its request ID at the default log level."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lines(server: Server, request_id: str) -> list[dict[str, Any]]:
 
 
 def test_the_id_of_each_refused_request_is_in_the_log(server: Server, world: World) -> None:
-    secret = "a-secret-in-a-query"  # looked for
+    secret = "a-secret-in-a-query"  # the log is searched for it
     with server.client(world.token) as client, server.client(None) as nobody:
         bad = {"Authorization": f"Bearer {secret}"}
         asked = [
@@ -35,21 +35,21 @@ def test_the_id_of_each_refused_request_is_in_the_log(server: Server, world: Wor
         ]
     for answer, route, status, code in asked:
         request_id = answer.headers["x-request-id"]
-        [line] = until(lambda known=request_id: lines(server, known))  # type: ignore[misc]  # bound in the loop
+        [line] = until(lambda known=request_id: lines(server, known))  # type: ignore[misc]  # called immediately
         assert (answer.status_code, line["status"], line["code"]) == (status, status, code)
         assert (line["level"], line["event"], line["method"]) == ("info", "request_refused", answer.request.method)
         assert line["route"] == route
     assert secret not in server.log()
 
 
-def test_what_is_no_request_is_in_the_log_too(server: Server) -> None:
+def test_a_malformed_request_is_in_the_log_too(server: Server) -> None:
     _, head, _ = send(server, "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n")
     [request_id] = re.findall(r"(?im)^x-request-id: (\w+)", head)
     [line] = until(lambda: lines(server, request_id))
     assert (line["event"], line["status"], line["code"]) == ("request_refused", 400, "malformed")
 
 
-def test_what_is_answered_is_not(server: Server, world: World) -> None:
+def test_a_successful_request_is_not_in_the_log(server: Server, world: World) -> None:
     with server.client(world.token) as client:
         request_id = client.get("/user").headers["x-request-id"]
         refused = client.get("/nope").headers["x-request-id"]

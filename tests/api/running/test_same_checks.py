@@ -1,4 +1,4 @@
-"""`workhook doctor` and `/readyz` of servers and workers agree about the disk and the store of files."""
+"""`workhook doctor` and the `/readyz` of servers and workers agree about the disk and the file store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.harness.disks import disk_of
 from tests.harness.server import Server
 from tests.harness.waiting import until
 
-SIZE_MB = 30  # of a disk that is nearly full
+SIZE_MB = 30  # size of a disk that is nearly full
 COMMANDS = [("serve", "--port", "0"), ("worker", "--listen", "127.0.0.1:0")]
 
 
@@ -49,7 +49,7 @@ def small_disk() -> Iterator[Path]:
         yield folder
 
 
-def test_a_disk_that_is_nearly_full(small_disk: Path, start: Callable[[Path], Server]) -> None:
+def test_a_nearly_full_disk_is_reported(small_disk: Path, start: Callable[[Path], Server]) -> None:
     data = small_disk / "data"
     server = start(data)
     until(lambda: ready(server).get("delivering", "ok") == "ok")
@@ -59,8 +59,8 @@ def test_a_disk_that_is_nearly_full(small_disk: Path, start: Callable[[Path], Se
     assert doctor(data)["disk"] is False
 
 
-def test_a_store_of_files_that_cannot_be_written(tmp_path: Path, start: Callable[[Path], Server]) -> None:
-    """A file in place of the folder: the mode of a folder keeps root out of nothing."""
+def test_an_unwritable_file_store_is_reported(tmp_path: Path, start: Callable[[Path], Server]) -> None:
+    """A file takes the place of the folder, because folder permissions do not restrict root."""
     data = tmp_path / "data"
     server = start(data)
     until(lambda: set(ready(server).values()) == {"ok"})
@@ -75,8 +75,8 @@ def test_a_store_of_files_that_cannot_be_written(tmp_path: Path, start: Callable
     assert [each.name for each in data.iterdir() if "probe" in each.name] == []
 
 
-def test_a_database_file_that_was_removed(tmp_path: Path, start: Callable[[Path], Server]) -> None:
-    """The process could go on writing to the file that it opened, and lose everything when it stops."""
+def test_a_removed_database_file_is_reported(tmp_path: Path, start: Callable[[Path], Server]) -> None:
+    """Otherwise the process would keep writing to the file it has open, and lose everything when it stops."""
     data = tmp_path / "data"
     server = start(data)
     until(lambda: set(ready(server).values()) == {"ok"})

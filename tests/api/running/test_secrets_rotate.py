@@ -1,4 +1,4 @@
-"""`workhook secrets rotate`, beside servers that deliver, after being killed, and with the key as a setting."""
+"""`workhook secrets rotate`: beside running servers, after being killed, and with the key in the settings."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from workhook.identity import actions as identity_actions
 from workhook.storage.metadata import insert_into
 
 _insert = insert_into(hooks, *(name for name in HOOK_COLUMNS if name != "id")).returning(hooks.c.id)
-HOOKS_MAX = 100  # that are made meanwhile; the last one is changed until the command ends
-BEHIND_MAX = 200  # deliveries that may wait while pushes are published
+HOOKS_MAX = 100  # webhooks created meanwhile; the last one is changed until the command ends
+BEHIND_MAX = 200  # pending deliveries while pushes are published
 
 _BLANK = {
     **dict.fromkeys(HOOK_COLUMNS), "active": False, "events": "[]", "config": "{}", "version": 1, "created_at": 0,
@@ -62,20 +62,20 @@ class Command:
         )
 
     def rotate(self, *words: str) -> Any:
-        """The JSON of a command that has to succeed."""
+        """Run a command that must succeed, and return its JSON output."""
         done = forge.run(["secrets", "rotate", "--json", *words], self.environment, timeout_s=90)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     def refused(self) -> str:
-        """What it says when it has to fail."""
+        """Run a command that must fail, and return its error output."""
         done = forge.run(["secrets", "rotate"], self.environment, timeout_s=90)
         assert (done.returncode, done.stdout) == (1, "")
         return done.stderr
 
 
 def stored(server: Server) -> dict[str, bytes]:
-    """Every sealed value, by where it is."""
+    """Return every encrypted value by its location."""
 
     async def read(services: Services) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
@@ -96,19 +96,19 @@ def opened_by(key: bytes, value: bytes) -> bool:
     return True
 
 
-def under(key: bytes, server: Server) -> bool:
-    """Whether the key opens everything."""
+def opens_everything(key: bytes, server: Server) -> bool:
+    """Return whether the key decrypts everything."""
     return all(opened_by(key, value) for value in stored(server).values())
 
 
 @pytest.fixture
 def idle(backend: Databases, tmp_path: Path) -> Server:
-    """The data of a server that does not run."""
+    """Return a server that is not running, for its data."""
     return Server(tmp_path, backend.new(tmp_path))
 
 
 def add_hooks(server: Server, count: int) -> list[int]:
-    """Webhooks with a secret and a password each, without anybody who delivers to them; answers their ids."""
+    """Create webhooks with a secret and a password each without starting a server, and return their IDs."""
 
     async def insert(services: Services) -> list[int]:
         vault, ids = services.vault, []
@@ -134,8 +134,10 @@ def signed(received: Received, secret: str) -> bool:
 def publishing(
     new_server: Callable[..., Server], receiver: Receiver
 ) -> Iterator[Callable[[Api, Place], threading.Event]]:
-    """Publishes pushes one after the other until the event it answers is set; on a slow machine no faster than they are
-    delivered."""
+    """Return a function that publishes pushes until the returned event is set.
+
+    On a slow machine, it publishes no faster than they are delivered.
+    """
     running: list[tuple[threading.Thread, threading.Event]] = []
 
     def start(api: Api, place: Place) -> threading.Event:
@@ -162,12 +164,15 @@ def publishing(
         thread.join()
 
 
-def test_servers_go_on(
+def test_servers_keep_working_during_a_rotation(
     new_server: Callable[..., Server],
     receiver: Receiver,
     publishing: Callable[[Api, Place], threading.Event],
 ) -> None:
-    """Two processes, one of which only delivers; webhooks are made and given other secrets all the while."""
+    """There are two processes, one of which only delivers.
+
+    Webhooks are created and their secrets changed throughout.
+    """
     server = new_server(command=("serve", "--port", "0", "--no-worker"))
     worker = new_server(command=("worker",))
     world, command = server.world(), Command(server)
@@ -197,8 +202,8 @@ def test_servers_go_on(
         assert json.loads(out)["new_key"] is True
         [key] = read_keys(command.path)
         assert key not in first
-        assert under(key, server)
-        # What a worker has in hand was opened long ago; a change makes it open the value that is stored now.
+        assert opens_everything(key, server)
+        # The worker's cached secrets were decrypted long ago; a change forces it to decrypt the stored value.
         api.patch(f"{hook['url']}/config", json={"max_concurrency": "2"})
         end.set()
         count = len(receiver.events("push"))
@@ -210,7 +215,7 @@ def test_servers_go_on(
                 sum(each.event == "push" and each.payload().get("last", False) for each in requests) == len(secrets)
             ),
             timeout_s=3
-            * WAIT_S,  # thousands may wait before it: so many webhooks, and a push whenever one was answered
+            * WAIT_S,  # thousands may be queued before it: all the webhooks, and a push after every response
         )
     for each in receiver.requests:
         assert any(signed(each, secret) for secret in secrets[each.path]), each.path
@@ -225,7 +230,7 @@ def test_servers_go_on(
 
 
 @pytest.mark.whole
-def test_killed_at_any_moment_it_is_finished_by_the_next(idle: Server) -> None:
+def test_a_killed_rotation_is_completed_by_the_next_one(idle: Server) -> None:
     add_hooks(idle, 4 * BATCH)
     command = Command(idle)
     [old] = read_keys(command.path)
@@ -238,32 +243,32 @@ def test_killed_at_any_moment_it_is_finished_by_the_next(idle: Server) -> None:
         process.communicate()
         keys[:] = read_keys(command.path)
 
-    with held(idle, "LOCK TABLE hooks IN SHARE MODE"):  # it makes its key, and gets no further before it is seen
+    with held(idle, "LOCK TABLE hooks IN SHARE MODE"):  # it creates its key, but gets no further until it is observed
         killed_when(lambda: len(read_keys(command.path)) == 2)
     assert len(keys) == 2
     new = keys[0]
     assert keys[1] == old
-    killed_when(lambda: not under(old, idle))
+    killed_when(lambda: not opens_everything(old, idle))
     assert keys[0] == new, "it goes on with the key that it has made"
     assert all(opened_by(old, value) or opened_by(new, value) for value in stored(idle).values())
-    if len(keys) == 2:  # else it was faster than the eye
+    if len(keys) == 2:  # otherwise it was too fast to observe
         assert command.rotate()["new_key"] is False
     assert read_keys(command.path) == [new]
-    assert under(new, idle)
+    assert opens_everything(new, idle)
     assert len(stored(idle)) == 2 * 4 * BATCH + 1
 
 
-def test_what_is_kept_dropped_and_told(idle: Server) -> None:
+def test_a_rotation_reports_kept_dropped_and_unreadable_keys(idle: Server) -> None:
     hook_id, _ = add_hooks(idle, 2)
     command = Command(idle)
     [old] = read_keys(command.path)
     assert command.rotate("--keep-old") == {"new_key": True, "resealed": 5, "unreadable": 0, "dropped_keys": 0}
     new, kept = read_keys(command.path)
     assert kept == old
-    assert under(new, idle)
+    assert opens_everything(new, idle)
     assert command.rotate() == {"new_key": False, "resealed": 0, "unreadable": 0, "dropped_keys": 1}
     assert read_keys(command.path) == [new]
-    # A key that somebody put in by hand, as the newest; and a secret that belongs to none.
+    # A newest key that was added manually, and a secret that no key decrypts.
     by_hand, foreign = new_key(), Fernet(new_key()).encrypt(b"lost")
     write_keys(command.path, [by_hand, new])
 
@@ -285,8 +290,8 @@ def test_what_is_kept_dropped_and_told(idle: Server) -> None:
     assert read_keys(command.path) == [by_hand]
 
 
-def test_with_the_setting(idle: Server) -> None:
-    """The command makes no key: it says what to do, and does its part of it."""
+def test_a_key_in_the_settings_is_rotated_manually(idle: Server) -> None:
+    """The command creates no key: it states what to do and re-encrypts the stored values."""
     old, new = "an-old-passphrase-that-is-long-enough", new_key().decode()
     idle.settings["secret_key"] = old
     add_hooks(idle, 1)
@@ -294,7 +299,7 @@ def test_with_the_setting(idle: Server) -> None:
     idle.settings["secret_key"] = f"{new} {old}"
     assert Command(idle).rotate() == {"new_key": False, "resealed": 3, "unreadable": 0, "dropped_keys": 0}
     idle.settings["secret_key"] = new
-    assert under(new.encode(), idle)
+    assert opens_everything(new.encode(), idle)
     assert not (idle.data / KEY_FILE).exists()
 
 

@@ -1,4 +1,4 @@
-"""/healthz, /readyz, /metrics, /openapi.json."""
+"""The system endpoints: /healthz, /readyz, /metrics and /openapi.json."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workhook.http.operations import Operation, is_for_programs
 from workhook.identity.policy import RULES
 
 
-def test_healthz(server: Server) -> None:
+def test_healthz_states_the_version(server: Server) -> None:
     with server.client(None) as client:
         response = client.get("/healthz")
         assert (response.status_code, response.json()) == (200, {"status": "ok", "version": __version__})
@@ -30,7 +30,7 @@ def test_healthz(server: Server) -> None:
         assert "x-ratelimit-limit" not in response.headers
 
 
-def test_readyz(server: Server) -> None:
+def test_readyz_states_that_the_server_is_ready(server: Server) -> None:
     with server.client(None) as client:
         response = client.get("/readyz")
     assert response.status_code == 200
@@ -41,7 +41,7 @@ def test_readyz(server: Server) -> None:
 
 @contextmanager
 def unwritable(server: Server) -> Iterator[None]:
-    """Somebody else holds the SQLite file, or PostgreSQL lets nobody in."""
+    """Make the database inaccessible: lock the SQLite file, or refuse connections on PostgreSQL."""
     url = server.settings.get("database_url")
     if url is None:
         holder = sqlite3.connect(server.data / "workhook.db", isolation_level=None)
@@ -49,12 +49,12 @@ def unwritable(server: Server) -> Iterator[None]:
         yield
         holder.close()
     else:
-        finish(lambda: _shut(url, allow=False))
+        finish(lambda: _allow_connections(url, allow=False))
         yield
-        finish(lambda: _shut(url, allow=True))
+        finish(lambda: _allow_connections(url, allow=True))
 
 
-async def _shut(url: str, *, allow: bool) -> None:
+async def _allow_connections(url: str, *, allow: bool) -> None:
     name = re.findall(r"t[0-9a-f]{32}", url)[0]
     connection = await asyncpg.connect(url.replace(name, "postgres"))
     try:
@@ -65,7 +65,7 @@ async def _shut(url: str, *, allow: bool) -> None:
         await connection.close()
 
 
-def test_no_database(new_server: Callable[..., Server]) -> None:
+def test_an_unavailable_database_is_reported_and_recovered_from(new_server: Callable[..., Server]) -> None:
     server = new_server()
     world = server.world()
     with server.client(world.token) as client:
@@ -87,15 +87,15 @@ def test_no_database(new_server: Callable[..., Server]) -> None:
             assert int(edit.headers["retry-after"]) > 0
             assert (edit.json()["success"], edit.json()["code"]) == (False, "database_unavailable")
         until(lambda: client.get("/readyz").status_code == 200)
-        assert client.get(f"{world.repo_path}/hooks").json() == []  # nothing was done
+        assert client.get(f"{world.repo_path}/hooks").json() == []  # nothing was written
         assert client.get(f"/api/v1/projects/{project['id']}").json()["project"] == project
 
 
-def test_metrics(api: Api, repository: Place, receiver: Receiver) -> None:
+def test_metrics_count_requests_and_deliveries(api: Api, repository: Place, receiver: Receiver) -> None:
     hook = api.hook(repository, config={"url": receiver.url}, active=True)
     until(lambda: api.read(hook["deliveries_url"]))
     api.get("/no/such/path")
-    # The worker hears of a commit a little later than others may read what was committed.
+    # The worker learns of the commit slightly after it becomes visible to readers.
     counted = re.compile(r'^workhook_deliveries_total\{outcome="success"\} [1-9]', re.MULTILINE)
     response = until(lambda: answer if counted.search((answer := api.get("/metrics")).text) else None)
     assert response is not None
@@ -111,12 +111,12 @@ def test_metrics(api: Api, repository: Place, receiver: Receiver) -> None:
     created = 'workhook_requests_total{method="POST",route="/repos/{owner}/{repo}/hooks",status="201"}'
     assert float(values[created]) >= 1
     assert float(values['workhook_deliveries_total{outcome="success"}']) >= 1
-    # Neither paths nor names of customers become labels: their number has no bound.
+    # Neither paths nor names of accounts become labels, because their number is unbounded.
     assert float(values['workhook_requests_total{method="GET",route="(none)",status="404"}']) >= 1
     assert repository.world.organization not in response.text
 
 
-# --- the document -------------------------------------------------------------------------------------------------
+# --- the OpenAPI document -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,7 @@ def test_the_document_is_valid(document: dict[str, Any]) -> None:
     OPENAPI_31_VALIDATOR.validate(document)
 
 
-def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+def test_every_reference_is_resolvable(document: dict[str, Any]) -> None:
     text = repr(document)
     references = set(re.findall(r"'\$ref': '(#/[^']+)'", text))
     assert len(references) > 50
@@ -165,8 +165,8 @@ def test_the_document_names_the_server(server: Server) -> None:
             assert ".invalid" not in repr(document)
 
 
-def test_the_document_is_compressed_and_not_sent_twice(server: Server) -> None:
-    """Each encoding has an ETag of its own (RFC 9110, 8.8.3.3), and the same one each time."""
+def test_the_document_is_compressed_and_cacheable(server: Server) -> None:
+    """Each encoding has its own constant ETag (RFC 9110, 8.8.3.3)."""
     tags, plain, path = set(), 0, "/openapi.json"
     with server.client(None) as client:
         for encoding in ("identity", "gzip", "br", "zstd"):
@@ -187,7 +187,7 @@ def test_the_document_is_compressed_and_not_sent_twice(server: Server) -> None:
     assert len(tags) == 4
 
 
-# What the spec's tables say of each operation: success, then the other status codes.
+# Status codes of each operation in the specification's tables: success first, then the others.
 CONTRACT = {
     "GET {}/hooks": ("200", "404"),
     "POST {}/hooks": ("201", "404", "422"),
@@ -205,7 +205,7 @@ CONTRACT = {
 
 @pytest.mark.parametrize("root", ["/orgs/{org}", "/repos/{owner}/{repo}"])
 @pytest.mark.parametrize("operation", CONTRACT)
-def test_the_document_holds_the_contract(document: dict[str, Any], operation: str, root: str) -> None:
+def test_the_document_contains_the_contract(document: dict[str, Any], operation: str, root: str) -> None:
     responses = shown_operations(document)[operation.format(root)]["responses"]
     assert set(CONTRACT[operation]) <= set(responses)
     successes = {status for status in responses if status.startswith("2")}
@@ -215,7 +215,7 @@ def test_the_document_holds_the_contract(document: dict[str, Any], operation: st
 
 
 def declared_operations() -> list[Operation]:
-    """Of programs; pages are for people."""
+    """Return the operations for programs, as opposed to pages."""
     every = described()
     return [each for each in every if is_for_programs(each.area)]
 
@@ -232,7 +232,7 @@ def test_every_operation_is_in_the_document(document: dict[str, Any]) -> None:
         assert statuses == (set(each.answers) | each.all_problems) - {304}, each.name
 
 
-def test_every_operation_says_what_it_is(document: dict[str, Any]) -> None:
+def test_every_operation_is_described(document: dict[str, Any]) -> None:
     tags = {each["name"]: each["description"] for each in document["tags"]}
     assert all(len(text) > len(name) for name, text in tags.items())
     for name, operation in shown_operations(document).items():
@@ -245,7 +245,7 @@ def test_every_operation_says_what_it_is(document: dict[str, Any]) -> None:
             assert "$ref" in parameter or parameter.get("description") or parameter["in"] == "query", (name, parameter)
 
 
-def test_every_operation_says_who_may(document: dict[str, Any]) -> None:
+def test_every_operation_states_who_may_call_it(document: dict[str, Any]) -> None:
     shown = shown_operations(document)
     for each in declared_operations():
         operation = shown[f"{each.method} {each.area.prefixes[0]}{each.path}"]
@@ -263,7 +263,7 @@ def test_every_operation_says_who_may(document: dict[str, Any]) -> None:
             assert {"bearer": [scope]} in operation["security"]
 
 
-def test_problems_lead_to_their_operation(api: Api, place: Place, document: dict[str, Any]) -> None:
+def test_errors_link_to_their_operation(api: Api, place: Place, document: dict[str, Any]) -> None:
     problems = (
         api.get(f"{place.hooks}/0"),
         api.post(place.hooks, content=b"{"),

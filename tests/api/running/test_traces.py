@@ -1,4 +1,4 @@
-"""From a request to the deliveries of its event: `traceparent`, and spans for a collector of OpenTelemetry."""
+"""Traces from a request to the deliveries of its event: `traceparent`, and spans for an OpenTelemetry collector."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GIVEN = f"00-{TRACE}-{PARENT}-01"
 
 
 class Collector:
-    """Takes spans by OTLP over HTTP."""
+    """A collector that receives spans by OTLP over HTTP."""
 
     def __init__(self, receiver: Receiver) -> None:
         self.receiver = receiver
@@ -38,7 +38,7 @@ class Collector:
         receiver.reply = lambda received: Reply(body=b"")
 
     def spans(self) -> dict[str, list[tuple[str, Span]]]:
-        """By the name of the span: each with the process that made it."""
+        """Return the spans by name, each with the process that created it."""
         found: dict[str, list[tuple[str, Span]]] = {}
         for received in list(self.receiver.requests):
             assert received.path == "/v1/traces"
@@ -51,13 +51,13 @@ class Collector:
         return found
 
     def of_trace(self, name: str) -> list[tuple[str, Span]]:
-        """Those of the trace that tests give, in order."""
+        """Return the named spans of the tests' trace in order."""
         found = [each for each in self.spans().get(name, ()) if each[1].trace_id.hex() == TRACE]
         return sorted(found, key=lambda each: each[1].start_time_unix_nano)
 
 
 def facts(what: Any) -> dict[str, object]:
-    """The attributes of a span or a process."""
+    """Return the attributes of a span or a process."""
     return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in what.attributes}
 
 
@@ -76,9 +76,7 @@ def other() -> Iterator[Receiver]:
     found.close()
 
 
-def test_a_trace_goes_from_the_request_through_two_processes(
-    new_server: NewServer, collector: Collector, receiver: Receiver
-) -> None:
+def test_a_trace_spans_two_processes(new_server: NewServer, collector: Collector, receiver: Receiver) -> None:
     serving = new_server(command=SERVE)
     new_server(command=WORK, delivery_retry_first_s=0.05)
     world = serving.world()
@@ -107,7 +105,7 @@ def test_a_trace_goes_from_the_request_through_two_processes(
         assert (failed.status.code, facts(failed)["error.type"]) == (Status.STATUS_CODE_ERROR, "503")
         assert (fine.status.code, facts(fine)["http.request.resend_count"]) == (Status.STATUS_CODE_UNSET, 1)
         assert b"hidden" not in b"".join(each.body for each in collector.receiver.requests)
-        # People see what was sent.
+        # Users see the sent header.
         until(lambda: len(Api(client).read(hook["deliveries_url"])) == 3)
         last, *_ = Api(client).read(hook["deliveries_url"])
         sent = Api(client).read(f"{hook['deliveries_url']}/{last['id']}")["request"]["headers"]
@@ -115,16 +113,14 @@ def test_a_trace_goes_from_the_request_through_two_processes(
 
 
 def _hook(client: httpx.Client, world: World, receiver: Receiver, url: str | None = None) -> dict[str, Any]:
-    """A hook for all events, whose ping has come."""
+    """Create a webhook for all events and wait for its ping."""
     place, config = Place("repository", world), {"url": url or receiver.url}
     hook = Api(client).hook(place, config=config, active=True, events=["*"])
     receiver.wait_for(1)
     return hook
 
 
-def test_a_trace_begins_with_a_request_that_names_none(
-    new_server: NewServer, collector: Collector, receiver: Receiver
-) -> None:
+def test_a_request_without_a_trace_starts_one(new_server: NewServer, collector: Collector, receiver: Receiver) -> None:
     server = new_server()
     world = server.world()
     with server.client(world.token) as client:
@@ -138,7 +134,7 @@ def test_a_trace_begins_with_a_request_that_names_none(
         assert ping.headers["traceparent"][:-2] == f"00-{request.trace_id.hex()}-{attempt.span_id.hex()}-"
 
 
-def test_what_is_not_sampled_is_passed_on_so(new_server: NewServer, collector: Collector, receiver: Receiver) -> None:
+def test_the_unsampled_flag_is_propagated(new_server: NewServer, collector: Collector, receiver: Receiver) -> None:
     server = new_server()
     world = server.world()
     with server.client(world.token) as client:
@@ -152,7 +148,7 @@ def test_what_is_not_sampled_is_passed_on_so(new_server: NewServer, collector: C
     assert all(each.trace_id.hex() != TRACE for _, each in chain.from_iterable(collector.spans().values()))
 
 
-def test_the_last_spans_are_sent_when_a_process_ends(
+def test_the_last_spans_are_sent_on_shutdown(
     new_server: NewServer, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "3600000")
@@ -163,7 +159,7 @@ def test_the_last_spans_are_sent_when_a_process_ends(
     assert "GET /healthz" in collector.spans()
 
 
-def test_without_a_collector_the_trace_is_passed_on_as_it_came(server: Server, receiver: Receiver) -> None:
+def test_without_a_collector_traceparent_is_forwarded_unchanged(server: Server, receiver: Receiver) -> None:
     world = server.world()
     with server.client(world.token) as client:
         hook = _hook(client, world, receiver)
@@ -174,7 +170,7 @@ def test_without_a_collector_the_trace_is_passed_on_as_it_came(server: Server, r
     assert ("traceparent" in first.headers, sorted(headers, key=str)) == (False, [GIVEN, None])
 
 
-def test_a_collector_that_is_away_stops_nothing(
+def test_an_unavailable_collector_does_not_affect_the_server(
     new_server: NewServer, collector: Collector, receiver: Receiver
 ) -> None:
     collector.receiver.reply = lambda received: Reply(status=400)
@@ -187,8 +183,8 @@ def test_a_collector_that_is_away_stops_nothing(
     assert server.stop() == 0
 
 
-def test_a_process_that_ends_waits_for_no_collector_that_hangs(new_server: NewServer, collector: Collector) -> None:
-    """It ends while the collector has not answered yet, and says how many spans nobody has taken."""
+def test_shutdown_does_not_wait_for_a_hanging_collector(new_server: NewServer, collector: Collector) -> None:
+    """The process ends before the collector has answered, and logs the number of lost spans."""
     answer = threading.Event()
 
     def hang(received: Received) -> Reply:
@@ -210,8 +206,8 @@ def test_a_process_that_ends_waits_for_no_collector_that_hangs(new_server: NewSe
     assert "spans_lost " not in server.log().replace("last_spans_lost", "")
 
 
-def test_spans_that_are_left_at_the_end_are_counted_as_lost(collector: Collector) -> None:
-    """In this process, whose metric can still be read then."""
+def test_unsent_spans_are_counted_as_lost_on_shutdown(collector: Collector) -> None:
+    """The exporter runs in this process, where the metric can still be read afterwards."""
     answer = threading.Event()
 
     def hang(received: Received) -> Reply:

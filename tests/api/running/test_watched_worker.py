@@ -1,4 +1,4 @@
-"""`workhook worker --listen`: its health and what it counts."""
+"""`workhook worker --listen`: health checks and metrics of a worker."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _set_schema = sa.update(_table).values(version_num=sa.bindparam("wanted"))
 
 @pytest.fixture
 def pair(new_server: NewServer) -> tuple[Server, Server]:
-    """A server that delivers nothing, and a worker beside it that is watched."""
+    """Return a server that delivers nothing and a monitored worker."""
     serving = new_server(command=("serve", "--no-worker", "--port", "0"))
     worker = new_server(command=("worker", "--listen", "127.0.0.1:0"))
     until(lambda: "workhook: delivering" in worker.log())
     return serving, worker
 
 
-def test_health_and_metrics(pair: tuple[Server, Server], receiver: Receiver) -> None:
+def test_a_worker_serves_health_and_metrics(pair: tuple[Server, Server], receiver: Receiver) -> None:
     serving, worker = pair
     assert worker.url.startswith("http://127.0.0.1:")
     world = serving.world()
@@ -54,7 +54,7 @@ def test_health_and_metrics(pair: tuple[Server, Server], receiver: Receiver) -> 
         assert counted not in client.get("/metrics").text, "what a worker counts is its own"
 
 
-def test_nothing_else_is_served(pair: tuple[Server, Server]) -> None:
+def test_a_worker_serves_nothing_else(pair: tuple[Server, Server]) -> None:
     serving, worker = pair
     world = serving.world()
     with worker.client(world.token) as client:
@@ -72,8 +72,8 @@ def test_nothing_else_is_served(pair: tuple[Server, Server]) -> None:
         assert client.post("/api/v1/projects", json={"title": "New"}).status_code == 404
 
 
-def test_metrics_are_for_who_has_the_token(new_server: NewServer) -> None:
-    token = "a-token-of-24-characters"  # made up here
+def test_metrics_require_the_token(new_server: NewServer) -> None:
+    token = "a-token-of-24-characters"  # an example, not a secret
     worker = new_server(command=("worker", "--listen", "127.0.0.1:0"), metrics_token=token)
     with worker.client(None) as client:
         assert client.get("/metrics").status_code == 401, "a proxy on this machine is no better known"
@@ -81,7 +81,7 @@ def test_metrics_are_for_who_has_the_token(new_server: NewServer) -> None:
         assert client.get("/metrics", headers={"Authorization": f"Bearer {token}"}).status_code == 200
 
 
-def test_without_a_token_metrics_are_for_this_machine(new_server: NewServer) -> None:
+def test_without_a_token_metrics_are_limited_to_this_machine(new_server: NewServer) -> None:
     worker = new_server(command=("worker", "--listen", "127.0.0.1:0"))
     with worker.client(None) as client:
         assert client.get("/metrics").status_code == 200
@@ -106,7 +106,9 @@ def test_a_worker_of_an_older_version_is_not_ready(pair: tuple[Server, Server]) 
         assert client.get("/healthz").status_code == 200
 
 
-def test_it_is_watched_until_the_last_delivery_has_ended(pair: tuple[Server, Server], receiver: Receiver) -> None:
+def test_a_stopping_worker_serves_health_until_its_last_delivery_ends(
+    pair: tuple[Server, Server], receiver: Receiver
+) -> None:
     serving, worker = pair
     world = serving.world()
     answer_now = threading.Event()
@@ -133,7 +135,7 @@ def test_it_is_watched_until_the_last_delivery_has_ended(pair: tuple[Server, Ser
     assert (delivery["event"], delivery["status"]) == ("ping", "OK")
 
 
-def test_the_bounds_on_requests_are_those_of_a_server(pair: tuple[Server, Server]) -> None:
+def test_a_worker_limits_requests_like_a_server(pair: tuple[Server, Server]) -> None:
     _, worker = pair
     host, port = split_address(worker.url.removeprefix("http://"))
     with socket.create_connection((host, port), WAIT_S) as connection:
@@ -141,7 +143,7 @@ def test_the_bounds_on_requests_are_those_of_a_server(pair: tuple[Server, Server
         assert connection.recv(100).startswith(b"HTTP/1.1 414")
 
 
-def test_an_address_that_is_taken(new_server: NewServer) -> None:
+def test_an_address_in_use_is_reported(new_server: NewServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(AssertionError, match=f"cannot listen on {where}.*\n.*--listen"):
@@ -151,7 +153,7 @@ def test_an_address_that_is_taken(new_server: NewServer) -> None:
 @pytest.mark.parametrize(
     "wrong", ["9100", "localhost", "host:port", "http://x:1", "127.0.0.1:70000", ":9100", "a@b:1", "x:"]
 )
-def test_what_is_no_address(wrong: str) -> None:
+def test_an_invalid_address_is_refused(wrong: str) -> None:
     with pytest.raises(SettingsError, match=r"--listen: .* is not HOST:PORT"):
         load({"worker_listen": wrong}, {})
 
@@ -159,11 +161,11 @@ def test_what_is_no_address(wrong: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"), [("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:9100", ("::1", 9100)), ("box:1", ("box", 1))]
 )
-def test_what_is_one(text: str, expected: tuple[str, int]) -> None:
+def test_a_valid_address_is_accepted(text: str, expected: tuple[str, int]) -> None:
     assert load({}, {"WORKHOOK_WORKER_LISTEN": text}).worker_listen == text
     assert split_address(text) == expected
 
 
-def test_without_it_nothing_listens(new_server: NewServer) -> None:
+def test_without_the_option_a_worker_does_not_listen(new_server: NewServer) -> None:
     worker = new_server(command=("worker",))
     assert "listening on" not in worker.log()
