@@ -151,7 +151,7 @@ def test_users_members_and_collaborators(any_cli: Cli) -> None:
 
 def test_a_table_for_people(cli: Cli) -> None:
     cli.json("migrate")
-    assert cli.text("user", "list") == "There is no user yet: workhook user add\n"
+    assert cli.text("user", "list") == "There are no users yet. Create one with `workhook user add`.\n"
     cli.setup()
     header, row = cli.text("user", "list").splitlines()
     assert header.split() == ["login", "email", "name", "created", "at"]
@@ -190,7 +190,7 @@ def test_a_mistake_is_said_in_words(made_cli: Cli, words: str, said: str) -> Non
         ("collaborator add --repository acme --user octo --role read", "Write OWNER/NAME"),
         ("token create --user octo --scopes repo,king", "'king' is not one of repo, admin:repo_hook, "),
         ("token create --user octo --scopes repo --kind oauth", "is not one of 'classic'"),
-        ("token create --user octo --scopes repo --expires-in -1", "'-1' is not a number of days above 0"),
+        ("token create --user octo --scopes repo --expires-in -1", "'-1' is not a number of days greater than 0"),
         ("deliveries list", "Use exactly one of --hook, --repository and --organization."),
         ("deliveries list --hook 1 --status ok", "'ok' is not one of 'success', 'failure'"),
         ("deliveries list --hook 1 --since yesterday", "'yesterday' is not a time such as 2026-"),

@@ -251,8 +251,8 @@ async def test_a_lost_connection_is_made_again(
     [
         ("DELETE FROM audit_log WHERE id = (SELECT max(id) FROM audit_log)", "audit_log has"),
         ("INSERT INTO rate_windows VALUES ('x', 1, 1, 1)", "rate_windows has"),
-        ("UPDATE hooks SET secret = '\\x00' WHERE id = (SELECT max(id) FROM hooks)", "hooks has other values"),
-        ("UPDATE tasks SET rank = rank + 1 WHERE id = (SELECT max(id) FROM tasks)", "tasks has other values"),
+        ("UPDATE hooks SET secret = '\\x00' WHERE id = (SELECT max(id) FROM hooks)", "hooks has different values"),
+        ("UPDATE tasks SET rank = rank + 1 WHERE id = (SELECT max(id) FROM tasks)", "tasks has different values"),
     ],
 )
 def test_what_differs_in_the_end_is_found(file: Path, url: str, change: str, said: str) -> None:

@@ -202,7 +202,7 @@ def test_an_app_on_its_own_cannot_change_who_is_in_a_project(studio: Studio, cli
     ):
         assert bot.refused(403, method, path, json=body)["code"] == "missing_role"
     said = bot.refused(403, "POST", clients, json={"email": "a@b.example"})["message"]
-    assert said.startswith("An app by itself does not invite clients")
+    assert said.startswith("Apps acting on their own cannot invite clients")
     assert studio.owner.get(clients)["clients"] == [client]
 
 

@@ -41,10 +41,10 @@ def rows(record: Any) -> list[tuple[Any, ...]]:
 
 def test_the_credit_at_a_rate_is_limited_to_the_billed_amount(studio: Studio, draw: Draw) -> None:
     path = draw()
-    left = "at 7 %, 50 EUR before tax can still be credited; enter that amount or less"
+    left = "at the tax rate 7 %, at most 50 EUR before tax can still be credited"
     wanted = [{**BOOK, "qty": 2}]
     assert refused(studio, path, invoice_items=wanted) == [("invoice_items", "more_than_due", left)]
-    left = "at 7 %, 53.5 EUR can still be credited; enter that amount or less"
+    left = "at the tax rate 7 %, at most 53.5 EUR can still be credited"
     assert refused(studio, path, total=53.51, tax=7) == [("total", "more_than_due", left)]
     credit(studio, path, total=53.5, tax=7)
     [(field, code, _)] = refused(studio, path, total=0.01, tax=7)

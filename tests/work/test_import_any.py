@@ -334,7 +334,7 @@ def test_a_table_starting_like_a_zip_file_is_a_table() -> None:
         (b"[" * 100_000, "it is nested too deeply"),
         (b"[" + b"9" * 5_000 + b"]", "a number has more than 4,300 digits"),
         (b'["\xff"]', "it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"),
-        (b"[NaN]", "the file is not valid JSON: NaN is no number of JSON"),
+        (b"[NaN]", "the file is not valid JSON: NaN is not valid in JSON"),
     ],
 )
 def test_parser_limits_are_reported_in_plain_words(data: bytes, said: str) -> None:

@@ -183,11 +183,11 @@ def test_each_error_names_its_line_and_field() -> None:
         "1,c,2026-02-30,1h 30m,no\n"
     )  # fmt: skip
     assert faults(table) == [
-        "line 4, field Id: '1' is that of line 2, too",
+        "line 4, field Id: '1' is also the id of line 2",
         "line 2, field Completed: 'maybe' is neither yes nor no nor a date such as 2026-11-20 or 20.11.2026",
-        "line 2, field Due: '1/2/2026' is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z",
-        "line 2, field Estimate: '90' is no time that a task may take; write 1h 30m or 1:30",
-        "line 4, field Due: '2026-02-30' is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z",
+        "line 2, field Due: '1/2/2026' is not a date; use 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z",
+        "line 2, field Estimate: '90' is not a valid estimate; write 1h 30m or 1:30",
+        "line 4, field Due: '2026-02-30' is not a date; use 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z",
     ]
 
 
@@ -395,7 +395,7 @@ def test_an_invalid_table_imports_nothing(studio: Studio, importer: Importer) ->
     studio.happened()
     good, wrong = importer.file(b"Title\na\n", "good.csv"), importer.file(b"Title,Due\na,soon\n", "wrong.csv")
     said = importer.refused(good, wrong, source="csv")
-    assert f"{wrong}: line 2, field Due: 'soon' is no date" in said
+    assert f"{wrong}: line 2, field Due: 'soon' is not a date" in said
     assert "Nothing was imported." in said
     assert "The first line" not in said
     assert "--title names one project" in importer.refused(good, wrong, "--title", "x", source="csv", status=2)

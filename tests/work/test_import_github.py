@@ -138,19 +138,19 @@ def test_the_title_is_the_name_of_the_repository() -> None:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        ({"issues": []}, ["it is neither a list of issues nor the items of a project: it holds an object"]),
+        ({"issues": []}, ["this is neither a list of issues nor the items of a project, but an object"]),
         (
             [{"title": "a"}, {"number": 1, "title": 2, "labels": {}}, 3],
             [
-                "[2] has to be an object, and is the number 3",
-                "[0].number has to be there, and is null",
-                "[1].labels has to be a list, and is an object",
-                "[1].title has to be text, and is the number 2",
+                "[2] must be an object, but is the number 3",
+                "[0].number must be there, but is null",
+                "[1].labels must be a list, but is an object",
+                "[1].title must be text, but is the number 2",
             ],
         ),
         ({"items": [{"content": 1, "status": 2}]}, [
-            "items[0].content has to be an object, and is the number 1",
-            "items[0].status has to be text, and is the number 2",
+            "items[0].content must be an object, but is the number 1",
+            "items[0].status must be text, but is the number 2",
         ]),
     ],
 )  # fmt: skip
@@ -191,6 +191,6 @@ def test_a_file_not_printed_by_gh_imports_nothing(studio: Studio, importer: Impo
     studio.happened()
     good, wrong = importer.file(encoded(issues_with()), "good.json"), importer.file(b'[{"number": 1}]', "wrong.json")
     said = importer.refused(good, wrong, source="github")
-    assert f"{wrong}: [0].title has to be there, and is null" in said
+    assert f"{wrong}: [0].title must be there, but is null" in said
     assert "Nothing was imported." in said
     assert studio.happened() == []

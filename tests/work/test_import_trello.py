@@ -136,7 +136,7 @@ def test_a_task_has_the_data_of_its_card(studio: Studio, importer: Importer) -> 
         ],
     )
     made = importer.board(board, member=[f"bob77={login['owner']}"])
-    assert made["warnings"] == ["no user matches Eve (eve): --member NAME=LOGIN says who is who"]
+    assert made["warnings"] == ["no user matches Eve (eve): use --member NAME=LOGIN to match people"]
     ideas, done = columns_of(studio, made["project_id"])
     assert (ideas["stage"], done["stage"]) == (None, "done")
     project = studio.owner.get(f"/projects/{made['project_id']}")["project"]
@@ -204,7 +204,7 @@ def test_a_dry_run_reports_the_result_without_writing(studio: Studio, importer: 
     assert (would["project_id"], would["repository"]) == (None, None)
     assert would["created"] == {"projects": 1, "columns": 2, "tasks": 1, "comments": 1, "labels": 0}
     said = importer.run(importer.file(small({})), "--dry-run").stdout
-    line = "Website relaunch: would make 2 columns, 1 task, 0 comments, 0 labels\n"
+    line = "Website relaunch: would create 2 columns, 1 task, 0 comments, 0 labels\n"
     assert said == line + "  columns whose tasks are finished: Done\n"
     assert studio.happened() == []
     assert len(studio.owner.get("/projects")["projects"]) == 1
@@ -219,10 +219,10 @@ def test_one_invalid_file_stops_the_whole_import(studio: Studio, importer: Impor
     said = importer.refused(good, wrong, none)
     assert said.splitlines()[-5:] == [
         "workhook: this cannot be imported:",
-        f"  {wrong}: cards[0].pos has to be a number, and is the text 'top'",
-        f"  {wrong}: cards[1].closed has to be true or false, and is the number 1",
+        f"  {wrong}: cards[0].pos must be a number, but is the text 'top'",
+        f"  {wrong}: cards[1].closed must be true or false, but is the number 1",
         f"  {none}: the file is not valid JSON: line 1, column 1: Expecting value",
-        "In Trello: the menu of the board, Print, export and share, Export as JSON. Nothing was imported.",
+        "In Trello, open the board's menu and choose Print, export and share, then Export as JSON. Nothing was imported.",
     ]
     assert "No such file" in importer.refused(good, str(importer.folder / "gone.json"))
     assert "cannot be read" in importer.refused(good, str(importer.folder))
@@ -285,7 +285,7 @@ def test_a_terminal_shows_a_progress_bar(studio: Studio, importer: Importer) -> 
     reader.join(30)
     os.close(ours)
     assert done.returncode == 0
-    assert "made 19 columns, 60 tasks" in done.stdout
+    assert "created 19 columns, 60 tasks" in done.stdout
     assert "━" in shown.decode()
     assert "tasks" in shown.decode()
 
@@ -295,7 +295,7 @@ def test_without_a_terminal_progress_is_printed_in_lines(importer: Importer) -> 
     done = importer.run(importer.file(small({}, {"name": "n" * 300}), "board.json"))
     assert done.stderr.splitlines()[1:3] == ["workhook: columns: 2", "workhook: tasks: 2"]
     assert "its name is shortened to 255 characters" in done.stderr
-    assert done.stdout.endswith("/website-relaunch: made 2 columns, 2 tasks, 0 comments, 0 labels\n")
+    assert done.stdout.endswith("/website-relaunch: created 2 columns, 2 tasks, 0 comments, 0 labels\n")
 
 
 @pytest.mark.whole
@@ -319,7 +319,7 @@ def test_the_import_guide_works(studio: Studio, importer: Importer) -> None:
         ]
     finally:
         shell.stop()
-    assert "would make 2 columns, 1 task" in said[0]
+    assert "would create 2 columns, 1 task" in said[0]
     assert "made 2 columns, 1 task" in said[1]
     assert "made 0 columns, 0 tasks" in said[2]
     project_id = next(p["id"] for p in studio.owner.get("/projects")["projects"] if p["title"] == "Website relaunch")
@@ -374,7 +374,7 @@ def test_a_newer_export_adds_only_new_items(studio: Studio, importer: Importer) 
     assert again["skipped"] == {"columns": 2, "tasks": 3, "comments": 2}
     assert again["changed"] == 1
     assert (
-        "1 task was changed in the source since the last import and was left as it is here: Edited there"
+        "1 task has changed in the source since the last import and was not updated here: Edited there"
         in again["warnings"]
     )
     assert board_of(studio, project_id) == {
@@ -424,7 +424,7 @@ def test_a_card_moved_to_another_board_stays_and_is_reported(studio: Studio, imp
     other = {**small({"id": "moved", "name": "Moved"}, {"id": "new", "name": "New"}), "id": "b2", "name": "Other"}
     for board in (other, other):
         made = importer.board(board)
-        assert "already imported to another project and left there: Moved" in made["warnings"]
+        assert "already imported into another project, so not imported here: Moved" in made["warnings"]
         assert [each for some in board_of(studio, made["project_id"]).values() for each in some] == ["New"]
 
 

@@ -251,12 +251,12 @@ def test_truncated_data_is_reported_by_card() -> None:
     card = f"card '{'n' * 77}...': "
     assert set(made.warnings) == {
         card + "its name is shortened to 255 characters; the full text is at the start of the description",
-        card + "its description is cut to 64 KiB",
+        card + "its description is shortened to 64 KiB",
         card + "its due date 'soon' is not a valid time and is kept in the field trello_due",
-        card + "items of its checklists are cut to 255 characters",
+        card + "its checklist items are shortened to 255 characters",
         card + "only 100 of its checklists are kept",
         card + "only 99 of its fields are kept",
-        card + "1 of its comments cut to 64 KiB",
+        card + "1 of its comments are shortened to 64 KiB",
     }
     assert len(task.title) == 255
     assert task.description is not None
@@ -271,7 +271,7 @@ def test_the_size_of_a_task_is_limited() -> None:
     made = plan(board_with({}, checklists=[{"idCard": "c0", "checkItems": items}]))
     kept = sum(len(name) for section in made.tasks[0].sections.values() for name in section)
     assert PROPERTIES_MAX_BYTES - 300 < kept <= PROPERTIES_MAX_BYTES
-    assert made.warnings == ["card 'Card 0': items of its checklists beyond 256 KiB are left out"]
+    assert made.warnings == ["card 'Card 0': its checklist items beyond 256 KiB are left out"]
 
 
 def test_labels_have_their_names_or_their_colors() -> None:
@@ -414,7 +414,7 @@ def test_checklist_items_keep_dates_and_people_in_their_names() -> None:
         }
     }
     assert lost(made) == {"item_details": (3, ["Card 0"], "the name of the item")}
-    assert made.warnings == ["card 'Card 0': items of its checklists are cut to 255 characters"]
+    assert made.warnings == ["card 'Card 0': its checklist items are shortened to 255 characters"]
 
 
 def test_votes_and_cover_colors_are_kept_as_text() -> None:
@@ -495,9 +495,9 @@ def test_the_completion_time_is_taken_from_the_history() -> None:
     ("data", "said"),
     [
         (b"Card ID,Card Name\n", "the file is not valid JSON: line 1, column 1"),
-        (b"[]", "it is no export of a board: it holds a list, not an object"),
-        (b'"text"', "it is no export of a board: it holds the text 'text', not an object"),
-        (b'{"name": "package", "version": "1"}', "it is no export of a board: it has neither lists nor cards"),
+        (b"[]", "this is not a board export: it contains a list, not an object"),
+        (b'"text"', "this is not a board export: it contains the text 'text', not an object"),
+        (b'{"name": "package", "version": "1"}', "this is not a board export: it has no lists or cards"),
         (b'{"id": "1", "idBoard": "2", "idList": "3"}', "it is the export of one card"),
     ],
 )
@@ -510,15 +510,15 @@ def test_every_wrong_type_is_named() -> None:
     card = {"name": 7, "closed": "yes", "pos": "top", "idMembers": ["a", 1], "cover": [], "labels": ["red"]}
     comment = {"type": "commentCard", "data": {"text": True, "card": None}}
     assert sorted(faults(board_with(card, name=["Board"], members={}, actions=[comment]))) == [
-        "actions[0].data.text has to be text, and is true",
-        "cards[0].closed has to be true or false, and is the text 'yes'",
-        "cards[0].cover has to be an object, and is a list",
-        "cards[0].idMembers[1] has to be text, and is the number 1",
-        "cards[0].labels[0] has to be an object, and is the text 'red'",
-        "cards[0].name has to be text, and is the number 7",
-        "cards[0].pos has to be a number, and is the text 'top'",
-        "members has to be a list, and is an object",
-        "name has to be text, and is a list",
+        "actions[0].data.text must be text, but is true",
+        "cards[0].closed must be true or false, but is the text 'yes'",
+        "cards[0].cover must be an object, but is a list",
+        "cards[0].idMembers[1] must be text, but is the number 1",
+        "cards[0].labels[0] must be an object, but is the text 'red'",
+        "cards[0].name must be text, but is the number 7",
+        "cards[0].pos must be a number, but is the text 'top'",
+        "members must be a list, but is an object",
+        "name must be text, but is a list",
     ]
 
 

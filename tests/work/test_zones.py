@@ -262,7 +262,7 @@ def test_no_invoice_is_sent_in_a_time_zone_unknown_to_the_server(desk: Desk) -> 
     refused = desk.owner.refused(422, "POST", f"/invoices/{draft}/send")
     [fault] = refused["errors"]
     assert (fault["field"], fault["code"]) == ("seller.timezone", "invalid")
-    remedy = f"does not know the time zone Europe/Atlantis; choose another timezone in {desk.account} first"
+    remedy = f"unknown time zone Europe/Atlantis; choose another time zone in {desk.account} first"
     assert remedy in fault["message"]
     assert desk.record(draft)["status"] == "draft"
     desk.settle(AUCKLAND)

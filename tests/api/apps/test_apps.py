@@ -146,7 +146,7 @@ def test_all_errors_are_reported_together(world: World, api: Api) -> None:
         json={"name": "a" * 30 + " ß", "permissions": {"issues": "write"}, "callback_urls": ["http://a"]},
     )
     begins = "begin with https:// (http:// only for 127.0.0.1, [::1] and localhost)"
-    known = "there is no permission issues: there are repository_hooks, organization_hooks, work"
+    known = "unknown permission issues; known permissions: repository_hooks, organization_hooks, work"
     invalid(
         answer,
         fault("App", "callback_urls", "custom", f"callback_urls: 'http://a' must {begins}"),
@@ -247,7 +247,7 @@ REFUSALS = {
     "stranger": (404, "Not Found"),
     "owner of another organization": (404, "Not Found"),
     "owner without the scope": (403, "The token needs the scope admin:org."),
-    "OAuth app": (403, "This takes no OAuth app token."),
+    "OAuth app": (403, "This operation does not accept OAuth App Tokens."),
     "user of the app": (403, "Resource not accessible by integration"),
     "installation": (403, "Resource not accessible by integration"),
     "fine-grained": (403, "Resource not accessible by personal access token"),

@@ -103,8 +103,8 @@ def test_invalid_grants_are_refused(world: World, api: Api, server: Server, inst
     more = {"app": app["slug"], "permissions": {"work": "write", "repository_hooks": "read"}, "repositories": []}
     invalid(
         api.post(installations, json=more),
-        fault("Installation", "permissions", "custom", "the app does not ask for work: write"),
-        fault("Installation", "permissions", "custom", "the app does not ask for repository_hooks: read"),
+        fault("Installation", "permissions", "custom", "the app does not request work: write"),
+        fault("Installation", "permissions", "custom", "the app does not request repository_hooks: read"),
         fault("Installation", "repositories", "custom", "repositories must list 1 to 500 repositories"),
     )
     elsewhere = server.world()
@@ -113,7 +113,7 @@ def test_invalid_grants_are_refused(world: World, api: Api, server: Server, inst
     named = {"app": app["slug"], "repositories": ["website", "theirs"]}
     absent = f"{world.organization} has no repository theirs"
     invalid(api.post(installations, json=named), fault("Installation", "repositories", "invalid", absent))
-    beyond = fault("Installation", "permissions", "custom", "the app does not ask for work: write")
+    beyond = fault("Installation", "permissions", "custom", "the app does not request work: write")
     all_at_once = {**named, "permissions": {"work": "write"}}
     invalid(api.post(installations, json=all_at_once), fault("Installation", "repositories", "invalid", absent), beyond)
     no_app = api.post(installations, json={**named, "app": "no-such-app"}).json()["errors"]

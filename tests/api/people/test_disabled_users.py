@@ -97,7 +97,7 @@ def test_a_user_is_disabled_and_enabled(cli: Cli) -> None:
     assert (done["login"], done["changed"], done.keys()) == ("ada", True, {"login", "disabled_at", "changed"})
     again = cli.json("user", "disable", "ada")
     assert again == {**done, "changed": False}
-    assert cli.text("user", "disable", "ada") == f"ada was disabled already, since {done['disabled_at']}\n"
+    assert cli.text("user", "disable", "ada") == f"ada was already disabled, since {done['disabled_at']}\n"
     assert [each["disabled_at"] for each in cli.json("user", "list")] == [None, done["disabled_at"]]
     header, _, row = cli.text("user", "list").splitlines()
     assert header.split()[-2:] == ["disabled", "at"]
@@ -157,5 +157,5 @@ def test_a_user_becomes_an_administrator(cli: Cli) -> None:
     assert cli.json("user", "admin", "octo") == {"login": "octo", "administrator": True, "changed": False}
     assert "last active administrator" in cli.refused("user", "admin", "octo", "--remove")
     assert cli.json("user", "admin", "ada") == {"login": "ada", "administrator": True, "changed": True}
-    assert cli.text("user", "admin", "octo", "--remove") == "octo is no administrator\n"
-    assert cli.text("user", "admin", "octo", "--remove") == "octo is no administrator, as before\n"
+    assert cli.text("user", "admin", "octo", "--remove") == "octo is not an administrator\n"
+    assert cli.text("user", "admin", "octo", "--remove") == "octo is not an administrator, as before\n"

@@ -132,7 +132,7 @@ def test_the_number_of_personal_tokens_per_user_is_limited(server: Server, owner
         calls = list(threads.map(lambda _: owner.call("POST", "/user/tokens", json={}), range(2)))
     assert sorted(each.status_code for each in calls) == [201, 422]
     said = owner.faults()["user"]
-    assert said.startswith(f"octo-{said[5:].split()[0]} has 100 personal tokens, which is the most: revoke those ")
+    assert said.startswith(f"octo-{said[5:].split()[0]} has 100 personal tokens, the maximum; ")
     assert owner.call("DELETE", f"/user/tokens/{last}").status_code == 204
     owner.make()
 

@@ -197,7 +197,7 @@ class Node:
 
     def note(self, key: str, wanted: str, value: object) -> None:
         """Record the fault that a value has another type than expected."""
-        fault = f"{self.path}{key} has to be {wanted}, and is {name_of(value)}"
+        fault = f"{self.path}{key} must be {wanted}, but is {name_of(value)}"
         if len(self.faults) < FAULTS_MAX and fault not in self.faults:
             self.faults.append(fault)
 
