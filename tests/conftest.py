@@ -57,11 +57,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-seconds", action="store_true", help="write down how long the tests of each file take")
 
 
-def _is_old(catalogue: Path) -> bool:
-    """Return whether the catalogue changed since it was compiled. Nothing else checks this when tests are run by
+def _is_old(catalog: Path) -> bool:
+    """Return whether the catalog changed since it was compiled. Nothing else checks this when tests are run by
     hand."""
-    compiled = catalogue.with_suffix(".mo")
-    return not compiled.exists() or compiled.stat().st_mtime < catalogue.stat().st_mtime
+    compiled = catalog.with_suffix(".mo")
+    return not compiled.exists() or compiled.stat().st_mtime < catalog.stat().st_mtime
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -208,7 +208,7 @@ def world(server: Server) -> World:
     return server.world()
 
 
-def _the_day_goes_on() -> bool:
+def _is_midnight_far() -> bool:
     """Return whether midnight (UTC) is at least 20 s away. Links of files, and so their records, change at midnight."""
     return now_ms() % DAY_MS < DAY_MS - 20_000
 
@@ -216,7 +216,7 @@ def _the_day_goes_on() -> bool:
 @pytest.fixture
 def studio(server: Server, world: World) -> Iterator[Studio]:
     """Provide a new project with the people around it."""
-    until(_the_day_goes_on)
+    until(_is_midnight_far)
     studio = Studio(server, world)
     yield studio
     studio.close()
