@@ -58,8 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _is_old(catalog: Path) -> bool:
-    """Return whether the catalog changed since it was compiled. Nothing else checks this when tests are run by
-    hand."""
+    """Return whether the catalog changed since it was compiled. Nothing else checks this in manual test runs."""
     compiled = catalog.with_suffix(".mo")
     return not compiled.exists() or compiled.stat().st_mtime < catalog.stat().st_mtime
 
@@ -80,8 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return two workers per core for `-n auto`. Most of their time is spent in browsers, and more workers are no
-    faster."""
+    """Return two workers per core for `-n auto`. Most time is spent in browsers, and more workers are no faster."""
     return (os.cpu_count() or 1) * 2
 
 
@@ -98,8 +96,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True, specname="pytest_collection_modifyitems")
 def pytest_in_the_same_order(items: list[pytest.Item]) -> None:
-    """Sort tests by folder, so that every worker has the same order before pytest groups tests that share a
-    database."""
+    """Sort tests by folder, which gives every worker the same order before pytest groups tests by database."""
     items.sort(key=lambda item: item.path.parent)
 
 

@@ -56,8 +56,7 @@ def _fingerprint(lock: bytes) -> str:
 
 
 def _install(folder: Path) -> None:
-    """Run `npm ci`, which checks every package against the integrity hashes of the lock file. Install scripts do not
-    run."""
+    """Run `npm ci`, which checks every package against its hash in the lock file, without install scripts."""
     command = [str(node()), str(_NPM_SCRIPT), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     environment = {**os.environ, "NODE_ENV": "development", "NO_UPDATE_NOTIFIER": "1"}
     try:

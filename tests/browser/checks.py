@@ -1,5 +1,4 @@
-"""Checks for every page: accessible, no wider than the window, and usable by keyboard. Also measures its loading
-cost."""
+"""Checks for every page: accessible, no wider than the window, usable by keyboard. Also measures loading cost."""
 
 from __future__ import annotations
 

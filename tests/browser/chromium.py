@@ -76,8 +76,7 @@ def find_chromium() -> Program:
 
 
 def unpack(package: Path, into: Path) -> Path:
-    """Return the folder of this version in `into`. Processes that call this concurrently take turns, and only the first
-    one unpacks."""
+    """Return the folder of this version in `into`, and unpack it if necessary. Concurrent calls take turns."""
     description = package / "package.json"
     with description.open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # this file is never written, so it can also serve as the lock of the folder
@@ -119,8 +118,7 @@ async def launch(playwright: Playwright) -> Browser:
 
 
 def wait_for_end(processes: Iterable[psutil.Process]) -> None:
-    """Fail if a process does not end. A zombie counts as ended, because not every machine has a process that reaps
-    orphans."""
+    """Fail if a process does not end. A zombie counts as ended, because some machines do not reap orphans."""
     left = list(processes)
 
     def over() -> bool:

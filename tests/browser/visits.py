@@ -33,8 +33,7 @@ async def wait_for_scripts(page: Page) -> None:
 
 
 class Watch:
-    """Collects the problems of one server's pages. Violations of the content security policy appear as console
-    errors."""
+    """Collects problems of one server's pages. Violations of the content security policy are console errors."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin

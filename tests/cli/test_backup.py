@@ -140,8 +140,7 @@ def _inodes(backup: Path) -> dict[str, int]:
 
 
 def test_an_unchanged_file_of_an_earlier_backup_is_linked(small: Small, made: Path, tmp_path: Path) -> None:
-    """Each backup is complete without the other. Damaged files are not linked, and an interrupted backup does no
-    harm."""
+    """Each backup is complete on its own. Damaged files are not linked, and an interrupted backup does no harm."""
     before = _inodes(made)
     assert len(before) == len(small.files)
     unfinished = tmp_path / "interrupted"

@@ -1,5 +1,4 @@
-"""Mistakes of new users: the message names the mistake, its reason and the remedy, without a traceback or any
-secret."""
+"""Mistakes of new users: the message names the mistake and the remedy, without a traceback or any secret."""
 
 from __future__ import annotations
 

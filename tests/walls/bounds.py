@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from tests.walls.world import Walls
 
 OPEN, SHUT = "zqbopen", "zqbshut"
-"""Marker words in B's texts: visible to B's people, and visible only to its owners and members of its private
-project."""
+"""Marker words in texts visible to B's people, and in those visible only to owners or in the private project."""
 
 _SEEN = {"accounts", "memberships", "services", "service_prices", "installations"}
 _WORDS = re.compile(r"zqb(?:open|shut)|[a-z]{2,4}_[0-9a-hjkmnp-tv-z]{26}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -71,8 +71,7 @@ class Reader:
         return self._last[1]
 
     def _refreshed(self, read: Sequence[Read]) -> Dump:
-        """Rebuild only the tables that changed: a request changes few, and comparing is much cheaper than
-        rebuilding."""
+        """Rebuild only the changed tables. A request changes few, and comparing is much cheaper than rebuilding."""
         for table, given in zip(TABLES, read, strict=True):
             known = self._tables.get(table.name)
             if known is None or known[0] != given:
@@ -107,8 +106,7 @@ class Reader:
             self._runner.run(self._postgres.execute(statement))
 
     def renumber(self) -> None:
-        """Give each table its own range of row numbers from now on, with numbers that do not appear in answers by
-        chance."""
+        """Give each table its own range of row numbers, high enough not to appear in answers by chance."""
         tables = numbered()
         assert len(tables) * NUMBERS_EACH <= 400_000_000, len(tables)
         for place, (table, column) in enumerate(tables):

@@ -1,5 +1,4 @@
-"""Rows of a tenant in a form comparable across databases: without times, and with IDs reduced to "own" or
-"another's"."""
+"""Rows of a tenant, comparable across databases: without times, and with IDs reduced to "own" or "another's"."""
 
 from __future__ import annotations
 

@@ -61,8 +61,7 @@ async def _make_third(services: Services) -> Third:
 
 
 class Shared:
-    """The shared state, created before the tenants. Once they exist, `both` starts a timer in the third
-    organization."""
+    """State created before the tenants. Once they exist, `both` starts a timer in the third organization."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -205,8 +204,7 @@ class Overlap:
         return [self._hook_of(drawn, self.world.owner), *(self._withdraw_of(login) for login in self.tokens)]
 
     def _rise_and_fall(self, drawn: random.Random) -> list[Said]:
-        """Promote the colleague to owner, create a webhook through the app with only their consent left, and demote
-        them."""
+        """Promote the colleague to owner, create a webhook with only their consent left, and demote them."""
         mate, path = self.logins[0], f"{self.world.org_path}/memberships/{self.logins[0]}"
         came = self._accept(drawn)
         self._consent_of(mate)

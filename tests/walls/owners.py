@@ -46,8 +46,7 @@ def _columns(*names: str) -> Rule:
 
 
 def _through(*references: tuple[str, str], also: tuple[str, ...] = ()) -> Rule:
-    """Return a rule that takes the owners of the referenced rows (pairs of column and table), and the columns
-    `also`."""
+    """Return a rule that takes the owners of referenced rows (pairs of column and table) and the columns `also`."""
 
     def rule(row: Row, find: Find) -> Accounts:
         yield from _columns(*also)(row, find)

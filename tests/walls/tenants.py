@@ -22,8 +22,7 @@ Ids = tuple[Any, ...]
 
 
 class _Counting(MarkedScene):
-    """Invites the same addresses in every run, and adds tasks to a single column because a project is limited to 200
-    columns."""
+    """Invites the same addresses in every run, and uses one column, because a project is limited to 200."""
 
     invited = 0
     shelf = ""

@@ -1,5 +1,4 @@
-"""Events never contain members-only details of an organization, because outside collaborators and their webhooks
-receive them."""
+"""Events contain no members-only details of an organization, because outside collaborators receive them."""
 
 from __future__ import annotations
 

@@ -41,8 +41,7 @@ NEEDS_A_MAIL_SERVER = "POST /login/forgotten"  # not set up here, see `tests/mai
 
 
 def test_every_write_has_its_effects_declared() -> None:
-    """Pages of places are exempt: they write through the API's own actions, and `tests/web/test_places.py` covers
-    access."""
+    """Pages of places are exempt: they use the API's actions, and `tests/web/test_places.py` covers access."""
     written = {key_of(each) for each in OPERATIONS if each.method != "GET" and each.area is not PLACES}
     assert written - {NEEDS_A_MAIL_SERVER} == set(EFFECTS)
 

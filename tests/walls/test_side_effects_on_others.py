@@ -1,5 +1,4 @@
-"""Actions on one's own objects do not alter what others made of them, and everything a permission allowed ends with
-it."""
+"""Changing one's own objects leaves other people's work intact, and whatever a permission allowed ends with it."""
 
 from __future__ import annotations
 
@@ -56,8 +55,7 @@ def test_a_client_deletes_its_own_comment_that_has_private_replies_of_members(wa
 
 
 class Customers(NamedTuple):
-    """An OAuth app of A that has the consent of an owner of A and an owner of B, each with a webhook created through
-    it."""
+    """An OAuth app of A with the consent of an owner of A and an owner of B, each with a webhook through it."""
 
     here: str  # the token of the owner of A
     hook: int

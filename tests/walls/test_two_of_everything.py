@@ -70,8 +70,7 @@ def _pages(walls: Walls, pages: Pages) -> Iterator[tuple[str, list[str]]]:
 
 @contextmanager
 def _receives_nothing(walls: Walls) -> Iterator[None]:
-    """Check that nothing reached streams and receivers of B: the next event they receive is one that B causes
-    itself."""
+    """Check that no event reached B: the next one on its streams and receivers is one that B causes itself."""
     walls.deliver()
     heard, token, scenes = len(walls.receiver.requests), walls.beyond.world.token, (walls.open, walls.shut)
     with ExitStack() as stack:

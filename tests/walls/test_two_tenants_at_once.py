@@ -81,8 +81,7 @@ def _run(backend: Databases, folder: Path, seed: int, words: tuple[str, ...]) ->
 
 
 def _of_third(shared: Shared, dump: Dump) -> Dump:
-    """Return the rows of the third organization, except those about its app, to which people of both tenants
-    consent."""
+    """Return the rows of the third organization, except those about its app, which both tenants change."""
     of_app = {"app_secrets", "audit_log", "authorization_codes", "grants", "refresh_tokens"}
     return {name: rows for name, rows in rows_of(dump, shared.accounts()).items() if name not in of_app}
 

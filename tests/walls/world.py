@@ -143,8 +143,7 @@ async def _join(services: Services, site: Site) -> Beyond:
 
 
 class Walls:
-    """Both organizations on one server. Nothing is delivered during a test: pending deliveries stay in the
-    dispatches."""
+    """Both organizations on one server. Nothing is delivered during a test: dispatches stay pending."""
 
     def __init__(self, server: Server, worker: Server, site: Site, reader: Reader, receiver: Receiver) -> None:
         self.server, self.worker, self.site, self.reader, self.receiver = server, worker, site, reader, receiver
@@ -170,16 +169,14 @@ class Walls:
         self._bounds = Bounds(self)
 
     def _timers(self) -> str:
-        """Start timers of `both` in B's private project (running) and in A (paused), and return the ID of the one in
-        A."""
+        """Start timers of `both`: a paused one in A, whose ID is returned, and a running one in B's private project."""
         scene = self.site.scene
         here = self.both.post(f"{scene.project_path}/timesheets", json={"task_id": scene.task()})["timesheet"]["id"]
         self.both.post(f"{self.shut.project_path}/timesheets", json={"task_id": self.shut.task()})
         return str(here)
 
     def _hooks(self, shut: str, url: str) -> Iterator[dict[str, Any]]:
-        """Create webhooks for all events in B: for its repositories and the organization, by bea and through A's OAuth
-        app."""
+        """Create webhooks for all events of B's repositories and of B, both by bea and through A's OAuth app."""
         world = self.beyond.world
         for number, token in enumerate((world.token, self.beyond.oauth_token)):
             with self.server.client(token) as client:

@@ -27,8 +27,7 @@ _age = (
 
 
 def join(server: Server, world: World, person: Person, place: str) -> Person:
-    """Add the person as owner or member of the organization, or to the project with read, write or admin role, or as
-    client."""
+    """Add the person to the organization (owner or member) or to the project (read, write, admin or client)."""
 
     async def run(services: Services) -> None:
         async with services.database.transaction() as tx:

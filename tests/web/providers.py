@@ -136,8 +136,7 @@ class Forger:
         return {"keys": [strange, broken, *KeySet([self.key]).as_dict()["keys"]]}
 
     def claims(self, address: str, **changes: Any) -> Claims:
-        """Return the claims of a valid ID token for the sign-in that began with `address`. Changes to None remove a
-        claim."""
+        """Return valid ID token claims for the sign-in that began with `address`. A change to None removes a claim."""
         query = parse_qs(urlsplit(address).query)
         now = int(time.time())
         claims = {

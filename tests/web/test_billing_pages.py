@@ -163,8 +163,7 @@ def test_a_new_invoice_starts_with_the_details_of_the_last_one(server: Server, s
 
 
 def test_the_form_and_the_api_have_the_same_defaults(studio: Studio) -> None:
-    """Tax and currency come from the billing settings. Without those, there is no tax, and the last used currency
-    applies."""
+    """Tax and currency come from the billing settings, with no tax and the last used currency as fallbacks."""
     made_draft(studio, tax="19", currency="CHF")
     items = [{"description": "Design", "qty": 1, "unit_price": 10}]
     for billing, tax in (({}, None), ({"tax": 7, "currency": "EUR", "language": "de"}, 7)):

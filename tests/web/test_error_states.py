@@ -1,5 +1,4 @@
-"""A refused form reports its errors to everyone: in the title, next to the fields, and by the position of the
-cursor."""
+"""A refused form reports its errors in the title, next to the fields, and by the position of the cursor."""
 
 from __future__ import annotations
 

@@ -235,8 +235,7 @@ def test_imported_comments_cannot_impersonate_users(server: Server) -> None:
 
 
 def test_importing_does_not_reveal_a_private_project(server: Server) -> None:
-    """A member who uploads the same board does not learn that it was already imported into a project hidden from
-    them."""
+    """A member who uploads the same board does not learn that it is already in a project hidden from them."""
     world = server.world()
     action, board = f"/{world.organization}/-/import", encoded(small({}, name="Secret plan"))
     with Browser.of(server, world.owner) as owner:

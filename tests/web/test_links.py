@@ -32,8 +32,7 @@ def test_a_link_signs_in_once(server: Server) -> None:
 
 
 def test_viewing_a_link_does_not_use_it_up(server: Server) -> None:
-    """Mail scanners, previews and prefetching open links. Some also send HEAD requests or submit forms without loading
-    them."""
+    """Mail scanners, previews and prefetching open links. Some send HEAD requests, or forms not loaded before."""
     person = add_person(server)
     path = add_link(server, person)
     with Browser(server) as scanner:

@@ -169,8 +169,7 @@ def test_a_disabled_user_is_told_so_and_not_signed_in(site: Site) -> None:
 
 
 def test_an_invitation_link_permits_a_new_user(site: Site) -> None:
-    """On a server that does not create users from the provider, while the link is valid, and not with a link for an
-    existing account."""
+    """Even if the server creates no users otherwise, but only with a valid link that is not for an existing account."""
     world, name = site.server.world(), uuid.uuid4().hex[:8]
     people = f"/{world.organization}/people"
     with Browser.of(site.server, world.owner) as owner:
@@ -360,8 +359,7 @@ def test_a_refusal_by_the_provider_is_reported(site: Site) -> None:
 
 
 def test_returning_to_an_app_takes_an_intermediate_page(site: Site, known: tuple[Person, str]) -> None:
-    """The provider's form may not reach the app through redirects alone, because browsers check redirects against its
-    `form-action`."""
+    """Browsers check redirects against the `form-action` of the provider's form, so redirects alone would fail."""
     asked = quote("/login/oauth/authorize?client_id=x&state=a%20b", safe="")
     with Browser(site.server) as browser:
         answer = browser.get(site.back(browser, known[1], asked))

@@ -44,8 +44,7 @@ class Both:
         return str(made.json()["timesheet"]["id"])
 
     def timers(self) -> list[tuple[str, bool, bool]]:
-        """Return the person's timers in both projects: the task's title, whether it is running, and whether it is
-        finished."""
+        """Return the person's timers in both projects: title of the task, whether running, whether finished."""
         found = [
             each
             for studio in (self.first, self.second)

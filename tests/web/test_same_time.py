@@ -1,5 +1,4 @@
-"""The same time has the same duration and amount in reports, lists, invoices, exports, PDFs, pages and API
-responses."""
+"""The same time has the same duration and amount in reports, invoices, exports, PDFs, pages and API responses."""
 
 from __future__ import annotations
 

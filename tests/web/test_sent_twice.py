@@ -51,8 +51,7 @@ NOT_ONCE = (
 
 
 class Sent(NamedTuple):
-    """A form to submit. `page` contains the form that posts to `action`, if there is a page, and `fields` are filled
-    in."""
+    """A form to submit: posts to `action`, is on `page` (if any), and has `fields` filled in."""
 
     page: str
     action: str
@@ -346,8 +345,7 @@ def test_another_file_is_a_different_submission(studio: Studio, ground: Ground) 
 def test_a_form_whose_answer_was_lost_is_not_applied_again(
     server: Server, studio: Studio, ground: Ground, path: str
 ) -> None:
-    """The process ended after the change and before storing the answer. For the report, there would be no time left to
-    invoice."""
+    """The process ended before storing the answer. In the report's case, no time would be left to invoice."""
     sent = CASES[path](ground)
     fields = filled(studio.owner, sent)
     assert submit(studio.owner, sent, fields).status_code == 303

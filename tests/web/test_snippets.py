@@ -50,8 +50,7 @@ class Run(NamedTuple):
 
 
 def _java_tool(name: str) -> str:
-    """Skip without a Java installation. Debian's package cannot be unpacked because Java needs its configuration in
-    /etc."""
+    """Skip if Java is missing. It cannot be unpacked from a package because it needs its configuration in /etc."""
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"{name} is not installed: the code that pages show for it is NOT TESTED.")

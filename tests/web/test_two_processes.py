@@ -28,8 +28,7 @@ _blocked = sa.select(sign_in_failures.c.blocked_until).where(sign_in_failures.c.
 
 
 def attempts_within(seconds: float) -> int:
-    """Return how many attempts are possible in this time: five, plus one after each pause of 5 s, 10 s, 20 s and so
-    on."""
+    """Return the number of possible attempts: five, plus one after each pause of 5 s, 10 s, 20 s and so on."""
     found, pause_s, over_s = 5, 5, 5
     while over_s <= seconds:
         found, pause_s = found + 1, 2 * pause_s
