@@ -57,11 +57,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-seconds", action="store_true", help="write down how long the tests of each file take")
 
 
-def _is_old(catalogue: Path) -> bool:
-    """Return whether the catalogue changed since it was compiled. Nothing else checks this when tests are run by
-    hand."""
-    compiled = catalogue.with_suffix(".mo")
-    return not compiled.exists() or compiled.stat().st_mtime < catalogue.stat().st_mtime
+def _is_old(catalog: Path) -> bool:
+    """Return whether the catalog changed since it was compiled. Nothing else checks this in manual test runs."""
+    compiled = catalog.with_suffix(".mo")
+    return not compiled.exists() or compiled.stat().st_mtime < catalog.stat().st_mtime
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -80,8 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return two workers per core for `-n auto`. Most of their time is spent in browsers, and more workers are no
-    faster."""
+    """Return two workers per core for `-n auto`. Most time is spent in browsers, and more workers are no faster."""
     return (os.cpu_count() or 1) * 2
 
 
@@ -98,8 +96,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True, specname="pytest_collection_modifyitems")
 def pytest_in_the_same_order(items: list[pytest.Item]) -> None:
-    """Sort tests by folder, so that every worker has the same order before pytest groups tests that share a
-    database."""
+    """Sort tests by folder, which gives every worker the same order before pytest groups tests by database."""
     items.sort(key=lambda item: item.path.parent)
 
 
@@ -208,7 +205,7 @@ def world(server: Server) -> World:
     return server.world()
 
 
-def _the_day_goes_on() -> bool:
+def _is_midnight_far() -> bool:
     """Return whether midnight (UTC) is at least 20 s away. Links of files, and so their records, change at midnight."""
     return now_ms() % DAY_MS < DAY_MS - 20_000
 
@@ -216,7 +213,7 @@ def _the_day_goes_on() -> bool:
 @pytest.fixture
 def studio(server: Server, world: World) -> Iterator[Studio]:
     """Provide a new project with the people around it."""
-    until(_the_day_goes_on)
+    until(_is_midnight_far)
     studio = Studio(server, world)
     yield studio
     studio.close()

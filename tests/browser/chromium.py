@@ -1,8 +1,7 @@
-"""The Chromium of the tests: the machine's, or else the one that the npm package `@sparticuz/chromium` brings.
+"""Chromium for the tests: the installed one, or the one in the npm package `@sparticuz/chromium`.
 
-That package holds the program for x86-64 Linux, compressed. It is unpacked once for each version, with the libraries
-and a font that a bare machine lacks.
-"""
+The package contains the program for x86-64 Linux, compressed. It is unpacked once per version, with the libraries and
+the font that a minimal machine lacks."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from tests.node_tools import ensure_node_modules
 
 PROGRAMS = ("chromium", "google-chrome", "google-chrome-stable")
 
-# It asks nobody about itself, and no name leads out of this machine. Root cannot have the sandbox.
+# No background requests, and no host name resolves outside this machine. The sandbox does not work as root.
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -40,7 +39,7 @@ ARGUMENTS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
 
-# Pictures have the same letters on each machine, as far as the package has a font for them.
+# Screenshots use the same fonts on each machine, as far as the package contains them.
 _FONTS = """\
 <?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
@@ -57,14 +56,14 @@ _FONTS = """\
 
 @dataclass(frozen=True)
 class Program:
-    """An executable, and what its environment has beside ours."""
+    """An executable, and the environment variables it needs in addition to ours."""
 
     path: Path
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_chromium() -> Program:
-    """Where the machine has none, this unpacks one, unless another process has done it already."""
+    """Return the installed Chromium, or unpack one unless that has been done already."""
     for name in PROGRAMS:
         if (found := shutil.which(name)) is not None:
             return Program(Path(found))
@@ -77,21 +76,22 @@ def find_chromium() -> Program:
 
 
 def unpack(package: Path, into: Path) -> Path:
-    """The folder of this version in `into`. Processes that call this at once take turns, and only the first unpacks."""
+    """Return the folder of this version in `into`, and unpack it if necessary. Concurrent calls take turns."""
     description = package / "package.json"
     with description.open("rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # nobody writes this file, so it can stand for the folder
+        fcntl.flock(lock, fcntl.LOCK_EX)  # this file is never written, so it can also serve as the lock of the folder
         folder = into / str(json.load(lock)["version"])
         if not folder.is_dir():
             into.mkdir(exist_ok=True)
             with tempfile.TemporaryDirectory(dir=into) as begun:
                 _unpack_all(package / "bin", Path(begun) / "whole", cache=folder / "cache")
-                (Path(begun) / "whole").rename(folder)  # whoever is interrupted leaves nothing by this name
+                (Path(begun) / "whole").rename(folder)  # an interrupted process leaves no folder with this name
     return folder
 
 
 def _unpack_all(source: Path, folder: Path, *, cache: Path) -> None:
-    """`cache`: where the letters are kept ready; a path that begins nowhere would be one of the current folder."""
+    """Unpack the program, its libraries and fonts. `cache` is the font cache and should be absolute, because fontconfig
+    resolves relative paths against the current folder."""
     for name in ("al2023", "fonts"):
         with tarfile.open(fileobj=io.BytesIO(_decompressed(source / f"{name}.tar.br"))) as archive:
             unpack_tar(archive, folder)
@@ -107,7 +107,7 @@ def _decompressed(path: Path) -> bytes:
 
 
 async def launch(playwright: Playwright) -> Browser:
-    """A new process of it, which ends with this one."""
+    """Start a new browser process, which ends with this one."""
     program = find_chromium()
     return await playwright.chromium.launch(
         executable_path=program.path,
@@ -118,7 +118,7 @@ async def launch(playwright: Playwright) -> Browser:
 
 
 def wait_for_end(processes: Iterable[psutil.Process]) -> None:
-    """Fail for those that do not end. A zombie has ended: not each machine has somebody who takes note of orphans."""
+    """Fail if a process does not end. A zombie counts as ended, because some machines do not reap orphans."""
     left = list(processes)
 
     def over() -> bool:

@@ -1,7 +1,6 @@
-"""A browser process for each worker, a server, and people. Tests here are `async` and share the loop of the session.
+"""One browser process per worker, a server, and people. Tests here are `async` and share the event loop of the session.
 
-Playwright's other interface leaves a loop running in the thread of the tests, and no async test could run after it.
-"""
+Playwright's synchronous API would leave a loop running in the test thread, and no async test could run after it."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from tests.web.studio import Studio, open_studio
 
 HERE = Path(__file__).parent
 
-_LITTLE = {"width", "scripts", "way"}  # parameters that make little difference: see `tests.harness.depth`
+_LITTLE = {"width", "scripts", "way"}  # parameters with little influence on the outcome, see `tests.harness.depth`
 
 expect.set_options(timeout=WAIT_S * 1000)
 
@@ -42,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One for all files: each test has people of its own."""
+    """Run one server for all files. Each test has its own people."""
     folder = tmp_path_factory.mktemp("browser")
     database = backend.new(folder)
     server = SharedServer(folder, database).start()
@@ -53,7 +52,7 @@ def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """A process of Chromium, and none when the worker ends."""
+    """Start a Chromium process for the worker and stop it at the end."""
     before = set(psutil.Process().children())
     async with async_playwright() as playwright:
         [driver] = set(psutil.Process().children()) - before
@@ -67,7 +66,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def visit(browser: Browser, server: Server) -> AsyncIterator[Visits]:
-    """Opens pages: `page = await visit("/login")`, `await visit("/", team.owner, width=360, scheme="dark")`."""
+    """Open pages: `page = await visit("/login")`, `await visit("/", team.owner, width=360, scheme="dark")`."""
     visits = Visits(browser, server)
     yield visits
     await visits.close()
@@ -75,26 +74,26 @@ async def visit(browser: Browser, server: Server) -> AsyncIterator[Visits]:
 
 @pytest.fixture
 def team(server: Server) -> Team:
-    """A new organization with a project, its owner, a member and a client."""
+    """Provide a new organization with a project, its owner, a member and a client."""
     team: Team = server.run(make_team)
     return team
 
 
 @pytest.fixture
 def studio(server: Server) -> Iterator[Studio]:
-    """A project of its own for each test, and browsers of its people."""
+    """Provide a new project for each test, with people who are signed in."""
     with open_studio(server) as studio:
         yield studio
 
 
 @pytest.fixture(params=[360, 1440])
 def width(request: pytest.FixtureRequest) -> int:
-    """Of the window: a telephone's and a desk's."""
+    """Window widths of a phone and a desktop."""
     width: int = request.param
     return width
 
 
 @pytest.fixture
 def scheme(width: int) -> Scheme:
-    """Of the colours at first. `accessible` looks at the other one, too."""
+    """Initial color scheme per width. `accessible` also checks the other one."""
     return "dark" if width == 360 else "light"

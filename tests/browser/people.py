@@ -1,4 +1,4 @@
-"""Who looks at the pages: the people of an organization, each of whom can sign in."""
+"""Visitors of the pages: the people of an organization, each of whom can sign in."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 
 @dataclass(frozen=True)
 class Insider(Person):
-    """Somebody with a token of every scope, for what a test does beside the browser."""
+    """A person with a token of every scope, for the requests that a test makes outside the browser."""
 
     token: str
 
 
 @dataclass(frozen=True)
 class Team:
-    """An organization with a project, and who has to do with it."""
+    """An organization with a project, and the people involved."""
 
     world: World
-    owner: Insider  # of the organization
-    member: Insider  # of the organization
-    client: Insider  # from outside, who was given the project to look into
+    owner: Insider  # owner of the organization
+    member: Insider  # member of the organization
+    client: Insider  # outsider with access to the project as a client
 
     @property
     def everybody(self) -> dict[str, Insider]:
@@ -38,7 +38,7 @@ class Team:
 
 
 async def make_team(services: Services) -> Team:
-    """For `Server.run`. Nobody has a password: `sign_in` needs none."""
+    """Create the team, for use with `Server.run`. The people have no passwords, because `sign_in` needs none."""
     world = await make_world(services)
     member, client = await add_user(services, world, member="member"), await add_client(services, world)
     return Team(world, *[await _insider(services, token) for token in (world.token, member, client)])
@@ -51,7 +51,7 @@ async def _insider(services: Services, token: str) -> Insider:
 
 
 async def sign_in(context: BrowserContext, server: Server, person: Person) -> None:
-    """By a link that is made for the person. The browser sends the form as the page would, but shows no page."""
+    """Sign in with a link created for the person. Submits the form like the page would, without opening the page."""
     path = add_link(server, person)
     shown = await context.request.get(path)
     found = _CSRF.search(await shown.text())

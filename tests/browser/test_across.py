@@ -1,4 +1,4 @@
-"""All tasks and all invoices in a browser."""
+"""The lists of all tasks and all invoices in a browser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.harness.server import Server
 
 
 def add_work(server: Server, team: Team) -> None:
-    """Tasks and drafts in the team's project and in another one."""
+    """Add tasks and drafts to the team's project and to another one."""
     with server.client(team.owner.token) as api:
         made = api.post("/api/v1/projects", json={"title": "Elsewhere", "organization": team.world.organization})
         for project in (team.world.project_id, made.json()["project"]["id"]):
@@ -23,9 +23,7 @@ def add_work(server: Server, team: Team) -> None:
             assert api.post(f"{path}/invoices", json={"bill_to": "Somebody " * 20}).is_success
 
 
-async def test_all_tasks_are_for_everybody(
-    visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
-) -> None:
+async def test_all_tasks_are_accessible(visit: Visits, server: Server, team: Team, width: int, scheme: Scheme) -> None:
     add_work(server, team)
     page = await visit("/", team.member, width=width, scheme=scheme)
     await page.get_by_role("main").get_by_role("link", name="All tasks").click()
@@ -37,7 +35,7 @@ async def test_all_tasks_are_for_everybody(
     await picture(page, "all-tasks")
 
 
-async def test_a_choice_of_a_project_narrows_the_tasks(visit: Visits, server: Server, team: Team) -> None:
+async def test_selecting_a_project_filters_the_tasks(visit: Visits, server: Server, team: Team) -> None:
     add_work(server, team)
     page = await visit("/tasks", team.owner)
     await page.get_by_label("Project", exact=True).select_option(label=f"Elsewhere ({team.world.organization})")
@@ -46,7 +44,7 @@ async def test_a_choice_of_a_project_narrows_the_tasks(visit: Visits, server: Se
     await expect(page.get_by_role("link", name="Draw the page")).to_have_count(2)
 
 
-async def test_all_invoices_are_for_everybody(
+async def test_all_invoices_are_accessible(
     visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
 ) -> None:
     add_work(server, team)

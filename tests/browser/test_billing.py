@@ -1,4 +1,4 @@
-"""The billing of a project in a browser: invoices, subscriptions, credits, and the services of an organization."""
+"""The billing of a project in a browser: invoices, subscriptions and credits, and the services of an organization."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def draft_invoice(server: Server, team: Team) -> str:
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
-async def test_time_on_no_invoice_comes_onto_a_draft(visit: Visits, server: Server, team: Team, scripts: bool) -> None:
+async def test_unbilled_time_is_added_to_a_draft(visit: Visits, server: Server, team: Team, scripts: bool) -> None:
     draft_invoice(server, team)
     project = f"/projects/{team.world.project_id}"
     column = ask(server, team, f"{project}/columns", title="Doing")["column"]["id"]
@@ -110,7 +110,7 @@ async def test_an_invoice_is_issued_and_paid(
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
-async def test_a_draft_is_written(visit: Visits, team: Team, scripts: bool) -> None:
+async def test_a_draft_is_edited(visit: Visits, team: Team, scripts: bool) -> None:
     visit.expect_trouble("status of 422")
     page = await visit(f"/{team.world.full_name}/billing", team.member, scripts=scripts)
     await page.get_by_role("link", name="New invoice").click()
@@ -139,13 +139,13 @@ async def test_a_draft_is_written(visit: Visits, team: Team, scripts: bool) -> N
     await expect(main).to_contain_text("No line items yet.")
     await page.get_by_role("button", name="Undo").click()
     await expect(main).to_contain_text("2,231.25 EUR")
-    await page.reload()  # without the message, which stands over the page
+    await page.reload()  # without the message that covers the page
     await page.get_by_text("Delete draft…").click()
     await page.get_by_role("button", name="Delete draft permanently").click()
     await expect(main).to_contain_text("No invoices yet.")
 
 
-async def test_the_forms_of_invoices_are_for_everybody(
+async def test_invoice_forms_are_accessible(
     visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
 ) -> None:
     visit.expect_trouble("status of 422")
@@ -177,11 +177,11 @@ async def test_the_forms_of_invoices_are_for_everybody(
     await page.get_by_role("button", name="Save").click()
     await expect(page).to_have_url(re.compile("/billing/inv_[^/]+$"))
     await expect(page.get_by_role("main")).to_contain_text("U" * 200)
-    await page.reload()  # without the message, which stands over the page
+    await page.reload()  # without the message that covers the page
     await keyboard(page)
 
 
-async def test_a_service_is_sold_to_a_project(visit: Visits, team: Team) -> None:
+async def test_a_project_subscribes_to_a_service(visit: Visits, team: Team) -> None:
     page = await visit(f"/{team.world.full_name}/billing", team.owner)
     parts = page.get_by_role("navigation", name="Billing sections")
     await parts.get_by_role("link", name="Services").click()
@@ -218,9 +218,7 @@ async def test_a_service_is_sold_to_a_project(visit: Visits, team: Team) -> None
 
 
 @pytest.mark.whole
-async def test_services_are_for_everybody(
-    visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
-) -> None:
+async def test_services_are_accessible(visit: Visits, server: Server, team: Team, width: int, scheme: Scheme) -> None:
     visit.expect_trouble("status of 422")
     base = f"/{team.world.organization}/-/services"
     service = made_service(server, team, "Care" * 40)
@@ -242,7 +240,7 @@ async def test_services_are_for_everybody(
 
 @pytest.mark.variants("role")
 @pytest.mark.parametrize("role", ["owner", "client"])
-async def test_subscriptions_are_for_everybody(
+async def test_subscriptions_are_accessible(
     visit: Visits, server: Server, team: Team, width: int, scheme: Scheme, role: str
 ) -> None:
     base = f"/{team.world.full_name}/billing/subscriptions"
@@ -263,7 +261,7 @@ async def test_subscriptions_are_for_everybody(
         await expect(parts).to_have_text([re.compile("Invoices"), re.compile("Subscriptions")])
 
 
-async def test_credits_are_for_everybody(visit: Visits, server: Server, team: Team, width: int, scheme: Scheme) -> None:
+async def test_credits_are_accessible(visit: Visits, server: Server, team: Team, width: int, scheme: Scheme) -> None:
     visit.expect_trouble("status of 409")
     project = f"/projects/{team.world.project_id}"
     column = ask(server, team, f"{project}/columns", title="To do")["column"]["id"]

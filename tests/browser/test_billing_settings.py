@@ -1,4 +1,4 @@
-"""Billing settings in a browser, on a telephone and a desk: who bills, who pays, and both on an invoice."""
+"""Billing settings in a browser, on a phone and a desktop: seller, buyer, and both on an invoice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONG = "W" * 60
 IBAN = "DE89 3704 0044 0532 0130 00"
 
 
-async def test_who_bills_is_said_with_a_logo(
+async def test_the_seller_is_saved_with_a_logo(
     visit: Visits, team: Team, width: int, scheme: Scheme, tmp_path: Path
 ) -> None:
     page = await visit(f"/{team.world.organization}/settings", team.owner, width=width, scheme=scheme)
@@ -45,7 +45,7 @@ async def test_who_bills_is_said_with_a_logo(
     await picture(page, "billing-settings")
 
 
-async def test_who_pays_is_said_and_both_stand_on_the_invoice(
+async def test_the_buyer_is_saved_and_both_parties_appear_on_the_invoice(
     visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
 ) -> None:
     items = [{"description": "Design", "qty": 1, "unit_price": 100}]
@@ -74,10 +74,10 @@ async def test_who_pays_is_said_and_both_stand_on_the_invoice(
     await picture(page, "invoice-parties")
 
 
-async def test_days_are_those_of_the_studio_and_rounding_is_told(
+async def test_days_follow_the_time_zone_of_the_studio_and_rounding_is_explained(
     visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
 ) -> None:
-    """Half past midnight in Berlin, for 50 minutes that an invoice makes an hour of."""
+    """The entry starts at half past midnight in Berlin and lasts 50 minutes, which the invoice rounds up to an hour."""
     account = f"/{team.world.organization}/settings/billing"
     with server.client(team.owner.token) as api:
         billing = {"currency": "EUR", "hourly_rate": 80.5, "billable": True, "round_minutes": 15}

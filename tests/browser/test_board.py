@@ -1,4 +1,4 @@
-"""The board in a browser: dragging, the keyboard, the selection, two people at once, and its looks."""
+"""The board in a browser: drag and drop, keyboard, selection, two concurrent visitors, and its appearance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from playwright.async_api import CDPSession, Locator, Page, expect
 
 from tests.browser.checks import accessible, fits, keyboard, picture
 from tests.browser.people import Team
-from tests.browser.visits import Scheme, Visits, scripts_have_come
+from tests.browser.visits import Scheme, Visits, wait_for_scripts
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S
 from workhook.core.clock import DAY_MS, now_ms, to_seconds_text
@@ -20,7 +20,7 @@ LONG = "A long title that somebody has pasted whole from a briefing " * 4
 
 
 class Filled:
-    """A board of three columns, two of which have cards."""
+    """A board with three columns, two of which have cards."""
 
     def __init__(self, server: Server, team: Team) -> None:
         self.base = f"/{team.world.full_name}"
@@ -54,14 +54,14 @@ def filled(server: Server, team: Team) -> Filled:
 
 
 async def ready(page: Page) -> None:
-    """All scripts of the board have begun to work; they come one after the other."""
+    """Wait until all scripts of the board are running. They load one after the other."""
     await page.wait_for_function("() => document.querySelector('.cards')?.sortable")
-    await scripts_have_come(page)
+    await wait_for_scripts(page)
 
 
 @pytest.mark.variants("role")
 @pytest.mark.parametrize("role", ["owner", "client"])
-async def test_the_board_is_for_everybody(
+async def test_the_board_is_accessible(
     visit: Visits, team: Team, filled: Filled, width: int, scheme: Scheme, role: str
 ) -> None:
     page = await visit(filled.base, team.everybody[role], width=width, scheme=scheme)
@@ -72,7 +72,7 @@ async def test_the_board_is_for_everybody(
     await picture(page, f"board-{role}")
 
 
-async def test_a_card_is_dragged_and_the_other_sees_it(visit: Visits, team: Team, filled: Filled) -> None:
+async def test_a_dragged_card_moves_for_other_visitors_too(visit: Visits, team: Team, filled: Filled) -> None:
     other = await visit(filled.base, team.member)
     await expect(other.locator("[data-live-state=open]")).to_be_attached()
     page = await visit(filled.base, team.owner)
@@ -86,7 +86,7 @@ async def test_a_card_is_dragged_and_the_other_sees_it(visit: Visits, team: Team
 
 
 class Finger:
-    """One that touches the page. Playwright's own can only tap."""
+    """A finger that touches the page. Playwright's own can only tap."""
 
     def __init__(self, page: Page, session: CDPSession) -> None:
         self.page, self._session = page, session
@@ -102,7 +102,7 @@ class Finger:
             await self._send("touchMove", [self._at])
 
     async def swipe(self, on: Locator, to: Locator) -> None:
-        """Scroll, without a moment of rest in which a finger on a card would take the card along."""
+        """Scroll without resting, because a finger that rests on a card picks it up."""
         begin, end = await self._middle(on), await self._middle(to)
         between = [
             {axis: begin[axis] + (end[axis] - begin[axis]) * step / 12 for axis in ("x", "y")} for step in range(1, 13)
@@ -124,8 +124,8 @@ class Finger:
 
 
 @pytest.mark.parametrize(("width", "onto"), [(360, 0), (768, 1)], ids=["within", "between"])
-async def test_a_card_is_dragged_by_a_finger(visit: Visits, team: Team, filled: Filled, width: int, onto: int) -> None:
-    """On a telephone within its column, on a tablet to the next one."""
+async def test_a_card_is_dragged_by_touch(visit: Visits, team: Team, filled: Filled, width: int, onto: int) -> None:
+    """On a phone within its column, on a tablet to the next one."""
     page = await visit(filled.base, team.owner, width=width, touch=True)
     await ready(page)
     card = page.locator(f"#{filled.tasks[0]}")
@@ -140,10 +140,10 @@ async def test_a_card_is_dragged_by_a_finger(visit: Visits, team: Team, filled: 
     await expect(filled.card(page, filled.tasks[0], onto)).to_be_visible()
 
 
-async def test_a_finger_that_has_scrolled_carries_a_card_to_the_last_column(
+async def test_a_card_is_dragged_to_the_last_column_after_scrolling_by_touch(
     visit: Visits, server: Server, team: Team, filled: Filled
 ) -> None:
-    """What scrolls in the middle of it lets go of nothing, and the board follows a card to its edge."""
+    """Scrolling while dragging does not drop the card, and the board scrolls when a card reaches its edge."""
     with server.client(team.owner.token) as api:
         for number in range(12):
             api.post(f"/api/v1/columns/{filled.columns[0]}/tasks", json={"title": f"Card {number}"}).raise_for_status()
@@ -164,7 +164,7 @@ async def test_a_finger_that_has_scrolled_carries_a_card_to_the_last_column(
     await finger.move(page.locator(f"#{filled.tasks[3]}"))
     await expect(page.locator("[data-busy]")).to_be_attached()
     last = page.locator(f"#{filled.columns[2]} .cards")
-    async with asyncio.timeout(WAIT_S):  # a finger is never quite still, and what scrolls listens to its moves
+    async with asyncio.timeout(WAIT_S):  # a real finger never rests completely, and scrolling depends on its moves
         while await last.evaluate("list => list.getBoundingClientRect().right > innerWidth + 40"):
             for edge in ("#testing-edge", "#testing-edge-below"):
                 await finger.move(page.locator(edge), steps=1)
@@ -175,7 +175,7 @@ async def test_a_finger_that_has_scrolled_carries_a_card_to_the_last_column(
     await expect(page.get_by_text("was moved to position 1 in “Done”.")).to_be_visible()
 
 
-# When the page has not moved for twenty frames: it scrolls on for a while after the finger.
+# Resolves when the page has not moved for twenty frames, because it keeps scrolling after the finger is lifted.
 _STILL = """async () => {
   const at = () => [scrollX, scrollY, document.querySelector('.board').scrollLeft].join()
   for (let still = 0, before = at(); still < 20;) {
@@ -185,7 +185,7 @@ _STILL = """async () => {
   }
 }"""
 
-# Two places at the right edge of the window, one a little below the other.
+# Two spots at the right edge of the window, one slightly below the other.
 _EDGES = """() => {
   for (const [id, top] of [['testing-edge', '60%'], ['testing-edge-below', '61%']]) {
     const edge = document.createElement('i')
@@ -196,7 +196,7 @@ _EDGES = """() => {
 }"""
 
 
-async def test_a_card_is_moved_by_the_keyboard_alone(visit: Visits, team: Team, filled: Filled) -> None:
+async def test_a_card_is_moved_by_keyboard(visit: Visits, team: Team, filled: Filled) -> None:
     page = await visit(filled.base, team.owner)
     await ready(page)
     await page.keyboard.press("j")
@@ -210,7 +210,7 @@ async def test_a_card_is_moved_by_the_keyboard_alone(visit: Visits, team: Team, 
     await expect(filled.card(page, filled.tasks[1], 0)).to_be_visible()
 
 
-async def test_a_timer_starts_from_a_card_and_the_board_stays(visit: Visits, team: Team, filled: Filled) -> None:
+async def test_starting_a_timer_from_a_card_keeps_the_filtered_board(visit: Visits, team: Team, filled: Filled) -> None:
     page = await visit(f"{filled.base}?priority=high", team.owner)
     await ready(page)
     await page.keyboard.press("j")
@@ -220,7 +220,9 @@ async def test_a_timer_starts_from_a_card_and_the_board_stays(visit: Visits, tea
     assert page.url.endswith(f"{filled.base}?priority=high")
 
 
-async def test_escape_leads_from_a_new_card_back_to_the_others(visit: Visits, team: Team, filled: Filled) -> None:
+async def test_escape_moves_the_focus_from_a_new_card_to_the_other_cards(
+    visit: Visits, team: Team, filled: Filled
+) -> None:
     page = await visit(filled.base, team.owner)
     await ready(page)
     await page.keyboard.press("c")
@@ -230,7 +232,7 @@ async def test_escape_leads_from_a_new_card_back_to_the_others(visit: Visits, te
     await expect(page.get_by_label("Add a card to To do")).to_have_value("Not yet")
 
 
-async def test_a_telephone_shows_the_tab_of_the_place_and_folds_filters(
+async def test_on_a_phone_the_current_tab_is_visible_and_filters_are_collapsed(
     visit: Visits, team: Team, filled: Filled
 ) -> None:
     page = await visit(f"{filled.base}/billing", team.owner, width=360)
@@ -249,7 +251,7 @@ async def test_a_telephone_shows_the_tab_of_the_place_and_folds_filters(
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
-async def test_chosen_cards_get_a_label(visit: Visits, team: Team, filled: Filled, scripts: bool) -> None:
+async def test_selected_cards_get_a_label(visit: Visits, team: Team, filled: Filled, scripts: bool) -> None:
     page = await visit(filled.base, team.owner, scripts=scripts)
     bar = page.get_by_role("form", name="Change selected cards")
     await expect(bar).to_be_visible(visible=not scripts)
@@ -262,7 +264,7 @@ async def test_chosen_cards_get_a_label(visit: Visits, team: Team, filled: Fille
     await expect(page.locator(".board-card .chip", has_text="summer")).to_have_count(2)
 
 
-async def test_cards_are_chosen_by_touch(visit: Visits, team: Team, filled: Filled) -> None:
+async def test_cards_are_selected_by_touch(visit: Visits, team: Team, filled: Filled) -> None:
     page = await visit(filled.base, team.owner, width=360, touch=True, is_mobile=True)
     await ready(page)
     bar, boxes = page.get_by_role("form", name="Change selected cards"), page.locator(".choose:visible")
@@ -277,7 +279,7 @@ async def test_cards_are_chosen_by_touch(visit: Visits, team: Team, filled: Fill
     await expect(boxes).to_have_count(0)
 
 
-async def test_a_choice_and_what_is_typed_outlive_the_change_of_another(
+async def test_selection_and_typed_text_survive_changes_by_others(
     visit: Visits, server: Server, team: Team, filled: Filled
 ) -> None:
     page = await visit(filled.base, team.owner)
@@ -294,8 +296,8 @@ async def test_a_choice_and_what_is_typed_outlive_the_change_of_another(
     await expect(page.locator(f"#{filled.columns[2]}").get_by_role("link", name="half a sen")).to_be_visible()
 
 
-async def test_a_choice_that_nobody_made_is_renewed(visit: Visits, server: Server, team: Team, filled: Filled) -> None:
-    """A browser selects the first option where the page selects none."""
+async def test_an_unchanged_select_is_updated(visit: Visits, server: Server, team: Team, filled: Filled) -> None:
+    """A browser selects the first option if the page selects none, which must not count as user input."""
     page = await visit(filled.base, team.owner)
     await expect(page.locator("[data-live-state=open]")).to_be_attached()
     choice = page.locator(f"#{filled.columns[0]}-to option")
@@ -305,7 +307,7 @@ async def test_a_choice_that_nobody_made_is_renewed(visit: Visits, server: Serve
     await expect(choice).to_have_text(["Doing", "Done", "Later"])
 
 
-async def test_filters_stay_until_all_cards_are_wanted(visit: Visits, team: Team, filled: Filled) -> None:
+async def test_filters_are_kept_until_cleared(visit: Visits, team: Team, filled: Filled) -> None:
     page = await visit(filled.base, team.owner)
     await ready(page)
     await page.get_by_label("Priority").first.select_option("high")
@@ -323,7 +325,7 @@ async def test_filters_stay_until_all_cards_are_wanted(visit: Visits, team: Team
     await expect(page.locator(".board-card")).to_have_count(5)
 
 
-async def test_filters_that_were_kept_are_cleared_one_by_one(visit: Visits, team: Team, filled: Filled) -> None:
+async def test_remembered_filters_are_cleared_one_by_one(visit: Visits, team: Team, filled: Filled) -> None:
     page = await visit(filled.base, team.owner)
     await ready(page)
     await page.get_by_label("Priority").first.select_option("high")
@@ -335,7 +337,7 @@ async def test_filters_that_were_kept_are_cleared_one_by_one(visit: Visits, team
     await expect(page.get_by_role("button", name="Clear filters")).to_have_count(0)
 
 
-async def test_a_folded_column_stays_folded(visit: Visits, team: Team, filled: Filled) -> None:
+async def test_a_collapsed_column_stays_collapsed(visit: Visits, team: Team, filled: Filled) -> None:
     page = await visit(filled.base, team.owner)
     await ready(page)
     await page.get_by_role("button", name="Collapse Doing").click()
@@ -353,7 +355,7 @@ async def test_a_column_is_renamed_in_its_menu(visit: Visits, team: Team, filled
     await expect(page.get_by_role("heading", name="Ideas")).to_be_visible()
 
 
-async def test_a_new_column_is_in_sight(visit: Visits, team: Team, filled: Filled) -> None:
+async def test_a_new_column_is_scrolled_into_view(visit: Visits, team: Team, filled: Filled) -> None:
     page = await visit(f"/{team.world.full_name}", team.owner, width=360)
     field = page.get_by_label("Add a column")
     await field.fill("Later")

@@ -1,4 +1,4 @@
-"""The documentation: the reference of the API is tried with a token, and the guide is read and searched."""
+"""The documentation: the API reference with its forms, and the guide with its search."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.browser.visits import HEIGHTS, Scheme, Visits
 
 
 async def opened(page: Page) -> None:
-    """As soon as the operation of the address is open."""
+    """Wait until the operation of the address is open."""
     await expect(page.get_by_role("heading", name="Samples")).to_be_visible()
 
 
 @pytest.mark.whole
-async def test_an_operation_is_tried_with_a_token_and_not_by_the_session(visit: Visits, team: Team) -> None:
+async def test_an_operation_is_tried_with_a_token_instead_of_the_session(visit: Visits, team: Team) -> None:
     page = await visit("/docs#user_get", team.owner)
     await opened(page)
     status = page.locator(".live-responses-table .response-col_status").last
@@ -34,7 +34,7 @@ async def test_an_operation_is_tried_with_a_token_and_not_by_the_session(visit: 
 
 
 @pytest.mark.whole
-async def test_samples_hold_what_the_operation_needs(visit: Visits) -> None:
+async def test_samples_contain_what_the_operation_needs(visit: Visits) -> None:
     page = await visit("/docs#create_task")
     await opened(page)
     samples = page.locator(".samples details")
@@ -48,8 +48,8 @@ async def test_samples_hold_what_the_operation_needs(visit: Visits) -> None:
 @pytest.mark.whole
 @pytest.mark.variants("anchor")
 @pytest.mark.parametrize("anchor", ["", "#create_task"], ids=["closed", "open"])
-async def test_the_reference_is_for_everybody(visit: Visits, team: Team, anchor: str) -> None:
-    """Loaded once: to draw its operations takes a browser seconds."""
+async def test_the_reference_is_accessible(visit: Visits, team: Team, anchor: str) -> None:
+    """The page is loaded only once, because drawing its operations takes the browser seconds."""
     page = await visit(f"/docs{anchor}", team.owner if anchor else None, reduced_motion="reduce")
     if anchor:
         await opened(page)
@@ -84,7 +84,7 @@ GUIDE = {
 
 
 @pytest.mark.parametrize("path", GUIDE)
-async def test_the_guide_is_for_everybody(visit: Visits, path: str, width: int, scheme: Scheme) -> None:
+async def test_the_guide_is_accessible(visit: Visits, path: str, width: int, scheme: Scheme) -> None:
     page = await visit(path, width=width, scheme=scheme, reduced_motion="reduce")
     await picture(page, GUIDE[path])
     await accessible(page)
@@ -93,7 +93,7 @@ async def test_the_guide_is_for_everybody(visit: Visits, path: str, width: int, 
 
 
 @pytest.mark.whole
-async def test_the_guide_is_searched(visit: Visits, team: Team) -> None:
+async def test_the_guide_can_be_searched(visit: Visits, team: Team) -> None:
     page = await visit("/docs", team.member)
     await page.get_by_role("searchbox", name="Search the guide").fill("verify delivery")
     await page.keyboard.press("Enter")

@@ -1,4 +1,4 @@
-"""A page whose session ends while somebody writes in it, and messages that are about what was done last."""
+"""A page whose session ends while the user is typing, and messages about the last action."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ENDED = "You have been signed out."
 
 
 def add_task(server: Server, team: Team) -> str:
-    """The path of its page."""
+    """Create a task and return the path of its page."""
     with server.client(team.owner.token) as api:
         column = api.post(f"/api/v1/projects/{team.world.project_id}/columns", json={"title": "To do"}).json()["column"]
         task = api.post(f"/api/v1/columns/{column['id']}/tasks", json={"title": "Draw the page"}).json()["task"]["id"]
@@ -20,7 +20,7 @@ def add_task(server: Server, team: Team) -> str:
 
 
 async def sign_out_elsewhere(page: Page) -> None:
-    """In another tab."""
+    """Sign out in another tab."""
     other = await page.context.new_page()
     await other.goto("/settings")
     await other.locator("header details.menu summary").click()
@@ -34,7 +34,7 @@ async def come_back(page: Page, server: Server, person: Insider) -> None:
     await page.evaluate("window.dispatchEvent(new Event('focus'))")
 
 
-async def test_what_was_typed_is_sent_after_signing_in_again(visit: Visits, server: Server, team: Team) -> None:
+async def test_typed_text_is_sent_after_signing_in_again(visit: Visits, server: Server, team: Team) -> None:
     visit.expect_trouble("403")
     path = add_task(server, team)
     page = await visit(path, team.member)
@@ -52,7 +52,7 @@ async def test_what_was_typed_is_sent_after_signing_in_again(visit: Visits, serv
     await expect(page.get_by_role("alert")).to_have_count(0)
 
 
-async def test_nobody_sends_what_another_has_typed(visit: Visits, server: Server, team: Team) -> None:
+async def test_typed_text_is_not_sent_as_another_user(visit: Visits, server: Server, team: Team) -> None:
     visit.expect_trouble("403")
     page = await visit(add_task(server, team), team.member)
     await page.get_by_label("Add a comment").fill("Mine")
@@ -66,7 +66,7 @@ async def test_nobody_sends_what_another_has_typed(visit: Visits, server: Server
     await expect(page.locator(".comments > li")).to_have_count(0)
 
 
-async def test_a_page_that_is_not_told_any_more_says_why(visit: Visits, server: Server, team: Team) -> None:
+async def test_a_page_without_live_updates_says_why(visit: Visits, server: Server, team: Team) -> None:
     visit.expect_trouble("404")
     page = await visit(add_task(server, team), team.member)
     await expect(page.locator("[data-live-state=open]")).to_be_attached()
@@ -74,7 +74,7 @@ async def test_a_page_that_is_not_told_any_more_says_why(visit: Visits, server: 
     await expect(page.get_by_text(ENDED)).to_be_visible()
 
 
-async def test_deliveries_that_are_not_followed_any_more_say_why(visit: Visits, server: Server, team: Team) -> None:
+async def test_deliveries_without_live_updates_say_why(visit: Visits, server: Server, team: Team) -> None:
     visit.expect_trouble("404")
     with server.client(team.owner.token) as api:
         config = {"url": "http://127.0.0.1:9/", "content_type": "json"}
@@ -84,7 +84,7 @@ async def test_deliveries_that_are_not_followed_any_more_say_why(visit: Visits, 
     await expect(page.get_by_text(ENDED)).to_be_visible()
 
 
-async def test_undo_is_about_what_was_done_last(visit: Visits, server: Server, team: Team) -> None:
+async def test_undo_applies_to_the_last_action(visit: Visits, server: Server, team: Team) -> None:
     add_task(server, team)
     page = await visit(f"/{team.world.full_name}/time", team.member)
     await page.get_by_text("Add time manually", exact=True).click()
@@ -98,9 +98,7 @@ async def test_undo_is_about_what_was_done_last(visit: Visits, server: Server, t
     await expect(page.get_by_role("button", name="Undo")).to_have_count(0)
 
 
-async def test_what_this_browser_has_chosen_outlives_the_change_of_another(
-    visit: Visits, server: Server, team: Team
-) -> None:
+async def test_a_browser_setting_survives_changes_by_others(visit: Visits, server: Server, team: Team) -> None:
     path = add_task(server, team)
     page = await visit(path, team.member)
     await expect(page.locator("[data-live-state=open]")).to_be_attached()

@@ -1,5 +1,5 @@
-"""Every page that links lead to, as owner, member and client: on a tablet with touch and on paper in Chromium,
-and in Firefox. And every page of a project in which there is nothing yet, on a phone."""
+"""Every page that links lead to, as owner, member and client: on a touch tablet and on paper in Chromium, and in
+Firefox. Also every page of an empty project on a phone."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from workhook.http.operations import Operation
 
 FIREFOX_S = 300
 OF_ONE_OPERATION_MAX = 3
-"""Addresses: one may be a redirect or a file, and the links of one may be missing on another."""
+"""Addresses visited per operation. One may be a redirect or a file, and one may have links that another lacks."""
 _SCHEMES: dict[str, Scheme] = {"owner": "light", "member": "dark", "client": "dark"}
 
 
 def fill(server: Server, studio: Studio, receiver: Receiver) -> None:
-    """Something of each kind that has a page."""
+    """Create an object of each kind that has a page."""
     plant(server, studio)
     column = studio.call("GET", f"{studio.project}/columns")["columns"][0]["id"]
     task = studio.add_task(column, "Billed")
@@ -73,7 +73,7 @@ def pages_for(browser: Browser) -> list[str]:
 
 
 def _operation_of(address: str) -> Operation | None:
-    """What answers to the address: of those that fit, the one with the fewest parts that are not written out."""
+    """Return the operation that serves the address. If several match, it is the one with the fewest path parameters."""
     parts = address.partition("?")[0].split("/")
     fitting = [
         each
@@ -88,7 +88,7 @@ def _operation_of(address: str) -> Operation | None:
 @pytest.mark.whole
 @pytest.mark.variants("role")
 @pytest.mark.parametrize("role", ["owner", "member", "client"])
-async def test_every_page_is_for_a_tablet(
+async def test_every_page_works_on_a_tablet(
     visit: Visits, server: Server, studio: Studio, receiver: Receiver, role: str
 ) -> None:
     fill(server, studio, receiver)
@@ -101,7 +101,7 @@ async def test_every_page_is_for_a_tablet(
 
 
 @pytest.mark.whole
-async def test_every_page_of_an_empty_project_is_for_a_phone(visit: Visits, studio: Studio) -> None:
+async def test_every_page_of_an_empty_project_works_on_a_phone(visit: Visits, studio: Studio) -> None:
     addresses = [
         *pages_for(studio.owner),
         f"{studio.base}/calendar?month=2031-02",
@@ -118,7 +118,7 @@ async def _fault_of(page: Page, address: str) -> str | None:
     try:
         await fits(page)
         await roomy(page)
-        await accessible(page, both_schemes=False)  # the tests of each place look at both
+        await accessible(page, both_schemes=False)  # the tests of each area check both
         await printed(page)
     except AssertionError as error:
         return str(error)

@@ -1,4 +1,4 @@
-"""The files of a project: uploads with their progress, and the page of a file."""
+"""The files of a project: uploads with progress, and the page of a file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def path_of(team: Team) -> str:
 
 async def choose(page: Page, *files: tuple[str, str, bytes]) -> None:
     payload = [{"name": name, "mimeType": kind, "buffer": content} for name, kind, content in files]
-    if len(files) > 1:  # the page takes several once its scripts have begun
+    if len(files) > 1:  # the field accepts several files once its scripts are running
         await expect(page.locator("#upload-file")).to_have_attribute("multiple", "")
     await page.locator("#upload-file").set_input_files(payload)  # type: ignore[arg-type]
 
 
-async def test_several_files_are_sent_at_once_and_others_see_them(visit: Visits, team: Team) -> None:
+async def test_several_files_upload_together_and_appear_for_others(visit: Visits, team: Team) -> None:
     other = await visit(path_of(team), team.owner)
     await expect(other.locator("main")).to_have_attribute("data-live-state", "open")
     page = await visit(path_of(team), team.member)
@@ -43,8 +43,8 @@ async def test_several_files_are_sent_at_once_and_others_see_them(visit: Visits,
     await expect(page.get_by_role("link", name="notes.txt")).to_be_visible()
 
 
-async def test_files_are_filed(visit: Visits, team: Team) -> None:
-    """By the bar, by dragging, and without scripts; each is taken back."""
+async def test_files_are_moved_and_each_move_is_undone(visit: Visits, team: Team) -> None:
+    """With the selection bar, by dragging, and without scripts."""
     page = await visit(path_of(team), team.member)
     for title in ("Designs", "Texts"):
         await page.goto(path_of(team))
@@ -73,7 +73,7 @@ async def test_files_are_filed(visit: Visits, team: Team) -> None:
     await expect(page.locator("#files tr[draggable=true]")).to_have_count(3)
     await page.get_by_label("Select 0.txt").check()
     folder = page.get_by_role("row", name="Designs")
-    await page.get_by_role("row", name="2.txt").drag_to(folder)  # what is not chosen is dragged alone
+    await page.get_by_role("row", name="2.txt").drag_to(folder)  # a file that is not selected is dragged alone
     await expect(page.get_by_role("link", name="2.txt")).to_have_count(0)
     await page.get_by_role("link", name="Designs").click()
     await page.get_by_role("row", name="2.txt").drag_to(page.get_by_label("Folder").get_by_role("link", name="Files"))
@@ -89,7 +89,7 @@ async def test_files_are_filed(visit: Visits, team: Team) -> None:
     await expect(plain.get_by_role("link", name="Last.txt")).to_be_visible()
 
 
-async def test_a_lost_connection_is_told_and_the_file_is_sent_again(visit: Visits, team: Team) -> None:
+async def test_an_upload_that_lost_its_connection_can_be_retried(visit: Visits, team: Team) -> None:
     visit.expect_trouble("ERR_CONNECTION_RESET")
     page = await visit(path_of(team), team.client)
     await page.route(f"**{path_of(team)}", lambda route: route.abort("connectionreset"))
@@ -100,7 +100,7 @@ async def test_a_lost_connection_is_told_and_the_file_is_sent_again(visit: Visit
     await expect(page.get_by_role("link", name="report.txt")).to_be_visible()
 
 
-async def test_a_file_comes_without_scripts(visit: Visits, team: Team, tmp_path: Path) -> None:
+async def test_a_file_is_uploaded_without_scripts(visit: Visits, team: Team, tmp_path: Path) -> None:
     page = await visit(path_of(team), team.member, scripts=False)
     (tmp_path / "plain.txt").write_text("plain")
     await page.locator("#upload-file").set_input_files(tmp_path / "plain.txt")
@@ -111,7 +111,7 @@ async def test_a_file_comes_without_scripts(visit: Visits, team: Team, tmp_path:
     await expect(page.get_by_text("Well written").first).to_be_visible()
 
 
-async def test_the_pages_of_files(visit: Visits, team: Team, width: int, scheme: Scheme) -> None:
+async def test_the_file_pages_are_accessible(visit: Visits, team: Team, width: int, scheme: Scheme) -> None:
     page = await visit(path_of(team), team.member, width=width, scheme=scheme, reduced_motion="reduce")
     await picture(page, "files-empty")
     names = ["<b>bold.svg", "\u202egpj.exe", "x" * 251 + ".svg", "\U0001f984.svg"]
@@ -162,7 +162,7 @@ async def test_a_pdf_is_shown_page_by_page(visit: Visits, team: Team) -> None:
 
 
 @pytest.mark.parametrize("kind", ["text/html", "application/pdf"])
-async def test_what_a_file_holds_never_runs(visit: Visits, team: Team, kind: str) -> None:
+async def test_file_content_is_never_executed(visit: Visits, team: Team, kind: str) -> None:
     page = await visit(path_of(team), team.member)
     await choose(page, ("page.html", kind, b"<script>document.title = 'taken'</script>"))
     await page.get_by_role("link", name="page.html").click()

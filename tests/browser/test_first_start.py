@@ -1,4 +1,4 @@
-"""From the printed link to a delivery that is seen, in a browser, on a server of its own as people start it."""
+"""From the printed link to the first visible delivery, in a browser, on a new server."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.work.trello_importer import small
 
 _LINK = re.compile(r"sign in as owner, once and within an hour: (http\S+)\n")
 TWO_MINUTES_S = 120
-STILL: dict[str, Any] = {"reduced_motion": "reduce"}  # a page that is still being scrolled shows nothing of its focus
+STILL: dict[str, Any] = {"reduced_motion": "reduce"}  # a page that is still scrolling does not show the focus
 
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Callable[[], Server]:
-    """Starts a server without any data. Private networks are not reached."""
+    """Return a function that starts an empty server, which does not deliver to private networks."""
     made = OwnProcess(tmp_path / "data", {"delivery_allow_networks": ""})
     return made.start
 
@@ -44,7 +44,7 @@ async def first_visit(browser: Browser, fresh: Callable[[], Server]) -> AsyncIte
 
 
 async def enter(first_visit: Visits, **how: Any) -> Page:
-    """By the printed link."""
+    """Open the printed link."""
     [link] = _LINK.findall(first_visit.server.first_sign_in())
     page = await first_visit(link.removeprefix(first_visit.server.url), **how)
     await page.get_by_role("button").last.click()
@@ -53,7 +53,7 @@ async def enter(first_visit: Visits, **how: Any) -> Page:
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
-async def test_a_delivery_is_seen_within_two_minutes(first_visit: Visits, scripts: bool) -> None:
+async def test_a_delivery_arrives_within_two_minutes(first_visit: Visits, scripts: bool) -> None:
     began = time.monotonic()
     page = await enter(first_visit, scripts=scripts)
     await page.get_by_label("Organization name").fill("Acme")
@@ -65,7 +65,7 @@ async def test_a_delivery_is_seen_within_two_minutes(first_visit: Visits, script
     await page.get_by_role("button", name="Create project").click()
     await page.get_by_role("button", name="Create test webhook").click()
     arrived = page.locator(".arrivals > li")
-    if scripts:  # the page shows it by itself
+    if scripts:  # the page updates by itself
         await expect(arrived.filter(has_text="ping")).to_have_count(1)
     await page.get_by_role("button", name="Add a card").click()
     if not scripts:
@@ -82,13 +82,13 @@ async def test_a_delivery_is_seen_within_two_minutes(first_visit: Visits, script
 
 
 async def _reload_until(page: Page, event: str) -> None:
-    """Without scripts a reader reloads the page."""
+    """Reload the page, as a visitor without scripts would."""
     while event not in await page.locator(".arrival-event").all_text_contents():
         await page.reload()
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
-async def test_after_looking_the_strong_button_imports(visit: Visits, team: Team, scripts: bool) -> None:
+async def test_after_the_preview_the_primary_button_imports(visit: Visits, team: Team, scripts: bool) -> None:
     page = await visit(f"/{team.world.organization}/-/import", team.owner, scripts=scripts, width=360)
     look, make = (page.get_by_role("button", name=name) for name in ("Preview", "Import"))
     strong = await look.evaluate("each => getComputedStyle(each).backgroundColor")
@@ -96,7 +96,7 @@ async def test_after_looking_the_strong_button_imports(visit: Visits, team: Team
     await page.locator("#file").set_input_files(chosen)
     await look.click()
     await expect(page.locator("#import-plan")).to_contain_text("To be created")
-    await expect(make).to_have_css("background-color", strong)  # and there is one of this name
+    await expect(make).to_have_css("background-color", strong)  # and only one button has this name
     await expect(look).not_to_have_css("background-color", strong)
     if not scripts:
         await page.locator("#file").set_input_files(chosen)
@@ -104,7 +104,7 @@ async def test_after_looking_the_strong_button_imports(visit: Visits, team: Team
     await expect(page.get_by_role("heading", name="Project imported")).to_be_visible()
 
 
-async def test_a_board_is_dropped_onto_the_page(first_visit: Visits) -> None:
+async def test_a_board_file_is_dropped_onto_the_page(first_visit: Visits) -> None:
     page = await enter(first_visit)
     await page.goto("/welcome/project")
     data = encoded(small({}, {}, {}, name="Relaunch")).decode()
@@ -114,13 +114,14 @@ async def test_a_board_is_dropped_onto_the_page(first_visit: Visits) -> None:
         data,
     )
     heading = page.locator("main h1")
-    while not await page.locator("form.drop.over").count():  # until the script has come, nobody hears it
+    while not await page.locator("form.drop.over").count():  # the event is lost until the script is running
         await heading.dispatch_event("dragover", {"dataTransfer": transfer})
     await heading.dispatch_event("drop", {"dataTransfer": transfer})
     await expect(page.locator("#import-plan")).to_contain_text("To be created")
     await expect(page.locator("#import-plan .made")).to_contain_text("3 cards")
     await accessible(page)
-    await page.get_by_role("button", name="Import").click()  # the file is still chosen, and no other has this name
+    # The file is still selected, and no other button has this name.
+    await page.get_by_role("button", name="Import").click()
     await expect(page.get_by_role("heading", name="Project imported")).to_be_visible()
     await expect(page.locator(".made")).to_contain_text("3 cards")
     await accessible(page)
@@ -128,7 +129,7 @@ async def test_a_board_is_dropped_onto_the_page(first_visit: Visits) -> None:
     await expect(page.get_by_role("heading", name="Relaunch")).to_be_visible()
 
 
-async def test_the_steps_look_right(first_visit: Visits, width: int, scheme: Scheme) -> None:
+async def test_the_steps_are_accessible(first_visit: Visits, width: int, scheme: Scheme) -> None:
     page = await enter(first_visit, width=width, scheme=scheme, **STILL)
     for number, path in enumerate(("/welcome", "/welcome/project", "/welcome/webhook"), 1):
         await page.goto(path)
@@ -144,13 +145,15 @@ async def test_the_steps_look_right(first_visit: Visits, width: int, scheme: Sch
 
 
 @pytest.mark.whole
-async def test_the_receiver_and_the_import_look_right(visit: Visits, team: Team, width: int, scheme: Scheme) -> None:
+async def test_the_receiver_and_the_import_are_accessible(
+    visit: Visits, team: Team, width: int, scheme: Scheme
+) -> None:
     page = await visit(f"/{team.world.full_name}/webhooks/receiver", team.owner, width=width, scheme=scheme, **STILL)
     await picture(page, "receiver-none")
     await page.get_by_role("button", name="Create test webhook").click()
     await expect(page.locator(".arrivals > li")).to_have_count(1)
     await page.get_by_role("button", name="Add a card").click()
-    await expect(page.locator(".arrivals > li")).to_have_count(3)  # the ping, a column, and the card
+    await expect(page.locator(".arrivals > li")).to_have_count(3)  # the ping, a column and the card
     await accessible(page)
     await fits(page)
     await keyboard(page)
@@ -173,7 +176,7 @@ async def test_the_receiver_and_the_import_look_right(visit: Visits, team: Team,
     await picture(page, "import-plan")
 
 
-async def test_what_is_said_of_a_plan_is_sent_with_the_file(visit: Visits, team: Team) -> None:
+async def test_import_settings_are_sent_with_the_file(visit: Visits, team: Team) -> None:
     page = await visit(f"/{team.world.organization}/-/import", team.owner)
     table = "Titel;Status;Zuständig;Kunde\nEins;Bezahlt;Jana;Müller\n".encode()
     chosen: FilePayload = {"name": "plan (1).csv", "mimeType": "text/csv", "buffer": table}

@@ -1,4 +1,4 @@
-"""Every page in German, which the browser asks for: nothing of it is left in English, and it suits a telephone."""
+"""Every page in a browser that prefers German: no English text remains, and the page fits a phone."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.web.studio import Studio
 
-# Names of columns, of events and of headers, which are English words of the catalogue, too.
+# Names of columns, events and headers that are also English texts of the catalog.
 NAMES = {"To do", "column", "member", "organization", "public", "Accept", "Date"}
-LOGIN = {"owner"}  # of whoever comes first
-LETTERS_MIN = 10  # of a text with placeholders, without these
+LOGIN = {"owner"}  # login of the first user
+LETTERS_MIN = 10  # in a text with placeholders, not counting these
 
-# Whole text nodes, and what is read out or shown in a field; not what is code, English on purpose, or of a person.
+# Whole text nodes, and attributes that are shown or read out, except code, deliberate English and user content.
 _TEXTS = """() => {
   const left = 'script, style, template, code, pre, bdi, [lang=en]:not(html), [dir=auto]';
   const found = [], nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -39,12 +39,12 @@ _PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|\{\}")
 
 @cache
 def english() -> tuple[frozenset[str], re.Pattern[str]]:
-    """What is another text in German: whole texts, and what fits one with placeholders."""
+    """Return the texts that differ in German: complete ones, and a pattern for those with placeholders."""
     german = gettext.translation("workhook", str(LOCALES), languages=["de"])
     texts = {
         each: german.pgettext(message.context, each) if message.context else german.gettext(each)
         for message in collected()
-        if message.context != "field"  # names of the API's fields, which no page shows
+        if message.context != "field"  # API field names, which no page shows
         for each in ([message.id] if isinstance(message.id, str) else message.id[:1])
         if each
     }
@@ -56,13 +56,13 @@ def english() -> tuple[frozenset[str], re.Pattern[str]]:
 
 
 async def left_on(page: Page) -> list[str]:
-    """The texts of the page that are in English."""
+    """Return the English texts on the page."""
     whole, filled = english()
     return sorted({each for each in await page.evaluate(_TEXTS) if each in whole or filled.fullmatch(each)})
 
 
 async def fault_of(page: Page, address: str) -> str | None:
-    """What is English on the page, or that it does not suit a telephone."""
+    """Return the English texts on the page, or its layout problems on a phone."""
     await page.goto(address)
     if await page.locator("html").get_attribute("lang") != "de":
         return f"{address} is not in German"
@@ -89,7 +89,7 @@ async def test_every_page_is_german(
     assert not faults, "\n".join(faults)
 
 
-async def test_pages_for_everybody_are_german(visit: Visits) -> None:
+async def test_public_pages_are_german(visit: Visits) -> None:
     visit.expect_trouble("status of 404")
     page = await visit("/login", width=360, locale="de-DE")
     faults = [
@@ -117,8 +117,8 @@ async def test_the_first_steps_are_german(first_visit: Visits) -> None:  # noqa:
     await expect(page.get_by_text("Zu erledigen").first).to_be_visible()
 
 
-async def test_what_is_left_in_english_is_found(visit: Visits) -> None:
-    """So that the test above can fail."""
+async def test_remaining_english_text_is_detected(visit: Visits) -> None:
+    """Ensures that the test above can fail."""
     page = await visit("/login", width=360)
     whole, filled = english()
     found = {each for each in await page.evaluate(_TEXTS) if each in whole}

@@ -1,4 +1,4 @@
-"""A link to an invitation in a browser: an owner makes it, and somebody new comes in by it."""
+"""Invitation links in a browser: an owner creates one, and a new user joins with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EMAIL = "a.rather.long.address.of.somebody@subdomain.example.com"
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
-async def test_a_client_comes_by_a_link(visit: Visits, team: Team, scripts: bool) -> None:
+async def test_a_client_joins_with_a_link(visit: Visits, team: Team, scripts: bool) -> None:
     visit.expect_trouble("status of 404")
     visit.expect_trouble("status of 422")
     owner = await visit(f"/{team.world.full_name}/settings", team.owner, scripts=scripts)
@@ -46,7 +46,7 @@ async def test_a_client_comes_by_a_link(visit: Visits, team: Team, scripts: bool
 
 
 @pytest.mark.whole
-async def test_the_pages_of_links_are_for_everybody(
+async def test_the_pages_of_invitation_links_are_accessible(
     visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
 ) -> None:
     visit.expect_trouble("status of 404")

@@ -1,4 +1,4 @@
-"""What the kit of these tests is there to notice, it notices; and it leaves no process behind."""
+"""The helpers of these tests detect the faults they exist for, and leave no process behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self
 
 
 async def show(visit: Visits, body: str, *, policy: str = "default-src 'self' 'unsafe-inline'") -> Page:
-    """A page that the server does not have."""
+    """Show a page that the server does not serve."""
     page = await visit("/login", width=360)
 
     async def answer(route: Route) -> None:
@@ -39,7 +39,7 @@ async def show(visit: Visits, body: str, *, policy: str = "default-src 'self' 'u
 
 @pytest.fixture
 def new_visit(browser: Browser, server: Server) -> Callable[[], Visits]:
-    """Visits that nobody closes but the test."""
+    """Return a factory of visits that only the test closes."""
     return lambda: Visits(browser, server)
 
 
@@ -53,7 +53,7 @@ def new_visit(browser: Browser, server: Server) -> Callable[[], Visits]:
         ("<img alt='' src='/nothing-here.png'>", "status of 404"),
     ],
 )
-async def test_trouble_of_a_page_fails_the_test(new_visit: Callable[[], Visits], body: str, trouble: str) -> None:
+async def test_a_broken_page_fails_the_test(new_visit: Callable[[], Visits], body: str, trouble: str) -> None:
     visit = new_visit()
     await show(visit, body, policy=POLICY)
     with pytest.raises(AssertionError, match="The pages had trouble") as failure:
@@ -70,7 +70,7 @@ async def test_trouble_of_a_page_fails_the_test(new_visit: Callable[[], Visits],
         ("Promise.reject(new Error('not caught'))", "error of a script: not caught"),
     ],
 )
-async def test_trouble_of_a_script_fails_the_test(new_visit: Callable[[], Visits], script: str, trouble: str) -> None:
+async def test_a_broken_script_fails_the_test(new_visit: Callable[[], Visits], script: str, trouble: str) -> None:
     visit = new_visit()
     await show(visit, f"<script>{script}</script>")
     with pytest.raises(AssertionError, match="The pages had trouble") as failure:
@@ -78,7 +78,7 @@ async def test_trouble_of_a_script_fails_the_test(new_visit: Callable[[], Visits
     assert trouble in str(failure.value)
 
 
-async def test_expected_trouble_has_to_come(new_visit: Callable[[], Visits]) -> None:
+async def test_expected_trouble_must_occur(new_visit: Callable[[], Visits]) -> None:
     visit = new_visit()
     visit.expect_trouble("mind this")
     await show(visit, "<script>console.warn('mind this')</script>")
@@ -103,14 +103,16 @@ async def test_expected_trouble_has_to_come(new_visit: Callable[[], Visits]) -> 
         (keyboard, "<div style='position: fixed; inset: 0; z-index: 1'></div><button>a</button>", "is hidden"),
     ],
 )  # fmt: skip
-async def test_a_check_fails(visit: Visits, check: Callable[[Page], Awaitable[object]], body: str, fault: str) -> None:
+async def test_a_check_fails_for_a_broken_page(
+    visit: Visits, check: Callable[[Page], Awaitable[object]], body: str, fault: str
+) -> None:
     page = await show(visit, body)
     with pytest.raises(AssertionError) as failure:
         await check(page)
     assert fault in str(failure.value)
 
 
-async def test_the_keyboard_stops_once_at_radio_buttons_of_one_name(visit: Visits) -> None:
+async def test_radio_buttons_of_one_name_are_a_single_tab_stop(visit: Visits) -> None:
     choices = "".join(f"<label><input type=radio name=kind value={each}> {each}</label>" for each in "ab")
     page = await show(visit, f"<a href=/>first</a>{choices}<button tabindex=-1>never</button><button>last</button>")
     assert [stop.split(">")[0] for stop in await keyboard(page)] == [
@@ -120,7 +122,9 @@ async def test_the_keyboard_stops_once_at_radio_buttons_of_one_name(visit: Visit
     ]
 
 
-async def test_a_page_is_measured_and_pictured(visit: Visits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_is_measured_and_photographed(
+    visit: Visits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = await visit("/login", scheme="dark")
     measured = await measure(page)
     assert measured.lcp_ms > 0
@@ -134,7 +138,7 @@ async def test_a_page_is_measured_and_pictured(visit: Visits, tmp_path: Path, mo
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-async def test_a_page_has_the_browser_that_was_asked_for(visit: Visits) -> None:
+async def test_a_page_opens_with_the_requested_browser_settings(visit: Visits) -> None:
     page = await visit("/login", width=768, scheme="dark", touch=True, locale="de-DE", reduced_motion="reduce")
     assert await page.evaluate("[innerWidth, navigator.maxTouchPoints > 0, navigator.language]") == [768, True, "de-DE"]
     for query in ("(prefers-color-scheme: dark)", "(prefers-reduced-motion: reduce)"):
@@ -142,7 +146,7 @@ async def test_a_page_has_the_browser_that_was_asked_for(visit: Visits) -> None:
 
 
 @pytest.mark.whole
-def test_many_at_once_unpack_one_whole_browser(tmp_path: Path) -> None:
+def test_concurrent_calls_unpack_one_complete_browser(tmp_path: Path) -> None:
     package = ensure_node_modules() / "@sparticuz" / "chromium"
     with ThreadPoolExecutor(3) as threads:
         folders = set(threads.map(lambda _: chromium.unpack(package, tmp_path / "unpacked"), range(3)))

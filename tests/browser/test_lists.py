@@ -1,4 +1,4 @@
-"""The list, the calendar, the activity, the search and the trash in a browser: changes in place, dragging, looks."""
+"""The list, calendar, activity, search and trash in a browser: inline changes, drag and drop, and accessibility."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TITLES = ("Logo", "A long title that somebody has pasted whole from a briefing "
 
 
 def fill(server: Server, team: Team) -> list[str]:
-    """Three tasks that are due today, and one in the trash; their ids."""
+    """Create three tasks due today and one in the trash, and return their IDs."""
     with server.client(team.owner.token) as api:
 
         def call(method: str, path: str, **body: Any) -> Any:
@@ -41,7 +41,7 @@ def fill(server: Server, team: Team) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [*PLACES, "search"])
-async def test_the_pages_are_for_everybody(
+async def test_the_pages_are_accessible(
     visit: Visits, server: Server, team: Team, name: str, width: int, scheme: Scheme
 ) -> None:
     fill(server, team)
@@ -53,7 +53,7 @@ async def test_the_pages_are_for_everybody(
     await picture(page, name)
 
 
-async def test_on_a_phone_the_filters_of_the_list_are_folded(visit: Visits, server: Server, team: Team) -> None:
+async def test_on_a_phone_the_filters_of_the_list_are_collapsed(visit: Visits, server: Server, team: Team) -> None:
     fill(server, team)
     path = f"/{team.world.full_name}/list"
     page = await visit(path, team.member, width=360)
@@ -63,7 +63,7 @@ async def test_on_a_phone_the_filters_of_the_list_are_folded(visit: Visits, serv
     await page.get_by_role("button", name="Filter").click()
     await group.select_option("column")
     await page.wait_for_url("**group=column**")
-    await expect(group).to_be_visible()  # what is chosen is in sight
+    await expect(group).to_be_visible()  # active filters are visible
     await accessible(page)
     await fits(page)
     wide = await visit(path, team.member)
@@ -71,7 +71,7 @@ async def test_on_a_phone_the_filters_of_the_list_are_folded(visit: Visits, serv
     await expect(wide.get_by_role("button", name="Filter")).to_be_hidden()
 
 
-async def test_what_is_pressed_before_its_script_has_come_is_done_then(
+async def test_a_click_before_its_script_has_loaded_takes_effect_later(
     visit: Visits, server: Server, team: Team
 ) -> None:
     fill(server, team)
@@ -86,7 +86,7 @@ async def test_what_is_pressed_before_its_script_has_come_is_done_then(
 
 @pytest.mark.variants("locale", "shown")
 @pytest.mark.parametrize(("locale", "shown"), [("en-GB", "24 Nov"), ("en-US", "Nov 24"), ("fr-FR", None)])
-async def test_dates_are_those_of_the_readers_region(
+async def test_dates_follow_the_region_of_the_reader(
     visit: Visits, server: Server, team: Team, locale: str, shown: str | None
 ) -> None:
     with server.client(team.owner.token) as api:
@@ -97,7 +97,7 @@ async def test_dates_are_those_of_the_readers_region(
     await expect(page.locator(".work-list time")).to_have_text(shown or "Nov 24")
 
 
-async def test_a_priority_is_changed_in_its_row_and_back(visit: Visits, server: Server, team: Team) -> None:
+async def test_a_priority_is_changed_inline_and_undone(visit: Visits, server: Server, team: Team) -> None:
     fill(server, team)
     page = await visit(f"/{team.world.full_name}/list", team.member)
     await page.get_by_label("Priority of Logo").select_option("high")
@@ -106,7 +106,7 @@ async def test_a_priority_is_changed_in_its_row_and_back(visit: Visits, server: 
     await expect(page.get_by_label("Priority of Logo")).to_have_value("")
 
 
-async def test_a_change_before_its_script_is_there_is_sent(visit: Visits, server: Server, team: Team) -> None:
+async def test_a_change_made_before_its_script_has_loaded_is_sent(visit: Visits, server: Server, team: Team) -> None:
     fill(server, team)
     page, came = await visit("/", team.member), asyncio.Event()
 
@@ -121,7 +121,7 @@ async def test_a_change_before_its_script_is_there_is_sent(visit: Visits, server
     await expect(page.get_by_text("“Logo” was updated.")).to_be_visible()
 
 
-async def test_people_are_chosen_in_a_menu(visit: Visits, server: Server, team: Team) -> None:
+async def test_assignees_are_selected_in_a_menu(visit: Visits, server: Server, team: Team) -> None:
     [task, *_] = fill(server, team)
     page = await visit(f"/{team.world.full_name}/list", team.owner)
     row = page.locator(f"#row-{task}-1")
@@ -131,7 +131,7 @@ async def test_people_are_chosen_in_a_menu(visit: Visits, server: Server, team: 
     await expect(row.locator("summary").get_by_role("img", name="Octo")).to_be_visible()
 
 
-async def test_filters_are_sent_as_they_are_chosen(visit: Visits, server: Server, team: Team) -> None:
+async def test_filters_are_applied_on_selection(visit: Visits, server: Server, team: Team) -> None:
     fill(server, team)
     page = await visit(f"/{team.world.full_name}/list", team.member)
     await page.get_by_label("Priority", exact=True).select_option("high")
@@ -151,7 +151,7 @@ async def test_a_task_is_dragged_to_another_day(visit: Visits, server: Server, t
     await expect(page.get_by_text("“Logo” is due on")).to_be_visible()
 
 
-async def test_searches_are_kept_in_the_browser_until_they_are_to_be_forgotten(visit: Visits, team: Team) -> None:
+async def test_searches_are_kept_in_the_browser_until_cleared(visit: Visits, team: Team) -> None:
     page = await visit("/search?q=logo", team.member)
     await page.wait_for_function("() => Object.values(localStorage).some(each => each.includes('logo'))")
     await page.goto("/search")
@@ -165,7 +165,7 @@ async def test_searches_are_kept_in_the_browser_until_they_are_to_be_forgotten(v
     await expect(recent).to_be_hidden()
 
 
-async def test_a_calendar_is_subscribed_to(visit: Visits, team: Team, width: int, scheme: Scheme) -> None:
+async def test_a_calendar_link_is_created_and_turned_off(visit: Visits, team: Team, width: int, scheme: Scheme) -> None:
     page = await visit(f"/{team.world.full_name}/calendar", team.client, width=width, scheme=scheme)
     await page.get_by_role("link", name="Subscribe").click()
     project = page.get_by_role("region", name="Due dates in this project")
@@ -184,7 +184,7 @@ async def test_a_calendar_is_subscribed_to(visit: Visits, team: Team, width: int
 
 
 @pytest.mark.parametrize("place", ["", "/list"])
-async def test_words_filter_while_they_are_typed(visit: Visits, server: Server, team: Team, place: str) -> None:
+async def test_the_list_is_filtered_while_typing(visit: Visits, server: Server, team: Team, place: str) -> None:
     fill(server, team)
     page = await visit(f"/{team.world.full_name}{place}", team.member)
     field = page.get_by_role("searchbox", name=re.compile("Search (cards|tasks)"))

@@ -1,4 +1,4 @@
-"""A live page while somebody is at work in it: what others do meanwhile takes nothing away."""
+"""A live page in use: changes by others take nothing away from the user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ window.EventSource = class extends EventSource {
     this.addEventListener('changed', () => { window.heard += 1 })
   }
 }"""
-_GATHERED_MS = 2000  # more than a page waits for further events
+_GATHERED_MS = 2000  # longer than a page waits for further events
 
 
 async def _refuse(route: Route) -> None:
@@ -27,14 +27,12 @@ async def _refuse(route: Route) -> None:
 
 
 def add_column(api: httpx.Client, team: Team) -> str:
-    """The address of its tasks."""
+    """Create a column and return the address of its tasks."""
     made = api.post(f"/api/v1/projects/{team.world.project_id}/columns", json={"title": "To do"})
     return f"/api/v1/columns/{made.json()['column']['id']}/tasks"
 
 
-async def test_a_form_on_its_way_is_not_given_up_for_the_change_of_another(
-    visit: Visits, server: Server, team: Team
-) -> None:
+async def test_a_pending_form_survives_changes_by_others(visit: Visits, server: Server, team: Team) -> None:
     with server.client(team.owner.token) as api:
         tasks = add_column(api, team)
         page = await visit("/", team.member)
@@ -65,9 +63,7 @@ async def test_a_form_on_its_way_is_not_given_up_for_the_change_of_another(
         assert sorted(each["title"] for each in there) == ["From afar", "Slowly sent"]
 
 
-async def test_times_stay_those_of_the_reader_when_the_page_is_refreshed(
-    visit: Visits, server: Server, team: Team
-) -> None:
+async def test_times_stay_localized_after_a_refresh(visit: Visits, server: Server, team: Team) -> None:
     with server.client(team.owner.token) as api:
         tasks = add_column(api, team)
         body = {"title": "Due", "deadline": "2031-05-06T12:00:00Z"}
@@ -80,14 +76,14 @@ async def test_times_stay_those_of_the_reader_when_the_page_is_refreshed(
         await expect(page.locator(".board-card time")).to_have_text(["6 May 2031", "6 May 2031"])
 
 
-async def test_who_has_no_connection_is_told(visit: Visits, server: Server, team: Team) -> None:
+async def test_a_lost_connection_is_reported(visit: Visits, server: Server, team: Team) -> None:
     with server.client(team.owner.token) as api:
         add_column(api, team)
     visit.expect_trouble("ERR_INTERNET_DISCONNECTED")
     visit.expect_trouble("Failed to fetch")
     page = await visit(f"/{team.world.full_name}", team.member)
     await expect(page.locator("[data-live-state=open]")).to_be_attached()
-    await page.route("**/*", _refuse)  # `set_offline` lets through what is sent before the browser has come to it
+    await page.route("**/*", _refuse)  # `set_offline` still lets through requests sent before it takes effect
     await page.context.set_offline(True)
     await page.get_by_label("Add a card").fill("In a tunnel")
     await page.keyboard.press("Enter")
@@ -106,7 +102,7 @@ async def test_who_has_no_connection_is_told(visit: Visits, server: Server, team
 @pytest.mark.variants("phone")
 @pytest.mark.parametrize("phone", [False, True], ids=["desk", "telephone"])
 @pytest.mark.parametrize("over", [False, True], ids=["page", "over-the-board"])
-async def test_who_writes_without_a_connection_is_told_where_they_look(
+async def test_a_lost_connection_is_reported_where_the_user_is_typing(
     visit: Visits, server: Server, team: Team, over: bool, phone: bool
 ) -> None:
     with server.client(team.owner.token) as api:
@@ -124,15 +120,17 @@ async def test_who_writes_without_a_connection_is_told_where_they_look(
     await page.get_by_role("button", name="Comment", exact=True).click()
     told = page.get_by_text("The server didn’t respond.")
     await expect(told).to_be_visible()
-    await told.click(trial=True)  # nothing lies over it
+    await told.click(trial=True)  # nothing covers it
     await page.unroute("**/*", _refuse)
     await page.get_by_role("button", name="Comment", exact=True).click()
     await expect(page.locator(".comments > li")).to_contain_text("In a tunnel")
     await expect(told).to_have_count(0)
 
 
-async def test_a_page_that_cannot_be_had_leaves_this_one_as_it_is(visit: Visits, server: Server, team: Team) -> None:
-    """The browser believes that it has a connection."""
+async def test_a_page_that_cannot_be_loaded_leaves_the_current_one_intact(
+    visit: Visits, server: Server, team: Team
+) -> None:
+    """The browser believes that it is online."""
     with server.client(team.owner.token) as api:
         add_column(api, team)
     visit.expect_trouble("ERR_INTERNET_DISCONNECTED")

@@ -1,4 +1,4 @@
-"""Pages of a server that sends e-mail: the settings with both columns, and the page that ends a kind."""
+"""Pages of a server that sends e-mail: the notification settings, and the page for unsubscribing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iter
     mail.close()
 
 
-async def test_both_columns_are_chosen(visit: Visits, team: Team) -> None:
+async def test_inbox_and_email_are_configured_separately(visit: Visits, team: Team) -> None:
     page = await visit("/settings/notifications", team.member, width=360)
     await fits(page)
     await accessible(page)
@@ -41,7 +41,7 @@ async def test_both_columns_are_chosen(visit: Visits, team: Team) -> None:
     await expect(page.get_by_label("Mentions: inbox")).to_be_checked()
 
 
-async def test_a_kind_is_ended_without_signing_in(visit: Visits, team: Team, server: Server) -> None:
+async def test_unsubscribing_needs_no_sign_in(visit: Visits, team: Team, server: Server) -> None:
     async def make(services: Services) -> str:
         return unsubscribe_path(services.vault, Subscription(team.member.id, "assignment"))
 
@@ -53,7 +53,7 @@ async def test_a_kind_is_ended_without_signing_in(visit: Visits, team: Team, ser
     await accessible(page)
 
 
-async def test_a_link_is_said_to_be_sent(visit: Visits, team: Team) -> None:
+async def test_an_invitation_link_is_reported_as_emailed(visit: Visits, team: Team) -> None:
     page = await visit(f"/{team.world.organization}/people", team.owner, width=360)
     address = f"{uuid.uuid4().hex[:8]}@guests.example"
     await page.locator("#who").fill(address)

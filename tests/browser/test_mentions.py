@@ -1,4 +1,4 @@
-"""People are suggested while somebody types "@": in a task, over the board, and on a file."""
+"""Suggestions of people after typing "@": in a task, in a task over the board, and on a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def board(server: Server, team: Team) -> Board:
 
 
 async def listening(page: Page) -> None:
-    """The controller has begun to work: it is loaded after the page."""
+    """Wait until the controller is running, because it loads after the page."""
     await page.wait_for_function("() => document.querySelector('[data-controller~=mention]')?.listens")
 
 
@@ -29,12 +29,12 @@ def suggestions(page: Page) -> Locator:
 
 
 async def chosen(page: Page, field: Locator) -> Locator:
-    """The option that a reader of the screen is told of."""
+    """Return the option that a screen reader announces."""
     await expect(field).to_have_attribute("aria-expanded", "true")
     return page.locator(f"#{await field.get_attribute('aria-activedescendant')}[aria-selected=true]")
 
 
-async def test_somebody_is_named_with_the_keyboard_alone(
+async def test_a_person_is_mentioned_by_keyboard(
     visit: Visits, team: Team, board: Board, width: int, scheme: Scheme
 ) -> None:
     page = await visit(board.address(), team.owner, width=width, scheme=scheme, reduced_motion="reduce")
@@ -67,7 +67,7 @@ async def test_somebody_is_named_with_the_keyboard_alone(
     await expect(page.locator(".comments .mention")).to_have_count(2)
 
 
-async def test_a_mention_leads_from_the_start_page_to_the_comment(
+async def test_a_mention_links_from_the_start_page_to_the_comment(
     visit: Visits, team: Team, board: Board, width: int, scheme: Scheme
 ) -> None:
     text = f"**Look** at this, @{team.client.login}, {'and at all of the rest, ' * 20}"
@@ -84,7 +84,7 @@ async def test_a_mention_leads_from_the_start_page_to_the_comment(
     assert page.url.startswith(f"{board.address()}#comment-")
 
 
-async def test_nothing_is_suggested_within_a_word_or_for_nobody(visit: Visits, team: Team, board: Board) -> None:
+async def test_nothing_is_suggested_inside_a_word_or_without_a_match(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(board.address(), team.owner)
     await listening(page)
     field, people = page.get_by_label("Add a comment"), suggestions(page)
@@ -107,7 +107,7 @@ async def test_nothing_is_suggested_within_a_word_or_for_nobody(visit: Visits, t
     await expect(people).to_have_count(0)
 
 
-async def test_a_click_names_somebody_and_the_list_stays_while_others_change_the_task(
+async def test_a_person_is_mentioned_by_click_and_the_list_survives_changes_by_others(
     visit: Visits, team: Team, board: Board
 ) -> None:
     page = await visit(board.address(), team.owner)
@@ -139,7 +139,7 @@ async def test_escape_closes_the_list_before_the_task_over_the_board(visit: Visi
     await page.keyboard.press("Escape")
     await expect(people).to_have_count(0)
     await expect(dialog).to_be_visible()
-    await field.press_sequentially(team.owner.login[0])  # nothing more for this one
+    await field.press_sequentially(team.owner.login[0])  # no further match for this letter
     await expect(people).to_have_count(0)
     await field.press_sequentially(" @")
     await expect(people).to_be_visible()
@@ -150,7 +150,7 @@ async def test_escape_closes_the_list_before_the_task_over_the_board(visit: Visi
     await expect(dialog).to_be_hidden()
 
 
-async def test_a_comment_on_a_file_names_somebody(visit: Visits, server: Server, team: Team, width: int) -> None:
+async def test_a_person_is_mentioned_in_a_file_comment(visit: Visits, server: Server, team: Team, width: int) -> None:
     with server.client(team.owner.token) as api:
         files = {"file": ("plan.txt", b"x", "text/plain")}
         file = api.post(f"/api/v1/projects/{team.world.project_id}/files", files=files).json()["file"]["id"]

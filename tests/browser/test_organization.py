@@ -1,4 +1,4 @@
-"""The settings of an organization in a browser: its apps, their secrets, what is installed, deleted projects."""
+"""The settings of an organization in a browser: apps, their secrets, installations and deleted projects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.harness.server import Server
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
-async def test_an_app_is_made_installed_and_deleted(visit: Visits, team: Team, scripts: bool) -> None:
+async def test_an_app_is_created_installed_and_deleted(visit: Visits, team: Team, scripts: bool) -> None:
     name = f"Keeper {team.owner.id}"
     page = await visit(f"/{team.world.organization}", team.owner, scripts=scripts)
     await page.get_by_role("navigation", name="Organization", exact=True).get_by_role("link", name="Settings").click()
@@ -62,7 +62,7 @@ async def test_an_app_is_made_installed_and_deleted(visit: Visits, team: Team, s
 
 
 @pytest.mark.whole
-async def test_the_settings_of_an_organization_are_for_everybody(
+async def test_the_organization_settings_are_accessible(
     visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
 ) -> None:
     visit.expect_trouble("status of 422")

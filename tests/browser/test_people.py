@@ -1,4 +1,4 @@
-"""People in an organization, the settings of a project and the audit log in a browser."""
+"""The people of an organization, the project settings and the audit log in a browser."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.web.browser import Person, add_person
 
 @pytest.fixture
 async def guest(server: Server) -> Person:
-    """Somebody from outside with a long name."""
+    """Provide an outsider with a long name."""
     return await asyncio.to_thread(add_person, server, password=None, name="Maximiliane von und zu Hohenstein-Ober")
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
-async def test_somebody_is_invited_and_comes(visit: Visits, team: Team, guest: Person, scripts: bool) -> None:
+async def test_an_invited_user_joins(visit: Visits, team: Team, guest: Person, scripts: bool) -> None:
     owner = await visit(f"/{team.world.organization}", team.owner, scripts=scripts)
     await owner.get_by_role("navigation", name="Organization").get_by_role("link", name="People").click()
     await owner.get_by_label("Login or e-mail address").fill(guest.login)
@@ -39,7 +39,7 @@ async def test_somebody_is_invited_and_comes(visit: Visits, team: Team, guest: P
     await expect(owner.locator(f"#person-{guest.login}")).to_have_count(0)
 
 
-async def test_the_people_are_for_everybody(
+async def test_the_people_page_is_accessible(
     visit: Visits, server: Server, team: Team, guest: Person, width: int, scheme: Scheme
 ) -> None:
     with server.client(team.owner.token) as api:
@@ -84,7 +84,7 @@ async def test_a_project_is_renamed_archived_and_deleted(visit: Visits, team: Te
     await expect(page.get_by_text("The project was restored.")).to_be_visible()
 
 
-async def test_the_settings_of_a_project_are_for_everybody(
+async def test_the_project_settings_are_accessible(
     visit: Visits, server: Server, team: Team, guest: Person, width: int, scheme: Scheme
 ) -> None:
     visit.expect_trouble("status of 422")
@@ -107,7 +107,7 @@ async def test_the_settings_of_a_project_are_for_everybody(
     await picture(page, "project-delete")
 
 
-async def test_the_audit_log_is_for_everybody(
+async def test_the_audit_log_is_accessible(
     visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
 ) -> None:
     with server.client(team.owner.token) as api:

@@ -1,4 +1,4 @@
-"""A form is sent twice in a browser: by a double click, and by going back and sending it again."""
+"""Forms submitted twice in a browser: by a double click, and by going back and submitting again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.harness.server import Server
 
 
 class Made(NamedTuple):
-    """`path` has the form with `button`, in which `fill` types; `listed` of the API has what it makes, as `name`."""
+    """A form and what it creates. `path` is the page with the form `button`, which `fill` fills in. `listed` is the API
+    path that returns the created objects under `name`."""
 
     path: str
     button: str
@@ -41,7 +42,7 @@ def _things(server: Server, team: Team) -> dict[str, Made]:
     task = ask(server, team, f"/columns/{column}/tasks", title="Draw the page")["task"]["id"]
 
     async def nothing(page: Page) -> None:
-        """The form is good as it is."""
+        """Leave the form as it is."""
 
     async def line(page: Page) -> None:
         form = page.locator(f'form[action$="{draft}/lines"]')
@@ -87,7 +88,7 @@ async def opened(page: Page, made: Made) -> Locator:
 
 
 @pytest.mark.parametrize("name", ["draft", "line", "payment", "credits", "comment", "task"])
-async def test_a_form_that_is_sent_twice_makes_one(visit: Visits, server: Server, team: Team, name: str) -> None:
+async def test_a_form_submitted_twice_creates_one_object(visit: Visits, server: Server, team: Team, name: str) -> None:
     made = _things(server, team)[name]
     before = count(server, team, made)
     page = await visit(made.path, team.owner)
@@ -102,11 +103,11 @@ async def test_a_form_that_is_sent_twice_makes_one(visit: Visits, server: Server
     again = """async ([action, fields]) => (await fetch(action, {
         method: "POST", body: new URLSearchParams(fields), headers: { Accept: "text/vnd.turbo-stream.html, text/html" },
     })).status"""
-    assert await page.evaluate(again, fields) == 200  # as a browser that tries again
+    assert await page.evaluate(again, fields) == 200  # like a browser that retries
     assert count(server, team, made) == before + 1
 
 
-async def test_a_form_is_sent_again_after_going_back(visit: Visits, server: Server, team: Team) -> None:
+async def test_a_form_is_submitted_again_after_going_back(visit: Visits, server: Server, team: Team) -> None:
     made = _things(server, team)["draft"]
     before = count(server, team, made)
     page = await visit(made.path, team.owner)
@@ -120,7 +121,7 @@ async def test_a_form_is_sent_again_after_going_back(visit: Visits, server: Serv
 
 
 @pytest.mark.parametrize("name", ["line", "payment", "credits", "comment"])
-async def test_a_form_is_empty_once_it_was_taken_and_after_going_back(
+async def test_a_form_is_empty_after_success_and_after_going_back(
     visit: Visits, server: Server, team: Team, name: str
 ) -> None:
     made = _things(server, team)[name]
@@ -145,7 +146,7 @@ async def test_a_form_is_empty_once_it_was_taken_and_after_going_back(
     assert count(server, team, made) == before + 1
 
 
-async def test_the_same_text_is_added_again_on_purpose(visit: Visits, server: Server, team: Team) -> None:
+async def test_the_same_text_can_be_added_again_on_purpose(visit: Visits, server: Server, team: Team) -> None:
     made = _things(server, team)["task"]
     before = count(server, team, made)
     page = await visit(made.path, team.owner)

@@ -1,4 +1,4 @@
-"""Signing in with a browser, and what is there for somebody who cannot."""
+"""Signing in with a browser, and the help for users who cannot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def fill_in(page: Page, person: Person, password: str = PASSWORD) -> None:
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
-async def test_a_password_signs_in_and_a_button_out(visit: Visits, server: Server, scripts: bool) -> None:
+async def test_a_password_signs_in_and_a_button_signs_out(visit: Visits, server: Server, scripts: bool) -> None:
     person = add_person(server)
     page = await visit("/", scripts=scripts)
     await expect(page).to_have_url(f"{server.url}/login")
@@ -32,14 +32,14 @@ async def test_a_password_signs_in_and_a_button_out(visit: Visits, server: Serve
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-async def test_who_came_for_another_page_sees_it_after_signing_in(visit: Visits, server: Server) -> None:
+async def test_signing_in_returns_to_the_requested_page(visit: Visits, server: Server) -> None:
     page = await visit("/login/device")
     await fill_in(page, add_person(server))
     await expect(page).to_have_url(f"{server.url}/login/device")
     await expect(page.get_by_label("Code shown on your device")).to_be_visible()
 
 
-async def test_a_wrong_password_is_told_and_the_field_has_the_focus(visit: Visits, server: Server) -> None:
+async def test_a_wrong_password_is_reported_and_the_field_is_focused(visit: Visits, server: Server) -> None:
     visit.expect_trouble("status of 422")
     person = add_person(server)
     page = await visit("/login")
@@ -61,7 +61,7 @@ async def test_a_link_signs_in(visit: Visits, server: Server, scripts: bool) -> 
     await expect(page.get_by_role("banner")).to_contain_text(person.login)
 
 
-async def test_signing_in_by_the_keyboard_alone(visit: Visits, server: Server) -> None:
+async def test_signing_in_works_by_keyboard(visit: Visits, server: Server) -> None:
     person = add_person(server)
     page = await visit("/login")
     login = page.get_by_label("Login or e-mail address")
@@ -74,7 +74,7 @@ async def test_signing_in_by_the_keyboard_alone(visit: Visits, server: Server) -
     await expect(page).to_have_url(f"{server.url}/")
 
 
-async def test_the_page_is_for_everybody(visit: Visits, width: int, scheme: Scheme) -> None:
+async def test_the_page_is_accessible(visit: Visits, width: int, scheme: Scheme) -> None:
     page = await visit("/login", width=width, scheme=scheme)
     await accessible(page)
     await fits(page)

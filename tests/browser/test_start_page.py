@@ -1,4 +1,4 @@
-"""The page that somebody sees first who is signed in, and the settings that it leads to."""
+"""The first page after signing in, and the settings that it links to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.web.browser import PASSWORD, add_person
 PAGES = {"/": "start", "/settings/password": "password", "/login/device": "device"}
 
 
-async def test_everybody_sees_their_own(visit: Visits, team: Team) -> None:
+async def test_each_user_sees_their_own_work(visit: Visits, team: Team) -> None:
     for person in team.everybody.values():
         page = await visit("/", person)
         await page.locator("header details.menu > summary").click()
@@ -25,7 +25,7 @@ async def test_everybody_sees_their_own(visit: Visits, team: Team) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_the_pages_are_for_everybody(visit: Visits, team: Team, path: str, width: int, scheme: Scheme) -> None:
+async def test_the_pages_are_accessible(visit: Visits, team: Team, path: str, width: int, scheme: Scheme) -> None:
     page = await visit(path, team.owner, width=width, scheme=scheme)
     await accessible(page)
     await fits(page)
@@ -34,7 +34,7 @@ async def test_the_pages_are_for_everybody(visit: Visits, team: Team, path: str,
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
-async def test_one_browser_ends_the_session_of_another(visit: Visits, team: Team, scripts: bool) -> None:
+async def test_a_browser_ends_the_session_of_another_browser(visit: Visits, team: Team, scripts: bool) -> None:
     here = await visit("/settings", team.member, scripts=scripts)
     elsewhere = await visit("/settings", team.member, scripts=scripts)
     await here.reload()
@@ -44,7 +44,7 @@ async def test_one_browser_ends_the_session_of_another(visit: Visits, team: Team
     await expect(elsewhere.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-async def test_a_changed_password_is_the_one_that_signs_in(visit: Visits, server: Server) -> None:
+async def test_a_changed_password_signs_in(visit: Visits, server: Server) -> None:
     person, new = add_person(server), "another horse, and no battery"
     page = await visit("/settings/password", person)
     for label, text in (("Current password", PASSWORD), ("New password", new), ("Repeat new password", new)):

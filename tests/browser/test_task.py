@@ -1,4 +1,4 @@
-"""The page of a task in a browser: looks, previews, what unfolds, and what somebody else changes meanwhile."""
+"""The page of a task in a browser: accessibility, previews, expandable parts, and concurrent changes by others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SECTIONS = {
 
 
 def fill(server: Server, team: Team) -> dict[str, str]:
-    """The addresses of a task with much in it, and of one with nothing."""
+    """Create a task with all kinds of content and an empty one, and return their addresses."""
     with server.client(team.owner.token) as api, server.client(team.member.token) as other:
 
         def call(path: str, client: Any = api, **body: Any) -> Any:
@@ -86,11 +86,11 @@ async def _loaded(page: Page) -> None:
 
 @pytest.mark.variants("name")
 @pytest.mark.parametrize("name", ["task", "task-empty"])
-async def test_the_page_is_for_everybody(
+async def test_the_page_is_accessible(
     visit: Visits, server: Server, team: Team, name: str, width: int, scheme: Scheme
 ) -> None:
     path = fill(server, team)[name]
-    # A page that is so long scrolls smoothly to what has the focus, and this takes its time.
+    # Such a long page scrolls smoothly to the focus, which takes time.
     page = await visit(path, team.member, width=width, scheme=scheme, reduced_motion="reduce")
     await _loaded(page)
     await picture(page, name)
@@ -105,7 +105,7 @@ async def test_the_page_is_for_everybody(
     await picture(page, f"{name}-open")
 
 
-async def test_a_client_sees_it_too(visit: Visits, server: Server, team: Team, width: int) -> None:
+async def test_the_page_is_accessible_to_a_client(visit: Visits, server: Server, team: Team, width: int) -> None:
     page = await visit(fill(server, team)["task"], team.client, width=width)
     await expect(page.locator("#history-section")).to_have_count(0)
     await expect(page.get_by_text("They pay late")).to_have_count(0)
@@ -115,7 +115,7 @@ async def test_a_client_sees_it_too(visit: Visits, server: Server, team: Team, w
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
-async def test_a_comment_is_looked_at_before_it_is_sent(
+async def test_a_comment_is_previewed_before_it_is_sent(
     visit: Visits, server: Server, team: Team, scripts: bool
 ) -> None:
     path = fill(server, team)["task-empty"]
@@ -138,7 +138,7 @@ async def test_a_comment_is_looked_at_before_it_is_sent(
         await expect(page.get_by_label("Add a comment")).to_have_value("")
 
 
-async def test_what_is_typed_stays_while_others_change_the_task(visit: Visits, server: Server, team: Team) -> None:
+async def test_typed_text_survives_changes_by_others(visit: Visits, server: Server, team: Team) -> None:
     path = fill(server, team)["task-empty"]
     page = await visit(path, team.member)
     await expect(page.locator("main")).to_have_attribute("data-live-state", "open")
@@ -164,7 +164,7 @@ async def test_what_is_typed_stays_while_others_change_the_task(visit: Visits, s
 
 
 @pytest.mark.parametrize("over", [False, True], ids=["page", "over-the-board"])
-async def test_items_of_a_checklist_are_typed_one_after_the_other(
+async def test_checklist_items_are_added_one_after_the_other(
     visit: Visits, server: Server, team: Team, over: bool
 ) -> None:
     path = fill(server, team)["task-empty"]
@@ -188,7 +188,7 @@ async def test_items_of_a_checklist_are_typed_one_after_the_other(
     await expect(page.locator(".top .running")).to_have_count(0)
 
 
-async def test_what_is_unfolded_before_its_script_has_come_is_done_then(
+async def test_a_part_expanded_before_its_script_has_loaded_opens_later(
     visit: Visits, server: Server, team: Team
 ) -> None:
     path = fill(server, team)["task-empty"]
@@ -202,7 +202,7 @@ async def test_what_is_unfolded_before_its_script_has_come_is_done_then(
     await expect(page.locator("#checklist-section")).to_be_focused()
 
 
-async def test_what_was_begun_is_given_up(visit: Visits, server: Server, team: Team) -> None:
+async def test_an_edit_can_be_canceled(visit: Visits, server: Server, team: Team) -> None:
     page = await visit(fill(server, team)["task"], team.member)
     edit = page.locator("#edit-title")
     await page.keyboard.press("e")
@@ -214,9 +214,7 @@ async def test_what_was_begun_is_given_up(visit: Visits, server: Server, team: T
     await expect(page.get_by_label("Title", exact=True)).not_to_have_value("Something else")
 
 
-async def test_a_checklist_is_ticked_and_a_fact_is_changed_where_it_stands(
-    visit: Visits, server: Server, team: Team
-) -> None:
+async def test_checklist_items_and_facts_are_changed_inline(visit: Visits, server: Server, team: Team) -> None:
     page = await visit(fill(server, team)["task"], team.member)
     later = page.get_by_role("region", name="Later")
     await expect(later).to_contain_text("0 of 1")

@@ -1,4 +1,4 @@
-"""What hangs on a task, in a browser: files that are dropped, subtasks, what it waits for. With and without scripts."""
+"""Files, subtasks and blockers of a task in a browser, with and without scripts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.harness.server import Server
 
 
 def make(server: Server, team: Team) -> tuple[str, str]:
-    """The addresses of the board, and of a task on it beside another one."""
+    """Create two tasks on a board, and return the addresses of the board and of one task."""
     with server.client(team.owner.token) as api:
         project = f"/api/v1/projects/{team.world.project_id}"
         todo = api.post(f"{project}/columns", json={"title": "To do"}).json()["column"]["id"]
@@ -44,7 +44,7 @@ async def test_files_are_attached_to_a_task(visit: Visits, server: Server, team:
     await expect(page.locator(".board-card", has_text="Launch")).to_contain_text("Files: 1")
 
 
-async def test_a_subtask_is_added_by_enter_and_ticked(visit: Visits, server: Server, team: Team) -> None:
+async def test_a_subtask_is_added_with_enter_and_completed(visit: Visits, server: Server, team: Team) -> None:
     _, task = make(server, team)
     page = await visit(task, team.member)
     await _ready(page)
@@ -62,7 +62,7 @@ async def test_a_subtask_is_added_by_enter_and_ticked(visit: Visits, server: Ser
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-async def test_a_task_is_looked_for_and_waited_for(visit: Visits, server: Server, team: Team, scripts: bool) -> None:
+async def test_a_blocker_is_searched_and_added(visit: Visits, server: Server, team: Team, scripts: bool) -> None:
     _, task = make(server, team)
     page = await visit(task, team.member, scripts=scripts)
     if scripts:
@@ -76,7 +76,7 @@ async def test_a_task_is_looked_for_and_waited_for(visit: Visits, server: Server
     await fits(page)
 
 
-async def test_a_repetition_is_chosen(visit: Visits, server: Server, team: Team) -> None:
+async def test_a_recurrence_is_selected(visit: Visits, server: Server, team: Team) -> None:
     _, task = make(server, team)
     page = await visit(task, team.member)
     await _ready(page)

@@ -1,4 +1,4 @@
-"""A task over its board: how it opens and closes, what others change meanwhile, and its looks."""
+"""A task over its board: opening and closing, concurrent changes by others, and accessibility."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from playwright.async_api import Dialog, Locator, Page, expect
 
 from tests.browser.checks import accessible, fits, picture
 from tests.browser.people import Insider, Team
-from tests.browser.visits import Scheme, Visits, scripts_have_come
+from tests.browser.visits import Scheme, Visits, wait_for_scripts
 from tests.harness.server import Server
 
 
 class Board:
-    """A board of two columns with cards, enough that both it and a column scroll."""
+    """A board of two columns, with enough cards that the board and a column both scroll."""
 
     def __init__(self, server: Server, team: Team) -> None:
         self.server = server
@@ -44,7 +44,7 @@ class Board:
         return page.locator(f"#title-{task or self.task}")
 
     async def open(self, page: Page, task: str | None = None) -> Locator:
-        """The dialog, with the task in it."""
+        """Open the dialog and wait for the task in it."""
         await ready(page)
         await self.card(page, task).click()
         return await loaded(page)
@@ -56,9 +56,9 @@ def board(server: Server, team: Team) -> Board:
 
 
 async def ready(page: Page) -> None:
-    """The scripts of the board have begun to work."""
+    """Wait until the scripts of the board are running."""
     await page.wait_for_function("() => document.getElementById('over')?.listens")
-    await scripts_have_come(page)
+    await wait_for_scripts(page)
 
 
 async def loaded(page: Page) -> Locator:
@@ -73,7 +73,7 @@ async def live(page: Page) -> None:
 
 
 def answer(page: Page, *, leave: bool) -> list[str]:
-    """Answer each question that the page asks from now on. The list fills with the questions."""
+    """Answer every dialog of the page from now on, and return the growing list of questions."""
     asked: list[str] = []
 
     async def reply(dialog: Dialog) -> None:
@@ -86,7 +86,7 @@ def answer(page: Page, *, leave: bool) -> list[str]:
 
 @pytest.mark.variants("role")
 @pytest.mark.parametrize("role", ["owner", "client"])
-async def test_it_is_for_everybody(
+async def test_the_dialog_is_accessible(
     visit: Visits, team: Team, board: Board, width: int, scheme: Scheme, role: str
 ) -> None:
     page = await visit(
@@ -104,7 +104,7 @@ async def test_it_is_for_everybody(
     assert (box["width"] == 360) == (width == 360), "the whole window of a telephone"
 
 
-async def test_all_of_it_is_reached_by_keyboard(visit: Visits, team: Team, board: Board) -> None:
+async def test_all_controls_are_reachable_by_keyboard(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(board.base, team.owner, reduced_motion="reduce")
     await ready(page)
     await page.keyboard.press("j")
@@ -120,7 +120,7 @@ async def test_all_of_it_is_reached_by_keyboard(visit: Visits, team: Team, board
 
 
 @pytest.mark.parametrize("way", ["back", "button", "escape", "beside"])
-async def test_the_board_is_as_it_was_when_it_closes(visit: Visits, team: Team, board: Board, way: str) -> None:
+async def test_closing_the_dialog_leaves_the_board_unchanged(visit: Visits, team: Team, board: Board, way: str) -> None:
     page = await visit(board.base, team.owner)
     await ready(page)
     await page.evaluate("document.documentElement.dataset.same = 'yes'")
@@ -150,7 +150,7 @@ async def test_the_board_is_as_it_was_when_it_closes(visit: Visits, team: Team, 
     assert await page.evaluate("document.documentElement.dataset.same") == "yes"
 
 
-async def test_all_of_a_card_opens_it_by_touch(visit: Visits, team: Team, board: Board) -> None:
+async def test_a_tap_anywhere_on_a_card_opens_it(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(board.base, team.member, width=360, touch=True)
     await ready(page)
     await page.locator(f"#{board.task} .card-facts").tap()
@@ -158,7 +158,7 @@ async def test_all_of_a_card_opens_it_by_touch(visit: Visits, team: Team, board:
     await expect(page).to_have_url(board.address())
 
 
-async def test_its_address_is_that_of_the_page(visit: Visits, team: Team, board: Board) -> None:
+async def test_the_dialog_has_the_address_of_the_task_page(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(f"{board.base}?q=logo", team.owner)
     await board.open(page)
     await page.reload()
@@ -169,20 +169,21 @@ async def test_its_address_is_that_of_the_page(visit: Visits, team: Team, board:
     await expect(page).to_have_url(f"{board.server.url}{board.base}?q=logo")
     await expect(page.locator(".board-card")).to_have_count(1)
     await live(page)
-    await expect(page.locator("html[aria-busy]")).to_have_count(0)  # or the card is replaced under the click
+    # Otherwise the card would be replaced during the click.
+    await expect(page.locator("html[aria-busy]")).to_have_count(0)
     await board.card(page).hover()
     async with page.context.expect_page() as opened:
         await board.card(page).click(modifiers=["ControlOrMeta"])
     await expect(await opened.value).to_have_url(board.address())
 
 
-async def test_without_scripts_the_card_leads_to_the_page(visit: Visits, team: Team, board: Board) -> None:
+async def test_without_scripts_the_card_links_to_the_page(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(board.base, team.owner, scripts=False)
     await board.card(page).click()
     await expect(page.locator("main.task")).to_be_visible()
 
 
-async def test_what_is_typed_stays_while_another_changes_the_task(visit: Visits, team: Team, board: Board) -> None:
+async def test_typed_text_survives_changes_by_others(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(board.base, team.member)
     other = await visit(board.base, team.owner)
     await live(page)
@@ -207,7 +208,9 @@ async def test_what_is_typed_stays_while_another_changes_the_task(visit: Visits,
     await expect(field).to_have_value("")
 
 
-async def test_a_change_is_answered_within_and_shown_beneath(visit: Visits, team: Team, board: Board) -> None:
+async def test_a_change_is_confirmed_in_the_dialog_and_visible_on_the_board(
+    visit: Visits, team: Team, board: Board
+) -> None:
     page = await visit(board.base, team.owner)
     await page.evaluate("document.documentElement.dataset.same = 'yes'")
     dialog = await board.open(page)
@@ -232,13 +235,13 @@ async def test_a_change_is_answered_within_and_shown_beneath(visit: Visits, team
     await expect(dialog.get_by_label("Add a comment")).to_have_value("not yet sent")
     await expect(page).to_have_url(board.address())
     await dialog.get_by_label("Add a comment").fill("")
-    await page.keyboard.press("Escape")  # nothing else is left that would be lost, so it asks nothing
+    await page.keyboard.press("Escape")  # no unsaved text remains, so closing needs no confirmation
     await expect(dialog).to_be_hidden()
     assert await page.evaluate("document.documentElement.dataset.same") == "yes"
 
 
-async def test_a_client_comments_and_the_card_shows_it(visit: Visits, team: Team, board: Board) -> None:
-    """Clients hear of nothing live, but of what they do themselves."""
+async def test_a_comment_by_a_client_is_counted_on_the_card(visit: Visits, team: Team, board: Board) -> None:
+    """Clients receive no live updates except about their own actions."""
     page = await visit(board.base, team.client)
     dialog = await board.open(page)
     await dialog.get_by_label("Add a comment").fill("Like it")
@@ -249,7 +252,7 @@ async def test_a_client_comments_and_the_card_shows_it(visit: Visits, team: Team
     await expect(dialog).to_be_hidden()
 
 
-async def test_what_is_refused_is_told_within(visit: Visits, team: Team, board: Board) -> None:
+async def test_a_refused_change_is_reported_in_the_dialog(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(board.base, team.owner)
     dialog = await board.open(page)
     visit.expect_trouble("status of 422")
@@ -262,7 +265,7 @@ async def test_what_is_refused_is_told_within(visit: Visits, team: Team, board: 
     await expect(dialog.get_by_role("heading", name="Logo")).to_be_visible()
 
 
-async def test_who_comes_too_late_is_shown_both(visit: Visits, team: Team, board: Board) -> None:
+async def test_a_conflict_shows_both_versions(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(board.base, team.member)
     await live(page)
     dialog = await board.open(page)
@@ -278,7 +281,7 @@ async def test_who_comes_too_late_is_shown_both(visit: Visits, team: Team, board
     await expect(board.card(page)).to_have_text("Mine")
 
 
-async def test_it_is_deleted_and_restored(visit: Visits, team: Team, board: Board) -> None:
+async def test_a_task_is_deleted_and_restored(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(f"{board.base}?q=logo", team.owner)
     await page.evaluate("document.documentElement.dataset.same = 'yes'")
     dialog = await board.open(page)
@@ -293,7 +296,7 @@ async def test_it_is_deleted_and_restored(visit: Visits, team: Team, board: Boar
     await expect(page.get_by_role("heading", name="Logo")).to_be_visible()
 
 
-async def test_a_copy_opens_in_its_place(visit: Visits, team: Team, board: Board) -> None:
+async def test_a_copy_replaces_the_open_task(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(board.base, team.owner)
     dialog = await board.open(page)
     await dialog.locator("#task-menu > summary").click()
@@ -306,7 +309,7 @@ async def test_a_copy_opens_in_its_place(visit: Visits, team: Team, board: Board
     await expect(page).to_have_url(f"{board.server.url}{board.base}")
 
 
-async def test_another_deletes_it_meanwhile(visit: Visits, team: Team, board: Board) -> None:
+async def test_deletion_by_another_user_is_reported(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(board.base, team.member)
     await live(page)
     dialog = await board.open(page)
@@ -319,7 +322,7 @@ async def test_another_deletes_it_meanwhile(visit: Visits, team: Team, board: Bo
 
 
 @pytest.mark.parametrize("way", ["back", "button", "escape", "link"])
-async def test_it_asks_before_what_is_typed_is_lost(visit: Visits, team: Team, board: Board, way: str) -> None:
+async def test_closing_asks_before_typed_text_is_lost(visit: Visits, team: Team, board: Board, way: str) -> None:
     page = await visit(board.base, team.owner)
     board.call(f"/tasks/{board.task}/task_comments", text=f"See {board.server.url}{board.base}/list")
     dialog = await board.open(page)
@@ -351,7 +354,7 @@ async def test_it_asks_before_what_is_typed_is_lost(visit: Visits, team: Team, b
     assert len(stays) == 1
 
 
-async def test_it_asks_once_though_others_change_the_board_meanwhile(visit: Visits, team: Team, board: Board) -> None:
+async def test_closing_asks_only_once_despite_changes_by_others(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(board.base, team.owner)
     await live(page)
     dialog = await board.open(page)
@@ -372,7 +375,7 @@ async def test_it_asks_once_though_others_change_the_board_meanwhile(visit: Visi
     assert len(stays) == 1
 
 
-async def test_escape_folds_what_is_unfolded_first(visit: Visits, team: Team, board: Board) -> None:
+async def test_escape_first_collapses_expanded_parts(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(board.base, team.owner)
     dialog = await board.open(page)
     await page.keyboard.press("e")
@@ -397,7 +400,7 @@ async def test_a_key_on_a_card_opens_a_part_of_its_task(visit: Visits, team: Tea
     await expect(dialog.get_by_label("Assign someone")).to_be_focused()
 
 
-async def test_coming_back_from_another_page_shows_the_whole_page(visit: Visits, team: Team, board: Board) -> None:
+async def test_returning_from_another_page_shows_the_whole_board(visit: Visits, team: Team, board: Board) -> None:
     board.call(f"/tasks/{board.task}/task_comments", text=f"See {board.server.url}{board.base}/list")
     page = await visit(board.base, team.owner)
     dialog = await board.open(page)

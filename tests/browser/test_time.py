@@ -1,4 +1,4 @@
-"""The week of a project's time in a browser."""
+"""The tracked time of a project in a browser."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ async def test_a_timer_runs_and_is_finished(visit: Visits, server: Server, team:
     await expect(page.get_by_role("link", name="Edit time entry: Draw the page")).to_be_visible()
 
 
-async def test_the_page_has_the_days_of_the_browsers_zone(visit: Visits, server: Server, team: Team) -> None:
+async def test_days_follow_the_time_zone_of_the_browser(visit: Visits, server: Server, team: Team) -> None:
     add_task(server, team)
     page = await visit(f"/{team.world.full_name}/time", team.owner, timezone_id="Pacific/Auckland")
     await expect(page.get_by_text("Pacific/Auckland time zone")).to_be_visible()
 
 
-async def test_pages_follow_the_browsers_zone_from_the_first_on(visit: Visits, server: Server, team: Team) -> None:
-    """Turbo asks for the second page: it comes in the zone of the browser, without being asked for again."""
+async def test_the_second_page_already_uses_the_time_zone_of_the_browser(
+    visit: Visits, server: Server, team: Team
+) -> None:
+    """Turbo loads the second page, which arrives in the browser's time zone without a second request."""
     add_task(server, team)
     page = await visit(f"/{team.world.full_name}", team.owner, timezone_id="Europe/Berlin")
     await page.get_by_role("navigation").get_by_role("link", name="Time", exact=True).first.click()
     await expect(page.get_by_text("Europe/Berlin time zone")).to_be_visible()
 
 
-async def test_pages_follow_a_browser_that_is_in_another_zone_meanwhile(
-    visit: Visits, server: Server, team: Team
-) -> None:
-    """The page that Turbo shows next was made for the old zone, and is asked for again."""
+async def test_pages_follow_a_changed_time_zone_of_the_browser(visit: Visits, server: Server, team: Team) -> None:
+    """The next page shown by Turbo was made for the old time zone and is requested again."""
     add_task(server, team)
     page = await visit(f"/{team.world.full_name}/time", team.owner, timezone_id="Europe/Berlin")
     await expect(page.get_by_text("Europe/Berlin time zone")).to_be_visible()
@@ -65,7 +65,7 @@ async def test_pages_follow_a_browser_that_is_in_another_zone_meanwhile(
     await expect(page.get_by_text("Pacific/Auckland time zone")).to_be_visible()
 
 
-async def test_the_week_is_for_everybody(visit: Visits, server: Server, team: Team, width: int, scheme: Scheme) -> None:
+async def test_the_week_is_accessible(visit: Visits, server: Server, team: Team, width: int, scheme: Scheme) -> None:
     add_task(server, team)
     path = f"/{team.world.full_name}/time"
     page = await visit(path, team.owner, width=width, scheme=scheme)
@@ -81,7 +81,8 @@ async def test_the_week_is_for_everybody(visit: Visits, server: Server, team: Te
 
 
 def add_time(server: Server, team: Team) -> None:
-    """Two tasks of this week, of two people; one is billable. They start now, as what ends now may be of last week."""
+    """Add time entries of two people on two tasks this week, one of them billable. They start now, because an entry
+    that ends now may have started last week."""
     with server.client(team.owner.token) as api:
         project = f"/api/v1/projects/{team.world.project_id}"
         column = api.post(f"{project}/columns", json={"title": "Doing"}).json()["column"]["id"]
@@ -100,9 +101,7 @@ def add_time(server: Server, team: Team) -> None:
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
-async def test_the_report_is_filtered_and_made_an_invoice_of(
-    visit: Visits, server: Server, team: Team, scripts: bool
-) -> None:
+async def test_the_report_is_filtered_and_invoiced(visit: Visits, server: Server, team: Team, scripts: bool) -> None:
     add_time(server, team)
     page = await visit(f"/{team.world.full_name}/time", team.member, scripts=scripts)
     await page.get_by_role("navigation", name="Time", exact=True).get_by_role("link", name="Report").click()
@@ -119,7 +118,7 @@ async def test_the_report_is_filtered_and_made_an_invoice_of(
 
 
 @pytest.mark.parametrize("by", ["day", "task"])
-async def test_the_report_is_for_everybody(
+async def test_the_report_is_accessible(
     visit: Visits, server: Server, team: Team, width: int, scheme: Scheme, by: str
 ) -> None:
     add_time(server, team)
@@ -133,7 +132,9 @@ async def test_the_report_is_for_everybody(
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
-async def test_ones_own_timer_runs_and_is_finished(visit: Visits, server: Server, team: Team, scripts: bool) -> None:
+async def test_a_timer_runs_and_is_finished_on_the_own_time_page(
+    visit: Visits, server: Server, team: Team, scripts: bool
+) -> None:
     add_time(server, team)
     page = await visit("/time", team.member, scripts=scripts)
     await expect(page.get_by_role("table")).to_contain_text("3:00")
@@ -148,9 +149,7 @@ async def test_ones_own_timer_runs_and_is_finished(visit: Visits, server: Server
     await expect(page.get_by_role("link", name="Edit time entry")).to_have_count(2)
 
 
-async def test_two_keys_lead_to_ones_own_time_or_to_that_of_the_project(
-    visit: Visits, server: Server, team: Team
-) -> None:
+async def test_keyboard_shortcuts_open_own_time_and_project_time(visit: Visits, server: Server, team: Team) -> None:
     page = await visit("/", team.member)
     await page.keyboard.press("g")
     await page.keyboard.press("t")
@@ -162,7 +161,7 @@ async def test_two_keys_lead_to_ones_own_time_or_to_that_of_the_project(
     assert page.url.endswith(f"/{team.world.full_name}/time")
 
 
-async def test_ones_own_week_is_for_everybody(
+async def test_the_own_week_is_accessible(
     visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
 ) -> None:
     add_time(server, team)
@@ -177,7 +176,7 @@ async def test_ones_own_week_is_for_everybody(
     await picture(page, "own-time")
 
 
-async def test_a_client_has_no_way_to_a_time_of_their_own(visit: Visits, team: Team) -> None:
+async def test_a_client_has_no_link_to_own_time(visit: Visits, team: Team) -> None:
     page = await visit("/", team.client)
     await page.locator("summary", has_text="Account menu").click()
     await expect(page.get_by_role("link", name="Documentation")).to_be_visible()
@@ -187,7 +186,7 @@ async def test_a_client_has_no_way_to_a_time_of_their_own(visit: Visits, team: T
     await accessible(page)
 
 
-async def test_on_a_phone_the_week_has_the_days_with_time(visit: Visits, server: Server, team: Team) -> None:
+async def test_on_a_phone_the_week_shows_only_days_with_time(visit: Visits, server: Server, team: Team) -> None:
     add_task(server, team)
     page = await visit(f"/{team.world.full_name}/time", team.owner, width=360)
     await page.get_by_text("Add time manually", exact=True).click()
@@ -201,7 +200,7 @@ async def test_on_a_phone_the_week_has_the_days_with_time(visit: Visits, server:
     await roomy(page)
 
 
-# Of each number of the table: whether it is whole within the window, with nothing above it.
+# The numbers of the table that are not completely visible within the window.
 _HIDDEN = """() => [...document.querySelectorAll('.report :is(tbody, tfoot) td')].filter(cell => {
   cell.scrollIntoView({block: 'center', behavior: 'instant'});
   const range = document.createRange();
@@ -215,7 +214,7 @@ _HIDDEN = """() => [...document.querySelectorAll('.report :is(tbody, tfoot) td')
 
 @pytest.mark.parametrize("language", ["en-GB", "de-DE"])
 @pytest.mark.parametrize("narrow", [360, 700])
-async def test_every_number_of_the_report_is_seen_whole_on_a_phone(
+async def test_every_number_of_the_report_is_fully_visible_on_a_phone(
     visit: Visits, server: Server, team: Team, language: str, narrow: int
 ) -> None:
     add_time(server, team)

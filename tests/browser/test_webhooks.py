@@ -1,4 +1,4 @@
-"""Webhooks including their deliveries in a browser."""
+"""Webhooks and their deliveries in a browser."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workhook.identity.tokens.issue import OAUTH, issue
 
 
 class Hook:
-    """A webhook of the team, and what happens to it beside the browser."""
+    """A webhook of the team, and requests about it outside the browser."""
 
     def __init__(self, server: Server, team: Team, receiver: Receiver) -> None:
         self.base = f"/{team.world.full_name}/webhooks"
@@ -59,7 +59,7 @@ async def hook(server: Server, team: Team, receiver: Receiver) -> Hook:
     return await asyncio.to_thread(Hook, server, team, receiver)
 
 
-async def test_a_webhook_is_made_and_its_ping_arrives(visit: Visits, team: Team, receiver: Receiver) -> None:
+async def test_a_webhook_is_created_and_its_ping_arrives(visit: Visits, team: Team, receiver: Receiver) -> None:
     page = await visit(f"/{team.world.full_name}/webhooks", team.owner)
     await page.get_by_role("link", name="Create webhook").click()
     await page.get_by_label("Payload URL").fill(receiver.url)
@@ -74,7 +74,7 @@ async def test_a_webhook_is_made_and_its_ping_arrives(visit: Visits, team: Team,
     await expect(page.get_by_role("link", name="ping")).to_be_visible()
 
 
-async def test_deliveries_appear_by_themselves(visit: Visits, team: Team, hook: Hook) -> None:
+async def test_new_deliveries_appear_automatically(visit: Visits, team: Team, hook: Hook) -> None:
     page = await visit(f"{hook.address}/deliveries", team.owner)
     rows = page.locator(".deliveries tbody tr")
     await expect(rows).to_have_count(1)
@@ -85,7 +85,9 @@ async def test_deliveries_appear_by_themselves(visit: Visits, team: Team, hook: 
     await expect(text).to_have_value("is being typed")
 
 
-async def test_a_failure_is_looked_at_and_sent_again(visit: Visits, team: Team, hook: Hook, receiver: Receiver) -> None:
+async def test_a_failed_delivery_is_inspected_and_redelivered(
+    visit: Visits, team: Team, hook: Hook, receiver: Receiver
+) -> None:
     receiver.reply = lambda received: Reply(500, {}, b'{"error": "<b>no</b>"}')
     await asyncio.to_thread(hook.publish, text="<script>alert(1)</script>\u202e")
     await asyncio.to_thread(hook.deliveries, 2)
@@ -104,7 +106,7 @@ async def test_a_failure_is_looked_at_and_sent_again(visit: Visits, team: Team, 
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
-async def test_all_that_failed_is_sent_again(
+async def test_all_failed_deliveries_are_redelivered(
     visit: Visits, team: Team, hook: Hook, receiver: Receiver, scripts: bool
 ) -> None:
     receiver.reply = lambda received: Reply(503)
@@ -121,7 +123,9 @@ async def test_all_that_failed_is_sent_again(
     await expect(page.get_by_text("All deliveries checked.")).to_be_visible()
 
 
-async def test_what_is_wrong_with_a_changed_webhook_is_shown_beside_it(visit: Visits, team: Team, hook: Hook) -> None:
+async def test_errors_in_a_changed_webhook_are_shown_next_to_their_fields(
+    visit: Visits, team: Team, hook: Hook
+) -> None:
     visit.expect_trouble("status of 422")
     page = await visit(hook.address, team.owner)
     retries, limit = page.get_by_label("Retries"), page.get_by_label("Maximum deliveries per second")
@@ -145,9 +149,7 @@ async def test_what_is_wrong_with_a_changed_webhook_is_shown_beside_it(visit: Vi
     await expect(page.get_by_text("This webhook has changed")).to_have_count(0)
 
 
-async def test_a_new_webhook_that_is_refused_has_the_focus_where_it_is_wrong(
-    visit: Visits, team: Team, hook: Hook
-) -> None:
+async def test_a_refused_new_webhook_focuses_the_invalid_field(visit: Visits, team: Team, hook: Hook) -> None:
     visit.expect_trouble("status of 422")
     page = await visit(f"{hook.base}/new", team.owner)
     await page.get_by_label("Payload URL").fill("https://example.com/hook")
@@ -164,7 +166,7 @@ async def test_a_new_webhook_that_is_refused_has_the_focus_where_it_is_wrong(
     await expect(page.locator("#secret-fault")).to_contain_text("Enter a secret")
 
 
-async def test_a_refused_secret_is_in_view(visit: Visits, team: Team, hook: Hook) -> None:
+async def test_a_refused_secret_is_scrolled_into_view(visit: Visits, team: Team, hook: Hook) -> None:
     visit.expect_trouble("status of 422")
     config = {"config": {"header_style": "standard", "secret": "whsec_" + "a" * 40}}
     await asyncio.to_thread(hook.call, "PATCH", f"/repos{hook.base.removesuffix('/webhooks')}/hooks/{hook.id}", config)
@@ -186,7 +188,7 @@ async def test_a_double_click_sends_once(visit: Visits, team: Team, hook: Hook) 
     assert len(await asyncio.to_thread(hook.deliveries, 3)) == 3
 
 
-async def test_what_an_app_made_is_listed_and_its_token_is_revoked_after_a_question(
+async def test_webhooks_and_tokens_of_apps_are_deleted_after_confirmation(
     visit: Visits, server: Server, team: Team, hook: Hook, receiver: Receiver, width: int
 ) -> None:
     async def token_of_app(services: Services) -> str:
@@ -231,7 +233,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("path", PLACES)
-async def test_the_pages_are_for_everybody(
+async def test_the_pages_are_accessible(
     visit: Visits, team: Team, hook: Hook, receiver: Receiver, path: str, width: int, scheme: Scheme
 ) -> None:
     receiver.reply = lambda received: Reply(500, {}, b"no")
@@ -248,7 +250,7 @@ async def test_the_pages_are_for_everybody(
     await picture(page, PLACES[path])
 
 
-async def test_only_admins_have_the_place(visit: Visits, team: Team, hook: Hook) -> None:
+async def test_only_admins_can_open_webhooks(visit: Visits, team: Team, hook: Hook) -> None:
     visit.expect_trouble("status of 404")
     client = await visit(hook.base, team.client)
     await expect(client.get_by_text("Page not found")).to_be_visible()

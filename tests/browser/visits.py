@@ -1,4 +1,4 @@
-"""Opening pages, each of which is watched for whatever a browser finds wrong with it."""
+"""Opening pages. Everything that a browser reports as wrong is recorded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.web.browser import Person
 
 Scheme = Literal["light", "dark"]
 
-HEIGHTS = {360: 740, 768: 1024, 1440: 900}  # of the window, by its width
+HEIGHTS = {360: 740, 768: 1024, 1440: 900}  # of the window, by width
 
 
 SCRIPTS = """async () => {
@@ -27,13 +27,13 @@ SCRIPTS = """async () => {
 }"""
 
 
-async def scripts_have_come(page: Page) -> None:
-    """The scripts of a place come one after the other; a key that is pressed before is lost."""
+async def wait_for_scripts(page: Page) -> None:
+    """Wait for the scripts of a page, which load one after the other. A key pressed before that is lost."""
     await page.evaluate(SCRIPTS)
 
 
 class Watch:
-    """Collects the trouble of one server's pages. A violation of the policy of contents is an error in the console."""
+    """Collects problems of one server's pages. Violations of the content security policy are console errors."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
@@ -41,11 +41,11 @@ class Watch:
         self._expected: list[str] = []
 
     def expect(self, text: str) -> None:
-        """Trouble with this text in it has to come, and is none."""
+        """Require a problem that contains this text, and ignore it."""
         self._expected.append(text)
 
     def follow(self, context: BrowserContext) -> None:
-        """Everything that happens in any page of it."""
+        """Record everything that happens in any page of the context."""
         context.on("console", self._console)
         context.on("weberror", self._error)
         context.on("request", self._request)
@@ -53,7 +53,7 @@ class Watch:
         context.on("page", lambda page: page.on("crash", self._crash))
 
     def check(self) -> None:
-        """Fail for what was found, and for expected trouble that did not come."""
+        """Fail for recorded problems, and for expected ones that did not occur."""
         rest = [each for each in self._trouble if not any(text in each for text in self._expected)]
         missing = [text for text in self._expected if not any(text in each for each in self._trouble)]
         assert not rest, "The pages had trouble:\n" + "\n".join(rest)
@@ -72,7 +72,7 @@ class Watch:
             self._trouble.append(f"request that leaves the origin: {request.method} {request.url}")
 
     def _failed(self, request: Request) -> None:
-        if request.failure != "net::ERR_ABORTED":  # the page itself did not want the answer any more
+        if request.failure != "net::ERR_ABORTED":  # the page itself aborted the request
             self._trouble.append(f"failed request: {request.method} {request.url}: {request.failure}")
 
     def _crash(self, page: Page) -> None:
@@ -80,7 +80,7 @@ class Watch:
 
 
 class Visits:
-    """What the fixture `visit` is: `page = await visit("/", team.owner)`."""
+    """The type of the `visit` fixture: `page = await visit("/", team.owner)`."""
 
     def __init__(self, browser: Browser, server: Server) -> None:
         self.server = server
@@ -100,9 +100,9 @@ class Visits:
         locale: str = "en-GB",
         **more: Any,
     ) -> Page:
-        """The page in a new context, where `person` is signed in. `more`: other options of Playwright's `new_context`.
+        """Open the page in a new context, where `person` is signed in. `more` is passed to Playwright's `new_context`.
 
-        To open another page of the same person: `await page.context.new_page()`.
+        To open another page of the same person, use `await page.context.new_page()`.
         """
         context = await self._browser.new_context(
             base_url=self.server.url,
@@ -123,17 +123,17 @@ class Visits:
         return page
 
     def expect_trouble(self, text: str) -> None:
-        """Say before that something with this text goes wrong: `visit.expect_trouble("status of 422")`."""
+        """Declare in advance a problem that contains this text: `visit.expect_trouble("status of 422")`."""
         self.watch.expect(text)
 
     async def close(self) -> None:
-        """Close all pages, then fail for the trouble that there was."""
+        """Close all pages, then fail for their problems."""
         await self._open.aclose()
         self.watch.check()
 
 
 async def hold(page: Page, address: str | re.Pattern[str]) -> asyncio.Event:
-    """What the page asks of this address is not answered before the event is set."""
+    """Hold back responses from this address until the returned event is set."""
     free = asyncio.Event()
 
     async def answer(route: Route) -> None:

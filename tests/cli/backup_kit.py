@@ -1,4 +1,4 @@
-"""A studio with a task, files and a webhook's secret, to be backed up and restored."""
+"""A studio with a task, files and a webhook with a secret, to back up and restore."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.harness.server import Server
 
 
 class Small:
-    """A studio of a test. `cli` runs commands beside its server; `files` are their contents by id."""
+    """A small studio. `cli` runs commands on its data, and `files` maps file IDs to contents."""
 
     def __init__(self, data: Path, settings: dict[str, str]) -> None:
         self.cli = Cli(data, settings)
@@ -28,7 +28,7 @@ class Small:
         self.files: dict[str, bytes] = {}
 
     def copied(self, data: Path) -> Small:
-        """The same studio in another folder."""
+        """Return the same studio, copied to another folder."""
         other = copy(self)
         other.data = shutil.copytree(self.data, data)
         other.cli, other.files = Cli(data, self.settings), dict(self.files)
@@ -52,7 +52,7 @@ class Small:
         self.files[made["id"]] = data
 
     def check(self, server: Server) -> None:
-        """Everything is there, can be found and used, and there is room for more."""
+        """Check that everything is there, searchable and usable, and that more can be added."""
         with server.client(self.token) as client:
             found = client.get("/api/v1/search", params={"q": "needle"}).raise_for_status().json()
             assert self.task in str(found)
@@ -60,7 +60,7 @@ class Small:
                 assert client.get(f"/api/v1/files/{file_id}/content").raise_for_status().content == data
             hook = f"/repos/acme/website/hooks/{self.hook}"
             assert client.get(hook).raise_for_status().json()["config"]["secret"] == "********"
-            assert client.post(f"{hook}/pings").status_code == 204  # signed with the secret
+            assert client.post(f"{hook}/pings").status_code == 204  # signed with the restored secret
             self.add_task(client, "another")
             self.upload(client, b"more")
 
@@ -82,7 +82,7 @@ def running(data: Path, settings: dict[str, str]) -> Iterator[Server]:
 
 @contextmanager
 def served(folder: Path, backend: Databases, **settings: str) -> Iterator[tuple[Small, Server]]:
-    """A filled studio and its server."""
+    """Yield a filled studio and its running server."""
     small = Small(folder / "data", {**backend.new(folder / "data"), **settings})
     with running(small.data, small.settings) as server:
         small.fill(server)

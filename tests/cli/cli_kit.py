@@ -1,4 +1,4 @@
-"""The command `workhook`, run as scripts run it."""
+"""The `workhook` command, run as scripts run it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.harness.options import command_of, commands, misnamed
 
 
 class Cli:
-    """Runs the command with a data folder of its own."""
+    """Runs `workhook` commands with a data folder of its own."""
 
     def __init__(self, data: Path, settings: dict[str, str]) -> None:
         self.data = data
@@ -26,7 +26,7 @@ class Cli:
         return forge.run(words, {**self.environment, **environment}, given=given)
 
     def json(self, *words: str, given: str = "") -> Any:
-        """The answer of a command that has to succeed."""
+        """Return the JSON output of a command that must succeed."""
         done = self.run(*words, "--json", given=given)
         assert done.returncode == 0, done.stderr
         assert done.stdout.count("\n") == 1
@@ -38,7 +38,7 @@ class Cli:
         return done.stdout
 
     def refused(self, *words: str, status: int = 1, **environment: str) -> str:
-        """What standard error says about a mistake; standard output stays empty."""
+        """Return standard error of a command that must fail with `status` and print nothing to standard output."""
         done = self.run(*words, **environment)
         assert (done.returncode, done.stdout) == (status, ""), done.stderr
         assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""A command that runs until it is interrupted, and what it prints meanwhile."""
+"""A command that runs until interrupted, and its output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.harness.waiting import until
 
 
 class Running:
-    """`lines`: what the command has printed."""
+    """A running command. `lines` is its output so far."""
 
     def __init__(self, cli: Cli, *words: str) -> None:
         self.process, self._output = forge.start(words, cli.environment)
@@ -26,7 +26,7 @@ class Running:
             self.lines.extend(iter(self._output.readline, ""))
 
     def wait_for(self, number: int) -> list[str]:
-        """The first lines, once there are so many."""
+        """Return the first `number` lines once they are there."""
         until(lambda: len(self.lines) >= number)
         return self.lines[:number]
 

@@ -1,4 +1,4 @@
-"""`workhook backup` and `workhook restore`: a running studio is backed up and restored, on either database."""
+"""`workhook backup` and `workhook restore` on both databases."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
 
 @pytest.fixture(scope="module")
 def shared_folder(_shared_folder: Path) -> Path:
-    """Where all databases of the run are."""
+    """Return the folder of all databases of the test run."""
     return _shared_folder
 
 
@@ -51,7 +51,7 @@ def sqlite(shared_folder: Path) -> Databases:
 
 @pytest.fixture(scope="module")
 def filled(sqlite: Databases, tmp_path_factory: pytest.TempPathFactory) -> Small:
-    """A studio on SQLite whose server has ended."""
+    """Return a studio on SQLite whose server has stopped."""
     with served(tmp_path_factory.mktemp("filled"), sqlite) as (made, server):
         server.stop()
     return made
@@ -59,23 +59,23 @@ def filled(sqlite: Databases, tmp_path_factory: pytest.TempPathFactory) -> Small
 
 @pytest.fixture
 def small(filled: Small, tmp_path: Path) -> Small:
-    """A copy of it."""
+    """Return a copy of the filled studio."""
     return filled.copied(tmp_path / "data")
 
 
 @pytest.fixture
 def made(small: Small, tmp_path: Path) -> Path:
-    """A backup of it, with its key."""
+    """Return a backup of the studio, including its key."""
     small.cli.json("backup", str(tmp_path / "backup"), "--with-key")
     return tmp_path / "backup"
 
 
 def nobody(tmp_path: Path, name: str = "restored", **settings: str) -> Cli:
-    """The command, with a data folder that is not there yet."""
+    """Return a command whose data folder does not exist yet."""
     return Cli(tmp_path / name, settings)
 
 
-# --- there and back ---------------------------------------------------------------------------------------------------
+# --- backup and restore -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.variants("target")
@@ -83,13 +83,13 @@ def nobody(tmp_path: Path, name: str = "restored", **settings: str) -> Cli:
 def test_a_running_studio_is_backed_up_and_restored(
     backend: Databases, target: str, tmp_path: Path, shared_folder: Path
 ) -> None:
-    """While somebody writes: what was acknowledged before the command began is there."""
+    """Everything acknowledged before the backup began is restored, even though users keep writing meanwhile."""
     with served(tmp_path, backend) as (small, server), _Writing(server, small) as written:
         until(lambda: len(written) > 5)
         before = list(written)
         answer = small.cli.json("backup", str(tmp_path / "backup"), "--with-key")
         known = len(written)
-        until(lambda: len(written) > known)  # nobody had to wait for its end
+        until(lambda: len(written) > known)  # writers did not have to wait for the end of the backup
     assert answer["files"] >= len(small.files) - len(written)
     assert (answer["missing"], answer["damaged"], answer["key"]) == ([], [], True)
     settings = databases(target, shared_folder).empty(tmp_path / "unused")
@@ -107,7 +107,7 @@ def test_a_running_studio_is_backed_up_and_restored(
 
 
 class _Writing:
-    """Adds tasks and files, one after the other, as long as the block runs. Gives their ids."""
+    """Adds tasks and files one after the other while the block runs. Entering returns the growing list of their IDs."""
 
     def __init__(self, server: Server, small: Small) -> None:
         self._server, self._small, self._over = server, small, threading.Event()
@@ -131,7 +131,7 @@ class _Writing:
 
 
 def _ids_of_files(client: httpx.Client, small: Small) -> list[str]:
-    """All that the restored database has."""
+    """Return the IDs of the files that the restored database has."""
     return [each for each in small.files if client.get(f"/api/v1/files/{each}").status_code == 200]
 
 
@@ -139,8 +139,8 @@ def _inodes(backup: Path) -> dict[str, int]:
     return {each.name: each.stat().st_ino for each in (backup / "files").rglob("blb_*")}
 
 
-def test_a_file_of_the_backup_before_is_not_copied_again(small: Small, made: Path, tmp_path: Path) -> None:
-    """Each backup is whole without the other; damage is not passed on; an interrupted one changes nothing."""
+def test_an_unchanged_file_of_an_earlier_backup_is_linked(small: Small, made: Path, tmp_path: Path) -> None:
+    """Each backup is complete on its own. Damaged files are not linked, and an interrupted backup does no harm."""
     before = _inodes(made)
     assert len(before) == len(small.files)
     unfinished = tmp_path / "interrupted"
@@ -166,7 +166,7 @@ def test_a_file_of_the_backup_before_is_not_copied_again(small: Small, made: Pat
     assert len(said) <= 3, said
 
 
-def test_what_is_in_the_folder_and_who_may_read_it(made: Path, small: Small) -> None:
+def test_a_backup_folder_is_complete_and_private(made: Path, small: Small) -> None:
     assert sorted(each.name for each in made.iterdir()) == [
         "SHA256SUMS", "files", "manifest.json", "secret.key", "workhook.db",
     ]  # fmt: skip
@@ -180,7 +180,7 @@ def test_what_is_in_the_folder_and_who_may_read_it(made: Path, small: Small) -> 
     subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=made, check=True, capture_output=True)
 
 
-def test_the_key_is_kept_apart(small: Small, tmp_path: Path) -> None:
+def test_the_key_is_not_in_a_backup_by_default(small: Small, tmp_path: Path) -> None:
     said = small.cli.run("backup", str(tmp_path / "backup")).stdout
     assert "The secret key is not in it" in said
     assert not (tmp_path / "backup" / "secret.key").exists()
@@ -202,7 +202,7 @@ def test_the_key_is_kept_apart(small: Small, tmp_path: Path) -> None:
         small.check(server)
 
 
-def test_the_key_that_is_there_already_is_checked(small: Small, made: Path, tmp_path: Path) -> None:
+def test_restore_checks_an_existing_key(small: Small, made: Path, tmp_path: Path) -> None:
     (made / "secret.key").unlink()
     right, wrong = nobody(tmp_path, "right"), nobody(tmp_path, "wrong")
     right.data.mkdir()
@@ -217,7 +217,7 @@ def test_the_key_that_is_there_already_is_checked(small: Small, made: Path, tmp_
     assert "WORKHOOK_SECRET_KEY is not the key" in said
 
 
-def test_the_key_of_the_settings_can_be_kept_and_restored(tmp_path: Path) -> None:
+def test_a_key_from_the_settings_is_backed_up_and_restored(tmp_path: Path) -> None:
     cli = Cli(tmp_path / "data", {"secret_key": "a key of the settings, which is long"})
     cli.setup()
     cli.json("backup", str(tmp_path / "backup"), "--with-key")
@@ -227,7 +227,7 @@ def test_the_key_of_the_settings_can_be_kept_and_restored(tmp_path: Path) -> Non
 
 
 @pytest.mark.whole
-def test_files_of_a_bucket(sqlite: Databases, s3: S3, tmp_path: Path) -> None:
+def test_files_in_a_bucket_are_backed_up_and_restored(sqlite: Databases, s3: S3, tmp_path: Path) -> None:
     with served(tmp_path, sqlite, files_url=s3.url) as (small, _):
         answer = small.cli.json("backup", str(tmp_path / "backup"), "--with-key")
     assert (answer["files"], answer["missing"]) == (len(small.files), [])
@@ -241,7 +241,7 @@ def test_files_of_a_bucket(sqlite: Databases, s3: S3, tmp_path: Path) -> None:
     assert [each for each in (tmp_path / "bucket").rglob("*") if each.name.startswith("blb_")] == []
 
 
-def test_a_file_that_the_store_lost_or_damaged_is_named(small: Small, tmp_path: Path) -> None:
+def test_a_missing_or_damaged_file_is_reported(small: Small, tmp_path: Path) -> None:
     lost, changed = sorted(each for each in (small.data / "files").rglob("blb_*") if each.stat().st_size)
     lost.unlink()
     changed.write_bytes(bytes(changed.stat().st_size))
@@ -256,7 +256,7 @@ def test_a_file_that_the_store_lost_or_damaged_is_named(small: Small, tmp_path: 
 # --- refused ----------------------------------------------------------------------------------------------------------
 
 
-def test_only_into_what_is_empty(small: Small, made: Path, tmp_path: Path) -> None:
+def test_backup_and_restore_need_an_empty_target(small: Small, made: Path, tmp_path: Path) -> None:
     assert f"{made} is not empty" in small.cli.refused("backup", str(made))
     assert "is not a folder" in small.cli.refused("backup", str(made / "manifest.json"))
     assert f"the data folder {small.data} is not empty" in small.cli.refused("restore", str(made))
@@ -269,7 +269,7 @@ def test_only_into_what_is_empty(small: Small, made: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
-def test_a_postgresql_that_is_not_empty_is_refused(backend: Databases, made: Path, tmp_path: Path) -> None:
+def test_a_postgresql_database_with_data_is_refused(backend: Databases, made: Path, tmp_path: Path) -> None:
     settings = backend.new(tmp_path / "unused")
     cli = nobody(tmp_path, **settings)
     _ask(settings["database_url"], "INSERT INTO probe VALUES (1, 1)")
@@ -280,7 +280,7 @@ def test_a_postgresql_that_is_not_empty_is_refused(backend: Databases, made: Pat
     assert "has tables (other)" in nobody(tmp_path, **settings).refused("restore", str(made))
 
 
-def test_there_is_nothing_to_back_up(tmp_path: Path) -> None:
+def test_a_backup_without_data_is_refused(tmp_path: Path) -> None:
     said = nobody(tmp_path).refused("backup", str(tmp_path / "backup"))
     assert "there is no Workhook data" in said
     assert not (tmp_path / "backup").exists()
@@ -292,7 +292,7 @@ def _flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-def test_what_is_damaged_is_not_restored(made: Path, tmp_path: Path) -> None:
+def test_a_damaged_backup_is_not_restored(made: Path, tmp_path: Path) -> None:
     cli = nobody(tmp_path)
     file = max(made.rglob("blb_*"), key=lambda each: each.stat().st_size)
     for each in (made / "workhook.db", made / "SHA256SUMS", file):
@@ -312,7 +312,7 @@ def test_what_is_damaged_is_not_restored(made: Path, tmp_path: Path) -> None:
     assert cli.json("restore", str(made))
 
 
-def test_a_newer_backup_says_what_to_install(made: Path, tmp_path: Path) -> None:
+def test_a_backup_of_a_newer_version_names_the_version_to_install(made: Path, tmp_path: Path) -> None:
     path, cli = made / "manifest.json", nobody(tmp_path)
     manifest = json.loads(path.read_bytes())
     path.write_text(json.dumps({**manifest, "schema": "9999", "workhook": "7.1.0"}))
@@ -334,7 +334,7 @@ def test_a_database_of_another_schema_is_not_backed_up(small: Small, tmp_path: P
     assert "workhook migrate" in said
 
 
-def test_a_half_restored_file_is_refused_by_every_command(made: Path, tmp_path: Path) -> None:
+def test_every_command_refuses_a_database_whose_restore_was_interrupted(made: Path, tmp_path: Path) -> None:
     cli = nobody(tmp_path)
     cli.json("restore", str(made))
     lock_for_restore(cli.data / "workhook.db")
@@ -366,8 +366,8 @@ def _ask(url: str, query: str) -> Any:
 @pytest.mark.variants("number")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
-def test_an_interrupted_backup_is_none(backend: Databases, number: signal.Signals, tmp_path: Path) -> None:
-    """The test locks a table that the copy comes to last, and stops the command while that waits."""
+def test_an_interrupted_backup_cannot_be_restored(backend: Databases, number: signal.Signals, tmp_path: Path) -> None:
+    """The test locks a table that is copied late, and stops the command while it waits for the lock."""
     import asyncio
 
     small = Small(tmp_path / "data", backend.new(tmp_path / "data"))
@@ -396,8 +396,8 @@ def test_an_interrupted_backup_is_none(backend: Databases, number: signal.Signal
 
 @pytest.mark.variants("number")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_restore_is_not_served(made: Path, number: signal.Signals, tmp_path: Path) -> None:
-    """It is stopped while it sends files to a bucket that takes the connection, and no more."""
+def test_an_interrupted_restore_cannot_be_served(made: Path, number: signal.Signals, tmp_path: Path) -> None:
+    """The command is stopped while it sends files to a bucket that accepts the connection but never answers."""
     cli = nobody(tmp_path, files_url="s3://files/restored")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         bucket = {"ENDPOINT_URL": f"http://127.0.0.1:{silent.getsockname()[1]}", "REGION": "us-east-1"}
@@ -422,10 +422,10 @@ def test_an_interrupted_restore_is_not_served(made: Path, number: signal.Signals
     assert nobody(tmp_path).json("restore", str(made))
 
 
-# What a process may write to one file: less than a file of the studio, or than its database.
+# The maximum size of a written file: smaller than a file of the studio, or than its database.
 @pytest.mark.variants("room", "with_files")
 @pytest.mark.parametrize(("room", "with_files"), [(1_300_000, True), (300_000, False)])
-def test_a_full_disk_is_named(small: Small, tmp_path: Path, room: int, with_files: bool) -> None:
+def test_a_full_disk_is_reported(small: Small, tmp_path: Path, room: int, with_files: bool) -> None:
     if not with_files:
         with running(small.data, {}) as server, server.client(small.token) as client:
             for each in small.files:

@@ -1,4 +1,4 @@
-"""The command `workhook`, run as scripts run it: names, flags, JSON, exit statuses, and words for mistakes."""
+"""The `workhook` command, run as scripts run it: names, options, JSON, exit statuses and error messages."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def cli(tmp_path: Path) -> Cli:
 
 @pytest.fixture
 def any_cli(tmp_path: Path, backend: Databases) -> Cli:
-    """On each database."""
+    """Return the command on each database in turn."""
     data = tmp_path / "data"
     return Cli(data, backend.new(data))
 
 
 @pytest.fixture
 def start(cli: Cli) -> Iterator[Callable[[], Server]]:
-    """Starts a server beside the command, on the same data folder."""
+    """Return a function that starts a server on the command's data folder."""
     running: list[Server] = []
 
     def begin() -> Server:
@@ -53,7 +53,7 @@ def start(cli: Cli) -> Iterator[Callable[[], Server]]:
 # --- setup -------------------------------------------------------------------------------------------------------
 
 
-def test_setup_makes_what_is_missing_and_nothing_twice(any_cli: Cli) -> None:
+def test_setup_is_idempotent(any_cli: Cli) -> None:
     first = any_cli.setup("--project", "Website")
     assert first == {
         "organization": "acme",
@@ -101,7 +101,7 @@ def test_setup_does_not_mistake_a_user_for_an_organization(cli: Cli) -> None:
 # --- the first start ---------------------------------------------------------------------------------------------
 
 
-def test_the_first_start_tells_how_to_come_in_and_the_next_does_not(start: Callable[[], Server], cli: Cli) -> None:
+def test_only_the_first_start_prints_how_to_sign_in(start: Callable[[], Server], cli: Cli) -> None:
     server = start()
     assert not TOKEN.findall(server.log())
     [token] = TOKEN.findall(server.first_sign_in())
@@ -120,7 +120,7 @@ def test_the_first_start_tells_how_to_come_in_and_the_next_does_not(start: Calla
     assert not TOKEN.findall(start().log())
 
 
-def test_a_database_that_is_set_up_has_no_first_start(start: Callable[[], Server], cli: Cli) -> None:
+def test_a_database_after_setup_has_no_first_start(start: Callable[[], Server], cli: Cli) -> None:
     made = cli.setup("--project", "Website")
     server = start()
     assert not TOKEN.findall(server.log())
@@ -131,7 +131,7 @@ def test_a_database_that_is_set_up_has_no_first_start(start: Callable[[], Server
 # --- people ------------------------------------------------------------------------------------------------------
 
 
-def test_users_members_and_collaborators(any_cli: Cli) -> None:
+def test_users_members_and_collaborators_are_managed(any_cli: Cli) -> None:
     any_cli.setup("--project", "Website")
     mona = any_cli.json("user", "add", "--login", "mona", "--email", "mona@example.com", "--name", "Mona Lisa")
     assert (mona["login"], mona["email"], mona["name"]) == ("mona", "mona@example.com", "Mona Lisa")
@@ -149,7 +149,7 @@ def test_users_members_and_collaborators(any_cli: Cli) -> None:
     assert any_cli.json("collaborator", "remove", *where)["removed"] is False
 
 
-def test_a_table_for_people(cli: Cli) -> None:
+def test_user_list_prints_a_table(cli: Cli) -> None:
     cli.json("migrate")
     assert cli.text("user", "list") == "There are no users yet. Create one with `workhook user add`.\n"
     cli.setup()
@@ -176,7 +176,7 @@ def test_a_table_for_people(cli: Cli) -> None:
         ("git-hook install --git-dir / --repository acme/website", "neither a Git repository"),
     ],
 )
-def test_a_mistake_is_said_in_words(made_cli: Cli, words: str, said: str) -> None:
+def test_a_mistake_is_explained_without_a_traceback(made_cli: Cli, words: str, said: str) -> None:
     told = made_cli.refused(*words.split())
     assert told.startswith("workhook: ")
     assert said in told
@@ -200,9 +200,7 @@ def test_a_mistake_is_said_in_words(made_cli: Cli, words: str, said: str) -> Non
         ("git-hook install --git-dir {bare} --repository acme/website --token whp_bad", "--token is not a token"),
     ],
 )
-def test_an_option_that_cannot_be_used_is_named_with_what_can(
-    made_cli: Cli, words: str, said: str, tmp_path: Path
-) -> None:
+def test_an_invalid_option_is_named_with_its_valid_values(made_cli: Cli, words: str, said: str, tmp_path: Path) -> None:
     git(tmp_path, "init", "--bare", "r.git")
     told = made_cli.refused(*words.format(bare=tmp_path / "r.git").split(), status=2)
     assert said in told
@@ -210,7 +208,7 @@ def test_an_option_that_cannot_be_used_is_named_with_what_can(
     assert not (tmp_path / "r.git" / "workhook").exists()
 
 
-def test_all_options_that_cannot_be_used_are_named_at_once(made_cli: Cli) -> None:
+def test_all_invalid_options_are_named_at_once(made_cli: Cli) -> None:
     told = made_cli.refused("member", "add", "--role", "king", "--nonsense", status=2)
     for name in ("--organization", "--user", "'king'", "--nonsense"):
         assert name in told
@@ -226,7 +224,7 @@ def made_cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     return cli
 
 
-def test_a_word_that_is_not_utf_8_is_named_as_any_other_mistake(made_cli: Cli, tmp_path: Path) -> None:
+def test_an_argument_that_is_not_utf_8_is_refused(made_cli: Cli, tmp_path: Path) -> None:
     bad = os.fsdecode(b"M\xfcller")
     told = made_cli.refused("user", "add", "--login", bad, "--email", "a@example.com", "--name", bad, status=2)
     for name in ("--login", "--name"):
@@ -250,7 +248,7 @@ def test_a_word_that_is_not_utf_8_is_named_as_any_other_mistake(made_cli: Cli, t
 # --- tokens ------------------------------------------------------------------------------------------------------
 
 
-def test_a_token_is_shown_once_and_revoked_beside_a_running_server(start: Callable[[], Server], cli: Cli) -> None:
+def test_a_token_is_shown_once_and_revoked_while_a_server_runs(start: Callable[[], Server], cli: Cli) -> None:
     cli.setup("--project", "Website")
     server = start()
     words = ("--user", "octo", "--kind", "classic", "--scopes", "repo, work:read,repo", "--expires-in", "1.5")
@@ -263,7 +261,7 @@ def test_a_token_is_shown_once_and_revoked_beside_a_running_server(start: Callab
         assert client.post("/api/v1/projects", json={"title": "a"}).status_code == 403
         assert made["token"] not in cli.text("token", "list") + json.dumps(cli.json("token", "list", "--user", "octo"))
         assert cli.json("token", "revoke", str(made["id"])) == {"id": made["id"], "revoked": True}
-        until(lambda: client.get("/api/v1/projects").status_code == 401)  # the server remembers it for 0.8 s at most
+        until(lambda: client.get("/api/v1/projects").status_code == 401)  # the server caches tokens for at most 0.8 s
     assert cli.json("token", "revoke", str(made["id"]))["revoked"] is True
     done = [(each["action"], each["target"]) for each in cli.json("audit", "list", "--action", "token")]
     assert done == [(f"token.{what}", f"token {made['id']}") for what in ("revoke", "create")]
@@ -271,7 +269,7 @@ def test_a_token_is_shown_once_and_revoked_beside_a_running_server(start: Callab
     assert TOKEN.fullmatch(cli.text("token", "create", "--user", "octo", "--scopes", "work").strip())
 
 
-def test_an_output_without_room_is_told(cli: Cli) -> None:
+def test_a_full_output_device_is_reported(cli: Cli) -> None:
     cli.setup()
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -288,7 +286,7 @@ def test_an_output_without_room_is_told(cli: Cli) -> None:
 # --- events and deliveries ---------------------------------------------------------------------------------------
 
 
-def test_events_are_published_listed_shown_and_sent_again(
+def test_events_are_published_listed_shown_and_redelivered(
     start: Callable[[], Server], cli: Cli, receiver: Receiver, tmp_path: Path
 ) -> None:
     made = cli.setup("--project", "Website")
@@ -336,7 +334,7 @@ def test_events_are_published_listed_shown_and_sent_again(
     assert cli.json("deliveries", "list", "--organization", "acme") == []
 
 
-def test_a_payload_is_one_json_object(cli: Cli) -> None:
+def test_a_payload_must_be_one_json_object(cli: Cli) -> None:
     cli.setup("--project", "Website")
     words = ("event", "publish", "--repository", "acme/website", "--event", "push", "--payload", "-")
     for given, said in (
@@ -362,7 +360,7 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_push_becomes_an_event_also_when_the_server_comes_later(
+def test_a_push_becomes_an_event_even_if_the_server_starts_later(
     start: Callable[[], Server], cli: Cli, receiver: Receiver, tmp_path: Path
 ) -> None:
     made = cli.setup("--project", "Website")
@@ -380,7 +378,7 @@ def test_a_push_becomes_an_event_also_when_the_server_comes_later(
     assert installed["hook"] == str(bare / "hooks" / "post-receive")
     tokens = len(cli.json("token", "list"))
     assert cli.json(*install) == installed
-    assert len(cli.json("token", "list")) == tokens  # the token of the first installation serves on
+    assert len(cli.json("token", "list")) == tokens  # the token of the first installation remains in use
 
     git(tmp_path, "clone", str(bare), str(clone))
     git(clone, "commit", "--allow-empty", "-m", "First")
@@ -393,7 +391,7 @@ def test_a_push_becomes_an_event_also_when_the_server_comes_later(
     assert push["sender"]["login"] == "octo"
 
 
-def test_a_token_that_is_given_has_to_be_one_that_may_publish(cli: Cli, tmp_path: Path) -> None:
+def test_a_given_token_must_be_allowed_to_publish(cli: Cli, tmp_path: Path) -> None:
     made = cli.setup("--project", "Website")
     bare = tmp_path / "website.git"
     git(tmp_path, "init", "--bare", str(bare))
@@ -404,11 +402,11 @@ def test_a_token_that_is_given_has_to_be_one_that_may_publish(cli: Cli, tmp_path
     cli.json(*install, made["token"])
     assert json.loads((bare / "workhook" / "config.json").read_text())["token"] == made["token"]
     elsewhere = ("--url", "http://127.0.0.1:1", "--data", str(tmp_path / "none"))
-    cli.json(*install, weak, *elsewhere)  # another server's: only the form can be checked
+    cli.json(*install, weak, *elsewhere)  # belongs to another server, so only its format can be checked
     assert not (tmp_path / "none").exists()
 
 
-def test_sending_without_a_server_says_why(cli: Cli, tmp_path: Path) -> None:
+def test_sending_without_a_server_explains_the_failure(cli: Cli, tmp_path: Path) -> None:
     cli.setup("--project", "Website")
     bare, clone = tmp_path / "website.git", tmp_path / "clone"
     git(tmp_path, "init", "--bare", "-b", "main", str(bare))
@@ -418,7 +416,7 @@ def test_sending_without_a_server_says_why(cli: Cli, tmp_path: Path) -> None:
     git(tmp_path, "clone", str(bare), str(clone))
     git(clone, "commit", "--allow-empty", "-m", "First")
     git(clone, "push", "origin", "HEAD:main")
-    done = cli.run(*send)  # while the sender that the push has started waits for the server
+    done = cli.run(*send)  # while the sender started by the push waits for the server
     assert done.returncode == 1
     assert done.stderr.startswith(f"workhook: no server runs with the data folder {cli.data}.")
     assert "waiting 1" in done.stdout
@@ -431,7 +429,7 @@ def test_sending_without_a_server_says_why(cli: Cli, tmp_path: Path) -> None:
 # --- settings, database ------------------------------------------------------------------------------------------
 
 
-def test_every_setting_that_is_wrong_is_named_at_once(cli: Cli) -> None:
+def test_all_invalid_settings_are_named_at_once(cli: Cli) -> None:
     said = cli.refused(
         "user", "list", "--database-url", "mysql://x", status=2, WORKHOOK_PORT="many", WORKHOOK_DRAIN_S="x"
     )
@@ -445,13 +443,13 @@ def test_every_setting_that_is_wrong_is_named_at_once(cli: Cli) -> None:
     assert "No such option" in cli.refused("user", "list", "--nonsense", status=2)
 
 
-def test_an_option_wins_over_the_environment(cli: Cli, tmp_path: Path) -> None:
+def test_an_option_overrides_the_environment(cli: Cli, tmp_path: Path) -> None:
     cli.setup()
     assert "at " + str(tmp_path / "other") in cli.refused("user", "list", "--data", str(tmp_path / "other"))
     assert len(cli.json("user", "list", "--database-url", f"sqlite:///{cli.data}/workhook.db")) == 1
 
 
-def test_a_database_that_cannot_be_used_is_no_traceback(cli: Cli, tmp_path: Path) -> None:
+def test_an_unusable_database_causes_no_traceback(cli: Cli, tmp_path: Path) -> None:
     garbage = tmp_path / "garbage.db"
     garbage.write_bytes(b"not a database at all " * 100)
     cli.setup()
@@ -484,7 +482,7 @@ def test_a_database_that_cannot_be_used_is_no_traceback(cli: Cli, tmp_path: Path
         "doctor",
     ],
 )
-def test_a_command_that_finds_no_data_makes_none(any_cli: Cli, words: str) -> None:
+def test_a_command_without_data_creates_none(any_cli: Cli, words: str) -> None:
     shutil.rmtree(any_cli.data)
     done = any_cli.run(*words.split())
     assert done.returncode == 1
@@ -494,14 +492,14 @@ def test_a_command_that_finds_no_data_makes_none(any_cli: Cli, words: str) -> No
     assert not any_cli.data.exists()
 
 
-def test_migrate_says_what_it_did(cli: Cli) -> None:
+def test_migrate_reports_whether_it_changed_the_schema(cli: Cli) -> None:
     cli.data.mkdir()
     first = cli.json("migrate")
     assert first["migrated"] is True
     assert cli.json("migrate") == {**first, "migrated": False}
 
 
-def test_the_doctor_finds_what_is_wrong_and_makes_nothing(any_cli: Cli) -> None:
+def test_doctor_reports_problems_and_creates_nothing(any_cli: Cli) -> None:
     any_cli.setup()
     healthy = any_cli.json("doctor")
     assert healthy["ok"] is True
@@ -523,7 +521,7 @@ def test_the_doctor_finds_what_is_wrong_and_makes_nothing(any_cli: Cli) -> None:
     assert "chmod 600" in bad["key"]["advice"]
 
 
-def test_the_doctor_asks_the_server(start: Callable[[], Server], cli: Cli) -> None:
+def test_doctor_checks_the_server(start: Callable[[], Server], cli: Cli) -> None:
     cli.setup()
     server = start()
 
@@ -540,7 +538,7 @@ def test_the_doctor_asks_the_server(start: Callable[[], Server], cli: Cli) -> No
     assert seen()["advice"]
 
 
-def test_the_doctor_does_not_make_a_database(cli: Cli) -> None:
+def test_doctor_does_not_create_a_database(cli: Cli) -> None:
     done = cli.run("doctor")
     assert done.returncode == 1
     assert "BAD  data folder" in done.stdout
@@ -560,8 +558,8 @@ def test_the_doctor_does_not_make_a_database(cli: Cli) -> None:
     ],
     ids=["help", "help-of-a-command", "post-receive"],
 )
-def test_help_and_the_git_hook_load_little(words: list[str], unwanted: set[str], tmp_path: Path) -> None:
-    """A push waits for the hook, and people for the help: neither loads the server."""
+def test_help_and_the_git_hook_import_little(words: list[str], unwanted: set[str], tmp_path: Path) -> None:
+    """A push waits for the hook and users for the help, so neither may import the server."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "workhook", *words],
         env={**os.environ, "GIT_DIR": str(tmp_path)},

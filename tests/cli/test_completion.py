@@ -1,4 +1,4 @@
-"""`workhook completion`: a real bash, on a terminal, completes what is typed."""
+"""`workhook completion` in an interactive bash on a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.harness.waiting import until
 
 
 class Terminal:
-    """An interactive bash in a folder, with the script of `workhook completion bash`."""
+    """An interactive bash in a folder, which has sourced `workhook completion bash`."""
 
     def __init__(self, folder: Path) -> None:
         self._ours, theirs = os.openpty()
@@ -52,13 +52,13 @@ class Terminal:
         until(lambda: text in self._shown.decode(errors="replace"))
 
     def completed(self, typed: str, *expected: str) -> str:
-        """What is shown once Tab was pressed after these words, and all that is expected stands there."""
+        """Type the words and Tab, wait until all expected texts are shown, and return the output."""
         self._shown.clear()
         self.type(f"{typed}\t")
         for each in expected:
             self.wait_for(each)
         shown = self._shown.decode()
-        self.type("\x15")  # an empty line again
+        self.type("\x15")  # clears the line
         return shown
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ def test_bash_completes_commands_options_and_values(terminal: Terminal) -> None:
     assert "deliveries" not in shown
     terminal.completed("workhook deliveries list --fol", "deliveries list --follow ")
     terminal.completed("workhook deliveries list --status f", "--status failure ")
-    # What is required is missing yet.
+    # Required options are still missing.
     terminal.completed("workhook token create --user octo --k", "--user octo --kind ")
     terminal.completed("workhook completion ba", "completion bash ")
 
@@ -96,14 +96,14 @@ def test_bash_completes_paths(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(("shell", "begins"), [("zsh", "#compdef workhook"), ("fish", "function _workhook_completion")])
-def test_other_shells_have_a_script_of_their_own(shell: str, begins: str) -> None:
+def test_other_shells_have_their_own_scripts(shell: str, begins: str) -> None:
     words = [sys.executable, "-m", "workhook", "completion", shell]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(begins)
     assert done.stderr == ""
 
 
-def test_a_shell_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_shell_is_refused() -> None:
     done = subprocess.run([sys.executable, "-m", "workhook", "completion", "tcsh"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in done.stderr

@@ -1,4 +1,4 @@
-"""`workhook deliveries list --follow`: each delivery is printed once, as it comes."""
+"""`workhook deliveries list --follow` prints each delivery once, as soon as it exists."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Site:
         self.hook = self.add_hook("one")
 
     def add_hook(self, path: str) -> int:
-        """A webhook; its ping was delivered."""
+        """Add a webhook and wait until its ping is delivered."""
         hook = {"config": {"url": f"{self.receiver.url}/{path}"}, "events": ["push", "deployment_status"]}
         made = self.client.post("/repos/acme/website/hooks", json=hook).raise_for_status().json()
         until(lambda: self.client.get(f"/repos/acme/website/hooks/{made['id']}/deliveries").json())
@@ -62,7 +62,7 @@ def site(backend: Databases, receiver: Receiver, tmp_path: Path) -> Iterator[Sit
     backend.drop(settings)
 
 
-def test_what_was_is_shown_first_and_what_comes_follows(site: Site) -> None:
+def test_existing_deliveries_are_shown_first_and_new_ones_follow(site: Site) -> None:
     with followed(site, "--repository", "acme/website", "--json") as command:
         [ping] = command.rows(1)
         assert (ping["event"], ping["hook_id"], ping["status_code"]) == ("ping", site.hook, 200)
@@ -71,7 +71,7 @@ def test_what_was_is_shown_first_and_what_comes_follows(site: Site) -> None:
         assert (second["event"], second["action"]) == ("deployment_status", "created")
         listed = site.cli.json("deliveries", "list", "--hook", str(site.hook))
         assert listed == [second, ping]
-        another = site.add_hook("another")  # which nobody had when the command began
+        another = site.add_hook("another")  # did not exist when the command started
         site.publish()
         rows = command.rows(5)
         assert [(each["event"], each["hook_id"]) for each in rows[2:3]] == [("ping", another)]
@@ -80,7 +80,7 @@ def test_what_was_is_shown_first_and_what_comes_follows(site: Site) -> None:
     assert len(command.lines) == 5
 
 
-def test_people_get_a_line_for_each(site: Site) -> None:
+def test_text_output_has_one_line_per_delivery(site: Site) -> None:
     site.publish("deployment_status", action="created")
     until(lambda: len(site.receiver.requests) == 2)
     with followed(site, "--hook", str(site.hook), "--event", "deployment_status") as command:
@@ -89,7 +89,7 @@ def test_people_get_a_line_for_each(site: Site) -> None:
         assert " deployment_status.created " in line
         assert line.endswith("OK\n")
         [delivery] = site.cli.json("deliveries", "list", "--hook", str(site.hook), "--event", "deployment_status")
-        site.publish()  # which is not asked for
+        site.publish()  # filtered out
         site.cli.json("deliveries", "redeliver", str(delivery["id"]))
         assert command.wait_for(2)[1].endswith("OK (again)\n")
         assert command.end() == 0
@@ -97,7 +97,7 @@ def test_people_get_a_line_for_each(site: Site) -> None:
     assert len(command.lines) == 2
 
 
-def test_only_so_many_come_first(site: Site) -> None:
+def test_limit_restricts_the_deliveries_shown_first(site: Site) -> None:
     for number in range(3):
         site.publish(id=f"build-{number}")
     until(lambda: len(site.cli.json("deliveries", "list", "--hook", str(site.hook))) == 4)
@@ -108,8 +108,8 @@ def test_only_so_many_come_first(site: Site) -> None:
         assert command.rows(3)[2]["id"] > newest[0]["id"]
 
 
-def test_it_ends_when_its_reader_has_gone(site: Site) -> None:
-    """As `| head -1` ends: with the next line, and without a word."""
+def test_following_ends_when_its_reader_exits(site: Site) -> None:
+    """With `| head -1`, the command ends silently at the next line."""
     words = [sys.executable, "-m", "workhook", "deliveries", "list", "--follow", "--hook", str(site.hook)]
     process = subprocess.Popen(words, env=site.cli.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
@@ -123,8 +123,8 @@ def test_it_ends_when_its_reader_has_gone(site: Site) -> None:
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
-def test_what_is_committed_after_a_later_one_is_not_missed(site: Site) -> None:
-    """Another process took its number first, and commits last."""
+def test_a_delivery_committed_out_of_order_is_not_missed(site: Site) -> None:
+    """Another process takes the lower number first and commits last."""
     with followed(site, "--hook", str(site.hook), "--json") as command, asyncio.Runner() as runner:
         [ping] = command.rows(1)
         other = runner.run(asyncpg.connect(site.cli.environment["WORKHOOK_DATABASE_URL"]))
@@ -148,7 +148,7 @@ def test_what_is_committed_after_a_later_one_is_not_missed(site: Site) -> None:
         runner.run(other.close())
 
 
-def test_following_has_no_end_to_ask_for(tmp_path: Path) -> None:
+def test_follow_cannot_be_combined_with_an_end(tmp_path: Path) -> None:
     cli = Cli(tmp_path / "data", {})
     said = cli.refused("deliveries", "list", "--follow", "--hook", "1", "--until", "2026-11-20T09:00:00Z", status=2)
     assert "--follow and --until exclude each other" in said

@@ -1,4 +1,4 @@
-"""No command writes to the terminal what a terminal would obey, whoever wrote it: a receiver, a board, a file."""
+"""No command writes control sequences to the terminal, even if a receiver, a board or a file contains them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from workhook.git_push.spool import HookFolder
 
 MARK = "owned"
 HOSTILE = f"x\x1b]0;{MARK}\x07\x9b31m\u202e\u2066\u200f\u061c\x7f\r\u2028[red]y[/red][link=http://a]z"
-LONG_RUNNING = {"serve", "worker"}  # what they print is the ready line and the log: tests/unit/test_terminal.py
+LONG_RUNNING = {"serve", "worker"}  # their output is the ready line and the log, covered by tests/unit/test_terminal.py
 
-# What others write and the API does not refuse, or no longer would.
+# Texts from others that the API accepts, or accepted in earlier versions.
 COLUMNS = [("accounts", "name"), ("accounts", "email"), ("tokens", "note"), ("hooks", "url"), ("projects", "title"),
            ("apps", "name"), ("apps", "description"), ("apps", "homepage_url"),
            ("audit_log", "target"), ("audit_log", "action"), ("deliveries", "url")]  # fmt: skip
 
 
 def leaves(group: Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command with its words."""
+    """Yield every command with its words."""
     for name, each in group.commands.items():
         if isinstance(each, Group):
             yield from leaves(each, (*words, name))
@@ -54,7 +54,7 @@ def is_plain(done: subprocess.CompletedProcess[str]) -> None:
 
 @pytest.fixture(scope="module")
 def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
-    """A data folder that hostile people have filled, and the delivery of a hostile receiver."""
+    """Return a data folder with hostile texts, and a delivery to a hostile receiver."""
     folder = Path(tmp_path_factory.mktemp("hostile"))
     cli, receiver = Cli(folder / "data", {}), Receiver()
     made = cli.setup("--project", "Website")
@@ -76,7 +76,7 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
         known = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for table, column in COLUMNS:
             if table in known and column in {row[1] for row in database.execute(f"PRAGMA table_info({table})")}:
-                database.execute(f"UPDATE {table} SET {column} = {column} || ?", [HOSTILE])  # our names
+                database.execute(f"UPDATE {table} SET {column} = {column} || ?", [HOSTILE])  # the option names are ours
     database.close()
     return cli
 
@@ -86,7 +86,7 @@ def id_of(cli: Cli, *words: str) -> str:
 
 
 @pytest.mark.whole
-def test_what_is_stored_is_shown_and_not_obeyed(cli: Cli, tmp_path: Path) -> None:
+def test_stored_control_sequences_are_escaped(cli: Cli, tmp_path: Path) -> None:
     delivery = id_of(cli, "deliveries", "list", "--repository", "acme/website", "--event", "push")
     board = tmp_path / f"board{HOSTILE.replace('/', '')}.json"
     board.write_text(json.dumps({"id": "b", "name": HOSTILE, "lists": [{"id": "l", "name": HOSTILE, "pos": 1}],
@@ -112,21 +112,21 @@ def test_what_is_stored_is_shown_and_not_obeyed(cli: Cli, tmp_path: Path) -> Non
                 json.loads(done.stdout)
             if MARK in done.stdout + done.stderr:
                 shown.append(words[0])
-    assert {"user", "token", "deliveries", "import"} <= set(shown)  # it was there to be obeyed
+    assert {"user", "token", "deliveries", "import"} <= set(shown)  # the hostile text is in the output, escaped
     told = cli.run("deliveries", "show", delivery).stdout
     assert r"\x1b]0;owned\x07" in told
-    assert "[red]y[/red][link=http://a]z" in told  # markup of the library that draws tables is text
+    assert "[red]y[/red][link=http://a]z" in told  # Rich markup is printed as text
     assert json.loads(cli.run("deliveries", "show", delivery, "--json").stdout)["response"]["payload"] == HOSTILE
     exported = cli.run("audit", "export")
     is_plain(exported)
 
 
 @pytest.mark.parametrize("words", sorted(COMMANDS), ids=" ".join)
-def test_what_is_typed_is_not_obeyed_in_the_answer(
+def test_control_sequences_in_arguments_are_escaped_in_messages(
     cli: Cli, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each command with this text for every option and argument, one after the other and all at once."""
-    monkeypatch.chdir(tmp_path)  # `backup` makes a folder of that name
+    """Try the hostile text for every option and argument of each command, one by one and all at once."""
+    monkeypatch.chdir(tmp_path)  # `backup` creates a folder with this name
     command = COMMANDS[words]
     given = [(each.opts[0] if each.param_type_name == "option" else None, each) for each in command.params]
     valued = [name for name, each in given if name and not getattr(each, "is_flag", False) and name != "--help"]
@@ -138,14 +138,14 @@ def test_what_is_typed_is_not_obeyed_in_the_answer(
         is_plain(cli.run(*words, *each, given=f"0 1 {HOSTILE}\n", GIT_DIR=str(tmp_path)))
 
 
-def test_a_terminal_gets_nothing_but_our_own_styling(cli: Cli) -> None:
+def test_a_terminal_gets_only_our_own_styling(cli: Cli) -> None:
     delivery = id_of(cli, "deliveries", "list", "--repository", "acme/website", "--event", "push")
     for width in (40, 100, 400):
         for words in (("user", "list"), ("token", "list"), ("deliveries", "show", delivery), ("audit", "list")):
             assert obeyed(seen(cli, width, *words)) == [], words
 
 
-def test_a_pusher_sees_nothing_of_it_either(cli: Cli, tmp_path: Path) -> None:
+def test_the_git_hook_escapes_control_sequences(cli: Cli, tmp_path: Path) -> None:
     git_dir = tmp_path / f"a{HOSTILE.replace('/', '')}.git"
     folder = HookFolder(git_dir)
     folder.root.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""`workhook listen`: what a webhook sends is forwarded, as it was sent, to an address that the server does not know."""
+"""`workhook listen` forwards what a webhook sends, unchanged, to an address unknown to the server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACME = "/repos/acme/website"
 
 
 class Site:
-    """A server with a repository. Its deliveries reach no private network but the receiver inside it."""
+    """A server with a repository. Its deliveries reach no private network except the built-in receiver."""
 
     def __init__(self, data: Path, settings: dict[str, str]) -> None:
         self.cli = Cli(data, settings)
@@ -68,7 +68,9 @@ PAYLOAD = {"ref": "refs/heads/Größe", "numbers": [1, 1.5, 1e300, -0.0], "text"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_webhook_of_its_own_as_long_as_it_runs(site: Site, receiver: Receiver, number: signal.Signals) -> None:
+def test_listen_creates_a_webhook_and_deletes_it_at_the_end(
+    site: Site, receiver: Receiver, number: signal.Signals
+) -> None:
     with site.listening(
         "--repository", "acme/website", "--forward", f"{receiver.url}/./w%2Fh?a=%3A&b=", "--events", "push, task"
     ) as command:
@@ -76,7 +78,7 @@ def test_a_webhook_of_its_own_as_long_as_it_runs(site: Site, receiver: Receiver,
         [hook] = site.hooks()
         assert hook["id"] == begun["listening"]["hook_id"]
         assert hook["events"] == ["push", "task"]
-        site.publish("issues", {})  # which is not asked for
+        site.publish("issues", {})  # not subscribed
         site.publish("push", PAYLOAD)
         ping, push = receiver.wait_for(2)
         assert (ping.event, push.event, push.path) == ("ping", "push", "/hook/./w%2Fh?a=%3A&b=")
@@ -91,8 +93,8 @@ def test_a_webhook_of_its_own_as_long_as_it_runs(site: Site, receiver: Receiver,
     assert site.hooks() == []
 
 
-def test_what_another_webhook_sends(site: Site, receiver: Receiver) -> None:
-    """It is forwarded although the webhook's own receiver cannot be reached."""
+def test_deliveries_of_an_existing_webhook_are_forwarded(site: Site, receiver: Receiver) -> None:
+    """They are forwarded even though the webhook's own receiver is unreachable."""
     config = {"url": "https://unreachable.invalid/", "content_type": "form", "secret": "of the hook", "retries": "0"}
     made = site.client.post(f"{ACME}/hooks", json={"config": config, "events": ["*"]}).raise_for_status().json()
     deliveries = f"{ACME}/hooks/{made['id']}/deliveries"
@@ -111,7 +113,7 @@ def test_what_another_webhook_sends(site: Site, receiver: Receiver) -> None:
     assert [each["id"] for each in site.hooks()] == [made["id"]]
 
 
-def test_an_address_that_does_not_answer_is_named_and_it_goes_on(
+def test_an_unreachable_target_is_reported_and_listening_continues(
     site: Site, receiver: Receiver, tmp_path: Path
 ) -> None:
     (tmp_path / "secret").write_text("my own\n")
@@ -132,7 +134,7 @@ def test_an_address_that_does_not_answer_is_named_and_it_goes_on(
         assert command.end() == 0
 
 
-def test_what_it_needs(tmp_path: Path) -> None:
+def test_invalid_options_are_refused(tmp_path: Path) -> None:
     cli = Cli(tmp_path / "data", {})
     cli.setup("--project", "Website")
     to = ("--forward", "http://localhost:3000/")

@@ -1,5 +1,4 @@
-"""What somebody gives wrong who is new to the command: it is said which, why, and what to do; no fault of the program,
-and nothing that is to stay secret."""
+"""Mistakes of new users: the message names the mistake and the remedy, without a traceback or any secret."""
 
 from __future__ import annotations
 
@@ -36,17 +35,19 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     ],
     ids=str,
 )
-def test_an_id_that_no_database_has(cli: Cli, words: tuple[str, ...], named: str, given: str) -> None:
+def test_an_id_outside_the_range_of_the_database_is_refused(
+    cli: Cli, words: tuple[str, ...], named: str, given: str
+) -> None:
     said = cli.refused(*(each.format(given) for each in words), status=2)
     assert f"Invalid value for '{named}': '{given}' is not an id: a whole number from 1 to" in said
 
 
-def test_the_largest_id_is_just_not_there(cli: Cli) -> None:
+def test_the_largest_id_is_reported_as_unknown(cli: Cli) -> None:
     assert "there is no token" in cli.refused("token", "revoke", str(2**63 - 1))
 
 
 @pytest.mark.parametrize("words", [("deliveries", "list", "--repository", "acme/website"), ("audit", "list")], ids=str)
-def test_a_limit_that_no_database_takes(cli: Cli, words: tuple[str, ...]) -> None:
+def test_a_limit_outside_the_range_of_the_database_is_refused(cli: Cli, words: tuple[str, ...]) -> None:
     assert "--limit" in cli.refused(*words, "--limit", HUGE, status=2)
 
 
@@ -62,7 +63,7 @@ def test_a_limit_that_no_database_takes(cli: Cli, words: tuple[str, ...]) -> Non
     ids=lambda words: words[0],
 )
 @pytest.mark.parametrize("below", ["", "below"])
-def test_a_data_folder_that_is_a_file(cli: Cli, tmp_path: Path, words: tuple[str, ...], below: str) -> None:
+def test_a_data_folder_that_is_a_file_is_refused(cli: Cli, tmp_path: Path, words: tuple[str, ...], below: str) -> None:
     file = tmp_path / "a-file"
     file.touch()
     said = cli.refused(*words, "--data", str(file / below))
@@ -70,7 +71,7 @@ def test_a_data_folder_that_is_a_file(cli: Cli, tmp_path: Path, words: tuple[str
     assert "--data" in said
 
 
-def test_doctor_of_a_data_folder_that_is_a_file(cli: Cli, tmp_path: Path) -> None:
+def test_doctor_reports_a_data_folder_that_is_a_file(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "a-file"
     file.touch()
     done = cli.run("doctor", "--data", str(file))
@@ -87,7 +88,7 @@ def test_a_callback_url_with_a_password_is_not_repeated(cli: Cli, words: tuple[s
     assert "hid" not in said
 
 
-def test_a_host_without_an_address_is_said_without_numbers(cli: Cli) -> None:
+def test_an_unknown_host_is_reported_without_error_numbers(cli: Cli) -> None:
     url = "postgresql://ada:hidden@nowhere.invalid/x"
     said = cli.refused("user", "list", "--database-url", url)
     assert "PostgreSQL at nowhere.invalid:5432: " in said

@@ -1,4 +1,4 @@
-"""`workhook serve --workers N`: one port, and nothing lost when one of the processes ends."""
+"""`workhook serve --workers N`: one port, and nothing is lost when one of the processes ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def processes_of(server: Server) -> list[psutil.Process]:
 
 
 def answering(client: httpx.Client) -> set[str]:
-    """Return the numbers of the processes that have told their metrics."""
+    """Return the numbers of the processes that answered with metrics."""
     answer = client.get("/metrics")
     assert answer.status_code == 200, answer.text
     return set(re.findall(r'workhook_build_info\{process="(\d)"', answer.text))
@@ -40,7 +40,7 @@ def answering(client: httpx.Client) -> set[str]:
 
 @on_postgresql
 @pytest.mark.timeout(180)
-def test_one_that_ends_is_started_again_and_nothing_is_lost(
+def test_a_killed_process_is_restarted_and_nothing_is_lost(
     new_server: Callable[..., Server], receiver: Receiver
 ) -> None:
     server = new_server(command=SERVE)
@@ -59,7 +59,7 @@ def test_one_that_ends_is_started_again_and_nothing_is_lost(
             try:
                 acknowledged += client.post(f"{world.repo_path}/events", json=PUSH).status_code == 202
             except httpx.TransportError:
-                continue  # that process had the connection: nothing was acknowledged
+                continue  # the killed process had this connection, so nothing was acknowledged
         assert acknowledged >= 59
         until(lambda: len(receiver.events("push")) >= acknowledged)
         until(lambda: answering(client) == {"1", "2"})
@@ -73,7 +73,7 @@ def test_one_that_ends_is_started_again_and_nothing_is_lost(
 
 
 @on_postgresql
-def test_they_end_with_the_one_that_started_them(new_server: Callable[..., Server]) -> None:
+def test_the_processes_end_with_their_parent(new_server: Callable[..., Server]) -> None:
     server = new_server(command=SERVE)
     processes = processes_of(server)
     server.kill()
@@ -82,7 +82,7 @@ def test_they_end_with_the_one_that_started_them(new_server: Callable[..., Serve
 
 
 @on_postgresql
-def test_ctrl_c_ends_all(new_server: Callable[..., Server]) -> None:
+def test_ctrl_c_ends_all_processes(new_server: Callable[..., Server]) -> None:
     server = new_server(command=SERVE)
     processes = processes_of(server)
     assert server.process is not None
@@ -93,8 +93,8 @@ def test_ctrl_c_ends_all(new_server: Callable[..., Server]) -> None:
 
 
 @on_postgresql
-def test_the_port_is_closed_while_they_finish(new_server: Callable[..., Server], receiver: Receiver) -> None:
-    """A proxy goes elsewhere at once."""
+def test_the_port_is_closed_during_shutdown(new_server: Callable[..., Server], receiver: Receiver) -> None:
+    """A proxy can then switch to another server immediately."""
     answer_now = threading.Event()
 
     def hold(received: Received) -> Reply:
@@ -107,7 +107,7 @@ def test_the_port_is_closed_while_they_finish(new_server: Callable[..., Server],
     with server.client(world.token) as client:
         config = {"url": receiver.url, "content_type": "json"}
         assert client.post(f"{world.repo_path}/hooks", json={"config": config, "events": ["push"]}).status_code == 201
-    receiver.wait_for(1)  # the ping, which is held
+    receiver.wait_for(1)  # the ping, held by the receiver
     assert server.process is not None
     server.process.send_signal(signal.SIGTERM)
     try:
@@ -119,7 +119,7 @@ def test_the_port_is_closed_while_they_finish(new_server: Callable[..., Server],
 
 
 @on_postgresql
-def test_one_that_is_just_being_started_is_stopped_too(new_server: Callable[..., Server]) -> None:
+def test_a_process_that_is_still_starting_is_stopped_too(new_server: Callable[..., Server]) -> None:
     server = new_server(command=SERVE)
     first = processes_of(server)[0]
     first.kill()
@@ -130,14 +130,14 @@ def test_one_that_is_just_being_started_is_stopped_too(new_server: Callable[...,
 
 @on_postgresql
 @pytest.mark.whole
-def test_one_that_hangs_is_missing_in_the_metrics_of_all(new_server: Callable[..., Server]) -> None:
-    """Whoever asks meanwhile waits for it once, together with the others who ask."""
+def test_a_hanging_process_is_missing_from_the_metrics(new_server: Callable[..., Server]) -> None:
+    """Concurrent requests wait for the hanging process once, together."""
     server = new_server(command=SERVE)
     hanging = processes_of(server)[0]
     with server.client(None) as client:
         until(lambda: answering(client) == {"1", "2"})
     hanging.suspend()
-    try:  # over new connections, which it does not accept
+    try:  # over new connections, which the hanging process does not accept
         with server.client(None) as client, ThreadPoolExecutor(6) as pool:
             told = list(pool.map(lambda _: answering(client), range(6)))
     finally:
@@ -148,14 +148,14 @@ def test_one_that_hangs_is_missing_in_the_metrics_of_all(new_server: Callable[..
     assert server.stop() == 0
 
 
-def test_sqlite_has_one_writer(tmp_path: Path) -> None:
+def test_several_workers_need_postgresql(tmp_path: Path) -> None:
     said = Cli(tmp_path, {}).refused(*SERVE, status=2)
     assert "--workers needs PostgreSQL" in said
     assert "WORKHOOK_DATABASE_URL" in said
     assert list(tmp_path.iterdir()) == []
 
 
-def test_metrics_of_several_are_one_text() -> None:
+def test_metrics_of_several_processes_are_merged() -> None:
     text = (
         b'# HELP a_total How many.\n# TYPE a_total counter\na_total{kind="x"} 1.0\n# HELP b B.\n# TYPE b gauge\nb 2.0\n'
     )

@@ -1,4 +1,4 @@
-"""Servers, workers and `workhook setup` that start at the same time on a database that is still empty."""
+"""Servers, workers and `workhook setup` started at the same time on an empty database."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _start(server: OwnProcess) -> str:
 
 
 @pytest.mark.parametrize("round_", range(ROUNDS))
-def test_one_of_them_makes_the_first_owner(backend: Databases, round_: int, tmp_path: Path) -> None:
+def test_one_of_several_servers_creates_the_first_owner(backend: Databases, round_: int, tmp_path: Path) -> None:
     settings = backend.empty(tmp_path / "data")
     servers = _servers(tmp_path / "data", settings)
     try:
@@ -54,7 +54,7 @@ def test_one_of_them_makes_the_first_owner(backend: Databases, round_: int, tmp_
 
 
 @pytest.mark.parametrize("round_", range(ROUNDS))
-def test_setup_beside_them_makes_its_own(backend: Databases, round_: int, tmp_path: Path) -> None:
+def test_concurrent_setup_runs_issue_one_token(backend: Databases, round_: int, tmp_path: Path) -> None:
     settings = backend.empty(tmp_path / "data")
     servers, cli = _servers(tmp_path / "data", settings), Cli(tmp_path / "data", settings)
     try:
@@ -71,8 +71,10 @@ def test_setup_beside_them_makes_its_own(backend: Databases, round_: int, tmp_pa
             each.close()
 
 
-async def test_both_found_the_database_empty(backend: Databases, tmp_path: Path) -> None:
-    """Each asks before its transaction begins: the second one must ask again in it."""
+async def test_two_processes_that_find_the_database_empty_make_one_first_start(
+    backend: Databases, tmp_path: Path
+) -> None:
+    """Both check before their transactions begin, so the second must check again inside its own."""
     settings = load({"data": str(tmp_path / "data"), **backend.empty(tmp_path / "data")}, {})
     async with open_services(settings) as one, open_services(settings) as other:
         made = await asyncio.gather(*(setup.first_start(each, "http://localhost") for each in (one, other)))
@@ -81,7 +83,7 @@ async def test_both_found_the_database_empty(backend: Databases, tmp_path: Path)
 
 @pytest.mark.one_database
 async def test_the_first_start_waits_longer_than_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow machine holds the lock of SQLite for longer than a request waits for it."""
+    """The lock of SQLite may be held longer on a slow machine than a request would wait for it."""
     monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.01)
     monkeypatch.setattr(sqlite, "STILL_BUSY_TIMEOUT_S", 0.01)
     settings = load({"data": str(tmp_path / "data")}, {})

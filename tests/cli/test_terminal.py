@@ -1,4 +1,4 @@
-"""Lists of the command on a terminal: what does not fit is not cut, and what a terminal would obey is shown."""
+"""Lists on a terminal: nothing is truncated, and control characters are escaped."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
 
 
 def seen(cli: Cli, width: int, *words: str, forked: bool = True) -> str:
-    """What a terminal of that width gets, without bold."""
+    """Return what a terminal of this width receives, without bold."""
     ours, theirs = os.openpty()
     shown = bytearray()
 
     def read() -> None:
-        with contextlib.suppress(OSError):  # the other end is closed: nothing more will come
+        with contextlib.suppress(OSError):  # the other end is closed, so nothing more will arrive
             while block := os.read(ours, 65_536):
                 shown.extend(block)
 
@@ -49,7 +49,7 @@ def seen(cli: Cli, width: int, *words: str, forked: bool = True) -> str:
     return STYLE.sub("", shown.decode().replace("\r\n", "\n"))
 
 
-def test_a_row_that_does_not_fit_is_one_column_below_the_other(cli: Cli) -> None:
+def test_a_row_that_does_not_fit_is_printed_one_column_per_line(cli: Cli) -> None:
     [row] = cli.json("token", "list")
     narrow = seen(cli, 40, "token", "list")
     assert "…" not in narrow
@@ -60,7 +60,7 @@ def test_a_row_that_does_not_fit_is_one_column_below_the_other(cli: Cli) -> None
     assert row["created_at"] in line
 
 
-def test_tokens_fit_a_hundred_columns(cli: Cli) -> None:
+def test_the_token_list_fits_a_hundred_columns(cli: Cli) -> None:
     cli.json("token", "create", "--user", "octo", "--scopes", "repo,work,admin:org", "--note", "n" * 100)
     rows = cli.json("token", "list")
     header, *lines = seen(cli, 100, "token", "list", forked=False).splitlines()
@@ -69,7 +69,7 @@ def test_tokens_fit_a_hundred_columns(cli: Cli) -> None:
     assert all(len(line) <= 100 for line in (header, *lines))
 
 
-def test_what_a_terminal_would_obey_is_shown(cli: Cli) -> None:
+def test_control_characters_are_escaped(cli: Cli) -> None:
     cli.json("token", "create", "--user", "octo", "--scopes", "repo", "--note", "a\x1b]0;owned\x07b Ä")
     for shown in (seen(cli, 400, "token", "list"), seen(cli, 40, "token", "list"), cli.text("token", "list")):
         assert r"a\x1b]0;owned\x07b Ä" in shown

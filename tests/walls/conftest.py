@@ -1,4 +1,4 @@
-"""A server with the two organizations, on which nothing is delivered while a test looks."""
+"""A server with the two organizations, which delivers nothing while a test compares states."""
 
 from __future__ import annotations
 

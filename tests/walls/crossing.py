@@ -1,7 +1,6 @@
-"""Requests in A that name things of B: each is answered as if what they name were not there.
+"""Requests in A that refer to things in B. Each must be answered as if those things did not exist.
 
-A case says what is asked with the names that it is given: once B's, once names that nothing has.
-"""
+Each case builds its request from the names it is given: first those of B, then names that do not exist."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ class Names:
 
 
 def names_of(walls: Walls) -> Names:
-    """B's, made anew in its private project where there is a choice."""
+    """Return names from B, preferring its private project."""
     beyond, scene, dump = walls.beyond, walls.shut, walls.reader.dump()
     shut = next(row for row in dump["projects"].values() if row["id"] == scene.project_id)
     return Names(
@@ -91,7 +90,7 @@ Ask = Callable[[Names], Request]
 class Case(NamedTuple):
     title: str
     ask: Ask
-    by: str = "pure"  # whose token, or the app's own
+    by: str = "pure"  # the caller whose token is used, or "app"
 
 
 def _work(method: str, path: str, **body: Any) -> Request:
@@ -99,7 +98,7 @@ def _work(method: str, path: str, **body: Any) -> Request:
 
 
 def _records(walls: Walls) -> Iterator[Case]:
-    """Parameters of work management."""
+    """Yield requests that pass foreign IDs as parameters of work management."""
     scene = walls.site.scene
     path, task, invoice, column = scene.project_path, scene.task(), scene.invoice(), scene.column()
     yield Case(
@@ -128,7 +127,7 @@ def _records(walls: Walls) -> Iterator[Case]:
         {"action": "edit", "id": task, "parent_id": "{task}"},
         {"action": "edit", "id": task, "blocked_by": ["{task}"]},
     ):
-        yield Case("bulk", _named("POST", "/api/v1/tasks/bulk", operations=[operation]))
+        yield Case("bulk", _request_with_names("POST", "/api/v1/tasks/bulk", operations=[operation]))
     yield Case("checkout", lambda to: _work("POST", f"{path}/service_checkouts", service_id=to.service))
     yield Case("credit", lambda to: _work("POST", f"{path}/task_credits", kind="spend", amount=1, task_id=to.task))
     yield Case("invoice", lambda to: _work("POST", f"{path}/invoices", timesheet_ids=[to.timesheet]))
@@ -157,11 +156,11 @@ def _people(walls: Walls) -> Iterator[Case]:
         "/repos/{organization}/{repository}",
         "/user/memberships/orgs/{organization}",
     ):
-        yield Case(asked, _named("GET", asked))
+        yield Case(asked, _request_with_names("GET", asked))
 
 
 def _lists(walls: Walls) -> Iterator[Case]:
-    """Filters of lists."""
+    """Yield lists with foreign filters."""
     path = walls.site.scene.project_path
     column = walls.site.scene.column()
     for title, ask in {
@@ -193,51 +192,55 @@ def _lists(walls: Walls) -> Iterator[Case]:
     }.items():
         yield Case(title, ask)
         yield Case(title, ask, "client")
-    # The client is one of the other organization, too, and sees what is open there.
+    # The client also belongs to B and sees what is open there.
     yield Case("all tasks of an organization", lambda to: _work("GET", "/tasks", organization=to.organization))
     yield Case("all comments of somebody", lambda to: _work("GET", "/comments", user=to.login))
 
 
 def _apps(walls: Walls) -> Iterator[Case]:
-    """Webhooks, installations and tokens."""
+    """Yield requests about webhooks, installations and tokens."""
     here, site = walls.site.here, walls.site
     robot, installed = site.apps["here"].installation_id, f"{here.org_path}/installations"
     of_user = f"/user/installations/{site.apps['spare'].installation_id}/repositories/{{repository_id}}"
     own = f"{here.repo_path}/hooks/{site.hooks['repository', 'classic']['hook_id']}/deliveries"
     for hook in (f"{here.repo_path}/hooks/{{hook}}", f"{here.org_path}/hooks/{{hook}}"):
         for ending in ("", "/config", "/health", "/deliveries"):
-            yield Case("hook", _named("GET", f"{hook}{ending}"))
-        yield Case("redelivery", _named("GET", f"{hook}/redeliveries/1"))
-        yield Case("ping", _named("POST", f"{hook}/pings"))
-        yield Case("hook edited", _named("PATCH", hook, active=False))
-        yield Case("hook deleted", _named("DELETE", hook))
-    yield Case("delivery", _named("GET", f"{own}/{{delivery}}"))
-    yield Case("delivery again", _named("POST", f"{own}/{{delivery}}/attempts"))
-    yield Case("deliveries again", _named("POST", f"{own}/redeliver", ids=["{delivery}"]))
+            yield Case("hook", _request_with_names("GET", f"{hook}{ending}"))
+        yield Case("redelivery", _request_with_names("GET", f"{hook}/redeliveries/1"))
+        yield Case("ping", _request_with_names("POST", f"{hook}/pings"))
+        yield Case("hook edited", _request_with_names("PATCH", hook, active=False))
+        yield Case("hook deleted", _request_with_names("DELETE", hook))
+    yield Case("delivery", _request_with_names("GET", f"{own}/{{delivery}}"))
+    yield Case("delivery again", _request_with_names("POST", f"{own}/{{delivery}}/attempts"))
+    yield Case("deliveries again", _request_with_names("POST", f"{own}/redeliver", ids=["{delivery}"]))
     for method in ("PUT", "DELETE"):
-        yield Case("repository of an installation", _named(method, of_user))
-        yield Case("suspended", _named(method, f"{installed}/{{installation}}/suspended"))
+        yield Case("repository of an installation", _request_with_names(method, of_user))
+        yield Case("suspended", _request_with_names(method, f"{installed}/{{installation}}/suspended"))
     for method in ("GET", "DELETE"):
-        yield Case("installation", _named(method, f"{installed}/{{installation}}"))
+        yield Case("installation", _request_with_names(method, f"{installed}/{{installation}}"))
     ids: dict[str, Any] = {"repository_ids": ["{repository_id}"]}
     names: dict[str, Any] = {"repositories": ["{repository}"]}
     chosen = {"repository_selection": "selected", **names}
-    yield Case("installing", _named("POST", installed, app=site.apps["idle"].slug, **chosen))
-    yield Case("installed on", _named("PATCH", f"{installed}/{site.apps['spare'].installation_id}", **chosen))
+    yield Case("installing", _request_with_names("POST", installed, app=site.apps["idle"].slug, **chosen))
+    yield Case(
+        "installed on", _request_with_names("PATCH", f"{installed}/{site.apps['spare'].installation_id}", **chosen)
+    )
     for more in (ids, names):
-        yield Case("token of an app", _named("POST", f"/app/installations/{robot}/access_tokens", **more), "app")
+        yield Case(
+            "token of an app", _request_with_names("POST", f"/app/installations/{robot}/access_tokens", **more), "app"
+        )
     fine = {"note": "New", "kind": "fine_grained", "permissions": {"work": "read"}}
     for more in (
         {"organization": "{organization}"},
         *({"organization": here.organization, **each} for each in (ids, names)),
     ):
-        yield Case("token", _named("POST", "/user/tokens", **fine, **more))
+        yield Case("token", _request_with_names("POST", "/user/tokens", **fine, **more))
     for query in ('user(login:"{login}")', 'organization(login:"{organization}")'):
-        yield Case(query, _named("POST", "/graphql", query=f"{{{{{query}{{{{id}}}}}}}}"))
+        yield Case(query, _request_with_names("POST", "/graphql", query=f"{{{{{query}{{{{id}}}}}}}}"))
 
 
-def _named(method: str, path: str, **body: Any) -> Ask:
-    """With the names in braces filled in, in the path and in the body."""
+def _request_with_names(method: str, path: str, **body: Any) -> Ask:
+    """Return a case that fills in the names in braces, in the path and in the body."""
 
     def ask(to: Names) -> Request:
         filled = _filled(body, asdict(to))
@@ -261,7 +264,7 @@ def cases(walls: Walls) -> list[Case]:
 
 
 def without_names(text: str, names: Names) -> str:
-    """The same text whatever the names in it were; what was asked for may be said back."""
+    """Return the text with all names replaced by placeholders, because an answer may echo what was requested."""
     for field, name in sorted(asdict(names).items(), key=lambda each: -len(str(each[1]))):
         text = text.replace(str(name), f"<{field}>")
     return text

@@ -1,4 +1,4 @@
-"""Every row of a server's database, read beside the server on one connection."""
+"""Dumps of a server's whole database, read through a separate connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import asyncpg
 import sqlalchemy as sa
 
 from tests.harness.server import Server
-from workhook.asgi import operations as operations  # whose modules know every table
+from workhook.asgi import operations as operations  # importing it registers every table
 from workhook.storage.metadata import metadata
 
 TABLES: tuple[sa.Table, ...] = tuple(sorted(metadata.tables.values(), key=lambda each: each.name))
@@ -23,12 +23,12 @@ Key = tuple[Any, ...]
 Dump = dict[str, dict[Key, Row]]
 """Rows by table and primary key."""
 
-FIRST_NUMBER = 1_300_000_000  # of the rows that come next, see `Reader.renumber`
-NUMBERS_EACH = 10_000_000  # so that all begin with 13 to 16, by which they are found in what is said
+FIRST_NUMBER = 1_300_000_000  # where numbering continues, see `Reader.renumber`
+NUMBERS_EACH = 10_000_000  # all numbers begin with 13 to 16, which makes them recognizable in answers
 
 
 def numbered() -> list[tuple[str, str]]:
-    """Tables whose rows the database numbers, with the column."""
+    """Return the tables with generated row numbers, and the column of each."""
     return [
         (table.name, table.primary_key.columns[0].name)
         for table in TABLES
@@ -45,16 +45,16 @@ def _by_key(table: sa.Table, names: Sequence[str], rows: Sequence[Any]) -> dict[
 
 
 Read = tuple[Sequence[str], Sequence[Any]]
-"""The names of a table's columns, and its rows as the database gave them."""
+"""The column names of a table, and its rows as returned by the database."""
 
 
 class Reader:
-    """A consistent view at each `dump`. What stands in a table as it did before is the same object."""
+    """Reads a consistent snapshot per `dump`. Unchanged tables are the same object in both dumps."""
 
     def __init__(self, server: Server) -> None:
         self._url = server.settings.get("database_url")
         self._runner = asyncio.Runner()
-        self._last: tuple[int, Dump] | None = None  # the version of the SQLite file, and what stood in it
+        self._last: tuple[int, Dump] | None = None  # the version of the SQLite file, and its content
         self._tables: dict[str, tuple[Read, dict[Key, Row]]] = {}
         if self._url is None:
             self._sqlite = sqlite3.connect(server.data / "workhook.db", isolation_level=None, timeout=60)
@@ -63,14 +63,15 @@ class Reader:
 
     def dump(self) -> Dump:
         if self._url is not None:
-            return self._made(self._runner.run(self._of_postgres()))
-        version: int = self._sqlite.execute("PRAGMA data_version").fetchone()[0]  # another one whenever others wrote
+            return self._refreshed(self._runner.run(self._of_postgres()))
+        # Changes when another connection writes.
+        version: int = self._sqlite.execute("PRAGMA data_version").fetchone()[0]
         if self._last is None or self._last[0] != version:
-            self._last = (version, self._made(self._of_sqlite()))
+            self._last = (version, self._refreshed(self._of_sqlite()))
         return self._last[1]
 
-    def _made(self, read: Sequence[Read]) -> Dump:
-        """A request changes few tables: to compare the rest costs much less than to make it anew."""
+    def _refreshed(self, read: Sequence[Read]) -> Dump:
+        """Rebuild only the changed tables. A request changes few, and comparing is much cheaper than rebuilding."""
         for table, given in zip(TABLES, read, strict=True):
             known = self._tables.get(table.name)
             if known is None or known[0] != given:
@@ -85,7 +86,7 @@ class Reader:
             self._sqlite.execute("COMMIT")
 
     def _table_of_sqlite(self, name: str) -> Read:
-        with closing(self._sqlite.execute(f'SELECT * FROM "{name}"')) as cursor:  # of our own tables
+        with closing(self._sqlite.execute(f'SELECT * FROM "{name}"')) as cursor:  # names of our own tables only
             return [each[0] for each in cursor.description], cursor.fetchall()
 
     async def _of_postgres(self) -> list[Read]:
@@ -97,7 +98,7 @@ class Reader:
         return list(rows[0].keys()) if rows else [], rows
 
     def change(self, statement: str) -> None:
-        """For a test that prepares what no request can."""
+        """Prepare a state that no request can produce."""
         self._last = None
         if self._url is None:
             self._sqlite.execute(statement)
@@ -105,7 +106,7 @@ class Reader:
             self._runner.run(self._postgres.execute(statement))
 
     def renumber(self) -> None:
-        """From here on rows have numbers that no other table's have, and that stand in no answer by chance."""
+        """Give each table its own range of row numbers, high enough not to appear in answers by chance."""
         tables = numbered()
         assert len(tables) * NUMBERS_EACH <= 400_000_000, len(tables)
         for place, (table, column) in enumerate(tables):
@@ -124,7 +125,7 @@ class Reader:
         self._runner.close()
 
 
-# What changes without anybody having done anything: when a credential was last seen.
+# Columns that change without any user action: when a credential was last used.
 UNSTEADY = {
     "tokens": {"last_used_at"},
     "app_secrets": {"last_used_at"},
@@ -133,7 +134,7 @@ UNSTEADY = {
 
 
 SUMMED = {"timesheet_changes", "timesheet_sums"}
-"""What triggers note of timesheets, and a chore sums up when it comes to it: `tests/work/test_report_sums.py`."""
+"""Changes of timesheets recorded by triggers and summed by a chore later, see `tests/work/test_report_sums.py`."""
 
 
 def steady(table: str, row: Row) -> Row:
@@ -142,7 +143,7 @@ def steady(table: str, row: Row) -> Row:
 
 
 Change = tuple[str, str, Key, tuple[str, ...]]
-"""Table; added, changed or removed; which row; the columns that are others."""
+"""Table, kind of change (added, changed or removed), key of the row, and the changed columns."""
 
 
 def changes(before: Dump, after: Dump) -> list[Change]:

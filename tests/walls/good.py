@@ -1,4 +1,4 @@
-"""Requests that succeed, where the usual one of the tests of rights names what is not there or changes nothing."""
+"""Requests that succeed, for operations whose usual request in the permission tests is refused or changes nothing."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def _edit_app(kind: str) -> Good:
 
 
 def _app(walls: Walls, kind: str) -> str:
-    """The path of an app of A."""
+    """Return the path of an app of A."""
     name = walls.site.cast.oauth_app.client_id if kind == "oauth-apps" else walls.site.apps["spare"].slug
     return f"{walls.site.here.org_path}/{kind}/{name}"
 
 
 def _delete_of_app(kind: str, part: str) -> Good:
-    """A secret or a key that was made for it."""
+    """Delete a secret or key created for this purpose."""
 
     def good(walls: Walls) -> Asked:
         at = f"{_app(walls, kind)}/{part}"
-        walls.site.owners["classic"].post(at)  # refused where there are two already
+        walls.site.owners["classic"].post(at)  # refused if the app already has two
         names = {walls.site.cast.oauth_app.client_id} if kind == "oauth-apps" else {walls.site.apps["spare"].slug}
         dump = walls.reader.dump()
         app = next(row["id"] for row in dump["apps"].values() if names & {row["client_id"], row["slug"]})
@@ -71,7 +71,7 @@ def _delete_of_app(kind: str, part: str) -> Good:
 
 
 def _consented(walls: Walls) -> str:
-    """A token of the OAuth app for the client of A, who has let it act."""
+    """Return an OAuth token that acts for the client of A, who has given consent."""
 
     async def make(services: Services) -> str:
         async with services.database.transaction() as tx:
@@ -96,7 +96,7 @@ def _of_client(method: str, ending: str, **more: Any) -> Good:
 
 
 def _scoped(walls: Walls) -> Asked:
-    """For a token of the app that is installed in both."""
+    """Request a scoped token from the app installed in both organizations."""
     app, person = walls.site.apps[HERE], walls.site.tokens.by["owner", "app_user", HERE]
     body = {"access_token": person, "target": walls.site.here.organization, "permissions": {"work": "read"}}
     by = Credential("the app's secret", "client", header=basic(app.client_id, app.secret))
@@ -118,14 +118,14 @@ def _token_ends(walls: Walls) -> Asked:
 
 
 def _project(walls: Walls) -> Asked:
-    """The owner is in two organizations, and has to say in which."""
+    """Create a project in A. The owner belongs to two organizations and must name one."""
     return _owner(
         walls, "POST", "/api/v1/projects", json={"title": "New", "organization": walls.site.here.organization}
     )
 
 
 def _repository(walls: Walls, method: str) -> Asked:
-    """Of the installation that is on another repository of A."""
+    """Add or remove a repository of the installation that covers another repository of A."""
     site = walls.site
     at = f"/user/installations/{site.apps[OTHER_REPOSITORY].installation_id}/repositories"
     return _owner(walls, method, f"{at}/{site.cast.numbers.repository}")
@@ -148,7 +148,7 @@ def _redeliver(walls: Walls, place: str) -> Asked:
 
 
 class _Administrator:
-    """An owner of A, who administers the server besides."""
+    """An owner of A who is also a server administrator."""
 
     def __init__(self, walls: Walls) -> None:
         async def appoint(services: Services) -> str:
@@ -163,7 +163,7 @@ class _Administrator:
         self.by = Credential("an administrator", "classic", "owner", f"Bearer {token}", frozenset({"site_admin"}))
 
     def add(self) -> str:
-        """The login of somebody new."""
+        """Add a user and return their login."""
         login = f"new-{uuid.uuid4().hex[:8]}"
         self.post("/admin/users", {"login": login, "email": f"{login}@example.com"})
         return login
@@ -175,7 +175,7 @@ class _Administrator:
 
 
 def _administered(method: str, ending: str, *before: str) -> Good:
-    """About somebody who was added for it."""
+    """Return a request about a user added for this purpose."""
 
     def good(walls: Walls) -> Asked:
         administrator = _Administrator(walls)

@@ -1,4 +1,4 @@
-"""What stands in a database and rests on no right: a webhook for which nobody speaks, a timer that nobody may stop."""
+"""Rows that outlived the permission they depend on: webhooks without a consenting user, timers without a writer."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tests.walls.dump import Dump, Row
 
 
 def left_over(dump: Dump) -> list[str]:
-    """Each with a word on what is missing. A second telling of the rules, in another language."""
+    """Describe each row that should no longer be active. Deliberately a second implementation of the rules."""
     return [*_hooks(dump), *_timers(dump), *_ended_by_clients(dump)]
 
 
 def _hooks(dump: Dump) -> Iterator[str]:
-    """Of OAuth apps: on only while somebody who may have webhooks there lets the app act."""
+    """Webhooks of OAuth apps are active only while a user who may manage webhooks there consents to the app."""
     for hook in dump["hooks"].values():
         granted = {each["user_id"] for each in dump["grants"].values() if each["app_id"] == hook["app_id"]}
         if hook["active"] and hook["app_id"] is not None and not granted & _admins(dump, hook):
@@ -57,7 +57,7 @@ def _writers(dump: Dump, project: Row) -> set[int]:
 
 
 def _ended_by_clients(dump: Dump) -> Iterator[str]:
-    """Time is the team's: no client has a hand in it."""
+    """Time entries belong to the team: clients never cause changes to them."""
     clients = {(each["repository_id"], each["user_id"]) for each in dump["clients"].values()}
     for event in dump["events"].values():
         if event["name"] == "timesheet":

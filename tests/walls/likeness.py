@@ -1,4 +1,4 @@
-"""Rows of a tenant as they are in any database: without times, and with ids only as its own or another's."""
+"""Rows of a tenant, comparable across databases: without times, and with IDs reduced to "own" or "another's"."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MILLIS = re.compile(r"(?<![\w.])1[6-9]\d{11}(?!\w)")
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:T[\d:.]+Z)?")
 _SIGNED = re.compile(r"\?[\w=&.-]*(?:expires|signature|sig)[\w=&.%-]*")
-_DRAWN = re.compile(r"\b(\w+-\d+)-[0-9a-f]{6}\b")  # the login of a person whom a test made
+_DRAWN = re.compile(r"\b(\w+-\d+)-[0-9a-f]{6}\b")  # the login of a person created by a test
 _URL = re.compile(r"http://127\.0\.0\.1:\d+(?=/)")
 _COUNTED = re.compile(
     r'"(duration|elapsed_time|formatted_duration|short_formatted_duration|size|node_id|email|username|login|zen)":'
     r'("[^"]*"|[\d.]+|null|\{[^}]*\})'
 )
 
-# Drawn by chance, counted by the clock or of secrets; and what differs with the length of a port or a name.
+# Random values, durations and secrets, and values that depend on the length of a port or a name.
 _LEFT_OUT = {
     "rank", "blob", "duration_ms", "digest", "fingerprint", "secret", "previous_secret", "password", "family", "size",
     "revision", "request_id", "address", "last_eight",
@@ -33,7 +33,7 @@ _UNTIL_LATER = {"lanes", "workers", "worker_generation", "deliveries", "probe", 
 
 
 class Likeness:
-    """`names`: logins and other words that were drawn, with what stands for them."""
+    """`names` maps logins and other random words to placeholders."""
 
     def __init__(self, dump: Dump, accounts: frozenset[int], names: dict[str, str]) -> None:
         self._rows = rows_of(dump, accounts)
@@ -42,7 +42,7 @@ class Likeness:
         self._tables = [table.name for table in TABLES if table.name not in _UNTIL_LATER]
 
     def rows(self) -> Counter[str]:
-        """How many rows there are of each likeness."""
+        """Count the rows by their comparable form."""
         return Counter(
             f"{table}: {self._row(row)}"
             for table in self._tables
@@ -51,8 +51,8 @@ class Likeness:
         )
 
     def _depends_on_others(self, table: str, row: Row) -> bool:
-        """Refusals are counted together, as the minutes have it. Somebody of another tenant can be invited, and told of
-        it, only where there is the other tenant."""
+        """Refusals are counted together per minute. A user of the other tenant can be invited and notified only where
+        that tenant exists."""
         if table == "audit_log":
             strange = row["action"] == "invitation.create" and row["target"] not in dict(self._names)
             return bool(row["status"]) or strange
@@ -72,7 +72,7 @@ class Likeness:
         if name == "payload":
             value = from_stored(value) or b""
         text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-        if name == "place":  # of an invitation: a letter, and a number
+        if name == "place":  # of an invitation: a letter followed by a number
             return text[:1] + self._mark(text[1:])
         return self._text(text)
 
@@ -90,7 +90,7 @@ class Likeness:
 
 
 def _keys_of(row: Row) -> list[Any]:
-    """Its own numbers and ids."""
+    """Return the numbers and IDs that belong to the row itself."""
     return [row[name] for name in ("id", "repository_id", "guid") if row.get(name) is not None]
 
 

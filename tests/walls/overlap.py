@@ -1,8 +1,8 @@
-"""What two tenants share: people, an app, and a third organization, in which nobody acts while they do.
+"""The overlap of two tenants: people, an app, and a third organization in which nobody acts meanwhile.
 
-`both` is a member of each tenant and of the third; their timer runs there. Of the wanderers each tenant has one as a
-member, and each invites both as clients. The app is the third's; people of each tenant let it act, and withdraw that.
-"""
+`both` is a member of each tenant and of the third organization, where their timer runs. Each tenant has one of the
+wanderers as a member, and each invites both wanderers as clients. The app belongs to the third organization. People of
+each tenant grant and withdraw consent to it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def _make_third(services: Services) -> Third:
 
 
 class Shared:
-    """On a server before the tenants. Once they are there, `both` goes to work in the third."""
+    """State created before the tenants. Once they exist, `both` starts a timer in the third organization."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -102,7 +102,7 @@ async def _put_in(services: Services, organization: str, logins: tuple[str, ...]
 
 
 class Overlap:
-    """One tenant's part. Each step is decided by two numbers: which, and about what."""
+    """One tenant's share of the overlap. Two random numbers decide each step: which step, and on what."""
 
     def __init__(self, shared: Shared, world: World, owner: Caller, client: Caller, place: int) -> None:
         self.server, self.third, self.world = shared.server, shared.third, world
@@ -148,12 +148,12 @@ class Overlap:
     def _said(self, title: str, answer: httpx.Response, by: Caller | None = None) -> Said:
         return said(self._name, title, answer, by_client=by is self.client)
 
-    # --- somebody's timer, which runs elsewhere ---
+    # --- the timer of a user that runs elsewhere ---
 
     def _resume(self, drawn: random.Random) -> list[Said]:
         return [self._ask(self.owner, "POST", f"/api/v1/timesheets/{self.timer}/resume")]
 
-    # --- people who may have a place elsewhere ---
+    # --- people who may belong to the other tenant ---
 
     def _invite(self, drawn: random.Random) -> list[Said]:
         path, email = f"/api/v1/projects/{self.world.project_id}/clients", f"{drawn.choice(WANDERERS)}@example.com"
@@ -166,13 +166,13 @@ class Overlap:
     def _uninvite(self, drawn: random.Random) -> list[Said]:
         return [self._ask(self.owner, "DELETE", f"/api/v1/clients/{drawn.choice(self.clients)}")]
 
-    # --- the app that acts for people of both ---
+    # --- the app that acts for people of both tenants ---
 
     def _hook(self, drawn: random.Random) -> list[Said]:
         return [self._hook_of(drawn, drawn.choice(list(self.tokens)))]
 
     def _hook_of(self, drawn: random.Random, login: str) -> Said:
-        """By the app, for this person."""
+        """Create a webhook through the app on behalf of this user."""
         token, place = self.tokens[login], drawn.choice([self.world.repo_path, self.world.org_path])
         self.made += 1
         body = {"name": "web", "events": ["*"], "config": {"url": f"http://127.0.0.1:9/app/{self.made}"}}
@@ -199,12 +199,12 @@ class Overlap:
         self.tokens[login] = self._allow(login)
 
     def _begin_and_end(self, drawn: random.Random) -> list[Said]:
-        """A webhook by the app, for which nobody is left in the end."""
+        """Create a webhook through the app, then withdraw every consent to the app."""
         self._consent_of(self.world.owner)
         return [self._hook_of(drawn, self.world.owner), *(self._withdraw_of(login) for login in self.tokens)]
 
     def _rise_and_fall(self, drawn: random.Random) -> list[Said]:
-        """The colleague is made an owner, has a webhook by the app that nobody else lets act, and is one no more."""
+        """Promote the colleague to owner, create a webhook with only their consent left, and demote them."""
         mate, path = self.logins[0], f"{self.world.org_path}/memberships/{self.logins[0]}"
         came = self._accept(drawn)
         self._consent_of(mate)
@@ -216,7 +216,7 @@ class Overlap:
             self._ask(self.owner, "PUT", path, {"role": "member"}),
         ]
 
-    # --- a colleague who comes, goes and keeps time ---
+    # --- a colleague who joins, leaves and tracks time ---
 
     def _start(self, drawn: random.Random) -> list[Said]:
         path = f"/api/v1/projects/{self.world.project_id}/timesheets"
@@ -234,16 +234,16 @@ class Overlap:
     def _remove(self, drawn: random.Random) -> list[Said]:
         return [self._ask(self.owner, "DELETE", f"{self.world.org_path}/members/{self.logins[0]}")]
 
-    # --- a client beside another, and beside those who keep time ---
+    # --- a client beside another client, and beside people who track time ---
 
     def _assign(self, drawn: random.Random) -> list[Said]:
-        """To a colleague, or to the other client, who is nobody to it."""
+        """Assign a task to a colleague, or to the other client, whom this client cannot see."""
         login = drawn.choice([*self.logins, self.logins[1]])
         body, path = {"title": "Task", "assignees": [login]}, f"/api/v1/columns/{self.columns[0]}/tasks"
         return [replace(self._ask(self.client, "POST", path, body), foreign=login == self.logins[1])]
 
     def _move(self, drawn: random.Random) -> list[Said]:
-        """A task of the client's, on which a timer may run, is done."""
+        """Complete one of the client's tasks, on which a timer may be running."""
         made = self.client.post(f"/columns/{self.columns[0]}/tasks", json={"title": "Task"})["task"]["id"]
         path = f"/api/v1/projects/{self.world.project_id}/timesheets"
         return [self._ask(self.mate, "POST", path, {"task_id": made}),

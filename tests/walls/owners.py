@@ -1,7 +1,6 @@
-"""Whose each row is: the accounts (organizations or people) that it belongs to or is about.
+"""Owners of each row: the accounts (organizations or people) that it belongs to or is about.
 
-A table without a line in `OWNERS` fails the tests: whoever adds one says here how its rows are told apart.
-"""
+A table without an entry in `OWNERS` fails the tests, so every new table must state how its rows are attributed."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ Accounts = Iterator[int | None]
 
 
 class Find:
-    """What rows refer to, in several dumps together: a row that is gone is still whose it was."""
+    """Looks up referenced rows in several dumps, so that deleted rows keep their owners."""
 
     def __init__(self, *dumps: Dump) -> None:
         self._dumps = dumps
@@ -37,7 +36,7 @@ Rule = Callable[[Row, Find], Accounts]
 
 
 def _columns(*names: str) -> Rule:
-    """Accounts that the row names."""
+    """Return a rule that takes the accounts from these columns."""
 
     def rule(row: Row, find: Find) -> Accounts:
         for name in names:
@@ -47,7 +46,7 @@ def _columns(*names: str) -> Rule:
 
 
 def _through(*references: tuple[str, str], also: tuple[str, ...] = ()) -> Rule:
-    """Likewise, and those of the rows that it refers to: column and table."""
+    """Return a rule that takes the owners of referenced rows (pairs of column and table) and the columns `also`."""
 
     def rule(row: Row, find: Find) -> Accounts:
         yield from _columns(*also)(row, find)
@@ -66,12 +65,12 @@ def _of_key(row: Row, find: Find) -> Accounts:
 
 
 def _of_failures(row: Row, find: Find) -> Accounts:
-    """By name, by user and by address; of an address nobody knows whose it is."""
+    """Failures are counted by login, by user and by address. An e-mail address cannot be attributed to anyone."""
     kind, whose, *_ = row["key"].split(":")
     yield int(whose) if kind in ("user", "place") and whose.isdigit() else find.login(whose)
 
 
-def _nobody(row: Row, find: Find) -> Accounts:
+def _no_owner(row: Row, find: Find) -> Accounts:
     return iter(())
 
 
@@ -91,12 +90,12 @@ OWNERS: dict[str, Rule] = {
     "audit_log": _through(_repository, also=("account_id",)),
     "authorization_codes": _of_user_and_app,
     "billing_logos": _columns("account_id"),
-    # Who has filtered the board of a project: the row is about them, too.
+    # The row is also about the user who filtered the board.
     "board_filters": _through(_repository, also=("user_id",)),
-    # Who has subscribed to the calendar of a project: the row is about them, too.
+    # The row is also about the user who subscribed to the calendar.
     "calendar_feeds": _through(_repository, also=("user_id",)),
     "clients": _of_repository,
-    # Whoever is put into a project: the row is about them, too.
+    # The row is also about the user added to the project.
     "collaborators": _through(_repository, also=("user_id",)),
     "closing_commits": _through(("task_id", "tasks")),
     "columns": _of_repository,
@@ -118,7 +117,7 @@ OWNERS: dict[str, Rule] = {
     "import_links": _through(_repository, also=("account_id",)),
     "installation_repositories": _through(_repository, ("installation_id", "installations")),
     "installations": _columns("account_id"),
-    # Of the place that invites, whoever is invited: theirs it becomes when they accept.
+    # Belongs to the inviting account. The invited user owns the membership only after accepting.
     "invitations": _columns("account_id"),
     "invoice_numbers": _columns("account_id"),
     "invoice_year_numbers": _columns("account_id"),
@@ -126,26 +125,25 @@ OWNERS: dict[str, Rule] = {
     "credit_notes": _through(_repository, also=("account_id",)),
     "payments": _through(_repository),
     "invoices": _through(_repository, also=("account_id",)),
-    "key_check": _nobody,
+    "key_check": _no_owner,
     "lanes": _through(("hook_id", "hooks")),
     "memberships": _columns("organization_id", "user_id"),
-    # Of the place that tells, as notifications are.
+    # Belongs to the sending account, like notifications.
     "mail_messages": _through(_repository, also=("account_id",)),
     "mail_recipients": _columns("user_id"),
-    # Whom a comment names, and who has written it: the row is about them, too.
-    # Whose rate it is: the row is about them, too.
+    # The row of `mentions` is also about the mentioned user and the author, that of `member_rates` about its user.
     "member_rates": _columns("account_id", "user_id"),
     "mentions": _through(_repository, also=("user_id", "author_id")),
-    # Of the place that tells, as invitations are: whoever is told has done nothing.
+    # Belongs to the sending account, like invitations: the recipient has done nothing.
     "notifications": _through(_repository, also=("account_id",)),
     "notification_settings": _columns("user_id"),
     "passwords": _columns("user_id"),
     "administrators": _columns("user_id"),
-    "probe": _nobody,
+    "probe": _no_owner,
     "project_billing": _of_repository,
     "project_rates": _through(_repository, also=("user_id",)),
     "projects": _columns("account_id"),
-    "rate_windows": _nobody,  # numbers of callers; the tests here have no limit
+    "rate_windows": _no_owner,  # numbers of callers; these tests run without rate limits
     "refresh_tokens": _of_user_and_app,
     "service_checkout_periods": _through(("service_checkout_id", "service_checkouts")),
     "service_checkouts": _through(_repository, ("service_id", "services")),
@@ -167,13 +165,13 @@ OWNERS: dict[str, Rule] = {
     "timesheet_sums": _of_repository,
     "timesheets": _of_repository,
     "tokens": _through(("installation_id", "installations"), also=("user_id", "account_id")),
-    "worker_generation": _nobody,
-    "workers": _nobody,
+    "worker_generation": _no_owner,
+    "workers": _no_owner,
 }
 
 
 def rows_of(dump: Dump, accounts: frozenset[int]) -> Dump:
-    """Those that belong to any of these accounts."""
+    """Return the rows that belong to any of these accounts."""
     find = Find(dump)
     return {
         table: {key: row for key, row in rows.items() if not accounts.isdisjoint(OWNERS[table](row, find))}

@@ -1,4 +1,4 @@
-"""Pages for people and the OAuth endpoints: how each write of theirs is prepared, and then sent."""
+"""Pages and OAuth endpoints: how each of their writes is prepared and then sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEW = "a second horse, a battery and a staple"
 
 
 class Pages:
-    """`ada` has signed in. Each method of `WRITES` answers what sends the request, with all that it needs ready."""
+    """`ada` is signed in. Each function in `WRITES` prepares a request and returns a callable that sends it."""
 
     def __init__(self, walls: Walls) -> None:
         self.walls, self.server = walls, walls.server
@@ -32,7 +32,7 @@ class Pages:
         self.server.run(self._join)
         self.browsers: list[Browser] = []
         self.here = self._browser()
-        self.consents = Consenting(self.here.client, None)  # type: ignore[arg-type]  # whose it is, nobody asks
+        self.consents = Consenting(self.here.client, None)  # type: ignore[arg-type]  # the owner is never read
         here = walls.site.here
         body = {"name": f"Paged {self.ada.id}", "callback_urls": [CALLBACK], "device_flow": True}
         made = walls.site.owners["classic"].post(f"{here.org_path}/oauth-apps", json=body)
@@ -67,7 +67,7 @@ class Pages:
         return lambda: self.consents.submit(page, **fields)
 
     def receive(self) -> Send:
-        """At a receiver whose webhook is off, so that it hears of nothing else."""
+        """Send to a receiver whose webhook is inactive, so that it receives nothing else."""
         here = self.walls.site.here
         assert self.here.fill_csrf(f"/{here.full_name}/webhooks/receiver").status_code == 303
         owner, hooks = self.walls.site.owners["classic"], f"{here.repo_path}/hooks"
@@ -88,7 +88,7 @@ class Pages:
         return self._filled(self._stranger(), add_link(self.server, self.ada))
 
     def unsubscribe(self) -> Send:
-        """As a mail program does it."""
+        """Unsubscribe the way a mail client does."""
 
         async def make(services: Services) -> str:
             return unsubscribe_path(services.vault, Subscription(self.ada.id, "deadline"))
@@ -165,7 +165,7 @@ class Pages:
             each.client.close()
 
 
-# In this order: a password that is new ends the other sessions.
+# In this order, because a new password ends the other sessions.
 WRITES: dict[str, Callable[[Pages], Send]] = {
     "POST /login": Pages.login,
     "POST /logout": Pages.logout,

@@ -1,4 +1,4 @@
-"""Everything that a right makes possible in one organization, each thing asked for as it would be used."""
+"""Everything that a permission allows in one organization, each probed by a real request."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.work.studio import Studio
 
 _numbers = itertools.count(1)
 
-# Lists of all that somebody sees: the question is what they hold. The PDF takes a process of its own, and is read like
-# its invoice, or its credit note.
+# For lists of everything that a user sees, only the content matters. PDFs need a separate process, and are readable by
+# the same people as the invoice or credit note.
 _ACROSS = {"GET /tasks", "GET /timesheets", "GET /timesheets/running", "GET /invoices", "GET /files", "GET /comments"}
 _LISTS = {
     "GET /me", "GET /me/notifications", "GET /me/notification_settings", "GET /projects", "GET /trash", "GET /search",
@@ -40,14 +40,15 @@ def _answers(method: str, path: str, body: object = None) -> Probe:
 
 
 def _is_given(answer: httpx.Response) -> bool:
-    """A server that fails refuses nothing."""
+    """Fail on server errors, which must not count as refusals."""
     assert answer.status_code < 500, answer.text
     return answer.is_success
 
 
 def _makes_a_webhook(path: str) -> Probe:
     def probe(http: httpx.Client) -> bool:
-        config = {"url": f"http://127.0.0.1:9/possible/{next(_numbers)}"}  # an app makes no second one for the same
+        # An app may not create two webhooks with the same address.
+        config = {"url": f"http://127.0.0.1:9/possible/{next(_numbers)}"}
         hook = {"name": "web", "config": config, "events": ["push"], "active": False}
         return _is_given(http.post(path, json=hook))
 
@@ -63,10 +64,10 @@ def _lists(path: str, wanted: str) -> Probe:
 
 
 class Side:
-    """One organization with a project, and one of each thing in it."""
+    """One organization with a project and one object of each kind."""
 
     def __init__(self, server: Server, *, issued: bool = True) -> None:
-        """`issued`: with an invoice that was sent, which a project cannot be deleted with."""
+        """`issued` adds a sent invoice, which prevents the deletion of the project."""
         self.server = server
         self.studio = Studio(server, server.world())
         self.world = self.studio.world
@@ -125,7 +126,7 @@ class Side:
         }
 
     def _hooks(self) -> dict[str, Probe]:
-        """The webhook API, publishing, and what owners alone read."""
+        """Return probes of the webhook API, of publishing, and of what only owners may read."""
         found = {}
         for place, path in (("repository", self.world.repo_path), ("organization", self.world.org_path)):
             push = {"event": "push", "payload": {"ref": "refs/heads/main"}}
@@ -140,7 +141,7 @@ class Side:
         return found
 
     def possible(self, token: str, server: Server | None = None) -> set[str]:
-        """What is possible for the token by way of the server."""
+        """Return the names of the probes that succeed with the token on this server."""
         with (server or self.server).client(token) as http:
             return {name for name, probe in self.probes.items() if probe(http)}
 

@@ -9,8 +9,8 @@ import httpx
 
 @dataclass(frozen=True)
 class Said:
-    """What was asked (`key` is the same in every run), whether it was about another's things, and whether a client
-    asked."""
+    """A request and its answer. `key` is the same in every run, `foreign` marks requests about another tenant's
+    objects, and `by_client` those made by a client."""
 
     key: str
     title: str

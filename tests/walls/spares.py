@@ -1,4 +1,4 @@
-"""People who are there to be invited to A, put into it and taken out of it. Each is a member of B as well."""
+"""Spare people to be invited to A, added to it and removed from it. All of them are members of B."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
 
 
 async def make_spares(services: Services, beyond: Account) -> list[Spare]:
-    """Before the tests look: that they are in B is a row of B's."""
+    """Create the spare people before the tests compare states, because their memberships are rows of B."""
     found = []
     async with services.database.transaction() as tx:
         for number in range(NUMBER):
@@ -46,15 +46,15 @@ async def make_spares(services: Services, beyond: Account) -> list[Spare]:
 
 
 class Coming:
-    """What is asked about a spare person, with all that it needs ready. `pure` shares nothing with the person, who is
-    invited; `owner` is in B together with them."""
+    """Requests about a spare person, each with its preconditions prepared. `pure` has nothing in common with the
+    invited person, while `owner` is in B with them."""
 
     def __init__(self, walls: Walls) -> None:
         self._walls, self.spare = walls, walls.spares.pop()
         self.org, self.repo = walls.site.here.org_path, walls.site.here.repo_path
 
     def _sent(self, by: str, method: str, path: str, **more: Any) -> httpx.Response:
-        with self._walls.server.client(self._walls.caller(by).header.removeprefix("Bearer ")) as client:  # type: ignore[union-attr]  # each has one
+        with self._walls.server.client(self._walls.caller(by).header.removeprefix("Bearer ")) as client:  # type: ignore[union-attr]  # every one of them has a token
             return client.request(method, path, **more).raise_for_status()
 
     def _asked(self, by: str, method: str, path: str, **body: Any) -> Asked:

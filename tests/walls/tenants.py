@@ -1,4 +1,4 @@
-"""A tenant that does one thing after another, as a seed says: good requests, and some that name another's things."""
+"""A tenant that makes seeded random requests: valid ones, and some that name another tenant's objects."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.walls.world import MarkedScene
 from tests.work.requests_kit import TABLE
 from tests.work.studio import Caller
 
-# What ends the ground on which the rest is done, and what a running test cannot follow.
+# Files that need a separate process.
 _LEFT_OUT = {"GET /invoices/{}/pdf", "GET /credit_notes/{}/pdf", "GET /invoices/{}/xml", "GET /credit_notes/{}/xml"}
-_FOREIGN = 0.3  # of the requests, in a world of two
-_OVERLAP = 0.5  # of the steps: about people and an app that are elsewhere, too
+_FOREIGN = 0.3  # of the requests, if there are two tenants
+_OVERLAP = 0.5  # of the steps: those about people and an app shared with the other tenant
 Ids = tuple[Any, ...]
 
 
 class _Counting(MarkedScene):
-    """Invites the same addresses in every run, and has room for many tasks: a project can have at most 200 columns."""
+    """Invites the same addresses in every run, and uses one column, because a project is limited to 200."""
 
     invited = 0
     shelf = ""
@@ -37,8 +37,8 @@ class _Counting(MarkedScene):
 
 
 class Tenant:
-    """`do` makes the next request of a sequence that the seed alone decides. What it does to another's things is drawn
-    from a second sequence, so that the first is the same without them."""
+    """`do` makes the next request of a sequence determined by the seed alone. Requests about the other tenant are drawn
+    from a second sequence, so the first one is the same without them."""
 
     def __init__(self, server: Server, word: str, seed: int, shared: Shared, place: int) -> None:
         self.word, self.server = word, server
@@ -52,14 +52,14 @@ class Tenant:
         self.overlap = Overlap(shared, self.world, self.owner, self.people[2], place)
         self.third = shared.third.world
         self.other: Tenant | None = None
-        self.pool: dict[str, list[Ids]] = {}  # what the paths of its requests have named
-        self.names: dict[str, list[Any]] = {}  # likewise, by what a body calls it
+        self.pool: dict[str, list[Ids]] = {}  # IDs used in paths of its requests
+        self.names: dict[str, list[Any]] = {}  # IDs used in bodies, by field
         self.said: list[Said] = []
         self._random = random.Random(f"{seed} {word}")
         self._foreign = random.Random(f"{seed} {word} foreign")
         self._keys = sorted(set(TABLE) - _LEFT_OUT)
 
-    # --- its own things ---
+    # --- its own objects ---
 
     def do(self) -> None:
         key, person = self._random.choice(self._keys), self._random.choice(self.people)
@@ -75,7 +75,7 @@ class Tenant:
             self._name_anothers(self.other)
 
     def _work(self, key: str, person: Caller, place: float | None) -> None:
-        """`place`: which of the things that were named before is named again; None: a new one."""
+        """Make a request about an earlier object chosen by `place` (0 to 1), or about a new one if it is None."""
         _, made, body = TABLE[key]
         known = self.pool.get(key, [])
         if place is not None and known:
@@ -98,11 +98,11 @@ class Tenant:
         self.said.append(said(key, title, answer, foreign=foreign, by_client=by_client))
 
     def _hooks(self, place: float) -> None:
-        """Webhooks, what they are sent, and tokens."""
+        """Make a request about webhooks, events or tokens."""
         at = self.world.repo_path if place < 0.5 else self.world.org_path
         known = self.pool.setdefault(at, [])
         hook = known[int(place * len(known))][0] if known else 0
-        # Each of another address: a second one like it would be refused.
+        # Each has its own address because duplicates are refused.
         config = {"url": f"http://127.0.0.1:9/{self.word}/{len(known)}"}
         body = {"name": "web", "events": ["*"], "config": config}
         method, path, given = [
@@ -119,10 +119,10 @@ class Tenant:
             known.append((answer.json()["id"],))
         self.said.append(said(f"{method} a hook", f"{method} {path}", answer))
 
-    # --- another's ---
+    # --- the other tenant's objects ---
 
     def _name_anothers(self, other: Tenant) -> None:
-        """In the path, or in the body of a request about what is its own."""
+        """Name an object of the other tenant in the path, or in the body of a request about an own object."""
         person = self._foreign.choice(self.people)
         if self._foreign.random() < 0.5:
             self._in_path(other, person)
@@ -139,7 +139,7 @@ class Tenant:
         self._ask(person, key, ids, {} if callable(body) else body, foreign=True)
 
     def _in_body(self, other: Tenant, person: Caller) -> None:
-        """Nothing here succeeds: what is named is not there for this tenant."""
+        """Make a request that must fail, because the named object does not exist for this tenant."""
         scene = self.scene
         names = {name: self._foreign.choice(values) for name, values in sorted(other.names.items())}
         project = (scene.project_id,)
@@ -157,16 +157,16 @@ class Tenant:
         key, ids, given = self._foreign.choice(wanted)
         self._ask(person, key, ids, given, foreign=True)
 
-    # --- what it is ---
+    # --- description ---
 
     def accounts(self) -> frozenset[int]:
-        """The organization, and those who act."""
+        """Return the organization and the people who act in it."""
         with self.server.client(self.world.token) as client:
             organization = client.get(self.world.org_path).json()["id"]
         return frozenset({organization, *(each.get("/me")["user"]["id"] for each in self.people)})
 
     def drawn(self) -> dict[str, str]:
-        """Names that are others in another run."""
+        """Return the random names of this run with their placeholders."""
         logins = [each.login for each in self.people]
         drawn = {self.world.organization: "organization", self.third.organization: "third"}
         drawn[self.overlap.third.client_id] = "app"

@@ -1,4 +1,4 @@
-"""An organization is deleted with all its rows and files, and nothing of others changes."""
+"""Deleting an organization removes all of its rows and files and changes nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workhook.core.clock import now_ms
 from workhook.work.administration import purging
 
 STAYS = {"accounts", "grants", "tokens"}
-"""Tables in which rows about an organization may stay: its number, and what its people have as people."""
+"""Tables in which rows about an organization may remain: its number, and rows that belong to its people."""
 
 ELSEWHERE: Mapping[str, str] = {
     "accounts": "the row is renamed, and stays as a number",
@@ -54,7 +54,7 @@ ELSEWHERE: Mapping[str, str] = {
     "worker_generation": "belongs to the server",
     "workers": "belongs to the server",
 }
-"""Tables with neither a project nor an organization, and what becomes of their rows."""
+"""Tables with neither a project nor an organization, and what happens to their rows."""
 
 
 def _rows(dump: Dump, account_id: int) -> dict[str, set[object]]:
@@ -74,14 +74,14 @@ def _delete(walls: Walls, token: str, organization: str) -> None:
             assert client.get(path).status_code == 404
 
 
-def test_every_table_is_emptied_or_says_what_becomes_of_it() -> None:
+def test_every_table_is_emptied_or_listed_with_what_happens_to_its_rows() -> None:
     emptied = {table.name for table in purging.tables_of_projects()}
     emptied |= {table.name for table, _ in purging.tables_of_accounts()}
     emptied |= {"events", "deliveries", "hooks", "projects"}
     names = {table.name for table in TABLES}
     assert emptied.isdisjoint(ELSEWHERE)
     assert emptied | ELSEWHERE.keys() == names, "add a new table to `ELSEWHERE`"
-    # What is said to go with something else refers to it, and is deleted by the database.
+    # Tables said to be deleted with another one reference it with ON DELETE CASCADE.
     for name, says in ELSEWHERE.items():
         if found := re.fullmatch(r"deleted with the (\w+)", says):
             if name == "dispatches":
@@ -97,7 +97,7 @@ def metadata_keys(name: str) -> set[sa.ForeignKey]:
     return table.foreign_keys
 
 
-def test_all_of_it_goes_and_nothing_of_others(walls: Walls) -> None:
+def test_deleting_an_organization_removes_all_of_it_and_nothing_else(walls: Walls) -> None:
     walls.deliver()
     before = walls.reader.dump()
     here, beyond = walls.site.scene.organization, walls.beyond.account
@@ -107,7 +107,7 @@ def test_all_of_it_goes_and_nothing_of_others(walls: Walls) -> None:
     others = {row["id"] for row in before["accounts"].values()} - {beyond.id}
     _delete(walls, walls.beyond.world.token, walls.beyond.world.organization)
 
-    hidden = walls.reader.dump()  # deliveries wait: the worker rests
+    hidden = walls.reader.dump()  # deliveries are pending while the worker is stopped
     assert not [r for r in hidden["memberships"].values() if r["organization_id"] == beyond.id]
     waits = {r["hook_id"] for r in hidden["dispatches"].values() if r["next_attempt_at"] is not None}
     assert waits, "its own webhooks get the event"

@@ -1,4 +1,4 @@
-"""What only members see of an organization stands in no event: events go to outside collaborators and their hooks."""
+"""Events contain no members-only details of an organization, because outside collaborators receive them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _seen_by_members = ("name", "email", "created_at", "updated_at")
 
 @pytest.fixture
 def studios(server: Server) -> Iterator[tuple[Studio, Studio]]:
-    """A, and B, which has a name and an address."""
+    """Provide A, and B with a name and an address."""
     found = Studio(server, server.world()), Studio(server, server.world())
 
     async def describe(services: Services) -> None:
@@ -40,7 +40,7 @@ def studios(server: Server) -> Iterator[tuple[Studio, Studio]]:
 
 @pytest.fixture
 def outsider(studios: tuple[Studio, Studio]) -> Caller:
-    """An owner of A, who is an admin of B's project and no member of B."""
+    """Provide an owner of A who is an admin of B's project but not a member of B."""
     here, there = studios
     person = here.add(member="owner")
     change_by_hand(
@@ -52,13 +52,13 @@ def outsider(studios: tuple[Studio, Studio]) -> Caller:
 
 
 def _sent(outsider: Caller, hook: str) -> list[dict[str, Any]]:
-    """What was sent to the webhook, as its owner reads it."""
+    """Return the payloads sent to the webhook, as its owner sees them."""
     listed = outsider.http.get(f"{hook}/deliveries?per_page=100").json()
     payloads = [outsider.http.get(f"{hook}/deliveries/{each['id']}").json()["request"]["payload"] for each in listed]
     return [each for each in payloads if "organization" in each]
 
 
-def test_events_tell_an_outsider_no_more_of_an_organization_than_its_answers(
+def test_events_tell_an_outsider_no_more_about_an_organization_than_the_api(
     studios: tuple[Studio, Studio], outsider: Caller, receiver: Receiver
 ) -> None:
     _, there = studios
@@ -76,7 +76,7 @@ def test_events_tell_an_outsider_no_more_of_an_organization_than_its_answers(
     there.owner.patch(there.project, json={"title": "Later"})  # an event of the work API
     push = {"event": "push", "payload": {"ref": "refs/heads/main"}}
     assert outsider.http.post(f"{world.repo_path}/events", json=push).is_success
-    until(lambda: len(_sent(outsider, hook)) >= 3)  # with the ping
+    until(lambda: len(_sent(outsider, hook)) >= 3)  # including the ping
     sent = _sent(outsider, hook)
     told = [each["payload"] for each in outsider.get(f"{there.project}/activity")["activity"]]
     found = [each["organization"] for each in (*sent, *told) if "organization" in each]
@@ -89,7 +89,7 @@ def test_events_tell_an_outsider_no_more_of_an_organization_than_its_answers(
     assert not any(secret in str(each) for each in (*sent, *told) for secret in (NAME, EMAIL))
 
 
-def test_an_invited_person_learns_the_name_and_not_the_address(studios: tuple[Studio, Studio]) -> None:
+def test_an_invited_user_sees_the_name_but_not_the_address(studios: tuple[Studio, Studio]) -> None:
     here, there = studios
     person = here.add()
     login = person.login

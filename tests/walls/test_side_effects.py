@@ -1,4 +1,4 @@
-"""A write changes the rows that `tests.walls.effects` names, and no other; a refusal changes none."""
+"""A write changes exactly the rows listed in `tests.walls.effects`, and a refused write changes none."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 
 def effects(before: Dump, after: Dump) -> str:
-    """`+tasks +events:2 ~columns`: tables by what became of their rows, with how many if more than one.
+    """Return the changes per table, such as `+tasks +events:2 ~columns`, with counts above one.
 
-    Refusals are noted in the audit log a moment later. On PostgreSQL a column counts the changes of its tasks' order.
+    Ignores refusals, which enter the audit log with a delay, and the revision that PostgreSQL increments in a column
+    when the order of its tasks changes.
     """
     found: Counter[str] = Counter()
     for table, what, key, names in changes(before, after):
@@ -36,11 +37,11 @@ def effects(before: Dump, after: Dump) -> str:
     return " ".join(name if count == 1 else f"{name}:{count}" for name, count in sorted(found.items()))
 
 
-NEEDS_A_MAIL_SERVER = "POST /login/forgotten"  # which there is none of here: `tests/mail/test_forgotten.py`
+NEEDS_A_MAIL_SERVER = "POST /login/forgotten"  # not set up here, see `tests/mail/test_forgotten.py`
 
 
 def test_every_write_has_its_effects_declared() -> None:
-    """Places are left out: they change by the API's own actions, and `tests/web/test_places.py` tells who is let in."""
+    """Pages of places are exempt: they use the API's actions, and `tests/web/test_places.py` covers access."""
     written = {key_of(each) for each in OPERATIONS if each.method != "GET" and each.area is not PLACES}
     assert written - {NEEDS_A_MAIL_SERVER} == set(EFFECTS)
 
@@ -52,15 +53,15 @@ def pages(walls: Walls) -> Iterator[Pages]:
     pages.close()
 
 
-def _hear_of_everything(walls: Walls) -> None:
-    """A webhook for every event of A, so that each has its dispatch."""
+def _add_hook_for_everything(walls: Walls) -> None:
+    """Create a webhook for every event of A, so that each event has a dispatch."""
     body = {"name": "web", "events": ["*"], "config": {"url": new_url()}}
     made = walls.site.owners["classic"].post(f"{walls.site.here.org_path}/hooks", json=body)
     assert made.status_code == 201, made.text
 
 
-def _two(walls: Walls, operation: Operation) -> Iterator[Asked]:
-    """Somebody who may not, as a rule, and somebody who may."""
+def _refused_and_allowed(walls: Walls, operation: Operation) -> Iterator[Asked]:
+    """Yield one request that is usually refused, and one that is allowed."""
     first, *_, last = callers(walls.site, operation)
     key = key_of(operation)
     good = GOOD.get(key)
@@ -70,18 +71,18 @@ def _two(walls: Walls, operation: Operation) -> Iterator[Asked]:
 
 
 @pytest.mark.whole
-def test_every_write(walls: Walls) -> None:
+def test_every_write_changes_only_its_declared_rows(walls: Walls) -> None:
     wrong: list[str] = []
-    _hear_of_everything(walls)
+    _add_hook_for_everything(walls)
     with walls.server.client(None) as client:
         for operation in (each for each in in_turn() if each.method != "GET"):
             key, succeeded, seen = key_of(operation), False, []
-            for asked in _two(walls, operation):
+            for asked in _refused_and_allowed(walls, operation):
                 before = walls.reader.dump()
                 answer = ask(client, asked)
                 found = effects(before, walls.reader.dump())
                 if answer.is_success and asked.by.caller == "stranger":
-                    continue  # in a place of their own
+                    continue  # in an organization of their own
                 expected = EFFECTS.get(key, "") if answer.is_success else ""
                 succeeded |= answer.is_success
                 seen.append(f"{answer.status_code} {found}")
@@ -93,8 +94,8 @@ def test_every_write(walls: Walls) -> None:
     assert wrong == [], f"{len(wrong)}\n" + "\n".join(wrong)
 
 
-@pytest.mark.whole  # after `test_every_write`, whose webhook hears of it
-def test_every_page(walls: Walls, pages: Pages) -> None:
+@pytest.mark.whole  # after `test_every_write_changes_only_its_declared_rows`, whose webhook hears of it
+def test_every_page_changes_only_its_declared_rows(walls: Walls, pages: Pages) -> None:
     wrong: list[str] = []
     for key, prepare in WRITES.items():
         send = prepare(pages)

@@ -1,4 +1,4 @@
-"""A chore changes rows of the tables that stand here, and of no other. How many there are depends on the world."""
+"""A chore changes rows of the tables listed here and of no others. The number of rows depends on the test world."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workhook.process import DELIVERIES, MAIL, REDELIVERIES
 from workhook.work.chores import CHORES, run_once
 
 LATER = 400 * DAY_MS
-"""When everything is over that ends."""
+"""Late enough for everything that expires."""
 
 EFFECTS: dict[str, str] = {
     "idempotency_keys": "-idempotency_keys",
@@ -20,19 +20,19 @@ EFFECTS: dict[str, str] = {
     "audit_log": "-audit_log",
     "deleted_tasks": "-tasks",
     "deleted_files": "-files",
-    # In this world they have nothing to do, and change nothing.
+    # These have nothing to do in this world.
     "deleted_projects": "",
     "deleted_organizations": "",
     "expired_task_credits": "",
     "deadlines": "",
     "imported_assignees": "",
     "notifications": "-notifications",
-    "timesheet_sums": "",  # what it writes is left out of all comparisons: `dump.SUMMED`
+    "timesheet_sums": "",  # ignored by all comparisons, see `dump.SUMMED`
     "service_checkout_periods": (
         "+dispatches +events +invoices +notifications +service_checkout_periods +task_credits ~invoice_numbers"
         " ~service_checkouts"
     ),
-    "redeliveries": "",  # what was asked for is done already
+    "redeliveries": "",  # all requested redeliveries are already done
     "mail": "",  # there is no mail server
     "deliveries": "-deliveries -dispatches -events",
 }
@@ -45,7 +45,7 @@ def test_every_chore_has_its_effects_declared() -> None:
     assert {each.name for each in ALL} == set(EFFECTS)
 
 
-def test_every_chore(walls: Walls) -> None:
+def test_every_chore_changes_only_its_declared_tables(walls: Walls) -> None:
     walls.deliver()
     wrong = []
     for chore in ALL:

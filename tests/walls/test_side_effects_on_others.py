@@ -1,4 +1,4 @@
-"""What somebody does with their own things leaves what others made of them; what a right made possible ends with it."""
+"""Changing one's own objects leaves other people's work intact, and whatever a permission allowed ends with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _of(table: str, before: Dump, after: Dump) -> list[Change]:
     return [each for each in changes(before, after) if each[0] == table]
 
 
-def test_a_client_moves_a_task_of_its_own_on_which_a_member_works(walls: Walls) -> None:
+def test_a_client_moves_its_own_task_while_a_member_tracks_time_on_it(walls: Walls) -> None:
     scene, client, member = walls.site.scene, _caller(walls, "client"), _caller(walls, "member")
     try:
         task = client.post(f"/columns/{scene.column()}/tasks", json={"title": "Mine"})["task"]["id"]
@@ -41,7 +41,7 @@ def test_a_client_moves_a_task_of_its_own_on_which_a_member_works(walls: Walls) 
         member.http.close()
 
 
-def test_a_client_deletes_a_comment_of_its_own_to_which_members_replied_among_themselves(walls: Walls) -> None:
+def test_a_client_deletes_its_own_comment_that_has_private_replies_of_members(walls: Walls) -> None:
     scene, client = walls.site.scene, _caller(walls, "client")
     try:
         path = f"/files/{scene.file()}/file_comments"
@@ -55,7 +55,7 @@ def test_a_client_deletes_a_comment_of_its_own_to_which_members_replied_among_th
 
 
 class Customers(NamedTuple):
-    """An OAuth app of A that an owner of A and an owner of B let act; each has a webhook by it."""
+    """An OAuth app of A with the consent of an owner of A and an owner of B, each with a webhook through it."""
 
     here: str  # the token of the owner of A
     hook: int
@@ -88,7 +88,7 @@ def _hook(walls: Walls, token: str, place: str) -> int:
     return int(made.json()["id"])
 
 
-def test_who_withdraws_consent_ends_the_apps_webhooks_there_and_only_there(walls: Walls) -> None:
+def test_withdrawing_consent_ends_the_webhooks_of_the_app_only_for_that_user(walls: Walls) -> None:
     with walls.server.client(walls.site.here.token) as owner:
         body = {"name": "Two customers", "callback_urls": ["http://127.0.0.1:9/back"]}
         app = owner.post(f"{walls.site.here.org_path}/oauth-apps", json=body).json()
@@ -105,7 +105,7 @@ def test_who_withdraws_consent_ends_the_apps_webhooks_there_and_only_there(walls
     assert left is None or not left["active"], effects(before, after)
 
 
-def test_a_timer_that_makes_way_elsewhere_is_told_there_without_the_one_that_is_started(walls: Walls) -> None:
+def test_pausing_a_timer_elsewhere_does_not_disclose_the_new_timer_there(walls: Walls) -> None:
     """`both` has a timer running in B's private project, and starts one in A."""
     scene = walls.site.scene
     walls.both.post(f"{walls.shut.project_path}/timesheets", json={"task_id": walls.shut.task()})

@@ -1,4 +1,4 @@
-"""Nothing that is asked in one organization changes or shows anything of another whose people overlap with its own."""
+"""No request in one organization changes or reveals anything of another whose people overlap with its own."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.walls.walk import ask, callers, in_turn, requests, said
 from tests.walls.world import Walls
 from tests.work.listener import Listener
 
-# Who ends an app of their own ends it for all its customers: what it made, and what it was allowed. Who has read what
-# they are told of has read it wherever it is from.
+# Ending an app ends it for all of its customers, including its webhooks and consents. Marking all notifications as read
+# includes those from other organizations.
 REACHES = {
     "POST /me/notifications/read": ("notifications",),
     "DELETE /orgs/{}/oauth-apps/{}/tokens": ("grants", "tokens", "hooks", "audit_log"),
@@ -29,12 +29,12 @@ REACHES = {
 }
 
 
-def test_of_every_table_it_is_known_whose_its_rows_are() -> None:
+def test_every_table_declares_who_owns_its_rows() -> None:
     assert set(OWNERS) == {table.name for table in TABLES}
 
 
 def touched(walls: Walls, before: Dump, after: Dump) -> list[str]:
-    """Of B's rows."""
+    """Return the changes of B's rows."""
     find = Find(after, before)
     found = []
     for change in changes(before, after):
@@ -47,7 +47,7 @@ def touched(walls: Walls, before: Dump, after: Dump) -> list[str]:
 
 
 def _everything(walls: Walls) -> Iterator[tuple[str, list[str]]]:
-    """Each operation, and what of B its answers tell."""
+    """Yield each operation, and everything its answers reveal about B."""
     with walls.server.client(None) as client:
         for operation in in_turn():
             told = []
@@ -69,8 +69,8 @@ def _pages(walls: Walls, pages: Pages) -> Iterator[tuple[str, list[str]]]:
 
 
 @contextmanager
-def _nothing_reaches(walls: Walls) -> Iterator[None]:
-    """Streams and receivers of B: the first that they hear of afterwards is what B does itself."""
+def _receives_nothing(walls: Walls) -> Iterator[None]:
+    """Check that no event reached B: the next one on its streams and receivers is one that B causes itself."""
     walls.deliver()
     heard, token, scenes = len(walls.receiver.requests), walls.beyond.world.token, (walls.open, walls.shut)
     with ExitStack() as stack:
@@ -86,21 +86,21 @@ def _nothing_reaches(walls: Walls) -> Iterator[None]:
     walls.deliver()
     received = walls.receiver.requests[heard:]
     assert {each.payload().get("column", {}).get("id") for each in received} == set(made)
-    # B's own: those of A's OAuth app went with the app (`REACHES`).
+    # Only B's own webhooks: those of A's OAuth app were deleted with the app (see `REACHES`).
     assert {each.headers["x-service-hook-id"] for each in received} == {str(each) for each in walls.hooks[:3]}
 
 
 @pytest.mark.whole
-def test_every_operation(walls: Walls) -> None:
+def test_no_operation_changes_or_reveals_anything_of_another_organization(walls: Walls) -> None:
     pages = Pages(walls)
     try:
-        with _nothing_reaches(walls):
-            _require_nothing_of_everything(walls, pages)
+        with _receives_nothing(walls):
+            _check_every_operation(walls, pages)
     finally:
         pages.close()
 
 
-def _require_nothing_of_everything(walls: Walls, pages: Pages) -> None:
+def _check_every_operation(walls: Walls, pages: Pages) -> None:
     wrong: list[str] = []
     before = walls.reader.dump()
     for key, told in chain(_pages(walls, pages), _everything(walls)):
@@ -113,8 +113,8 @@ def _require_nothing_of_everything(walls: Walls, pages: Pages) -> None:
     assert wrong == [], f"{len(wrong)}\n" + "\n".join(wrong)
 
 
-def _refusals_told(found: list[str]) -> list[str]:
-    """Whoever is refused in a place is in the audit log of that place, a moment later."""
+def _without_refusals(found: list[str]) -> list[str]:
+    """Ignore audit log entries: a refused caller is recorded, with a delay, in the audit log of the target."""
     return [each for each in found if not each.startswith("added audit_log")]
 
 
@@ -122,8 +122,8 @@ def _answer(client: httpx.Client, walls: Walls, case: Case, names: Names) -> htt
     return ask(client, Asked(case.ask(names), walls.caller(case.by)))
 
 
-def _told(response: httpx.Response) -> Any:
-    """The body, without what differs with every request."""
+def _body_of(response: httpx.Response) -> Any:
+    """Return the body without values that differ per request."""
     try:
         body = response.json()
     except ValueError:
@@ -133,15 +133,15 @@ def _told(response: httpx.Response) -> Any:
     return body
 
 
-def _as_if_not_there(response: httpx.Response, names: Names) -> tuple[int, str]:
-    """What was changed in A is new each time."""
+def _comparable(response: httpx.Response, names: Names) -> tuple[int, str]:
+    """Return a comparable answer. Successful writes in A differ each time, so only their status counts."""
     is_new = response.is_success and response.request.method != "GET"
-    return response.status_code, "" if is_new else without_names(str(_told(response)), names)
+    return response.status_code, "" if is_new else without_names(str(_body_of(response)), names)
 
 
 @pytest.mark.whole
-def test_what_names_something_of_another(walls: Walls) -> None:
-    """It is answered as if that were not there, and changes nothing of it."""
+def test_requests_that_name_foreign_objects_are_answered_as_if_those_did_not_exist(walls: Walls) -> None:
+    """They also change nothing in B."""
     wrong: list[str] = []
     theirs, nothing = names_of(walls), names_of_nothing()
     with walls.server.client(None) as client:
@@ -149,18 +149,18 @@ def test_what_names_something_of_another(walls: Walls) -> None:
             before = walls.reader.dump()
             there, nowhere = (_answer(client, walls, case, names) for names in (theirs, nothing))
             title = f"{case.title} by {case.by}: {there.status_code}, {nowhere.status_code}"
-            wrong += [f"{title}: {each}" for each in _refusals_told(touched(walls, before, walls.reader.dump()))]
-            if _as_if_not_there(there, theirs) != _as_if_not_there(nowhere, nothing):
+            wrong += [f"{title}: {each}" for each in _without_refusals(touched(walls, before, walls.reader.dump()))]
+            if _comparable(there, theirs) != _comparable(nowhere, nothing):
                 wrong.append(f"{title}: {there.text[:400]} | {nowhere.text[:400]}")
-            asked = str(case.ask(theirs))  # what was asked for may be said back
+            asked = str(case.ask(theirs))  # an answer may echo what was requested
             shown = {each for each in walls.hidden_in(said(there), walls.caller(case.by)) if each not in asked}
             if shown:
                 wrong.append(f"{title} tells of {sorted(shown)}: {there.text[:400]}")
     assert wrong == [], f"{len(wrong)}\n" + "\n".join(wrong)
 
 
-def test_what_is_anothers_is_not_there(walls: Walls) -> None:
-    """Every operation on B's own things, by an owner of A."""
+def test_objects_of_another_organization_do_not_exist_for_an_owner(walls: Walls) -> None:
+    """Try every operation on objects of B, as an owner of A."""
     wrong: list[str] = []
     by, site = walls.caller("pure"), walls.site
     with walls.server.client(None) as client:
@@ -169,31 +169,32 @@ def test_what_is_anothers_is_not_there(walls: Walls) -> None:
             before = walls.reader.dump()
             there, nowhere = (ask(client, Asked(each, by)) for each in (asked, nowhere_in_work(operation, asked)))
             wrong += [
-                f"{key_of(operation)}: {each}" for each in _refusals_told(touched(walls, before, walls.reader.dump()))
+                f"{key_of(operation)}: {each}"
+                for each in _without_refusals(touched(walls, before, walls.reader.dump()))
             ]
-            if (there.status_code, nowhere.status_code) != (404, 404) or _told(there) != _told(nowhere):
+            if (there.status_code, nowhere.status_code) != (404, 404) or _body_of(there) != _body_of(nowhere):
                 wrong.append(f"{key_of(operation)}: {there.status_code} {there.text[:300]} | {nowhere.text[:300]}")
     assert wrong == [], f"{len(wrong)}\n" + "\n".join(wrong)
 
 
-def test_a_person_of_another_is_put_nowhere(walls: Walls) -> None:
-    """By the login, which is all that is known of them: they are not in the project, and their number is not told."""
+def test_a_user_of_another_organization_cannot_be_added_directly(walls: Walls) -> None:
+    """Only the login is known. The user is not added to the project, and their number is not revealed."""
     path, before = walls.site.scene.project_path, walls.reader.dump()
     with walls.server.client(None) as client:
         request = Request("POST", f"/api/v1{path}/members", {"json": {"username": walls.beyond.bea.login}})
         answer = ask(client, Asked(request, walls.caller("pure")))
-    # Not the entries: what was refused to others before is told a moment later.
-    assert _refusals_told(touched(walls, before, walls.reader.dump())) == [], answer.text
+    # Without the audit log, where earlier refusals of other callers may appear with a delay.
+    assert _without_refusals(touched(walls, before, walls.reader.dump())) == [], answer.text
     assert walls.hidden_in(said(answer), walls.caller("pure")) <= {walls.beyond.bea.login}, answer.text
 
 
-def test_a_timer_that_is_resumed_by_another(walls: Walls) -> None:
-    """The owner of A resumes the timer of somebody who has one running in B's private project."""
+def test_resuming_a_timer_of_a_user_with_a_timer_elsewhere_is_refused_and_reveals_nothing(walls: Walls) -> None:
+    """The owner of A resumes the timer of a user whose timer runs in B's private project."""
     before = walls.reader.dump()
     answer = walls.site.scene.owner.call("POST", f"/timesheets/{walls.paused}/resume", json={})
     after = walls.reader.dump()
     assert answer.json()["code"] == "timer_elsewhere", answer.text
-    assert _refusals_told(touched(walls, before, after)) == [], answer.text  # what was refused to others before
+    assert _without_refusals(touched(walls, before, after)) == [], answer.text  # earlier refusals of other callers
     told = [after["audit_log"][key] for key in after["audit_log"].keys() - before["audit_log"].keys()]
     assert not [each for each in told if each["actor_id"] == walls.site.cast.people["owner"].id], told
     assert walls.hidden_in(said(answer), walls.caller("owner")) == set()

@@ -1,7 +1,6 @@
-"""Two tenants do what they like at once, and try each other's ids: each has in the end what it would have alone.
+"""Two tenants work concurrently and try each other's IDs. Each must end up with what it would have had alone.
 
-`make test-deep` does more of it, with seeds of its own: the seed that failed stands in the message.
-"""
+`make test-deep` runs more steps with random seeds. A failure message contains its seed."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ _WORD = re.compile(r"[a-z]{2,4}_[0-9a-z]{26}|\b1[3-6][0-9]{8}\b")
 
 
 @pytest.mark.timeout(deep(600, 3600))
-def test_each_has_what_it_would_have_alone(backend: Databases, tmp_path: Path) -> None:
+def test_concurrent_tenants_end_up_with_what_each_would_have_alone(backend: Databases, tmp_path: Path) -> None:
     for seed in SEEDS:
         _compare(backend, tmp_path / str(seed), seed)
 
@@ -44,9 +43,9 @@ def test_each_has_what_it_would_have_alone(backend: Databases, tmp_path: Path) -
 @dataclass
 class Outcome:
     rows: Counter[str]
-    names: set[str]  # ids that its rows have
+    names: set[str]  # IDs of its rows
     said: list[Said]
-    client: str  # the address of its client who acts
+    client: str  # the address of its acting client
 
     @property
     def statuses(self) -> list[tuple[str, int]]:
@@ -54,7 +53,7 @@ class Outcome:
 
 
 def _run(backend: Databases, folder: Path, seed: int, words: tuple[str, ...]) -> dict[str, Outcome]:
-    """On a server of its own, on which nothing is delivered: each word's tenant on a thread of its own."""
+    """Run one tenant per word, each on its own thread, on a new server that delivers nothing."""
     server = Server(folder, backend.new(folder), command=("serve", "--port", "0", "--no-worker")).start()
     reader = Reader(server)
     reader.renumber()
@@ -82,7 +81,7 @@ def _run(backend: Databases, folder: Path, seed: int, words: tuple[str, ...]) ->
 
 
 def _of_third(shared: Shared, dump: Dump) -> Dump:
-    """Its rows, but for those about its app, which people of both let act."""
+    """Return the rows of the third organization, except those about its app, which both tenants change."""
     of_app = {"app_secrets", "audit_log", "authorization_codes", "grants", "refresh_tokens"}
     return {name: rows for name, rows in rows_of(dump, shared.accounts()).items() if name not in of_app}
 
@@ -108,17 +107,19 @@ def _compare(backend: Databases, folder: Path, seed: int) -> None:
             told = beside[other].names & set(_WORD.findall(each.text)) - set(_WORD.findall(each.title))
             assert not told, f"seed {seed}, {word} is told of {told}: {each}"
             assert other not in each.text, f"seed {seed}, {word}: {each}"
-            assert not each.by_client or _tells_no_address(each, beside[word].client), f"seed {seed}, {word}: {each}"
-            assert not each.foreign or _is_kept_out(each), f"seed {seed}, {word}: {each}"
+            assert not each.by_client or _shows_no_foreign_address(each, beside[word].client), (
+                f"seed {seed}, {word}: {each}"
+            )
+            assert not each.foreign or _is_refused(each), f"seed {seed}, {word}: {each}"
 
 
-def _tells_no_address(said: Said, own: str) -> bool:
-    """A client is told its own, and stand-ins."""
+def _shows_no_foreign_address(said: Said, own: str) -> bool:
+    """Return whether a client sees only its own address and placeholders."""
     return all(each == own or each.endswith(".example") for each in _ADDRESS.findall(said.body))
 
 
-def _is_kept_out(said: Said) -> bool:
-    """Refused; or invited, which tells nothing but the login that was written: whoever has it decides."""
+def _is_refused(said: Said) -> bool:
+    """Return whether the request was refused, or created an invitation that reveals nothing but the given login."""
     if said.status in REFUSED:
         return True
     answer = json.loads(said.body) if said.key == "POST /projects/{}/members" else {}

@@ -1,13 +1,12 @@
-"""A right that is lost takes with it everything that it made possible, on every process; nothing else changes.
+"""Losing a permission ends everything that it allowed, on every process, and changes nothing else.
 
-Two servers on one database. For each way to lose a right, somebody has the right in one organization and is a member of
-another. Afterwards they can do in the first exactly what somebody can who never had more than what is left, and in the
-other what they could before. What asks the database each time ends at once. What is remembered (a token) or lasts (a
-stream) ends within a moment, so that this is waited for.
+Two servers share one database. For each way to lose a permission, a user has it in one organization and is a member of
+another. Afterwards, they can do in the first exactly what a user can who never had more than the remaining permission,
+and in the second what they could before. Whatever is checked in the database per request ends at once. Cached tokens
+and open streams end shortly afterwards, so the tests wait for them.
 
-Who is disabled loses everything everywhere, and gets it back once enabled. A signed link to a file is for whoever has
-it, and lives on until it ends.
-"""
+A disabled user loses everything everywhere and regains it when enabled. A signed link to a file works for everyone who
+has it until it expires."""
 
 from __future__ import annotations
 
@@ -64,7 +63,7 @@ def second_server(server: Server) -> Iterator[Server]:
 
 @dataclass
 class Walls:
-    """`here` is where the right is lost, `there` the other organization."""
+    """`here` is where the permission is lost, `there` the other organization."""
 
     servers: tuple[Server, Server]
     here: Side
@@ -84,7 +83,7 @@ class Walls:
         )
 
     def listen(self, side: Side, token: str) -> list[Listener]:
-        """A stream by way of each process."""
+        """Open a stream on each process."""
         path = f"{side.studio.project}/stream"
         return [self.stack.enter_context(Listener(each.url, path, token)) for each in self.servers]
 
@@ -99,16 +98,16 @@ def walls(server: Server, second_server: Server, request: pytest.FixtureRequest)
         yield found
 
 
-# --- rights of people ------------------------------------------------------------------------------------------------
+# --- permissions of people -------------------------------------------------------------------------------------------
 
 Place = dict[str, str]
 
 
 @dataclass(frozen=True)
 class Loss:
-    """`place`: what the person has (as `Studio.add` takes it; none: a client). `take` takes it. `left`: the place of
-    somebody who can do as much as is left; none: a stranger, who comes after the loss. `ends`: some of what must end,
-    to the letter."""
+    """One way to lose a permission. `place` is what the user has before (arguments of `Studio.add`, or None for a
+    client), and `take` removes it. `left` is the place of a user with the remaining permissions, or None for a stranger
+    who joins after the loss. `ends` names some of the probes that must end."""
 
     place: Place | None
     take: Callable[[Walls, Caller], object]
@@ -174,7 +173,7 @@ LOSSES = {
 
 
 def _fine_grained(walls: Walls, caller: Caller) -> str | None:
-    """A token of the person that is confined to the organization; only who is in it can have one."""
+    """Return a token confined to the organization, or None if the user may not have one."""
     body = {
         "kind": "fine_grained",
         "account": walls.here.world.organization,
@@ -185,7 +184,7 @@ def _fine_grained(walls: Walls, caller: Caller) -> str | None:
 
 
 def _hears(stream: Listener, text: str) -> bool:
-    """Whether the next event has it."""
+    """Return whether the next event contains the text."""
     return text in str(stream.events(1)[0].data)
 
 
@@ -194,7 +193,7 @@ def _is_over(side: Side, http: httpx.Client) -> bool:
 
 
 class Before:
-    """What somebody has going on in both organizations when the right is lost."""
+    """Everything a user has in progress in both organizations when the permission is lost."""
 
     def __init__(self, walls: Walls, caller: Caller) -> None:
         assert caller.token is not None
@@ -212,7 +211,7 @@ class Before:
         assert {each.status for each in (*self.streams_here, *self.streams_there)} == {200}
 
     def _start(self) -> JsonObject | None:
-        """A timer, where the person has any."""
+        """Start a timer if the user may have one."""
         side = self.walls.here
         body = {"task_id": side.task_id}
         answer = self.caller.call("POST", f"{side.studio.project}/timesheets", json=body)
@@ -242,7 +241,7 @@ class Before:
 @pytest.mark.parametrize(
     ("walls", "name"), [(name != DELETED, name) for name in LOSSES], ids=LOSSES, indirect=["walls"]
 )
-def test_what_a_right_made_possible_ends_with_it(walls: Walls, name: str) -> None:
+def test_losing_a_permission_ends_what_it_allowed(walls: Walls, name: str) -> None:
     loss, studio = LOSSES[name], walls.here.studio
     caller = studio.add_client() if loss.place is None else studio.add(**loss.place)
     walls.join_there(caller)
@@ -254,7 +253,7 @@ def test_what_a_right_made_possible_ends_with_it(walls: Walls, name: str) -> Non
     left = walls.here.possible(like)
     assert left.isdisjoint(loss.ends)
     for server in walls.servers:
-        assert walls.here.possible(had.token, server) == left  # at once: each request asks for the place
+        assert walls.here.possible(had.token, server) == left  # at once, because each request checks the place
         if had.fine is not None:
             assert walls.here.possible(had.fine, server) <= left
         again = had.repeat(had.post_here, server)
@@ -264,19 +263,19 @@ def test_what_a_right_made_possible_ends_with_it(walls: Walls, name: str) -> Non
         assert had.timer_runs() == ("write: time" in left)
     if "GET /projects/{}/activity" not in left:
         for stream in had.streams_here:
-            stream.rest()  # it ends
+            stream.rest()  # the stream ends
     had.nothing_changed_there()
 
 
-# --- rights of tokens and apps ---------------------------------------------------------------------------------------
+# --- permissions of tokens and apps ----------------------------------------------------------------------------------
 
 
 def _run(walls: Walls, work: Callable[[Services], Any]) -> Any:
     return walls.servers[0].run(work)
 
 
-def _all_end(walls: Walls, side: Side, token: str) -> None:
-    """On each process, as soon as it has heard of it; all at once."""
+def _wait_for_end(walls: Walls, side: Side, token: str) -> None:
+    """Wait on each process until the token has ended, then check that nothing is possible with it."""
     for server in walls.servers:
         with server.client(token) as http:
             until(partial(_is_over, side, http))
@@ -285,7 +284,7 @@ def _all_end(walls: Walls, side: Side, token: str) -> None:
 
 @pytest.mark.variants("how")
 @pytest.mark.parametrize("how", ["revoked", "expired"])
-def test_a_token_ends_with_what_was_made_with_it(walls: Walls, how: str) -> None:
+def test_a_token_ends_with_everything_created_through_it(walls: Walls, how: str) -> None:
     person = walls.here.studio.add(member="owner")
     walls.join_there(person)
     made = person.http.post("/user/tokens", json={"kind": "classic", "scopes": list(SCOPES), "note": "first"}).json()
@@ -304,15 +303,15 @@ def test_a_token_ends_with_what_was_made_with_it(walls: Walls, how: str) -> None
 
         _run(walls, expire)
     for side in (walls.here, walls.there):
-        _all_end(walls, side, made["token"])
+        _wait_for_end(walls, side, made["token"])
         if how == "revoked":
-            _all_end(walls, side, second["token"])
+            _wait_for_end(walls, side, second["token"])
     for server in walls.servers:
         assert had.repeat(had.post_here, server).status_code == 401
     for stream in streams:
         stream.rest()
-    assert walls.here.possible(str(person.token)) == own  # the person has lost nothing
-    assert had.timer_runs()  # nor the right to stop it
+    assert walls.here.possible(str(person.token)) == own  # the user has lost nothing
+    assert had.timer_runs()  # including the permission to stop the timer
 
 
 @dataclass
@@ -320,12 +319,12 @@ class _OauthApp:
     app_id: int
     person: Caller
     token: str
-    other_token: str  # of somebody else, an owner of the other organization
+    other_token: str  # of another user, an owner of the other organization
     hooks: dict[str, str]
 
 
 def _oauth_app(walls: Walls) -> _OauthApp:
-    """An app that two people let act: an owner here who is a member there, and the owner there."""
+    """Create an app with the consent of two users: an owner here who is a member there, and the owner there."""
     person = walls.here.studio.add(member="owner")
     walls.join_there(person)
     login = person.login
@@ -370,7 +369,7 @@ _queued = (
 
 
 def _deliveries(side: Side) -> int:
-    """How many webhooks of apps an event goes to: that is decided with the event."""
+    """Return the number of apps' webhooks that receive an event, which is decided when the event is stored."""
 
     async def queued(services: Services) -> int:
         row = await services.database.fetch_one(_queued, {"login": side.world.organization})
@@ -383,7 +382,7 @@ def _deliveries(side: Side) -> int:
 
 
 @pytest.mark.whole
-def test_a_consent_ends_with_what_the_app_did_by_it(walls: Walls) -> None:
+def test_withdrawing_consent_ends_what_the_app_did_with_it(walls: Walls) -> None:
     app = _oauth_app(walls)
     had = Before(walls, walls.caller(app.token))
     own = [side.possible(str(app.person.token)) for side in (walls.here, walls.there)]
@@ -398,18 +397,18 @@ def test_a_consent_ends_with_what_the_app_did_by_it(walls: Walls) -> None:
     _run(walls, withdraw)
     assert [_deliveries(side) for side in (walls.here, walls.there)] == [0, 2]  # at once
     for side in (walls.here, walls.there):
-        _all_end(walls, side, app.token)
+        _wait_for_end(walls, side, app.token)
     for server in walls.servers:
         assert had.repeat(had.post_here, server).status_code == 401
         assert walls.there.possible(app.other_token, server) == theirs
     for stream in (*had.streams_here, *had.streams_there):
         stream.rest()
     assert [side.possible(str(app.person.token)) for side in (walls.here, walls.there)] == own
-    assert had.timer_runs()  # it is the person's, who has lost nothing
+    assert had.timer_runs()  # it belongs to the user, who has lost nothing
 
 
 @pytest.mark.parametrize("name", ["ownership removed", "role lowered in the organization"])
-def test_webhooks_of_an_app_end_with_the_role_of_the_person_who_lets_it_act(walls: Walls, name: str) -> None:
+def test_webhooks_of_an_app_end_with_the_role_of_the_consenting_user(walls: Walls, name: str) -> None:
     app = _oauth_app(walls)
     assert [_deliveries(side) for side in (walls.here, walls.there)] == [2, 2]
     LOSSES[name].take(walls, app.person)
@@ -417,7 +416,7 @@ def test_webhooks_of_an_app_end_with_the_role_of_the_person_who_lets_it_act(wall
 
 
 def _refused_as(server: Server, token: str) -> tuple[object, ...]:
-    """What a request with the token is told, with all that could tell it from another one."""
+    """Return everything in the answer to a request with the token that could distinguish it from another answer."""
     with server.client(token) as http:
         answer = http.get("/user")
     told = {name: answer.headers.get(name) for name in ("www-authenticate", "x-oauth-scopes", "content-type")}
@@ -429,7 +428,7 @@ PLACES: dict[str, Place | None] = {"owner": {"member": "owner"}, "collaborator":
 
 @pytest.mark.variants("place")
 @pytest.mark.parametrize("place", PLACES)
-def test_a_user_who_is_disabled_has_nothing_left_until_enabled(walls: Walls, place: str) -> None:
+def test_a_disabled_user_has_no_access_until_enabled(walls: Walls, place: str) -> None:
     given, studio = PLACES[place], walls.here.studio
     caller = studio.add_client() if given is None else studio.add(**given)
     colleague = str((studio.add_client() if given is None else studio.add(**given)).token)
@@ -442,7 +441,7 @@ def test_a_user_who_is_disabled_has_nothing_left_until_enabled(walls: Walls, pla
     for token in (had.token, had.fine):
         for side in (walls.here, walls.there):
             if token is not None:
-                _all_end(walls, side, token)
+                _wait_for_end(walls, side, token)
     for server in walls.servers:
         assert had.repeat(had.post_here, server).status_code == 401
         assert _refused_as(server, had.token) == _refused_as(server, made["token"])
@@ -458,7 +457,7 @@ def test_a_user_who_is_disabled_has_nothing_left_until_enabled(walls: Walls, pla
 
 
 @pytest.mark.whole
-def test_what_an_app_does_for_a_disabled_user_ends(walls: Walls) -> None:
+def test_an_app_cannot_act_for_a_disabled_user(walls: Walls) -> None:
     app = _oauth_app(walls)
     login = app.person.login
     there = walls.there.possible(app.other_token)
@@ -466,7 +465,7 @@ def test_what_an_app_does_for_a_disabled_user_ends(walls: Walls) -> None:
     assert [_deliveries(side) for side in (walls.here, walls.there)] == [2, 2]
     disable(walls.here.studio, login)
     assert [_deliveries(side) for side in (walls.here, walls.there)] == [0, 2]  # at once
-    _all_end(walls, walls.here, app.token)
+    _wait_for_end(walls, walls.here, app.token)
     for server in walls.servers:
         assert walls.there.possible(app.other_token, server) == there
     for stream in streams:
@@ -483,7 +482,7 @@ def test_what_an_app_does_for_a_disabled_user_ends(walls: Walls) -> None:
 
 
 @pytest.mark.whole
-def test_an_installation_goes_on_when_who_installed_it_is_disabled(walls: Walls) -> None:
+def test_an_installation_survives_the_disabling_of_its_installer(walls: Walls) -> None:
     app = make_app(walls.servers[0], walls.here.world, public=True, installed=False)
     person = walls.here.studio.add(member="owner")
     installed = person.http.post(f"{walls.here.world.org_path}/installations", json={"app": app.slug})
@@ -492,14 +491,14 @@ def test_an_installation_goes_on_when_who_installed_it_is_disabled(walls: Walls)
     token = app.token(walls.servers[0])
     possible = walls.here.possible(token)
     disable(walls.here.studio, person)
-    _all_end(walls, walls.here, str(person.token))
+    _wait_for_end(walls, walls.here, str(person.token))
     for server in walls.servers:
         assert walls.here.possible(token, server) == possible
         app.token(server)
 
 
 def _installed(walls: Walls) -> tuple[Registered, str, str]:
-    """An app on both organizations, with a token of each installation."""
+    """Install an app on both organizations and return it with a token for each installation."""
     app = make_app(walls.servers[0], walls.here.world, public=True)
     token = app.token(walls.servers[0])
     body = {"app": app.slug}
@@ -514,7 +513,7 @@ def _installed(walls: Walls) -> tuple[Registered, str, str]:
 @pytest.mark.whole
 @pytest.mark.variants("how")
 @pytest.mark.parametrize("how", ["deleted", "suspended", "repository taken", "permission taken"])
-def test_an_installation_ends_with_its_tokens(walls: Walls, how: str) -> None:
+def test_removing_an_installation_ends_its_tokens(walls: Walls, how: str) -> None:
     app, token, other = _installed(walls)
     here, there = walls.here.possible(token), walls.there.possible(other)
     assert here >= SEEN | WRITTEN
@@ -549,7 +548,7 @@ def test_an_installation_ends_with_its_tokens(walls: Walls, how: str) -> None:
         assert how in ("repository taken", "permission taken") or left == set()
         assert walls.there.possible(other, server) == there
     ended = walls.here.studio.owner.get(f"/timesheets/{timer.json()['timesheet']['id']}")["timesheet"]
-    assert (ended["is_active"], ended["finished"]) == (False, True)  # nobody else may be there to stop it
+    assert (ended["is_active"], ended["finished"]) == (False, True)  # otherwise other users might be there to stop it
     for stream in streams:
         stream.rest()
     walls.there.studio.owner.patch(walls.there.studio.project, json={"title": "Later"})

@@ -1,7 +1,6 @@
-"""Every operation of the server, asked in A by everybody whom it may treat differently.
+"""Every operation of the server, requested in A by every kind of caller that it may treat differently.
 
-What is asked of an operation is `tests.identity.asking`'s, so an operation that is new has its request or fails there.
-"""
+`tests.identity.asking` provides the requests, so an operation without one fails there."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 OPERATIONS: tuple[Operation, ...] = described()
 WITH_TOKENS = tuple(each for each in OPERATIONS if each.area in (WORK_API, WEBHOOK_API, GRAPHQL))
-# What ends things comes after what uses them.
+# Requests that end something run after those that use it.
 ENDINGS = (
     "DELETE /installation/token",
     "PUT /app/installations/{}/suspended", "DELETE /app/installations/{}/suspended", "DELETE /app/installations/{}",
@@ -34,13 +33,13 @@ ENDINGS = (
 
 
 def in_turn() -> list[Operation]:
-    """Streams do not end: they are followed elsewhere."""
+    """Return the operations in order, without streams, which do not end and are tested elsewhere."""
     asked = [each for each in WITH_TOKENS if key_of(each) != STREAM]
     return sorted(asked, key=lambda each: ENDINGS.index(key_of(each)) + 1 if key_of(each) in ENDINGS else 0)
 
 
 def callers(site: Site, operation: Operation) -> Iterator[Credential]:
-    """Those who may not come first: what they name is there."""
+    """Yield callers without permission first, while the named objects still exist."""
     need = need_of_work(key_of(operation)) if is_work(operation) else WEBHOOKS[key_of(operation)]
     if need.target in ("app", "client"):
         yield from _programs(site)
@@ -63,7 +62,7 @@ def _programs(site: Site) -> Iterator[Credential]:
 
 
 def requests(walls: Walls, operation: Operation, by_whom: Iterable[Credential]) -> Iterator[Asked]:
-    """One at a time: what the request names is made when it is asked for, anew where it can be done once."""
+    """Yield requests one at a time: a new object for each destructive request, otherwise a shared one."""
     if key_of(operation) in COMING:
         yield from _about_people(walls, key_of(operation), by_whom)
         return
@@ -79,7 +78,7 @@ def requests(walls: Walls, operation: Operation, by_whom: Iterable[Credential]) 
 
 
 def _about_people(walls: Walls, key: str, by_whom: Iterable[Credential]) -> Iterator[Asked]:
-    """About people who are there for it, so that those who ask stay what they are; at last by who may."""
+    """Yield requests about spare people, so that the callers keep their own places. The last one is allowed."""
     shared = about_a_spare(walls, key)
     for by in by_whom:
         about = about_a_spare(walls, key) if by.caller in ("owner", "admin") else shared
@@ -93,6 +92,6 @@ def ask(client: httpx.Client, asked: Asked) -> httpx.Response:
 
 
 def said(response: httpx.Response) -> str:
-    """Everything that the answer tells."""
+    """Return the headers and the content of the answer as text."""
     headers = "\n".join(f"{name}: {value}" for name, value in response.headers.items())
     return f"{headers}\n\n{response.content.decode(errors='replace')}"

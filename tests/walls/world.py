@@ -1,12 +1,11 @@
-"""Two organizations whose people overlap: A, in which the tests act, and B, of which nothing may change or show.
+"""Two organizations whose people overlap: A, in which the tests act, and B, which must neither change nor be revealed.
 
-A is `tests.identity.kit`'s: every kind of token, an app, an OAuth app, webhooks, a project. B is made beside it. Every
-text in B has a word in it that stands nowhere else, and every number is one that no other row has.
+A is the site of `tests.identity.kit`: every kind of token, an app, an OAuth app, webhooks, a project. B is created
+beside it. Every text in B contains a word found nowhere else, and every number is unique to its row.
 
-Who is what: `owner`, an owner of A, is a member of B; `member`, a member of A, and `client`, a client of A, are clients
-of B; `both` is a member of both and works in B's private project; `pure`, an owner of A, `admin`, `stranger` and
-`second` have nothing to do with B. `bea` owns B and has nothing to do with A.
-"""
+The people: `owner`, an owner of A, is a member of B. `member`, a member of A, and `client`, a client of A, are clients
+of B. `both` is a member of both and works in B's private project. `pure`, an owner of A, `admin`, `stranger` and
+`second` have nothing to do with B. `bea` owns B and has nothing to do with A."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ _insert_client = insert_into(clients, "id", "repository_id", "user_id", "email",
 
 
 class MarkedScene(Scene):
-    """A scene every text of which has a word of its own in it."""
+    """A scene that puts its word into every text."""
 
     def __init__(self, owner: Caller, project_id: str, organization: str, somebody: str, word: str) -> None:
         super().__init__(owner, project_id, organization, somebody)
@@ -55,7 +54,7 @@ class MarkedScene(Scene):
         if "files" in more:
             more["files"] = {"file": (f"{self.word}.txt", f"{self.word} a file".encode(), "text/plain")}
         elif "json" in more:
-            word = OPEN if noun == "service" else self.word  # all members see what an organization sells
+            word = OPEN if noun == "service" else self.word  # all members see the services of an organization
             given = more["json"].items()
             more["json"] = {key: f"{word} {text}" if key in _TEXTS else text for key, text in given}
         return super()._made(noun, path, **more)
@@ -64,7 +63,7 @@ class MarkedScene(Scene):
         return f"{self.word}-{super().new_email()}"
 
     def fill(self) -> None:
-        """One of everything, in each state."""
+        """Create one object of each kind and state."""
         for make in (
             self.task_comment, self.deleted_task, self.file, self.deleted_file, self.folder, self.timesheet,
             self.paused, self.notification, self.service, self.checkout, self.credit, self.invoice, self.client,
@@ -80,7 +79,7 @@ class MarkedScene(Scene):
         party = {"name": f"{self.word} buyer", "address": f"{self.word} street"}
         rates = [{"username": self.owner.get("/me")["user"]["username"], "hourly_rate": 75}]
         self.owner.patch(f"{self.project_path}/billing", json={"buyer": party, "rates": rates, "budget": {"hours": 9}})
-        word = OPEN if self.word == SHUT else self.word  # it stands on every invoice of the organization
+        word = OPEN if self.word == SHUT else self.word  # appears on every invoice of the organization
         settings = {"legal_name": word, "address": f"{word} road", "payment_terms": f"{word} soon"}
         settings |= {"tax_number": f"{word} 1"}
         self.owner.patch(f"/organizations/{self.organization}/billing", json=settings)
@@ -92,16 +91,16 @@ class MarkedScene(Scene):
 
 @dataclass(frozen=True)
 class Beyond:
-    """B: its rows' numbers, its people and their tokens."""
+    """B: the numbers of its rows, its people and their tokens."""
 
     world: World
     account: Account
-    repository_id: int  # of the project that its members and clients see
+    repository_id: int  # of the project visible to its members and clients
     bea: Account
     both: Account
     both_token: str = field(repr=False)
     pure_token: str = field(repr=False)  # of an owner of A who has nothing to do with B
-    oauth_token: str = field(repr=False)  # bea's, of A's OAuth app
+    oauth_token: str = field(repr=False)  # of bea, issued to A's OAuth app
     installation_id: int
 
 
@@ -111,7 +110,7 @@ async def _client_of(tx: Transaction, repository_id: int, user: Account) -> None
 
 
 async def _join(services: Services, site: Site) -> Beyond:
-    """B with its people, A's app installed in it, and consents of people of both to A's OAuth app."""
+    """Create B with its people, install A's app in it, and add consents of people of both to A's OAuth app."""
     world, people = await make_world(services), site.cast.people
     async with services.database.transaction() as tx:
         here, account, bea = [
@@ -122,7 +121,8 @@ async def _join(services: Services, site: Site) -> Beyond:
         viewer = await find_client(tx, site.cast.oauth_app.client_id)
         assert here is not None and account is not None and bea is not None  # noqa: PT018
         assert repository is not None and app is not None and viewer is not None  # noqa: PT018
-        await allow(tx, viewer, people["owner"].id, frozenset(SCOPES))  # first: who has webhooks by it lets it act
+        # First, because users need this consent before they can create webhooks through the app.
+        await allow(tx, viewer, people["owner"].id, frozenset(SCOPES))
         both = await actions.create_account(tx, "user", f"both-{here.id}", name=None, email="both@example.com")
         pure = await actions.create_account(tx, "user", f"pure-{here.id}", name=None, email="pure@example.com")
         await actions.set_member(tx, here, pure, "owner")
@@ -143,7 +143,7 @@ async def _join(services: Services, site: Site) -> Beyond:
 
 
 class Walls:
-    """Nothing delivers while a test asks: what would be sent stands in the table of dispatches."""
+    """Both organizations on one server. Nothing is delivered during a test: dispatches stay pending."""
 
     def __init__(self, server: Server, worker: Server, site: Site, reader: Reader, receiver: Receiver) -> None:
         self.server, self.worker, self.site, self.reader, self.receiver = server, worker, site, reader, receiver
@@ -169,14 +169,14 @@ class Walls:
         self._bounds = Bounds(self)
 
     def _timers(self) -> str:
-        """`both` has a timer running in B's private project, and one in A that is paused: that one's id."""
+        """Start timers of `both`: a paused one in A, whose ID is returned, and a running one in B's private project."""
         scene = self.site.scene
         here = self.both.post(f"{scene.project_path}/timesheets", json={"task_id": scene.task()})["timesheet"]["id"]
         self.both.post(f"{self.shut.project_path}/timesheets", json={"task_id": self.shut.task()})
         return str(here)
 
     def _hooks(self, shut: str, url: str) -> Iterator[dict[str, Any]]:
-        """In B, for everything: of the repositories, of the organization, and of A's OAuth app."""
+        """Create webhooks for all events of B's repositories and of B, both by bea and through A's OAuth app."""
         world = self.beyond.world
         for number, token in enumerate((world.token, self.beyond.oauth_token)):
             with self.server.client(token) as client:
@@ -187,11 +187,11 @@ class Walls:
                     yield made.json()
 
     def hidden_in(self, text: str, by: Credential) -> set[str]:
-        """What of B stands in this and is not for who asked."""
+        """Return everything in the text that the caller must not see of B."""
         return self._bounds.hidden_in(text, by)
 
     def caller(self, name: str) -> Credential:
-        """By a token with every scope; `app` is the app that is installed in both."""
+        """Return a credential with every scope of this person. `app` is the app installed in both organizations."""
         if name == "app":
             return Credential("the app's JWT", "app", header=f"Bearer {self.site.apps[HERE].jwt()}")
         if name == "pure":
@@ -199,7 +199,7 @@ class Walls:
         return self.site.tokens.scoped(name, "classic", SCOPES)
 
     def deliver(self) -> None:
-        """All that is to be sent."""
+        """Deliver everything pending."""
         self.worker.start()
         self._rest()
 
@@ -217,5 +217,5 @@ class Walls:
 
 
 def build_walls(server: Server, worker: Server, reader: Reader, receiver: Receiver) -> Walls:
-    """`worker` delivers; it is stopped when this is done."""
+    """`worker` makes the deliveries. It is stopped at the end."""
     return Walls(server, worker, build(server, ()), reader, receiver)

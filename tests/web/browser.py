@@ -1,4 +1,4 @@
-"""A browser as far as the pages need one: cookies, forms, and what it sends along with them."""
+"""A minimal browser for page tests: it keeps cookies, fills in forms, and sends the headers that a browser would."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ PASSWORD = "a horse, a battery and a staple"
 
 @dataclass
 class Form:
-    """As it stands in a page: hidden fields with their values, others empty or as they are filled in. `boxes`: the
-    names of checkboxes that are not checked, which are sent only if a test fills them in."""
+    """A form of a page, with its hidden fields and its current or empty other fields. `boxes` lists unchecked
+    checkboxes, which are sent only if a test fills them in."""
 
     action: str
     fields: dict[str, str] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Form:
 
 
 class _Forms(HTMLParser):
-    """Those that change something: not the search, which is a GET, and not the buttons that close a dialog."""
+    """Collects POST forms only, skipping the search (GET) and buttons that close dialogs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,12 +78,12 @@ _KEYS = re.compile(r"""(?<=name="csrf" value=")[\w-]{115}(?=")|(?<=name="csp-non
 
 
 def without_keys(text: str) -> str:
-    """A page without what is another text each time it is made: the `csrf` field of forms, and the policy's nonce."""
+    """Replace the values that differ in each rendering: the `csrf` field of forms, and the nonce of the policy."""
     return _KEYS.sub("…", text)
 
 
 def policy_of(response: httpx.Response) -> dict[str, str]:
-    """The content security policy, with `NONCE` for the nonce."""
+    """Return the content security policy, with `NONCE` in place of the nonce."""
     parts = re.sub(r"'nonce-[\w-]{22}'", "NONCE", response.headers["content-security-policy"]).split("; ")
     policy = {name: value for name, _, value in (each.partition(" ") for each in parts)}
     assert len(policy) == len(parts), "a browser takes the first of two"
@@ -94,7 +94,7 @@ _numbers = itertools.count(1)
 
 
 class Browser:
-    """Follows no redirect by itself. Where the server believes a proxy, it has an address of its own."""
+    """Does not follow redirects. Has its own IP address on servers that trust a proxy."""
 
     def __init__(self, server: Server, **headers: str) -> None:
         number = next(_numbers)
@@ -108,28 +108,27 @@ class Browser:
         return self.client.get(path, **more)
 
     def post(self, path: str, fields: dict[str, str], **headers: str) -> httpx.Response:
-        """As our own pages send it: they have the referrer policy `no-referrer`, so the origin is `null`."""
+        """Post like our own pages do: under the referrer policy `no-referrer`, the origin is `null`."""
         sent = {"Origin": "null", "Sec-Fetch-Site": "same-origin", **headers}
         return self.client.post(
             path, data=fields, headers={name.replace("_", "-"): text for name, text in sent.items()}
         )
 
     def form(self, path: str, action: str | None = None) -> Form:
-        """The form of a page that leads to `action`, or else to the page itself."""
+        """Return the form of a page that posts to `action`, or to the page itself."""
         response = self.get(path)
         assert response.status_code == 200, response.text
         [found] = [each for each in forms(response) if each.action == (action or urlsplit(path).path)]
         return found
 
     def fill(self, path: str, action: str | None = None, **fields: str) -> httpx.Response:
-        """Open a page, fill in a form of it and send it."""
+        """Open a page, fill in one of its forms and send it."""
         form = self.form(path, action)
         assert set(fields) <= {*form.fields, *form.boxes}, form
         return self.post(form.action, {**form.fields, **fields})
 
     def fill_csrf(self, action: str, **fields: str) -> httpx.Response:
-        """Send a form of a page for people who have signed in, without opening the page that has it: a new one each
-        time."""
+        """Send a form for signed-in users without opening its page. Each call uses a new form."""
         if self.form_key is None:
             self.form_key = next(each.fields["csrf"] for each in forms(self.get("/")) if "csrf" in each.fields)
         return self.post(action, {"csrf": masked(unmasked(self.form_key)), **fields})
@@ -144,12 +143,12 @@ class Browser:
 
     @property
     def cookie(self) -> str | None:
-        """Of the session."""
+        """The value of the session cookie."""
         return self.client.cookies.get("workhook_session")
 
     @classmethod
     def of(cls, server: Server, login: str, **headers: str) -> Browser:
-        """Of a user who has signed in, however: they need no password."""
+        """Return a browser in which the user is signed in. The user needs no password."""
 
         async def start(services: Services) -> str:
             async with services.database.transaction() as tx:
@@ -176,7 +175,7 @@ class Person:
 
 
 def add_person(server: Server, *, password: str | None = PASSWORD, name: str | None = "Ada") -> Person:
-    """A user with a password, or without."""
+    """Create a user, with or without a password."""
 
     async def make(services: Services) -> Account:
         unique = uuid.uuid4().hex[:8]
@@ -193,7 +192,7 @@ def add_person(server: Server, *, password: str | None = PASSWORD, name: str | N
 
 
 def add_link(server: Server, person: Person, purpose: str = sessions.SIGN_IN, *, minutes: float = 15) -> str:
-    """Its path."""
+    """Create a link and return its path."""
 
     async def make(services: Services) -> str:
         async with services.database.transaction() as tx:

@@ -1,4 +1,4 @@
-"""The servers of these tests: two processes on the same data, behind a proxy that they trust."""
+"""The servers of these tests: two processes on the same data, behind a trusted proxy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.web.studio import Studio, open_studio
 
 @pytest.fixture(scope="session")
 def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One for all of them: each test has people, and each browser an address, of its own."""
+    """Run one server for all tests. Each test has its own people, and each browser its own IP address."""
     folder = tmp_path_factory.mktemp("web")
     server = SharedServer(folder, {**backend.new(folder), "trust_proxy": "true"}).start()
     yield server
@@ -29,6 +29,6 @@ def second_server(server: Server) -> Iterator[Server]:
 
 @pytest.fixture
 def studio(server: Server) -> Iterator[Studio]:
-    """A project of its own for each test, and browsers of its people."""
+    """Provide a new project for each test, with people who are signed in."""
     with open_studio(server) as studio:
         yield studio

@@ -1,4 +1,4 @@
-"""Pauses after failed sign-in attempts, ended or lengthened: no test has to be faster than one, or waits for it."""
+"""Ends or extends the pauses after failed sign-in attempts, so that no test depends on their timing."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ async def end_pauses(services: Services) -> None:
 
 
 async def lengthen_pauses(services: Services) -> None:
-    """However slow the machine is, they are not over before the next attempt."""
+    """Extend the pauses, so they outlast the test even on a slow machine."""
     async with services.database.transaction() as tx:
         await tx.execute(_lengthen, {"until": now_ms() + 10 * MINUTE_MS})

@@ -1,4 +1,4 @@
-"""People with places in an organization and its project, for tests of pages."""
+"""People with various roles in an organization and its project, for tests of pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _age = (
 
 
 def join(server: Server, world: World, person: Person, place: str) -> Person:
-    """`place`: owner or member of the organization, read, write or admin in the project, or client of it."""
+    """Add the person to the organization (owner or member) or to the project (read, write, admin or client)."""
 
     async def run(services: Services) -> None:
         async with services.database.transaction() as tx:
@@ -53,7 +53,7 @@ def join(server: Server, world: World, person: Person, place: str) -> Person:
 
 
 def leave(server: Server, world: World, person: Person) -> None:
-    """The person is no member of the organization any more."""
+    """Remove the person from the organization."""
 
     async def run(services: Services) -> None:
         async with services.database.transaction() as tx:
@@ -67,7 +67,7 @@ def leave(server: Server, world: World, person: Person) -> None:
 
 
 def owner_of(server: Server, world: World) -> Person:
-    """The one whose token the world has. They have no password."""
+    """Return the owner whose token `world` contains. They have no password."""
 
     async def run(services: Services) -> Person:
         user = await queries.find_account(services.database, world.owner)
@@ -89,13 +89,13 @@ def signed_in(server: Server, person: Person) -> Browser:
 
 
 def made(response: httpx.Response) -> Any:
-    """The thing that the work API has made."""
+    """Return the object in an answer of the work API."""
     assert response.status_code == 200, response.text
     return next(each for each in response.json().values() if isinstance(each, dict))
 
 
 def age_sign_in(server: Server, person: Person, by_ms: int = HOUR_MS) -> None:
-    """The person's sessions began so much earlier."""
+    """Move the start of the person's sessions into the past."""
 
     async def run(services: Services) -> None:
         async with services.database.transaction() as tx:

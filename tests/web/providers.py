@@ -1,4 +1,4 @@
-"""OpenID providers to sign in with: a real one in a process of its own, and one that says whatever it is told to."""
+"""OpenID providers for signing in: a real one in its own process, and one that returns whatever a test wants."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Claims = dict[str, Any]
 
 
 class Provider:
-    """`oidc-provider-mock`, asked by HTTP only."""
+    """An `oidc-provider-mock` process, used over HTTP only."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -52,7 +52,7 @@ class Provider:
         httpx.put(f"{self.url}/users/{subject}", json=claims, timeout=60).raise_for_status()
 
     def consent(self, address: str, subject: str) -> str:
-        """What a person does there; answers where the browser is sent."""
+        """Consent like a person on the provider's page would, and return the address that the browser is sent to."""
         answer = httpx.post(address, data={"sub": subject}, timeout=60)
         assert answer.status_code == 302, answer.text
         return answer.headers["location"]
@@ -65,14 +65,14 @@ class Provider:
 
 @dataclass
 class Asked:
-    """What the token endpoint was asked with."""
+    """A request to the token endpoint."""
 
     form: dict[str, str]
     authorization: str
 
 
 class Forger:
-    """A provider whose ID token, keys and documents are what a test says."""
+    """A provider whose ID token, keys and documents are controlled by the test."""
 
     def __init__(self) -> None:
         self.key = RSAKey.generate_key(2048, {"kid": "one", "use": "sig"})
@@ -136,7 +136,7 @@ class Forger:
         return {"keys": [strange, broken, *KeySet([self.key]).as_dict()["keys"]]}
 
     def claims(self, address: str, **changes: Any) -> Claims:
-        """Those of a good ID token for the sign-in that began with `address`; None leaves one away."""
+        """Return valid ID token claims for the sign-in that began with `address`. A change to None removes a claim."""
         query = parse_qs(urlsplit(address).query)
         now = int(time.time())
         claims = {
@@ -146,7 +146,7 @@ class Forger:
         return {name: value for name, value in claims.items() if value is not None}
 
     def issue(self, address: str, token: object) -> str:
-        """A code for a token; answers the code."""
+        """Issue a code for the token."""
         code = secrets.token_urlsafe(16)
         self.tokens[code] = token
         self.challenges[code] = parse_qs(urlsplit(address).query)["code_challenge"][0]
@@ -157,7 +157,7 @@ class Forger:
         assert digest == self.challenges[code]
 
     def sign(self, claims: Claims, **header: Any) -> str:
-        # As JSON it is ASCII, so that it can hold what is no character.
+        # As JSON it is ASCII, so it can also contain invalid characters (surrogates).
         return self.sign_text(json.dumps(claims), **header)
 
     def sign_text(self, content: str, **header: Any) -> str:
@@ -178,7 +178,7 @@ def unsigned(forger: Forger, claims: Claims) -> str:
 
 
 def _hs256(claims: Claims, secret: bytes) -> str:
-    """By hand: libraries know better than to sign with a public key."""
+    """Sign by hand, because libraries refuse to use a public key as an HMAC secret."""
     signed = f"{_part({'alg': 'HS256', 'kid': 'one'})}.{_part(claims)}"
     digest = hmac.digest(secret, signed.encode(), "sha256")
     return f"{signed}.{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"

@@ -1,4 +1,4 @@
-"""A project with columns and tasks, and the browsers of those who look at its pages."""
+"""A project with columns and tasks, and the browsers of its visitors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'&amp;"
 
 @dataclass
 class Studio:
-    """`owner`, `member`, `client` have signed in; `api` is the owner's program."""
+    """`owner`, `member` and `client` are signed in. `api` is an API client of the owner."""
 
     team: Team
     api: httpx.Client
@@ -64,30 +64,30 @@ def open_studio(server: Server) -> Iterator[Studio]:
 
 
 def page_of(browser: Browser, path: str, **query: str) -> str:
-    """The HTML of a page that is there."""
+    """Return the HTML of a page that must exist."""
     answer = browser.get(f"{path}?{urlencode(query)}" if query else path)
     assert answer.status_code == 200, answer.text
     return answer.text
 
 
 def text_of(page: str) -> str:
-    """What is read in the main part of a page, with single spaces."""
+    """Return the visible text of the main part of a page, with single spaces."""
     main = page[page.index("<main") : page.index("</main>")]
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", main)).split())
 
 
 def send(browser: Browser, action: str, **fields: str) -> httpx.Response:
-    """Send a form as a page has it: the answer leads to a page."""
+    """Send a form the way a page would. The answer redirects to a page."""
     return browser.post(action, {"csrf": csrf_of(browser), **fields})
 
 
 def csrf_of(browser: Browser) -> str:
-    """What each form of the browser's session has."""
+    """Return the CSRF token used by all forms of the browser's session."""
     return next(each.fields["csrf"] for each in forms(browser.get("/")) if each.action == "/logout")
 
 
 def undo(browser: Browser, answer: httpx.Response) -> httpx.Response:
-    """Press the button of the message on the page that a change has led to."""
+    """Press the undo button in the message on the page that the answer redirects to."""
     assert answer.status_code == 303, answer.text
     shown = browser.get(answer.headers["location"])
     [form] = [each for each in forms(shown) if "Undo" in each.buttons]

@@ -1,4 +1,4 @@
-"""What a user looks after on the start page: the password, the sessions, and what apps may do."""
+"""Account settings: the password, sessions and permissions of apps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _insert_grant = insert_into(grants, "app_id", "user_id", "scopes", "created_at",
 _set_hash = sa.update(passwords).where(passwords.c.user_id == bigint_param("user_id")).values(hash=sa.bindparam("hash"))
 
 
-def test_changing_the_password_ends_all_other_sessions_at_once(server: Server) -> None:
+def test_changing_the_password_ends_all_other_sessions_immediately(server: Server) -> None:
     person = add_person(server)
     link = add_link(server, person)
     with Browser(server) as here, Browser(server) as there:
@@ -75,7 +75,7 @@ def test_changing_the_password_ends_all_other_sessions_at_once(server: Server) -
         assert there.get(link).status_code == 404
 
 
-def test_who_has_no_password_sets_one(server: Server) -> None:
+def test_a_user_without_a_password_sets_one(server: Server) -> None:
     person = add_person(server, password=None)
     with Browser(server) as browser:
         browser.fill(add_link(server, person))
@@ -85,7 +85,7 @@ def test_who_has_no_password_sets_one(server: Server) -> None:
         assert browser.sign_in(person, NEW).status_code == 303
 
 
-def test_sessions_are_ended_from_another_and_only_by_their_own_user(server: Server) -> None:
+def test_a_session_is_ended_from_another_one_of_the_same_user_only(server: Server) -> None:
     person, stranger = add_person(server), add_person(server)
     with Browser(server) as here, Browser(server, **{"User-Agent": "<b>Phone</b>"}) as there, Browser(server) as other:
         here.sign_in(person)
@@ -99,7 +99,7 @@ def test_sessions_are_ended_from_another_and_only_by_their_own_user(server: Serv
         assert there.is_signed_in()
         assert here.post(form.action, form.fields).status_code == 303
         assert not there.is_signed_in()
-        assert here.post(form.action, form.fields).status_code == 404  # it has ended
+        assert here.post(form.action, form.fields).status_code == 404  # already ended
         there.sign_in(person)
         assert here.fill("/settings", "/settings/sessions/end-others").status_code == 303
         assert not there.is_signed_in()
@@ -107,7 +107,7 @@ def test_sessions_are_ended_from_another_and_only_by_their_own_user(server: Serv
         assert other.is_signed_in()
 
 
-def test_a_session_ends_when_it_is_idle_or_old(server: Server) -> None:
+def test_a_session_expires_when_idle_or_old(server: Server) -> None:
     person = add_person(server)
 
     def age(**by: int) -> None:
@@ -130,14 +130,14 @@ def test_a_session_ends_when_it_is_idle_or_old(server: Server) -> None:
         browser.sign_in(person)
         first = times()
         assert browser.is_signed_in()
-        assert times() == first  # not a write a page
+        assert times() == first  # viewing a page does not write
         age(created=13 * DAY_MS, seen=13 * DAY_MS, end=13 * DAY_MS)
-        assert browser.is_signed_in()  # and that moves the end by idleness along
+        assert browser.is_signed_in()  # which extends the idle expiry
         assert times()[2] > now_ms() + 13 * DAY_MS
         age(created=70 * DAY_MS, seen=DAY_MS, end=DAY_MS)
         assert browser.is_signed_in()
         created, _, ends = times()
-        assert ends == created + 90 * DAY_MS  # but never past the ninetieth day
+        assert ends == created + 90 * DAY_MS  # but never beyond ninety days
         age(created=8 * DAY_MS, seen=8 * DAY_MS, end=8 * DAY_MS)
         assert not browser.is_signed_in()
         browser.sign_in(person)
@@ -145,7 +145,7 @@ def test_a_session_ends_when_it_is_idle_or_old(server: Server) -> None:
         assert not browser.is_signed_in()
 
 
-def test_what_an_app_may_do_is_taken_back_with_its_tokens(server: Server) -> None:
+def test_revoking_an_app_ends_its_tokens(server: Server) -> None:
     person, stranger, world = add_person(server), add_person(server), server.world()
 
     async def allow(services: Services) -> tuple[int, str]:
@@ -182,7 +182,7 @@ def test_what_an_app_may_do_is_taken_back_with_its_tokens(server: Server) -> Non
         assert "Deploy" not in browser.get("/settings").text
 
 
-def test_all_of_it_is_in_the_audit_log_without_a_secret(server: Server) -> None:
+def test_account_changes_are_audited_without_secrets(server: Server) -> None:
     person = add_person(server)
     link = add_link(server, person)
     with Browser(server) as browser:
@@ -217,7 +217,7 @@ def test_all_of_it_is_in_the_audit_log_without_a_secret(server: Server) -> None:
         assert secret not in server.log()
 
 
-def test_a_hash_of_other_parameters_is_made_anew_at_the_next_sign_in(server: Server) -> None:
+def test_a_hash_with_outdated_parameters_is_replaced_at_the_next_sign_in(server: Server) -> None:
     from argon2 import PasswordHasher, Type
 
     person = add_person(server)

@@ -1,4 +1,4 @@
-"""`/tasks` and `/invoices`: what somebody sees in all projects together. No browser runs here."""
+"""The tasks and invoices of all projects on `/tasks` and `/invoices`, without a browser."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOSTILE = '<b id="evil">\u202e"😀'
 
 @dataclass
 class Both:
-    """Two organizations. The member of the first is in the second, too."""
+    """Two organizations. The member of the first also belongs to the second."""
 
     server: Server
     first: Studio
@@ -46,7 +46,7 @@ def listed(page: str) -> list[str]:
     return re.findall(r'<a href="/[^"]*/(?:tasks|billing)/[^"]*">([^<]*)', page)
 
 
-def test_tasks_of_all_projects_lead_to_their_pages(both: Both) -> None:
+def test_tasks_of_all_projects_link_to_their_pages(both: Both) -> None:
     page = page_of(both.browser, "/tasks")
     assert "Elsewhere" in text_of(page)
     assert "<b id=" not in page
@@ -58,7 +58,7 @@ def test_tasks_of_all_projects_lead_to_their_pages(both: Both) -> None:
     assert listed(page_of(both.browser, "/tasks")) == ["Shape"]
 
 
-def test_open_tasks_come_first_and_filters_narrow_them(both: Both) -> None:
+def test_open_tasks_come_first_and_can_be_filtered(both: Both) -> None:
     first, member = both.first, both.first.team.member
     doing, done = first.add_column("Doing"), first.add_column("Done", stage="done")
     first.add_task(done, "Over")
@@ -77,14 +77,14 @@ def test_open_tasks_come_first_and_filters_narrow_them(both: Both) -> None:
     assert both.browser.get("/tasks?sort=colour").status_code == 422
 
 
-def test_what_is_in_the_archive_is_shown_only_where_it_is_asked_for(both: Both) -> None:
+def test_archived_tasks_are_shown_only_on_request(both: Both) -> None:
     both.first.call("PATCH", both.first.project, archive=True)
     assert "Shape" not in listed(page_of(both.browser, "/tasks"))
     page = page_of(both.browser, f"/tasks?project_id={both.first.team.world.project_id}")
     assert listed(page) == ["Shape"]
 
 
-def test_invoices_of_all_projects_the_newest_first(both: Both) -> None:
+def test_invoices_of_all_projects_are_listed_newest_first(both: Both) -> None:
     items = [{"description": "Work", "qty": 1, "unit_price": 10}]
     for studio in (both.first, both.second):
         body = {"bill_to": HOSTILE, "invoice_items": items}
@@ -108,12 +108,12 @@ def test_invoices_of_all_projects_the_newest_first(both: Both) -> None:
     assert "No invoices match these filters." in text_of(page_of(both.browser, "/invoices?overdue=true"))
 
 
-def test_the_menu_and_the_start_page_lead_there(both: Both) -> None:
+def test_the_menu_and_the_start_page_link_to_the_lists(both: Both) -> None:
     page = page_of(both.browser, "/")
     assert page.count('href="/tasks"') == 2
     assert 'href="/invoices"' in page
 
 
-def test_nobody_is_called_as_a_page(server: Server) -> None:
+def test_the_lists_need_a_sign_in(server: Server) -> None:
     with Browser(server) as browser:
         assert browser.get("/tasks").headers["location"].startswith("/login")

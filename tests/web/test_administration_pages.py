@@ -1,4 +1,4 @@
-"""The page of those who administer the server."""
+"""The page for server administrators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def login_of(studio: Studio, name: str) -> str:
     return f"{name}-{studio.team.world.project_id[-8:].lower()}"
 
 
-def test_only_administrators_find_it(studio: Studio) -> None:
+def test_only_administrators_can_open_the_page(studio: Studio) -> None:
     assert HERE in page_of(studio.owner, "/settings")
     assert HERE not in page_of(studio.member, "/settings")
     assert studio.member.get(HERE).status_code == 404
@@ -57,7 +57,7 @@ def test_a_person_and_an_organization_are_added(studio: Studio) -> None:
     assert 'id="place-admin-fault"' in wrong.text
 
 
-def test_somebody_is_locked_out_let_in_and_removed(studio: Studio) -> None:
+def test_a_user_is_disabled_enabled_and_deleted(studio: Studio) -> None:
     login = studio.team.member.login
     at = f"{HERE}/users/{login}"
     assert send(studio.owner, f"{at}/disable").headers["location"] == HERE
@@ -69,6 +69,6 @@ def test_somebody_is_locked_out_let_in_and_removed(studio: Studio) -> None:
     assert send(studio.owner, own).status_code == 404
 
 
-def test_who_signed_in_long_ago_shows_again_who_they_are(server: Server, studio: Studio) -> None:
+def test_administration_needs_a_recent_sign_in(server: Server, studio: Studio) -> None:
     age_sign_in(server, studio.team.owner)
     assert studio.owner.get(HERE).headers["location"].startswith("/login/confirm")

@@ -1,4 +1,4 @@
-"""Pages that show JSON of strangers: published events, answers of receivers, and requests to the receiver inside."""
+"""Pages that show arbitrary JSON: published events, answers of receivers, and requests to the built-in receiver."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def examples(count: int, strategy: st.SearchStrategy[Any]) -> list[Any]:
     return found
 
 
-def test_whatever_comes_to_the_receiver_is_shown(office: Office) -> None:
+def test_any_request_to_the_receiver_is_shown(office: Office) -> None:
     owner = office.visitor()
     owner.send("/receiver")
     [hook] = office.api("GET", f"{office.world.repo_path}/hooks")
@@ -55,7 +55,7 @@ def test_whatever_comes_to_the_receiver_is_shown(office: Office) -> None:
         owner.get("/receiver")
 
 
-def test_whatever_a_receiver_answers_is_shown(office: Office) -> None:
+def test_any_answer_of_a_receiver_is_shown(office: Office) -> None:
     hook, owner = listening(office), office.visitor()
     waiting = [*BODIES, *examples(20, DATA)]
     answers = dict(enumerate(waiting))
@@ -72,7 +72,7 @@ def test_whatever_a_receiver_answers_is_shown(office: Office) -> None:
         office.api("GET", f"{office.world.repo_path}/hooks/{hook}/deliveries/{each['id']}")
 
 
-def test_whatever_is_published_is_shown(office: Office) -> None:
+def test_any_published_event_is_shown(office: Office) -> None:
     hook, owner = listening(office), office.visitor()
     path = f"{office.world.repo_path}/events"
     payloads = examples(30, st.dictionaries(NAMES, VALUES, max_size=6))

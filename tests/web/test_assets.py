@@ -1,4 +1,4 @@
-"""What pages load: addresses with hashes, the import map and the policy that lets it run, icons, and caches."""
+"""Assets of pages: hashed addresses, the import map and the policy that permits it, icons and caching."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def import_map(page: str) -> dict[str, str]:
     return imports
 
 
-def test_the_policy_lets_the_import_map_run(board: tuple[str, dict[str, str]]) -> None:
+def test_the_policy_permits_the_import_map(board: tuple[str, dict[str, str]]) -> None:
     page, policy = board
     [text] = re.findall(r'<script type="importmap">(.*?)</script>', page)
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     assert policy["script-src"] == f"'self' 'sha256-{digest}'"
 
 
-def test_nothing_in_a_page_needs_a_hole_in_the_policy(board: tuple[str, dict[str, str]]) -> None:
+def test_no_page_needs_an_exception_in_the_policy(board: tuple[str, dict[str, str]]) -> None:
     _, policy = board
     assert "unsafe" not in " ".join(policy.values())
-    letter = "letter.html"  # is no page: a message has its style in itself
+    letter = "letter.html"  # not a page, because e-mails contain their own styles
     for template in (each for each in TEMPLATES if each.name != letter):
         text = template.read_text()
         assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", text), template
@@ -58,7 +58,7 @@ def test_nothing_in_a_page_needs_a_hole_in_the_policy(board: tuple[str, dict[str
         assert not re.search(r"""(src|href|action)=["']?(https?:)?//""", text), f"{template} leaves the origin"
 
 
-def test_the_nonce_is_another_one_each_time(server: Server) -> None:
+def test_the_nonce_differs_in_every_response(server: Server) -> None:
     world = server.world()
     with Browser.of(server, world.owner) as browser:
         answers = [browser.get(f"/{world.full_name}") for _ in range(2)]
@@ -68,7 +68,7 @@ def test_the_nonce_is_another_one_each_time(server: Server) -> None:
     assert nonces[0] != nonces[1]
 
 
-def test_every_module_that_is_imported_is_in_the_map(board: tuple[str, dict[str, str]]) -> None:
+def test_every_imported_module_is_in_the_import_map(board: tuple[str, dict[str, str]]) -> None:
     known = set(import_map(board[0]))
     for script in SCRIPTS:
         text = script.read_text()
@@ -81,15 +81,15 @@ def test_every_module_that_is_imported_is_in_the_map(board: tuple[str, dict[str,
         assert f"workhook/{name}" in known, name
 
 
-def test_every_controller_that_a_page_names_is_there() -> None:
-    """Those of each page are loaded by `app.js`, the others by the page that names them."""
+def test_every_controller_named_by_a_page_exists() -> None:
+    """`app.js` loads the common controllers, and pages name the others that they need."""
     names = {each.stem for each in SCRIPTS}
     for template in TEMPLATES:
         for value in re.findall(r'data-controller="([^"{]+)"', template.read_text()):
             assert set(value.split()) <= names, template
 
 
-def test_every_address_leads_to_its_file(server: Server, board: tuple[str, dict[str, str]]) -> None:
+def test_every_asset_address_serves_its_file(server: Server, board: tuple[str, dict[str, str]]) -> None:
     page, _ = board
     addresses = {*import_map(page).values(), *re.findall(r'(?:src|href)="(/static/[^"#]+)', page)}
     assert len(addresses) > 10
@@ -105,15 +105,15 @@ def test_every_address_leads_to_its_file(server: Server, board: tuple[str, dict[
 
 
 @pytest.mark.parametrize("query", ["", "?v=", "?v=000000000000"])
-def test_what_is_asked_for_without_its_hash_is_not_kept_for_ever(server: Server, query: str) -> None:
-    """A page of another version of the server may ask: what it gets is not what it named."""
+def test_an_asset_without_its_hash_is_not_cached_permanently(server: Server, query: str) -> None:
+    """The request may come from a page of another server version, so the content does not match the requested hash."""
     with Browser(server) as browser:
         answer = browser.get(f"/static/app.js{query}")
         assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-cache")
 
 
-def test_a_file_is_not_sent_twice(server: Server) -> None:
-    """Each encoding has an ETag of its own, and a cache asks with the one that it has."""
+def test_a_cached_file_is_not_sent_again(server: Server) -> None:
+    """Each encoding has its own ETag, and a cache revalidates with the one it stored."""
     tags = set()
     with Browser(server) as browser:
         for encoding in ("br", "zstd", "gzip", "identity"):
@@ -133,7 +133,7 @@ def test_a_file_is_not_sent_twice(server: Server) -> None:
 
 
 @pytest.mark.parametrize("name", ["made-from", "nope.js", "..%2f..%2foperations.py", "%2e%2e", "js", "app.js%00"])
-def test_only_files_of_pages_are_sent(server: Server, name: str) -> None:
+def test_only_assets_are_served(server: Server, name: str) -> None:
     with Browser(server) as browser:
         assert browser.get(f"/static/{name}").status_code in (400, 404)
 
@@ -145,7 +145,7 @@ def _icons_used() -> set[str]:
     return found | (set(choices) & set((ROOT / "assets/icons.txt").read_text().split()))
 
 
-def test_every_icon_is_there_and_used() -> None:
+def test_every_listed_icon_exists_and_is_used() -> None:
     listed = (ROOT / "assets/icons.txt").read_text().split()
     assert len(set(listed)) == len(listed), "an icon is listed twice"
     used = _icons_used()
@@ -155,7 +155,7 @@ def test_every_icon_is_there_and_used() -> None:
     assert re.findall(r'<symbol id="([^"]+)"', sprite) == listed
 
 
-def test_without_what_the_build_makes_the_server_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_build_output_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "css").mkdir()
     (tmp_path / "js").mkdir()
     monkeypatch.setattr(assets, "_folder", lambda name: tmp_path / name)

@@ -1,4 +1,4 @@
-"""`/{owner}/audit`: the owners of an organization read who did what, and nobody else does."""
+"""`/{owner}/audit` shows the audit log to the owners of an organization only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def path_of(studio: Studio) -> str:
 
 
 def entries(studio: Studio, **query: str) -> list[tuple[str, str]]:
-    """Who did what, as the page has it."""
+    """Return actors and actions as listed on the page."""
     return _ACTION.findall(page_of(studio.owner, path_of(studio), **query))
 
 
@@ -36,7 +36,7 @@ def day(days: int = 0) -> str:
     return to_seconds_text(now_ms() + days * DAY_MS)[:10]
 
 
-def test_what_happened_is_there_and_is_filtered(studio: Studio) -> None:
+def test_the_audit_log_is_shown_and_filtered(studio: Studio) -> None:
     assert "No activity yet." in text_of(page_of(studio.owner, path_of(studio)))
     owner = "Octo"
     title = "Second"
@@ -76,8 +76,8 @@ def test_refusals_are_marked(server: Server, studio: Studio) -> None:
     assert HOSTILE.partition("&")[0] in text_of(page)
 
 
-def test_a_change_of_a_webhook_says_what_it_changed(studio: Studio) -> None:
-    """Above all whether there is a secret: never which."""
+def test_a_webhook_change_names_the_changed_fields(studio: Studio) -> None:
+    """It states whether a secret was set, but never the secret."""
     hooks = f"/repos/{studio.team.world.full_name}/hooks"
     config = {"url": "https://example.com/before", "content_type": "json"}
     hook = studio.api.post(hooks, json={"config": config, "events": ["push"]}).json()
@@ -121,7 +121,7 @@ def test_a_change_of_a_webhook_says_what_it_changed(studio: Studio) -> None:
         assert sentence in text, sentence
 
 
-def test_a_refused_page_is_told_in_words(server: Server, studio: Studio) -> None:
+def test_a_refused_page_view_is_described_in_words(server: Server, studio: Studio) -> None:
     organization = studio.team.world.organization
     assert studio.member.get(f"/{studio.team.world.full_name}/webhooks").status_code == 403
     assert studio.member.get(path_of(studio)).status_code == 403
@@ -140,7 +140,7 @@ def test_a_refused_page_is_told_in_words(server: Server, studio: Studio) -> None
     assert "{" not in "".join(re.findall("<bdi>([^<]*)</bdi>", page))
 
 
-def test_people_have_their_names_and_strangers_only_a_login(server: Server, studio: Studio) -> None:
+def test_people_appear_by_name_and_strangers_by_login(server: Server, studio: Studio) -> None:
     stranger, admin = add_person(server, name="Sam Stranger"), add_person(server, name="Ada Admin")
     join(server, studio.team.world, admin, "admin")
     studio.add_column("To do")
@@ -164,14 +164,14 @@ def test_people_have_their_names_and_strangers_only_a_login(server: Server, stud
     assert "denied: 404" not in text_of(by_name)
 
 
-def test_actions_that_occur_are_suggested(studio: Studio) -> None:
+def test_only_occurring_actions_are_suggested(studio: Studio) -> None:
     studio.add_task(studio.add_column("To do"), "Logo")
     page = page_of(studio.owner, path_of(studio))
     [listed] = re.findall(r'<datalist id="known-actions">(.*?)</datalist>', page)
     assert re.findall('value="([^"]+)"', listed) == ["column", "column.create", "task", "task.create"]
 
 
-def test_pages_lead_back_in_time(server: Server, studio: Studio) -> None:
+def test_pages_continue_with_older_entries(server: Server, studio: Studio) -> None:
     async def fill(services: Services) -> None:
         async with services.database.transaction() as tx:
             place = await queries.find_account(tx, studio.team.world.organization)
@@ -195,7 +195,7 @@ def test_pages_lead_back_in_time(server: Server, studio: Studio) -> None:
     assert "No more entries." in page_of(studio.owner, f"{path}?cursor=1")
 
 
-def test_what_is_no_filter_is_said(studio: Studio) -> None:
+def test_invalid_filters_are_refused(studio: Studio) -> None:
     for query in (
         "since=tomorrow",
         "until=2026-13-01",
@@ -211,7 +211,7 @@ def test_what_is_no_filter_is_said(studio: Studio) -> None:
     assert studio.owner.get(f"{path_of(studio)}?actor=%00").status_code == 400
 
 
-def test_all_of_it_is_downloaded(studio: Studio) -> None:
+def test_the_log_is_downloaded(studio: Studio) -> None:
     studio.add_task(studio.add_column("To do"), "Logo")
     answer = studio.owner.get(f"{path_of(studio)}/entries.jsonl?action=task")
     assert answer.headers["content-type"] == "application/x-ndjson"
@@ -225,7 +225,7 @@ def test_all_of_it_is_downloaded(studio: Studio) -> None:
     assert "No matching entries to download." in page
 
 
-def test_only_owners_read_it(server: Server, studio: Studio) -> None:
+def test_only_owners_can_read_it(server: Server, studio: Studio) -> None:
     reader = Browser.of(server, add_in(server, studio.team.world, "admin").login)
     with open_studio(server) as other, reader:
         for browser, status in ((studio.member, 403), (reader, 404), (studio.client, 404), (other.owner, 404)):
@@ -240,15 +240,15 @@ def test_only_owners_read_it(server: Server, studio: Studio) -> None:
 
 
 # --- activity page ---------------------------------------------------------------------------------------------------
-# The page of what happened in a project: in words, for its members alone.
+# The activity of a project in words, for its members only.
 
 
-def told(page: str) -> list[str]:
+def sentences_of(page: str) -> list[str]:
     found = re.findall(r'<p class="said"><span>(.*?)</span> <span class="quiet', page, re.DOTALL)
     return [html.unescape(re.sub(r"<[^>]*>", "", each)) for each in found]
 
 
-def test_what_happened_is_told_in_words_the_newest_first(studio: Studio) -> None:
+def test_activity_is_described_in_words_newest_first(studio: Studio) -> None:
     who = "Octo"
     to_do, done = studio.add_column("To do"), studio.add_column("Done", stage="done", finished=True)
     task = studio.add_task(to_do, "Logo")
@@ -258,7 +258,7 @@ def test_what_happened_is_told_in_words_the_newest_first(studio: Studio) -> None
     studio.call("POST", f"/tasks/{task}/task_comments", text="Good")
     studio.call("DELETE", f"/tasks/{task}")
     page = page_of(studio.member, f"{studio.base}/activity")
-    assert told(page)[:6] == [
+    assert sentences_of(page)[:6] == [
         f"{who} deleted the task “Logo”.",
         f"{who} commented on “Logo”.",
         f"{who} moved “Logo” from Done to To do.",
@@ -270,29 +270,29 @@ def test_what_happened_is_told_in_words_the_newest_first(studio: Studio) -> None
     assert re.search(rf'href="{studio.base}/tasks/{task}#\d+"', page)
 
 
-def test_it_is_narrowed_down_by_kind_and_person(studio: Studio) -> None:
+def test_activity_is_filtered_by_kind_and_person(studio: Studio) -> None:
     studio.add_task(studio.add_column("To do"), "Logo")
     path = f"{studio.base}/activity"
-    assert [each.split()[1:4] for each in told(page_of(studio.owner, path, event="task", actor=""))] == [
+    assert [each.split()[1:4] for each in sentences_of(page_of(studio.owner, path, event="task", actor=""))] == [
         ["created", "the", "task"]
     ]
-    assert told(page_of(studio.owner, path, actor=studio.team.member.login)) == []
+    assert sentences_of(page_of(studio.owner, path, actor=studio.team.member.login)) == []
     assert "No recent activity matches these filters" in page_of(studio.owner, path, actor=studio.team.member.login)
-    assert len(told(page_of(studio.owner, path, actor=studio.team.owner.login))) == 2
+    assert len(sentences_of(page_of(studio.owner, path, actor=studio.team.owner.login))) == 2
 
 
-def test_its_pages_follow_one_another(studio: Studio) -> None:
+def test_activity_has_pages(studio: Studio) -> None:
     column = studio.add_column("To do")
     create = [{"action": "create", "column_id": column, "title": f"Task {number}"} for number in range(50)]
     studio.call("POST", "/tasks/bulk", operations=create)
     first = page_of(studio.owner, f"{studio.base}/activity")
     [more] = re.findall(r'href="(\?[^"]*)" rel="next"', first)
     second = page_of(studio.owner, f"{studio.base}/activity{html.unescape(more)}")
-    assert (len(told(first)), len(told(second))) == (50, 1)
-    assert "created the column" in told(second)[0]
+    assert (len(sentences_of(first)), len(sentences_of(second))) == (50, 1)
+    assert "created the column" in sentences_of(second)[0]
 
 
-def test_the_payload_is_on_a_page_of_its_own(server: Server, studio: Studio) -> None:
+def test_the_payload_has_its_own_page(server: Server, studio: Studio) -> None:
     studio.add_task(studio.add_column("To do"), HOSTILE)
     page = page_of(studio.owner, f"{studio.base}/activity", event="task")
     [number] = re.findall(r'id="event-(\d+)"', page)
@@ -307,7 +307,7 @@ def test_the_payload_is_on_a_page_of_its_own(server: Server, studio: Studio) -> 
     assert studio.owner.get(f"{studio.base}/activity/-1").status_code == 404
 
 
-def test_clients_do_not_see_it(studio: Studio) -> None:
+def test_clients_cannot_see_activity(studio: Studio) -> None:
     studio.add_task(studio.add_column("To do"), "Logo")
     assert f'href="{studio.base}/activity"' not in page_of(studio.client, f"{studio.base}/list")
     for path in ("/activity", "/activity/1"):
@@ -316,14 +316,14 @@ def test_clients_do_not_see_it(studio: Studio) -> None:
         assert "Logo" not in answer.text
 
 
-def test_hostile_texts_are_texts(studio: Studio) -> None:
+def test_hostile_texts_are_escaped(studio: Studio) -> None:
     studio.add_task(studio.add_column(HOSTILE), "%(who)s %s" + HOSTILE)
     page = page_of(studio.owner, f"{studio.base}/activity")
     assert "<img" not in page[page.index("<main") :]
-    assert told(page)[0].endswith(f"“%(who)s %s{HOSTILE}”.")
+    assert sentences_of(page)[0].endswith(f"“%(who)s %s{HOSTILE}”.")
 
 
-def test_what_was_published_is_never_told_as_if_it_had_happened(studio: Studio) -> None:
+def test_a_published_event_is_never_described_as_a_real_change(studio: Studio) -> None:
     who, path = "Octo", f"{studio.team.world.repo_path}/events"
     task = studio.add_task(studio.add_column("To do"), "Logo")
     forged = {"task": {"id": task, "title": "EVIL"}, "invoice": {"id": "inv_1", "name": "7"}}
@@ -333,7 +333,7 @@ def test_what_was_published_is_never_told_as_if_it_had_happened(studio: Studio) 
     named = {"event": "task", "action": "deleted", "payload": forged, "id": "its-own-name"}
     assert studio.api.post(path, json=named).status_code == 202
     page = page_of(studio.member, f"{studio.base}/activity")
-    assert told(page)[:6] == [
+    assert sentences_of(page)[:6] == [
         f"{who} published the event task.deleted.",
         f"{who} published the event push.",
         f"{who} published the event task_comment.created.",
@@ -349,7 +349,7 @@ def test_what_was_published_is_never_told_as_if_it_had_happened(studio: Studio) 
     assert [each["published"] for each in listed[:6]] == [True, True, True, True, True, False]
 
 
-def test_each_event_of_a_project_has_a_sentence() -> None:
+def test_every_project_event_has_a_sentence() -> None:
     own = {name: each for name, each in CATALOG.items() if each.origin == "own" and "repository" in each.targets}
     actions = {name: set(activity.ACTIONS_OF.get(name, ())) for name in own}
     ours = {
@@ -364,7 +364,7 @@ def test_each_event_of_a_project_has_a_sentence() -> None:
 @pytest.mark.parametrize(
     "payload", [None, [], "x", 7, {}, {"task": None}, {"task": {"title": 7, "id": ["x"]}, "changes": 1}]
 )
-def test_what_others_publish_is_told_whatever_it_is(payload: object) -> None:
+def test_any_published_payload_can_be_described(payload: object) -> None:
     for event in ("task", "push", "no_such_event"):
         for action in (None, "edited", "moved", "opened"):
             for published in (False, True):

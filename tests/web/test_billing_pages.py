@@ -1,4 +1,4 @@
-"""The invoices of a project, as those who may see them do."""
+"""The invoices of a project: lists, forms, and the access of each role."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def draft_in(studio: Studio) -> str:
     return str(studio.call("POST", f"{studio.project}/invoices", **body)["invoice"]["id"])
 
 
-def test_from_draft_to_paid(studio: Studio) -> None:
+def test_an_invoice_goes_from_draft_to_paid(studio: Studio) -> None:
     base = f"{studio.base}/billing"
     assert "No invoices yet." in text_of(page_of(studio.member, base))
     path = f"{base}/{draft_in(studio)}"
@@ -38,7 +38,7 @@ def test_from_draft_to_paid(studio: Studio) -> None:
     assert send(studio.owner, f"{path}/void").status_code == 409
 
 
-def test_without_a_mail_server_the_page_says_that_nobody_got_it_by_e_mail(studio: Studio) -> None:
+def test_without_a_mail_server_the_page_says_that_nothing_was_emailed(studio: Studio) -> None:
     path = f"{studio.base}/billing/{draft_in(studio)}"
     words = "Not e-mailed. Download the PDF to send it yourself. E-mail isn’t set up on this server."
     assert words not in text_of(page_of(studio.member, path))
@@ -49,14 +49,14 @@ def test_without_a_mail_server_the_page_says_that_nobody_got_it_by_e_mail(studio
     assert words not in text_of(page_of(studio.member, path))
 
 
-def test_an_issued_invoice_becomes_void(studio: Studio) -> None:
+def test_an_issued_invoice_is_voided(studio: Studio) -> None:
     path = f"{studio.base}/billing/{draft_in(studio)}"
     send(studio.owner, f"{path}/send")
     assert send(studio.owner, f"{path}/void").status_code == 303
     assert "Void" in text_of(page_of(studio.owner, path))
 
 
-def test_clients_see_what_was_issued_and_change_nothing(studio: Studio) -> None:
+def test_clients_see_issued_invoices_and_cannot_change_them(studio: Studio) -> None:
     base = f"{studio.base}/billing"
     path = f"{base}/{draft_in(studio)}"
     assert "No invoices yet." in text_of(page_of(studio.client, base))
@@ -70,7 +70,7 @@ def test_clients_see_what_was_issued_and_change_nothing(studio: Studio) -> None:
     assert studio.client.get(f"{path}/pdf").content.startswith(b"%PDF")
 
 
-def test_strangers_find_no_invoice(server: Server, studio: Studio) -> None:
+def test_strangers_cannot_see_invoices(server: Server, studio: Studio) -> None:
     invoice = draft_in(studio)
     with open_studio(server) as other:
         for base in (studio.base, other.base):
@@ -79,7 +79,7 @@ def test_strangers_find_no_invoice(server: Server, studio: Studio) -> None:
             assert send(other.owner, f"{base}/billing/{invoice}/send").status_code == 404
 
 
-def test_those_who_only_read_change_nothing(server: Server, studio: Studio) -> None:
+def test_readers_cannot_change_invoices(server: Server, studio: Studio) -> None:
     path = f"{studio.base}/billing/{draft_in(studio)}"
     with signed_in(server, add_in(server, studio.team.world, "read")) as reader:
         assert "Issue invoice" not in page_of(reader, path)
@@ -91,7 +91,7 @@ def test_those_who_only_read_change_nothing(server: Server, studio: Studio) -> N
 
 
 def made_draft(studio: Studio, **fields: str) -> str:
-    """The address of a draft that the form has made."""
+    """Create a draft with the form and return its address."""
     path = f"{studio.base}/billing/new"
     answer = studio.member.fill(path, **{"bill_to": "Acme", "currency": "EUR", **fields})
     assert answer.status_code == 303, answer.text
@@ -117,7 +117,7 @@ def described(studio: Studio, path: str) -> list[str]:
     return [each["description"] for each in invoice_of(studio, path)["invoice_items"]]
 
 
-def test_a_draft_is_made_with_lines_changed_and_deleted(studio: Studio) -> None:
+def test_a_draft_with_lines_is_created_changed_and_deleted(studio: Studio) -> None:
     assert "New invoice" in page_of(studio.member, f"{studio.base}/billing")
     path = made_draft(studio, due="2030-02-01", tax="7.7 %", address="Main Street 1\r\nSpringfield")
     invoice = invoice_of(studio, path)
@@ -142,15 +142,15 @@ def test_a_draft_is_made_with_lines_changed_and_deleted(studio: Studio) -> None:
 
 
 def new_form(studio: Studio) -> dict[str, str]:
-    """What the form of a new invoice begins with."""
+    """Return the initial values of the form for a new invoice."""
     path = f"{studio.base}/billing/new"
     areas = re.findall(r'<textarea id="(\w+)"[^>]*>\n(.*?)</textarea>', page_of(studio.member, path), re.S)
     return {**studio.member.form(path).fields, **{name: html.unescape(text) for name, text in areas}}
 
 
-def test_a_new_invoice_begins_as_the_last_one_was(server: Server, studio: Studio) -> None:
+def test_a_new_invoice_starts_with_the_details_of_the_last_one(server: Server, studio: Studio) -> None:
     fresh = new_form(studio)
-    assert fresh["bill_to"].splitlines()[-1] == studio.team.client.email  # the project's only client
+    assert fresh["bill_to"].splitlines()[-1] == studio.team.client.email  # the only client of the project
     assert fresh["currency"] == "USD"
     made_draft(studio, bill_to="Acme", address="Main Street 1", tax="19", payment_method="IBAN DE02")
     again = new_form(studio)
@@ -162,8 +162,8 @@ def test_a_new_invoice_begins_as_the_last_one_was(server: Server, studio: Studio
         assert (theirs["currency"], theirs["bill_to"].splitlines()[-1]) == ("USD", other.team.client.email)
 
 
-def test_the_form_and_the_api_begin_with_the_same(studio: Studio) -> None:
-    """Tax and currency: of the billing settings, or else none, and the currency that was used last."""
+def test_the_form_and_the_api_have_the_same_defaults(studio: Studio) -> None:
+    """Tax and currency come from the billing settings, with no tax and the last used currency as fallbacks."""
     made_draft(studio, tax="19", currency="CHF")
     items = [{"description": "Design", "qty": 1, "unit_price": 10}]
     for billing, tax in (({}, None), ({"tax": 7, "currency": "EUR", "language": "de"}, 7)):
@@ -176,7 +176,7 @@ def test_the_form_and_the_api_begin_with_the_same(studio: Studio) -> None:
         assert form["language"] == made["language"]
 
 
-def test_the_currency_is_that_of_the_organization(studio: Studio) -> None:
+def test_the_default_currency_is_the_last_one_used_in_the_organization(studio: Studio) -> None:
     services = f"/{studio.team.world.organization}/-/services/new"
     assert studio.owner.form(services).fields["currency"] == "EUR"
     body = {"title": "Other", "organization": studio.team.world.organization}
@@ -184,13 +184,13 @@ def test_the_currency_is_that_of_the_organization(studio: Studio) -> None:
     items = [{"description": "Design", "qty": 1, "unit_price": 10}]
     drawn = studio.call("POST", f"/projects/{other}/invoices", currency="CHF", invoice_items=items)
     invoice = drawn["invoice"]["id"]
-    assert new_form(studio)["currency"] == "USD"  # a draft is not used yet
+    assert new_form(studio)["currency"] == "USD"  # a draft does not count as used
     studio.call("POST", f"/invoices/{invoice}/send")
     assert new_form(studio)["currency"] == "CHF"
     assert studio.owner.form(services).fields["currency"] == "CHF"
 
 
-def test_an_invoice_of_time_begins_as_the_last_one_was(studio: Studio) -> None:
+def test_an_invoice_of_tracked_time_starts_with_the_details_of_the_last_one(studio: Studio) -> None:
     studio.call("PATCH", f"/organizations/{studio.team.world.organization}/billing", tax=7)
     made_draft(studio, bill_to="Acme", tax="19")
     task = studio.add_task(studio.add_column("To do"), "Drawn")
@@ -204,9 +204,9 @@ def test_an_invoice_of_time_begins_as_the_last_one_was(studio: Studio) -> None:
     assert invoice["invoice_items"][0]["description"] == "Drawn (5 Jan 2026): Wireframes"
 
 
-def test_an_invoice_is_overdue_on_the_day_after(studio: Studio) -> None:
+def test_an_invoice_is_overdue_on_the_day_after_its_due_date(studio: Studio) -> None:
     began = None
-    while began != datetime.now(UTC).date():  # once more if midnight has come meanwhile
+    while began != datetime.now(UTC).date():  # repeated if midnight passed meanwhile
         began = datetime.now(UTC).date()
         shown = []
         for days in (0, 1):
@@ -218,7 +218,7 @@ def test_an_invoice_is_overdue_on_the_day_after(studio: Studio) -> None:
     assert ["Overdue" in each for each in shown] == [False, True]
 
 
-def test_an_invoice_shows_who_bills_and_its_subtotal(studio: Studio) -> None:
+def test_an_invoice_shows_the_seller_and_its_subtotal(studio: Studio) -> None:
     path = f"{studio.base}/billing/{draft_in(studio)}"
     text = text_of(page_of(studio.member, path))
     assert "Subtotal: 1,500.02 EUR" in text
@@ -230,7 +230,7 @@ def test_an_invoice_shows_who_bills_and_its_subtotal(studio: Studio) -> None:
     assert "Emoji won’t appear in the PDF: 🎨" in text
 
 
-def test_an_invoice_that_would_be_overdue_at_once_is_asked_about(studio: Studio) -> None:
+def test_issuing_an_invoice_that_is_already_overdue_needs_confirmation(studio: Studio) -> None:
     path = made_draft(studio, due="2020-01-01")
     add_lines(studio, path, "One")
     assert "has already passed" in text_of(page_of(studio.member, path))
@@ -238,7 +238,7 @@ def test_an_invoice_that_would_be_overdue_at_once_is_asked_about(studio: Studio)
     assert "overdue" not in text_of(page_of(studio.member, path))
 
 
-def test_what_cannot_be_taken_back_is_asked_about(studio: Studio) -> None:
+def test_irreversible_steps_need_confirmation(studio: Studio) -> None:
     path = made_draft(studio, bill_to="")
 
     def asked(step: str) -> bool:
@@ -253,7 +253,7 @@ def test_what_cannot_be_taken_back_is_asked_about(studio: Studio) -> None:
     assert asked("void")
 
 
-def test_the_list_says_what_is_open(studio: Studio) -> None:
+def test_the_list_shows_the_outstanding_amounts(studio: Studio) -> None:
     first, second = made_draft(studio, due="2090-01-01"), made_draft(studio, bill_to="", currency="USD")
     for path in (first, second):
         add_lines(studio, path, "One")
@@ -272,14 +272,14 @@ def test_the_list_says_what_is_open(studio: Studio) -> None:
     assert "Outstanding: 10.00 USD" in text_of(page_of(studio.client, base))
 
 
-def test_the_newest_invoice_stands_first(studio: Studio) -> None:
+def test_the_newest_invoice_is_first(studio: Studio) -> None:
     for name in ("First one", "Second one", "Third one"):
         made_draft(studio, bill_to=name)
     text = text_of(page_of(studio.member, f"{studio.base}/billing"))
     assert text.index("Third one") < text.index("Second one") < text.index("First one")
 
 
-def test_a_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
+def test_a_refused_form_keeps_the_input(studio: Studio) -> None:
     path = f"{studio.base}/billing/new"
     answer = studio.member.fill(path, bill_to=HOSTILE, currency="EUR", tax="a lot")
     assert answer.status_code == 422
@@ -306,7 +306,7 @@ def test_a_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
     assert described(studio, path) == []
 
 
-def test_both_faults_of_a_line_are_told_at_once(studio: Studio) -> None:
+def test_all_errors_in_a_line_are_reported_at_once(studio: Studio) -> None:
     path = made_draft(studio)
     answer = studio.member.fill(path, f"{path}/lines", description="", qty="x", unit_price="y")
     text = text_of(answer.text)
@@ -328,7 +328,9 @@ def test_both_faults_of_a_line_are_told_at_once(studio: Studio) -> None:
         ("de", "99 999 999 999,99", 99999999999.99, "99999999999,99"),
     ],
 )
-def test_money_is_typed_as_people_write_it(studio: Studio, language: str, typed: str, price: float, shown: str) -> None:
+def test_amounts_are_accepted_in_local_notation(
+    studio: Studio, language: str, typed: str, price: float, shown: str
+) -> None:
     path = made_draft(studio)
     studio.member.client.cookies.set("workhook_language", language)
     half = "0,5" if language == "de" else "0.5"
@@ -344,7 +346,7 @@ def test_money_is_typed_as_people_write_it(studio: Studio, language: str, typed:
     )
 
 
-def test_a_removed_line_comes_back_where_it_was(studio: Studio) -> None:
+def test_a_removed_line_is_restored_at_its_place(studio: Studio) -> None:
     path = made_draft(studio)
     add_lines(studio, path, "One", "Two", "Three")
     [form] = [each for each in forms(studio.member.get(path)) if each.action == f"{path}/lines/2/remove"]
@@ -354,7 +356,7 @@ def test_a_removed_line_comes_back_where_it_was(studio: Studio) -> None:
     assert described(studio, path) == ["One", "Two", "Three"]
 
 
-def test_time_whose_line_is_removed_can_be_invoiced_again(studio: Studio) -> None:
+def test_time_on_a_removed_line_can_be_invoiced_again(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Drawn")
     body = {"task_id": task, "duration": 5_400_000, "billable": True, "billable_rate": 80}
     ids = [studio.call("POST", f"{studio.project}/timesheets", **body)["timesheet"]["id"] for _ in range(2)]
@@ -374,10 +376,10 @@ def test_time_whose_line_is_removed_can_be_invoiced_again(studio: Studio) -> Non
     assert len(described(studio, path)) == 2
 
 
-# --- what others do meanwhile ----------------------------------------------------------------------------------------
+# --- concurrent changes ----------------------------------------------------------------------------------------------
 
 
-def test_what_was_typed_stays_where_somebody_else_changed_the_draft(studio: Studio) -> None:
+def test_input_is_kept_if_another_user_changed_the_draft(studio: Studio) -> None:
     path = made_draft(studio)
     form = studio.member.form(f"{path}/edit")
     assert studio.owner.fill(f"{path}/edit", bill_to="Theirs", currency="EUR").status_code == 303
@@ -395,7 +397,7 @@ def test_what_was_typed_stays_where_somebody_else_changed_the_draft(studio: Stud
     assert invoice_of(studio, path)["bill_to"] == "Mine"
 
 
-def test_a_line_is_found_where_it_has_moved_to(studio: Studio) -> None:
+def test_a_line_that_moved_is_still_found(studio: Studio) -> None:
     path = made_draft(studio)
     add_lines(studio, path, "One", "Two", "Three")
     form = line_form(studio.member, path, 2)
@@ -406,7 +408,7 @@ def test_a_line_is_found_where_it_has_moved_to(studio: Studio) -> None:
     assert described(studio, path) == ["Two, changed", "Three"]
 
 
-def test_a_line_that_somebody_else_changed_or_removed(studio: Studio) -> None:
+def test_a_line_changed_or_removed_by_another_user_is_a_conflict(studio: Studio) -> None:
     path = made_draft(studio)
     add_lines(studio, path, "One")
     form = line_form(studio.member, path, 1)
@@ -426,7 +428,7 @@ def test_a_line_that_somebody_else_changed_or_removed(studio: Studio) -> None:
     assert described(studio, path) == ["Mine"]
 
 
-def test_an_issued_invoice_keeps_its_lines(studio: Studio) -> None:
+def test_lines_of_an_issued_invoice_cannot_be_changed(studio: Studio) -> None:
     path = made_draft(studio)
     add_lines(studio, path, "One")
     line, details = line_form(studio.member, path, 1), studio.member.form(f"{path}/edit")
@@ -452,13 +454,13 @@ def test_an_issued_invoice_keeps_its_lines(studio: Studio) -> None:
     assert described(studio, path) == ["One"]
 
 
-def test_an_issued_invoice_can_still_say_when_and_how_it_is_paid(studio: Studio) -> None:
+def test_payment_terms_of_an_issued_invoice_can_be_changed(studio: Studio) -> None:
     path = made_draft(studio)
     add_lines(studio, path, "One")
     stale = studio.member.form(f"{path}/edit")
     send(studio.owner, f"{path}/send")
     answer = studio.member.post(stale.action, {**stale.fields, "payment_terms": "At once", "currency": "EUR"})
-    assert answer.status_code == 409  # what it shows is not what can be changed now
+    assert answer.status_code == 409  # the stale form shows fields that can no longer be changed
     form = studio.member.form(f"{path}/edit")
     assert not {"currency", "bill_to", "address", "bill_from"} & set(form.fields)
     assert studio.member.post(form.action, {**form.fields, "payment_terms": "At once"}).status_code == 303
@@ -467,7 +469,7 @@ def test_an_issued_invoice_can_still_say_when_and_how_it_is_paid(studio: Studio)
     assert studio.member.get(f"{path}/edit").status_code == 303
 
 
-def test_a_client_makes_and_changes_no_invoice(studio: Studio) -> None:
+def test_a_client_cannot_create_or_change_invoices(studio: Studio) -> None:
     path = made_draft(studio)
     add_lines(studio, path, "One")
     base = f"{studio.base}/billing"
@@ -484,7 +486,7 @@ def test_a_client_makes_and_changes_no_invoice(studio: Studio) -> None:
         assert send(studio.client, f"{path}/{action}", **fields).status_code == 403, action
 
 
-def test_time_on_a_draft_is_arranged_by_task_and_can_be_taken_off(studio: Studio) -> None:
+def test_time_on_a_draft_is_grouped_and_removed(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Drawn")
     for day in ("05", "06"):
         given = {"task_id": task, "start_time": f"2026-01-{day}T09:00:00Z", "duration": 5_400_000}

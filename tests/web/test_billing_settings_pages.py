@@ -1,4 +1,4 @@
-"""The pages of billing settings: of an organization, a project and a person; and the parties on an invoice's page."""
+"""The billing settings of an organization, a project and a person, and the parties on an invoice's page."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ PROJECT = {
 
 @pytest.fixture
 def here(studio: Studio) -> str:
-    """The page of the organization's settings."""
+    """Return the path of the organization's billing settings."""
     return f"/{studio.base.split('/')[1]}/settings/billing"
 
 
 def was_of(page: str) -> str:
-    """What the form of the page has seen."""
+    """Return the version in the form, for detecting conflicts."""
     [found] = re.findall(r'name="was" value="(\w+)"', page)
     return str(found)
 
@@ -45,7 +45,7 @@ def saved(studio: Studio, path: str, fields: dict[str, str]) -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, path), text_of(answer.text)
 
 
-def test_an_organization_says_who_bills(studio: Studio, here: str) -> None:
+def test_an_organization_saves_the_seller(studio: Studio, here: str) -> None:
     saved(studio, here, ACCOUNT)
     page = page_of(studio.owner, here)
     assert "<img" not in page[page.index("<main") :]
@@ -77,7 +77,7 @@ def test_an_organization_says_who_bills(studio: Studio, here: str) -> None:
         ("country", "XX", "Enter a two-letter country code, such as DE."),
     ],
 )
-def test_what_is_refused_stands_at_its_field(studio: Studio, here: str, field: str, value: str, said: str) -> None:
+def test_an_error_is_shown_next_to_its_field(studio: Studio, here: str, field: str, value: str, said: str) -> None:
     answer = send(studio.owner, here, **{**ACCOUNT, "was": was_of(page_of(studio.owner, here)), field: value})
     assert answer.status_code == 422
     assert said in text_of(answer.text)
@@ -85,7 +85,7 @@ def test_what_is_refused_stands_at_its_field(studio: Studio, here: str, field: s
     assert f'value="{value}"' in answer.text
 
 
-def test_in_german(studio: Studio, here: str) -> None:
+def test_the_settings_are_translated_to_german(studio: Studio, here: str) -> None:
     german = {"accept_language": "de"}
     shown = text_of(studio.owner.client.get(here, headers={"Accept-Language": "de"}).text)
     assert "Rechnungssteller" in shown
@@ -96,7 +96,7 @@ def test_in_german(studio: Studio, here: str) -> None:
     assert "Die Prüfziffern der IBAN stimmen nicht" in text_of(answer.text)
 
 
-def test_what_somebody_else_changed_is_shown_and_nothing_saved(studio: Studio, here: str) -> None:
+def test_a_conflict_is_shown_and_nothing_is_saved(studio: Studio, here: str) -> None:
     was = was_of(page_of(studio.owner, here))
     login = here.split("/")[1]
     studio.call("PATCH", f"/organizations/{login}/billing", legal_name="Acme SE")
@@ -108,7 +108,7 @@ def test_what_somebody_else_changed_is_shown_and_nothing_saved(studio: Studio, h
     assert again.status_code == 303
 
 
-def test_a_logo_is_put_shown_and_removed(studio: Studio, here: str) -> None:
+def test_a_logo_is_uploaded_shown_and_removed(studio: Studio, here: str) -> None:
     def put(content: bytes) -> httpx.Response:
         fields = {"csrf": csrf_of(studio.owner)}
         headers = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}
@@ -127,7 +127,7 @@ def test_a_logo_is_put_shown_and_removed(studio: Studio, here: str) -> None:
     assert "data:image/png" not in page_of(studio.owner, here)
 
 
-def test_it_is_for_owners_and_admins_alone(studio: Studio, here: str) -> None:
+def test_only_owners_and_admins_can_open_the_settings(studio: Studio, here: str) -> None:
     assert studio.member.get(here).status_code == 403
     assert studio.client.get(here).status_code == 404
     project = f"{studio.base}/settings/billing"
@@ -136,7 +136,7 @@ def test_it_is_for_owners_and_admins_alone(studio: Studio, here: str) -> None:
         assert send(person, project, **PROJECT).status_code in (403, 404)
 
 
-def test_a_project_says_who_pays(studio: Studio, here: str) -> None:
+def test_a_project_saves_the_buyer(studio: Studio, here: str) -> None:
     path = f"{studio.base}/settings/billing"
     assert f'href="{path}"' in page_of(studio.owner, f"{studio.base}/settings")
     saved(studio, path, PROJECT)
@@ -151,7 +151,7 @@ def test_a_project_says_who_pays(studio: Studio, here: str) -> None:
     assert "Tax number" not in text_of(answer.text)
 
 
-def test_a_person_has_a_page_of_their_own(studio: Studio) -> None:
+def test_a_person_has_their_own_settings(studio: Studio) -> None:
     path = "/settings/billing"
     page = page_of(studio.member, path)
     answer = send(studio.member, path, **{**ACCOUNT, "was": was_of(page), "legal_name": "M. Ember"})
@@ -160,7 +160,7 @@ def test_a_person_has_a_page_of_their_own(studio: Studio) -> None:
     assert 'value="M. Ember"' not in page_of(studio.owner, path)
 
 
-def test_a_new_invoice_begins_with_the_settings_and_shows_the_parties(studio: Studio, here: str) -> None:
+def test_a_new_invoice_uses_the_settings_and_shows_both_parties(studio: Studio, here: str) -> None:
     saved(studio, here, {**ACCOUNT, "tax": ""})
     saved(studio, f"{studio.base}/settings/billing", PROJECT)
     page = studio.member.get(f"{studio.base}/billing/new")
@@ -188,7 +188,7 @@ def test_a_new_invoice_begins_with_the_settings_and_shows_the_parties(studio: St
     assert "Invoice R0001" in text
 
 
-def test_reverse_charge_says_which_vat_id_is_missing(studio: Studio, here: str) -> None:
+def test_reverse_charge_names_the_missing_vat_id(studio: Studio, here: str) -> None:
     saved(studio, here, {**ACCOUNT, "tax": "", "vat_id": ""})
     saved(studio, f"{studio.base}/settings/billing", PROJECT)
     items = [{"description": "Design", "qty": 1, "unit_price": 100}]

@@ -1,4 +1,4 @@
-"""The filters of a board are kept for the person who has used them, on every device, until they are cleared."""
+"""The filters of a board are kept per user, on every device, until cleared."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from workhook.work.board.filters import board_filters
 
 
 def titles(page: str) -> list[str]:
-    """Of the cards on a board."""
+    """Return the titles of the cards on a board."""
     return re.findall(r"data-over[^>]*>([^<]*)</a>", page)
 
 
 def filtered(studio: Studio, browser: Browser, **filters: str) -> str:
-    """Send the form of the filters; the answer is where it leads to."""
+    """Send the filter form and return the address that it redirects to."""
     answer = send(browser, f"{studio.base}/board/filters", **filters)
     assert answer.status_code == 303, answer.text
     return answer.headers["location"]
@@ -31,14 +31,14 @@ def filtered(studio: Studio, browser: Browser, **filters: str) -> str:
 
 @pytest.fixture
 def two(studio: Studio) -> Studio:
-    """A board with two cards."""
+    """Return a studio whose board has two cards."""
     column = studio.add_column("To do")
     studio.add_task(column, "Logo", priority="high")
     studio.add_task(column, "Flyer")
     return studio
 
 
-def test_who_comes_back_has_the_filters_that_they_used_last(two: Studio, server: Server) -> None:
+def test_a_returning_user_gets_their_last_filters(two: Studio, server: Server) -> None:
     assert filtered(two, two.owner, q="logo", priority="high", due="", other="x") == f"{two.base}?q=logo&priority=high"
     with Browser.of(server, two.team.owner.login) as telephone:
         shown = page_of(telephone, two.base)
@@ -50,7 +50,7 @@ def test_who_comes_back_has_the_filters_that_they_used_last(two: Studio, server:
 
 
 @pytest.mark.parametrize("sent", [{"q": "logo", "all": "1"}, {"q": "", "label": ""}])
-def test_all_tasks_are_shown_again(two: Studio, sent: dict[str, str]) -> None:
+def test_filters_are_cleared(two: Studio, sent: dict[str, str]) -> None:
     filtered(two, two.owner, q="logo")
     shown = two.owner.get(two.base)
     assert "Clear filters" in shown.text
@@ -62,13 +62,13 @@ def test_all_tasks_are_shown_again(two: Studio, sent: dict[str, str]) -> None:
     assert "Clear filters" not in whole
 
 
-def test_an_address_with_filters_shows_these_and_changes_nothing(two: Studio) -> None:
+def test_filters_in_the_address_apply_once_and_are_not_kept(two: Studio) -> None:
     filtered(two, two.owner, q="logo")
     assert titles(page_of(two.owner, two.base, q="fly")) == ["Flyer"]
     assert titles(page_of(two.owner, two.base)) == ["Logo"]
 
 
-def test_they_are_a_persons_own_and_of_one_project(two: Studio) -> None:
+def test_filters_belong_to_one_user_and_one_project(two: Studio) -> None:
     filtered(two, two.owner, q="logo")
     assert titles(page_of(two.member, two.base)) == ["Logo", "Flyer"]
     assert filtered(two, two.client, q="fly") == f"{two.base}?q=fly"
@@ -76,7 +76,7 @@ def test_they_are_a_persons_own_and_of_one_project(two: Studio) -> None:
     assert titles(page_of(two.owner, two.base)) == ["Logo"]
 
 
-def test_what_is_hostile_or_long_is_only_text(two: Studio) -> None:
+def test_hostile_or_long_filters_are_escaped(two: Studio) -> None:
     filtered(two, two.owner, q=HOSTILE + "x" * 5000)
     shown = page_of(two.owner, two.base)
     assert titles(shown) == []
@@ -84,13 +84,13 @@ def test_what_is_hostile_or_long_is_only_text(two: Studio) -> None:
     assert HOSTILE not in shown
 
 
-def test_who_may_not_see_the_project_finds_nothing(two: Studio, server: Server) -> None:
+def test_a_user_without_access_cannot_save_filters(two: Studio, server: Server) -> None:
     with open_studio(server) as other:
         answer = send(other.owner, f"{two.base}/board/filters", q="logo")
         assert answer.status_code == 404
 
 
-def test_they_go_with_the_person_and_with_the_project(two: Studio, server: Server) -> None:
+def test_filters_are_deleted_with_the_user_and_the_project(two: Studio, server: Server) -> None:
     async def kept(services: Services) -> list[int]:
         of_project = sa.select(projects.c.repository_id).where(projects.c.id == two.team.world.project_id)
         found = sa.select(board_filters.c.user_id).where(board_filters.c.repository_id.in_(of_project))

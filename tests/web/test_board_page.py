@@ -1,4 +1,4 @@
-"""The page of a board: what its cards tell, its filters, and the forms of columns and of several cards."""
+"""The board: the facts on its cards, its filters, and the forms for columns and several cards."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ ROUNDS = 5
 
 
 def card(page: str, task_id: str) -> str:
-    """The text of a card."""
+    """Return the text of a card."""
     found = re.search(rf'<li class="board-card[^"]*" id="{task_id}">(.*?)</li>', page, re.S)
     assert found, page
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", found[1])).split())
 
 
 def cards(studio: Studio, column: str) -> list[str]:
-    """The ids of the cards in a column, as the page has them."""
-    page = page_of(studio.member, studio.base)  # the owner's next page has the message with the way back
+    """Return the IDs of the cards of a column in order."""
+    page = page_of(studio.member, studio.base)  # without the message of the owner's next page
     section = page.partition(f'data-column="{column}"')[2].partition("</ol>")[0]
     return re.findall(r'<li class="board-card[^"]*" id="([^"]+)">', section)
 
@@ -35,7 +35,7 @@ def chosen(*task_ids: str) -> dict[str, str]:
     return {f"card-{each}": "1" for each in task_ids}
 
 
-def test_a_card_tells_what_matters(studio: Studio) -> None:
+def test_a_card_shows_its_facts(studio: Studio) -> None:
     column = studio.add_column("To do")
     task = studio.add_task(
         column,
@@ -59,7 +59,7 @@ def test_a_card_tells_what_matters(studio: Studio) -> None:
     assert "A timer is running" not in for_client
 
 
-def test_filters_narrow_the_board(studio: Studio) -> None:
+def test_filters_restrict_the_board(studio: Studio) -> None:
     column = studio.add_column("To do")
     late = to_seconds_text(now_ms() - 2 * DAY_MS)[:10]
     first = studio.add_task(column, "Logo", labels=["print"], priority="low", deadline=late)
@@ -81,7 +81,7 @@ def test_filters_narrow_the_board(studio: Studio) -> None:
     assert answer.headers["location"] == f"{studio.base}?q=x"
 
 
-def test_a_board_without_columns_gets_some(studio: Studio) -> None:
+def test_an_empty_board_gets_default_columns(studio: Studio) -> None:
     assert "Create columns: To do, Doing, Done" in page_of(studio.owner, studio.base)
     assert send(studio.owner, f"{studio.base}/columns", template="board").status_code == 303
     made = studio.api.get(f"/api/v1{studio.project}/columns").json()["columns"]
@@ -89,7 +89,7 @@ def test_a_board_without_columns_gets_some(studio: Studio) -> None:
     assert "Create columns" not in page_of(studio.client, studio.base)
 
 
-def test_a_card_is_moved_and_back(studio: Studio) -> None:
+def test_a_card_is_moved_and_the_move_undone(studio: Studio) -> None:
     one, other = studio.add_column("One"), studio.add_column("Other")
     first, second = (studio.add_task(one, title) for title in "ab")
     answer = send(studio.owner, f"{studio.base}/tasks/{first}/move", column_id=other, position="0")
@@ -98,7 +98,7 @@ def test_a_card_is_moved_and_back(studio: Studio) -> None:
     assert (cards(studio, one), cards(studio, other)) == ([first, second], [])
 
 
-def test_columns_are_changed_and_back(studio: Studio) -> None:
+def test_columns_are_changed_and_the_changes_undone(studio: Studio) -> None:
     one, other = studio.add_column("One"), studio.add_column("Other")
     answer = send(studio.owner, f"{studio.base}/columns/{one}/edit", title=HOSTILE, finished="1")
     shown = studio.call("GET", f"/columns/{one}")["column"]
@@ -114,7 +114,7 @@ def test_columns_are_changed_and_back(studio: Studio) -> None:
     assert [each["id"] for each in order] == [one, other]
 
 
-def test_all_cards_of_a_column_are_moved_and_back(studio: Studio) -> None:
+def test_all_cards_of_a_column_are_moved_and_the_move_undone(studio: Studio) -> None:
     one, other = studio.add_column("One"), studio.add_column("Other")
     tasks = [studio.add_task(one, title) for title in "abc"]
     kept = studio.add_task(other, "kept")
@@ -125,7 +125,7 @@ def test_all_cards_of_a_column_are_moved_and_back(studio: Studio) -> None:
     assert send(studio.owner, f"{studio.base}/columns/{one}/empty", to="col_none").status_code == 404
 
 
-def test_a_deleted_column_comes_back_with_its_cards(studio: Studio) -> None:
+def test_a_deleted_column_is_restored_with_its_cards(studio: Studio) -> None:
     one, other = studio.add_column("One", start_timer=True), studio.add_column("Other")
     tasks = [studio.add_task(one, title) for title in "ab"]
     answer = send(studio.owner, f"{studio.base}/columns/{one}/delete")
@@ -136,13 +136,13 @@ def test_a_deleted_column_comes_back_with_its_cards(studio: Studio) -> None:
     assert (cards(studio, first["id"]), cards(studio, other)) == (tasks, [])
 
 
-def test_chosen_cards_are_changed_at_once_and_back(studio: Studio) -> None:
+def test_selected_cards_are_changed_together_and_the_changes_undone(studio: Studio) -> None:
     one, other = studio.add_column("One"), studio.add_column("Other")
     tasks = [studio.add_task(one, title, labels=["old"]) for title in "abc"]
     some, login = chosen(tasks[0], tasks[2]), studio.team.member.login
 
     def bulk(step: str, **fields: str) -> None:
-        """Do it, see that it is done, and take it back."""
+        """Apply the step, check its effect, and undo it."""
         before = [studio.task(each) for each in tasks]
         places = cards(studio, one), cards(studio, other)
         answer = send(studio.owner, f"{studio.base}/board/cards", step=step, **some, **fields)
@@ -166,7 +166,7 @@ def test_chosen_cards_are_changed_at_once_and_back(studio: Studio) -> None:
     bulk("delete")
 
 
-def test_two_who_label_the_same_cards_at_once_lose_nothing(studio: Studio) -> None:
+def test_concurrent_labeling_of_the_same_cards_loses_no_label(studio: Studio) -> None:
     column = studio.add_column("One")
     tasks = [studio.add_task(column, title) for title in "abcdef"]
     key = {browser: csrf_of(browser) for browser in (studio.owner, studio.member)}
@@ -185,7 +185,7 @@ def test_two_who_label_the_same_cards_at_once_lose_nothing(studio: Studio) -> No
     assert [set(studio.task(each)["labels"]) for each in tasks] == [wanted] * len(tasks)
 
 
-def test_what_cannot_be_done_with_chosen_cards(studio: Studio, server: Server) -> None:
+def test_invalid_changes_of_selected_cards_are_refused(studio: Studio, server: Server) -> None:
     column = studio.add_column("One")
     task = studio.add_task(column, "a")
     path = f"{studio.base}/board/cards"
@@ -205,12 +205,12 @@ def test_what_cannot_be_done_with_chosen_cards(studio: Studio, server: Server) -
     assert cards(studio, column) == [task]
 
 
-def test_who_may_not_change_the_board_is_offered_nothing(studio: Studio, server: Server) -> None:
+def test_a_reader_is_not_offered_changes_of_the_board(studio: Studio, server: Server) -> None:
     column = studio.add_column("One")
     studio.add_task(column, "a")
     reader = join(server, studio.team.world, add_in(server, studio.team.world, "read"), "read")
     with signed_in(server, reader) as browser:
-        page = page_of(browser, studio.base).replace('href="/tasks"', "")  # of the menu
+        page = page_of(browser, studio.base).replace('href="/tasks"', "")  # without the link in the menu
         for form in ("/columns", "/tasks", "/board/cards"):
             assert f'{form}"' not in page, form
     page = page_of(studio.client, studio.base)

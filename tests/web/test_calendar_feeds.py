@@ -1,4 +1,4 @@
-"""Calendars that other programs subscribe to: who makes their address, what it shows, and when it ends."""
+"""Calendar feeds for other programs: who creates their address, what they contain, and when they end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def feed_page(studio: Studio) -> str:
 
 
 def address_of(studio: Studio, browser: Browser, which: str = "project") -> str:
-    """Make the address of a feed, as its page shows it once."""
+    """Create the address of a feed, which its page shows only once."""
     made = send(browser, f"{feed_page(studio)}/renew", feed=which)
     assert made.status_code == 200, made.text
     [address] = re.findall(r'<code id="address"[^>]*>([^<]*)</code>', made.text)
@@ -50,7 +50,7 @@ def read(address: str) -> icalendar.Calendar:
     return calendar
 
 
-def test_a_feed_has_the_open_deadlines_of_a_project(studio: Studio) -> None:
+def test_a_project_feed_contains_open_deadlines(studio: Studio) -> None:
     column, done = studio.add_column("To do"), studio.add_column("Done", stage="done")
     whole = studio.add_task(column, "Whole day", deadline=SOON)
     hostile = studio.add_task(column, f"{HOSTILE}, a; b\\n {'ü' * 150}", deadline=LATER)
@@ -68,7 +68,7 @@ def test_a_feed_has_the_open_deadlines_of_a_project(studio: Studio) -> None:
     assert titles(address_of(studio, studio.client)) == [str(each["SUMMARY"]) for each in calendar.events]
 
 
-def test_a_feed_has_what_is_assigned_to_somebody_in_all_projects(studio: Studio) -> None:
+def test_a_personal_feed_contains_assigned_tasks_of_all_projects(studio: Studio) -> None:
     member = studio.team.member.login
     column = studio.add_column("To do")
     studio.add_task(column, "Mine", deadline=SOON, assignees=[member])
@@ -82,7 +82,7 @@ def test_a_feed_has_what_is_assigned_to_somebody_in_all_projects(studio: Studio)
     assert titles(address) == ["Mine"]
 
 
-def test_a_feed_is_asked_for_again_and_has_not_changed(studio: Studio) -> None:
+def test_an_unchanged_feed_is_not_sent_again(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Logo", deadline=SOON)
     address = address_of(studio, studio.member)
     first = httpx.get(address)
@@ -95,7 +95,7 @@ def test_a_feed_is_asked_for_again_and_has_not_changed(studio: Studio) -> None:
     assert (after.status_code, b"Logo\\, new" in after.content) == (200, True)
 
 
-def test_an_address_is_shown_once_and_ends_when_it_is_renewed_or_turned_off(server: Server, studio: Studio) -> None:
+def test_an_address_is_shown_once_and_ends_when_renewed_or_turned_off(server: Server, studio: Studio) -> None:
     place = feed_page(studio)
     assert f'href="{place}"' in page_of(studio.member, f"{studio.base}/calendar")
     assert "Create link" in page_of(studio.member, place)
@@ -124,7 +124,7 @@ def digests_of(server: Server, user_id: int) -> list[bytes]:
     return found
 
 
-def test_a_feed_ends_with_the_place_of_its_person(server: Server, studio: Studio) -> None:
+def test_a_feed_ends_when_its_user_loses_access(server: Server, studio: Studio) -> None:
     studio.add_task(studio.add_column("To do"), "Logo", deadline=SOON, assignees=[studio.team.member.login])
     project, assigned = address_of(studio, studio.member), address_of(studio, studio.member, "assigned")
     others = address_of(studio, studio.client)
@@ -143,14 +143,14 @@ def test_a_feed_ends_with_the_place_of_its_person(server: Server, studio: Studio
     assert httpx.get(others).status_code == 404
 
 
-def test_an_address_is_made_by_who_has_just_signed_in(server: Server, studio: Studio) -> None:
+def test_creating_an_address_needs_a_recent_sign_in(server: Server, studio: Studio) -> None:
     csrf = csrf_of(studio.member)
     age_sign_in(server, studio.team.member)
     asked = studio.member.post(f"{feed_page(studio)}/renew", {"csrf": csrf, "feed": "project"})
     assert asked.headers["location"].startswith("/login/confirm?return_to=")
 
 
-def test_nobody_sees_the_calendar_of_another_tenant(server: Server, studio: Studio) -> None:
+def test_another_tenant_cannot_see_the_calendar(server: Server, studio: Studio) -> None:
     studio.add_task(studio.add_column("To do"), "Ours", deadline=SOON)
     with open_studio(server) as other:
         other.add_task(other.add_column("To do"), "Theirs", deadline=SOON)
@@ -163,7 +163,7 @@ def test_nobody_sees_the_calendar_of_another_tenant(server: Server, studio: Stud
         assert (httpx.get(theirs).status_code, titles(ours)) == (404, ["Ours"])
 
 
-def test_a_feed_is_not_read_without_end(studio: Studio) -> None:
+def test_a_feed_has_a_rate_limit(studio: Studio) -> None:
     address = address_of(studio, studio.member)
     with httpx.Client() as client:
         answers = [client.get(address) for _ in range(REQUESTS_MAX + 1)]

@@ -1,4 +1,4 @@
-"""The lists that people choose from offer every value that there is, and nothing of other organizations."""
+"""Select lists offer every valid value, and nothing from other organizations."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from workhook.identity.schemas import Account
 from workhook.identity.tokens.lookup import find_actor
 
 MANY = 210
-"""More than a list has room for: they are suggested while somebody types."""
+"""More values than a select list shows, so that they become suggestions while typing."""
 
 
 @pytest.fixture
 def studios(server: Server) -> Iterator[tuple[Studio, Studio]]:
-    """Two organizations; the member of the first is a member of the second, too."""
+    """Provide two organizations. The member of the first also belongs to the second."""
     with open_studio(server) as first, open_studio(server) as second:
         server.run(lambda services: _join(services, second, first.team.member.login))
         yield first, second
@@ -54,7 +54,7 @@ def _login(server: Server, token: str) -> str:
 
 
 def offered(page: str, field: str) -> set[str]:
-    """The values of a `<select>`, or those that are suggested for a field."""
+    """Return the values of a `<select>`, or the values suggested for a field."""
     pattern = rf'<select id="{field}"[^>]*>(.*?)</select>|<datalist id="{field}-people">(.*?)</datalist>'
     [found] = re.findall(pattern, page, re.DOTALL)
     values = re.findall(r'<option value="([^"]*)"', "".join(found))
@@ -70,7 +70,7 @@ def boxes(page: str) -> set[str]:
 
 
 def _places(studio: Studio, browser: Any, task: str) -> dict[str, set[str]]:
-    """The people that each page of the project offers."""
+    """Return the people that each page of the project offers."""
     base = studio.base
     task_page, board = page_of(browser, f"{base}/tasks/{task}"), page_of(browser, base)
     found = {
@@ -80,7 +80,7 @@ def _places(studio: Studio, browser: Any, task: str) -> dict[str, set[str]]:
         "boxes": boxes(page_of(browser, f"{base}/list/{task}/people")),
         "tasks": offered(page_of(browser, "/tasks", project_id=studio.team.world.project_id), "filter-assignee"),
     }
-    if 'id="assign"' in task_page:  # others' tasks are not changed by a client
+    if 'id="assign"' in task_page:  # a client cannot change tasks of others
         found["task"] = offered(task_page, "assign")
     if 'id="selection-login"' in board:
         found["selection"] = offered(board, "selection-login")
@@ -88,7 +88,7 @@ def _places(studio: Studio, browser: Any, task: str) -> dict[str, set[str]]:
     return found
 
 
-def test_every_person_of_the_project_is_offered(server: Server, studios: tuple[Studio, Studio]) -> None:
+def test_every_person_in_the_project_is_offered(server: Server, studios: tuple[Studio, Studio]) -> None:
     first, second = studios
     team = first.team
     task = first.add_task(first.add_column("To do"), "Draw")
@@ -121,7 +121,7 @@ def test_every_person_of_the_project_is_offered(server: Server, studios: tuple[S
     assert report == staff
 
 
-def test_more_people_than_a_list_has_room_for(server: Server, studios: tuple[Studio, Studio]) -> None:
+def test_more_people_than_a_list_shows_are_suggested(server: Server, studios: tuple[Studio, Studio]) -> None:
     first, _ = studios
     task = first.add_task(first.add_column("To do"), "Draw")
     names = [f"m{number:03}-{first.team.world.organization[-6:]}" for number in range(MANY)]
@@ -139,7 +139,7 @@ def test_more_people_than_a_list_has_room_for(server: Server, studios: tuple[Stu
     assert all(f'<option value="{each}">' in audit for each in many)
 
 
-def test_the_chosen_value_stays_in_its_list(studios: tuple[Studio, Studio]) -> None:
+def test_the_selected_value_stays_in_its_list(studios: tuple[Studio, Studio]) -> None:
     first, second = studios
     first.add_task(first.add_column("To do"), "Draw", labels=["Urgent"])
     gone = second.team.owner.login
@@ -154,8 +154,8 @@ def test_the_chosen_value_stays_in_its_list(studios: tuple[Studio, Studio]) -> N
     assert "<option selected>gone</option>" in page
 
 
-def test_each_label_of_a_project_is_offered(studios: tuple[Studio, Studio]) -> None:
-    """However long ago the task that has it was changed."""
+def test_every_label_in_the_project_is_offered(studios: tuple[Studio, Studio]) -> None:
+    """Even if its task was last changed long ago."""
     first, _ = studios
     column = first.add_column("To do")
     first.add_task(column, "Old", labels=["rare"])

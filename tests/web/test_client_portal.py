@@ -1,4 +1,4 @@
-"""What a client comes to, from link to link: each page is there for them, and none names what is not for them."""
+"""All pages that a client can reach by following links: each one opens, and none shows anything hidden from clients."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from workhook.identity.tokens.lookup import find_actor
 
 _LINK = re.compile(r"""(?:href|src|data-\w+(?:-\w+)*-url-value)="([^"]*)\"""")
 _ELSEWHERE = ("/static/", "/docs", "/openapi", "/logout")
-OF_ONE_PATH_MAX = 6  # a calendar has no end
+OF_ONE_PATH_MAX = 6  # a calendar continues indefinitely
 
 
 def plant(server: Server, studio: Studio) -> tuple[str, dict[str, str]]:
-    """Fills the project. The answer: a text that the client sees, and by where they are the words that it must not."""
+    """Fill the project. Return a text visible to the client, and the hidden words by what they belong to."""
     hidden: dict[str, str] = {}
 
     def word(place: str) -> str:
@@ -46,7 +46,7 @@ def plant(server: Server, studio: Studio) -> tuple[str, dict[str, str]]:
     studio.call("POST", f"/files/{file_id}/file_comments", text=word("private remark"), private=True)
     studio.call("POST", f"/file_comments/{comment_id}/comments", body=word("private reply"), private=True)
     studio.call("POST", f"{studio.project}/timesheets", task_id=task, duration=60, notes=word("notes on time"))
-    studio.call("POST", f"{studio.project}/timesheets", task_id=task)  # runs
+    studio.call("POST", f"{studio.project}/timesheets", task_id=task)  # a running timer
     studio.call("PATCH", f"/tasks/{task}", hourly_rate="6431.20", estimate="87:13")
     hidden |= {"rate of a task": "6431", "estimate of a task": "87:13"}
     studio.call("POST", f"{studio.project}/invoices", bill_to=word("draft of an invoice"))
@@ -83,19 +83,19 @@ def _another_client(server: Server, studio: Studio) -> str:
 
 
 def links_of(answer: httpx.Response, path: str) -> Iterator[str]:
-    """The addresses on this server that the page names, without what is the same for everybody."""
+    """Yield the addresses on this server that the page links to, except those common to all pages."""
     for found in _LINK.findall(answer.text):
         parts = urlsplit(urljoin(path, html.unescape(found)))
         if parts.netloc or parts.scheme or not parts.path.startswith("/") or parts.path.startswith(_ELSEWHERE):
             continue
-        if not parts.path.endswith("/live"):  # it never ends
+        if not parts.path.endswith("/live"):  # this stream does not end
             yield parts.path + (f"?{parts.query}" if parts.query else "")
 
 
 def walk(
     browser: Browser, start: str = "/", is_wanted: Callable[[str], bool] = lambda address: True
 ) -> dict[str, httpx.Response]:
-    """Return each answer that links lead to from the start, by its address. `is_wanted` is asked before a request."""
+    """Return every response reachable by links from `start`, by address. `is_wanted` is called before each request."""
     waiting, found, visits = [start], {}, Counter[str]()
     while waiting:
         address = waiting.pop(0)
@@ -113,7 +113,7 @@ def walk(
 
 @dataclass(frozen=True)
 class Planted:
-    """A project with what its client sees, and with words that they must not."""
+    """A project with texts visible to its client and words hidden from them."""
 
     studio: Studio
     shown: str
@@ -126,7 +126,7 @@ def planted(server: Server) -> Iterator[Planted]:
         yield Planted(studio, *plant(server, studio))
 
 
-def test_a_client_comes_to_what_is_theirs_and_to_nothing_else(planted: Planted) -> None:
+def test_a_client_reaches_only_what_is_visible_to_clients(planted: Planted) -> None:
     studio, shown, hidden = planted.studio, planted.shown, planted.hidden
     pages = walk(studio.client)
     refused = {address: each.status_code for address, each in pages.items() if each.status_code not in (200, 303)}
@@ -148,14 +148,14 @@ def test_a_client_comes_to_what_is_theirs_and_to_nothing_else(planted: Planted) 
 
 
 @pytest.mark.whole
-def test_the_walk_finds_what_members_see(planted: Planted) -> None:
-    """So that the words of the other test are really there to be found."""
+def test_the_hidden_words_are_visible_to_members(planted: Planted) -> None:
+    """Ensures that the words of the other tests can be found."""
     everything = "".join(each.text for each in walk(planted.studio.owner).values())
     missing = [place for place, text in planted.hidden.items() if text not in everything]
     assert missing == []
 
 
-def test_a_client_finds_nothing_hidden_by_searching(planted: Planted) -> None:
+def test_searching_reveals_nothing_hidden_to_a_client(planted: Planted) -> None:
     studio, hidden = planted.studio, planted.hidden
     nothing = text_of(studio.client.get("/search?q=nowherezz").text)
     for place, text in hidden.items():

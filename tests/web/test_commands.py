@@ -1,4 +1,4 @@
-"""`workhook user …-link` and `set-password`, beside a running server; and what the first start prints."""
+"""`workhook user …-link` and `set-password` while a server runs, and the output of the first start."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ NEW = "quite another string of words"
 
 
 def _run(server: Server, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    """`given`: on standard input, which is no terminal."""
+    """Run the command with `given` as standard input, which is not a terminal."""
     return forge.run(["user", *words], server.environment(), given=given)
 
 
-def test_the_commands_let_people_in(new_server: Callable[..., Server]) -> None:
+def test_links_and_passwords_from_the_command_line_sign_people_in(new_server: Callable[..., Server]) -> None:
     server = new_server()
     [first] = re.findall(r"sign in as owner, once and within an hour: (http\S+)\n", server.first_sign_in())
     person = add_person(server, password=None)
@@ -53,6 +53,6 @@ def test_the_commands_let_people_in(new_server: Callable[..., Server]) -> None:
         file.write_text("short\n")
         refused = _run(server, *set_it, str(file))
         assert (refused.returncode, refused.stderr) == (1, "workhook: The password needs at least 10 characters.\n")
-        assert _run(server, "set-password", "--login", person.login).returncode == 2  # nobody there to ask
+        assert _run(server, "set-password", "--login", person.login).returncode == 2  # not interactive
         assert "there is no user nobody" in _run(server, "sign-in-link", "--login", "nobody").stderr
         assert browser.is_signed_in()

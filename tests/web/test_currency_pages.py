@@ -1,4 +1,4 @@
-"""Pages write and read amounts with the decimals of their currency, and give e-invoices."""
+"""Pages show and accept amounts with the decimals of their currency, and offer e-invoices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GERMAN = {"Accept-Language": "de"}
 
 
 def invoice_in(studio: Studio, currency: str, price: float, *, sent: bool = False) -> str:
-    """The path of its page."""
+    """Create an invoice and return the path of its page."""
     items = [{"description": "Design", "qty": 1, "unit_price": price}]
     body = {"currency": currency, "tax": 10, "invoice_items": items}
     invoice = studio.call("POST", f"{studio.project}/invoices", **body)["invoice"]["id"]
@@ -28,7 +28,7 @@ def german(studio: Studio, path: str) -> str:
     return text_of(studio.member.client.get(path, headers=GERMAN).text)
 
 
-def test_a_page_has_the_decimals_of_the_currency(studio: Studio) -> None:
+def test_amounts_are_shown_with_the_decimals_of_the_currency(studio: Studio) -> None:
     yen, dinar = invoice_in(studio, "JPY", 123_456, sent=True), invoice_in(studio, "KWD", 1234.125)
     assert "135,802 JPY" in text_of(page_of(studio.member, yen))
     assert "135.802 JPY" in german(studio, yen)
@@ -37,7 +37,7 @@ def test_a_page_has_the_decimals_of_the_currency(studio: Studio) -> None:
     assert 'name="amount" value="135802"' in page_of(studio.member, yen), "what is due stands in the form"
 
 
-def test_a_form_reads_the_decimals_of_the_currency(studio: Studio) -> None:
+def test_amounts_are_accepted_with_the_decimals_of_the_currency(studio: Studio) -> None:
     yen = invoice_in(studio, "JPY", 100)
     wanted = {"description": "More", "qty": "1"}
     refused = send(studio.member, f"{yen}/lines", **wanted, unit_price="10.5")
@@ -49,7 +49,7 @@ def test_a_form_reads_the_decimals_of_the_currency(studio: Studio) -> None:
     assert refused.status_code in (403, 422)
 
 
-def test_a_currency_that_a_rate_does_not_fit_is_refused_at_its_field(studio: Studio) -> None:
+def test_a_currency_that_does_not_fit_a_rate_is_refused(studio: Studio) -> None:
     path = f"{studio.base}/settings/billing"
     studio.call("PATCH", f"{studio.project}/billing", currency="EUR")
     column = studio.call("POST", f"{studio.project}/columns", title="To do")["column"]["id"]
@@ -64,7 +64,7 @@ def test_a_currency_that_a_rate_does_not_fit_is_refused_at_its_field(studio: Stu
     assert 'id="currency-fault"' in refused.text
 
 
-def test_an_e_invoice_beside_the_pdf_for_the_team_and_the_client(studio: Studio) -> None:
+def test_team_and_client_can_download_an_e_invoice(studio: Studio) -> None:
     draft = invoice_in(studio, "EUR", 100)
     assert "E-invoice" not in page_of(studio.member, draft)
     path = invoice_in(studio, "EUR", 100, sent=True)
@@ -98,7 +98,7 @@ def test_an_e_invoice_beside_the_pdf_for_the_team_and_the_client(studio: Studio)
     assert complaints(document.content) == []
 
 
-def test_a_draft_says_what_an_e_invoice_would_lack_where_the_studio_makes_some(studio: Studio) -> None:
+def test_a_draft_lists_what_an_e_invoice_lacks(studio: Studio) -> None:
     draft = invoice_in(studio, "EUR", 100)
     words = "Missing for an e-invoice:"
     assert words not in page_of(studio.owner, draft)
@@ -123,7 +123,7 @@ def test_a_draft_says_what_an_e_invoice_would_lack_where_the_studio_makes_some(s
     assert words not in page_of(studio.client, invoice_in(studio, "EUR", 100, sent=True))
 
 
-def test_an_admin_of_the_project_alone_is_led_to_its_own_settings(studio: Studio, server: Server) -> None:
+def test_a_project_admin_is_linked_only_to_the_project_settings(studio: Studio, server: Server) -> None:
     studio.call("PATCH", f"/organizations/{studio.team.world.organization}/billing", country="DE")
     draft = invoice_in(studio, "EUR", 100)
     with signed_in(server, add_in(server, studio.team.world, "admin")) as admin:

@@ -1,4 +1,4 @@
-"""The pages of deliveries: the list, one with what was sent and answered, and sending again."""
+"""The pages of deliveries: the list, a delivery with its request and response, and redelivering."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOSTILE = {
 
 
 def rows(visitor: Visitor, path: str) -> list[int]:
-    """The deliveries that a list shows."""
+    """Return the deliveries listed on the page."""
     return [int(each) for each in _ROW.findall(visitor.get(path).text)]
 
 
@@ -37,7 +37,7 @@ def failing(received: Received) -> Reply:
     return Reply(code, {"X-Odd": "<i>\u00fc</i>"}, json.dumps({"answer": code, "mark": "\u202e<b>"}).encode())
 
 
-def test_filters_and_pages(office: Office) -> None:
+def test_deliveries_are_filtered_and_paginated(office: Office) -> None:
     hook, owner = office.hook(active=True, config={"retries": "0"}), office.visitor()
     office.receiver.reply = failing
     office.deliveries(hook, 1)
@@ -83,7 +83,7 @@ def test_filters_and_pages(office: Office) -> None:
     owner.get(f"/{hook}/deliveries?cursor=nonsense", status=400)
 
 
-def test_hostile_texts_are_shown_as_text(office: Office) -> None:
+def test_hostile_texts_are_escaped(office: Office) -> None:
     hook, owner = office.hook(active=True, config={"retries": "0"}), office.visitor()
     office.receiver.reply = failing
     office.deliveries(hook, 1)
@@ -101,7 +101,7 @@ def test_hostile_texts_are_shown_as_text(office: Office) -> None:
     assert "<script>" not in searched.text.replace('<script type="', "").replace("<script></", "")
 
 
-def test_a_large_payload_is_cut_and_can_be_downloaded(office: Office) -> None:
+def test_a_large_payload_is_truncated_and_can_be_downloaded(office: Office) -> None:
     hook, owner = office.hook(active=True), office.visitor()
     office.deliveries(hook, 1)
     found = office.publish(hook, {"text": "x" * 1_000_000})[0]
@@ -121,7 +121,7 @@ def test_a_large_payload_is_cut_and_can_be_downloaded(office: Office) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["json", "form"])
-def test_curl_sends_the_same_bytes(office: Office, content_type: str) -> None:
+def test_the_curl_command_sends_the_same_bytes(office: Office, content_type: str) -> None:
     config = {"content_type": content_type, "username": "ada", "password": "pass-word"}
     hook, owner = office.hook(active=True, config=config), office.visitor()
     office.deliveries(hook, 1)
@@ -141,7 +141,7 @@ def test_curl_sends_the_same_bytes(office: Office, content_type: str) -> None:
     assert "pass-word" not in page
 
 
-def test_attempts_are_beside_one_another_and_compared(office: Office) -> None:
+def test_attempts_are_linked_and_compared(office: Office) -> None:
     hook, owner = office.hook(active=True, config={"retries": "0"}), office.visitor()
     office.receiver.reply = failing
     office.deliveries(hook, 1)
@@ -175,8 +175,8 @@ def test_attempts_are_beside_one_another_and_compared(office: Office) -> None:
     owner.get(f"/{hook}/deliveries/{second}?with=x", status=404)
 
 
-def test_an_attempt_that_is_awaited(office: Office) -> None:
-    """While the receiver takes its time, the page says so, and asks again without a script, too."""
+def test_a_pending_attempt_is_shown(office: Office) -> None:
+    """The page says that the receiver has not answered yet, and refreshes itself even without scripts."""
     hook, owner = office.hook(active=True), office.visitor()
     [ping] = office.deliveries(hook, 1)
     office.receiver.close()
@@ -187,7 +187,7 @@ def test_an_attempt_that_is_awaited(office: Office) -> None:
     assert owner.get(f"/{hook}/deliveries/newest").text == str(ping["id"])
 
 
-def test_all_that_failed_is_sent_again(office: Office) -> None:
+def test_all_failed_deliveries_are_redelivered(office: Office) -> None:
     hook, owner = office.hook(active=True, config={"retries": "0"}), office.visitor()
     office.receiver.reply = failing
     office.deliveries(hook, 1)
@@ -223,18 +223,19 @@ def test_all_that_failed_is_sent_again(office: Office) -> None:
     owner.get(f"/{hook}/redeliveries/999999", status=404)
 
 
-def test_the_limit_of_a_minute_is_told(office: Office) -> None:
+def test_the_rate_limit_is_explained(office: Office) -> None:
     hook, owner = office.hook(), office.visitor()
     with office.server.client(office.world.token) as client:
         pings = (client.post(f"{office.world.repo_path}/hooks/{hook}/pings") for _ in range(2 * MANUAL_MOST))
-        assert next(each for each in pings if not each.is_success).status_code == 403  # a minute may end meanwhile
+        # A minute may end during the loop.
+        assert next(each for each in pings if not each.is_success).status_code == 403
     refused = owner.send(f"/{hook}/ping", status=429)
     assert "Too many pings, tests, and redeliveries. Try again in" in refused.text
     assert 1 <= int(refused.headers["retry-after"]) <= 61
     assert "Too many" in owner.send(f"/{hook}/test", event="push", status=429).text
 
 
-def test_a_test_is_marked_and_needs_an_event(office: Office) -> None:
+def test_a_test_event_is_marked_and_needs_an_event_type(office: Office) -> None:
     hook, owner = listening(office), office.visitor()
     for event in ("", ".opened"):
         assert "Choose an event first." in text_of(owner.send(f"/{hook}/test", event=event, status=422))
@@ -253,7 +254,7 @@ def test_a_test_is_marked_and_needs_an_event(office: Office) -> None:
     assert ">test event</span>" in owner.get(f"/{hook}/deliveries/{tried['id']}").text
 
 
-def test_a_test_about_webhooks_is_marked_and_a_real_one_is_not(office: Office) -> None:
+def test_a_test_of_a_hook_event_is_marked_and_a_real_one_is_not(office: Office) -> None:
     hook, owner = listening(office), office.visitor()
     owner.send(f"/{hook}/test", event="hook.deactivated")
     tried = office.deliveries(hook, 2)[0]
@@ -271,7 +272,7 @@ def test_a_test_about_webhooks_is_marked_and_a_real_one_is_not(office: Office) -
         assert page.count("Disabled by Workhook: The receiver responded with 410 Gone.") == 1, path
 
 
-def test_a_test_is_sent_where_the_deliveries_are_and_its_kind_stays_chosen(office: Office) -> None:
+def test_a_test_returns_to_the_deliveries_and_keeps_its_event_selected(office: Office) -> None:
     hook, owner = office.hook(), office.visitor()
     assert f'action="{owner.base}/{hook}/test"' in owner.get(f"/{hook}/deliveries").text
     answer = owner.send(f"/{hook}/test", event="invoice.paid")
@@ -281,7 +282,7 @@ def test_a_test_is_sent_where_the_deliveries_are_and_its_kind_stays_chosen(offic
     assert "<option selected>task.created</option>" in owner.get(f"/{hook}/deliveries").text
 
 
-def test_the_filters_take_what_the_page_shows(office: Office) -> None:
+def test_filters_accept_what_the_page_shows(office: Office) -> None:
     hook, owner = listening(office), office.visitor()
     for number, action in enumerate(("opened", "closed"), 2):
         body = {
@@ -301,7 +302,7 @@ def test_the_filters_take_what_the_page_shows(office: Office) -> None:
     assert found(q='"ref": "refs/heads/dead"') == 0
 
 
-def test_what_nobody_answered_is_told_apart(office: Office) -> None:
+def test_a_missing_response_is_distinguished_from_an_error_status(office: Office) -> None:
     owner = office.visitor()
     dead = listening(office, url="http://127.0.0.1:9")
     office.publish(dead, {})
@@ -318,7 +319,7 @@ def test_what_nobody_answered_is_told_apart(office: Office) -> None:
     assert "no response" not in page
 
 
-def test_a_long_header_is_cut(office: Office) -> None:
+def test_a_long_header_is_truncated(office: Office) -> None:
     office.receiver.reply = lambda received: Reply(200, {"X-Long": "y" * 5000})
     hook, owner = listening(office), office.visitor()
     delivery = office.publish(hook, {})[0]
@@ -329,10 +330,10 @@ def test_a_long_header_is_cut(office: Office) -> None:
 
 
 # --- delivery words --------------------------------------------------------------------------------------------------
-# What the page of a delivery says of it: how much is shown, why it failed, and what comes next.
+# The wording of a delivery page: how much is shown, why it failed, and what happens next.
 
 
-def test_the_beginning_of_a_payload_says_how_much_it_is(office: Office) -> None:
+def test_a_truncated_payload_states_its_length(office: Office) -> None:
     hook, owner = listening(office), office.visitor()
     delivery = office.publish(hook, {"n": list(range(9000))})[0]
     page = text_of(owner.get(f"/{hook}/deliveries/{delivery['id']}"))
@@ -349,7 +350,7 @@ def test_the_beginning_of_a_payload_says_how_much_it_is(office: Office) -> None:
         (40_000, ""),
     ],
 )
-def test_only_what_is_cut_is_said_to_be(office: Office, size: int, says: str) -> None:
+def test_only_a_truncated_response_is_reported_as_such(office: Office, size: int, says: str) -> None:
     office.receiver.reply = lambda received: Reply(200, {}, b"y" * size)
     hook, owner = listening(office), office.visitor()
     delivery = office.publish(hook, {})[0]
@@ -363,14 +364,14 @@ def test_only_what_is_cut_is_said_to_be(office: Office, size: int, says: str) ->
     assert "sandbox" in file.headers["content-security-policy"]
 
 
-def test_a_body_of_unknown_length_is_not_said_to_be_longer() -> None:
+def test_a_body_of_unknown_length_is_not_reported_as_truncated() -> None:
     whole = DeliveryResponse({}, "\ufffd" * 30_000)
     assert outcomes.kept(whole) == "", "30,000 bytes that are no UTF-8"
     unknown = DeliveryResponse({}, "y" * 64 * 1024)
     assert "may be incomplete" in outcomes.kept(unknown)
 
 
-def test_a_redirect_says_that_it_is_not_followed_and_where_it_leads(office: Office) -> None:
+def test_a_redirect_is_reported_with_its_target(office: Office) -> None:
     office.receiver.reply = lambda received: Reply(301, {"Location": "https://elsewhere.example/<hooks>"})
     hook, owner = listening(office), office.visitor()
     delivery = office.publish(hook, {})[0]
@@ -381,7 +382,7 @@ def test_a_redirect_says_that_it_is_not_followed_and_where_it_leads(office: Offi
     assert "Redirect target: https://elsewhere.example/<hooks>" in page
 
 
-def test_what_is_known_of_a_failure_is_said_once() -> None:
+def test_a_failure_is_described_precisely_and_once() -> None:
     assert outcomes.words("timed out") == "no response: timed out"
     limit = "no response within the 10 s limit"
     assert outcomes.reason("timed out", limit_s=10.0) == limit
@@ -393,7 +394,7 @@ def test_what_is_known_of_a_failure_is_said_once() -> None:
     assert outcomes.words("Invalid HTTP Response: 304") == "Invalid HTTP Response: 304"
 
 
-def test_only_the_last_attempt_says_what_comes_next(office: Office) -> None:
+def test_only_the_last_attempt_announces_a_retry(office: Office) -> None:
     office.receiver.reply = lambda received: Reply(500 if received.event == "push" else 200)
     hook, owner = listening(office, retries="3"), office.visitor()
     first = office.publish(hook, {})[0]
@@ -409,7 +410,7 @@ def test_only_the_last_attempt_says_what_comes_next(office: Office) -> None:
     assert "State retried" in page
 
 
-def test_a_delivery_has_the_places_of_its_webhook_and_neighbours(office: Office) -> None:
+def test_a_delivery_has_links_to_its_webhook_and_neighbors(office: Office) -> None:
     office.receiver.reply = lambda received: Reply(200)
     hook, owner = listening(office), office.visitor()
     other = office.hook(config={"url": f"{office.receiver.url}/other"})

@@ -1,4 +1,4 @@
-"""The documentation without a browser: who reads it, what the policy lets in, and that every page is there."""
+"""The documentation without scripts: public access, its content security policy, and completeness."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_page_is_in_the_contents() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_shown_to_anybody(anybody: Browser, name: str) -> None:
+def test_pages_are_public(anybody: Browser, name: str) -> None:
     answer = anybody.get(f"/docs/guide/{name}")
     assert answer.status_code == 200
     assert answer.text.count("<h1") == 1
@@ -45,7 +45,7 @@ def test_a_page_is_shown_to_anybody(anybody: Browser, name: str) -> None:
     assert "unsafe" not in " ".join(policy_of(answer).values())
 
 
-def test_the_pictures_of_the_guide_come_from_this_server_and_stay(anybody: Browser) -> None:
+def test_guide_pictures_are_local_and_cached(anybody: Browser) -> None:
     page = anybody.get("/docs/guide/team/places").text
     shown = re.findall(
         r'<a href="([^"]*)"><img src="([^"]*)" alt="[^"]+" width="(\d+)" height="(\d+)" loading="lazy"', page
@@ -62,8 +62,8 @@ def test_the_pictures_of_the_guide_come_from_this_server_and_stay(anybody: Brows
         assert int(height) >= 800, source
 
 
-def test_links_between_pages_lead_to_pages_and_headings() -> None:
-    """Links to files that are no page (sources, examples) are text."""
+def test_links_between_pages_point_to_existing_pages_and_headings() -> None:
+    """Links to other files, such as sources and examples, are plain text."""
     anchors = {each.name: {section.anchor for section in each.sections} for each in guide.pages().values()}
     count = 0
     for page in guide.pages().values():
@@ -80,7 +80,7 @@ def test_links_between_pages_lead_to_pages_and_headings() -> None:
     assert count > 100
 
 
-def test_pages_that_are_not_there(anybody: Browser) -> None:
+def test_missing_pages_are_not_found(anybody: Browser) -> None:
     for path in (
         "nope",
         "team/nope",
@@ -92,7 +92,7 @@ def test_pages_that_are_not_there(anybody: Browser) -> None:
         assert anybody.get(f"/docs/guide/{path}").status_code in (400, 404), path
 
 
-def test_the_search_finds_sections_by_all_their_words(anybody: Browser) -> None:
+def test_the_search_finds_sections_with_all_words(anybody: Browser) -> None:
     hits = guide.search("ROTATE secret")
     assert hits[0].section.heading == "Rotate a secret"
     assert all("rotate" in f"{h.page.title} {h.section.heading} {h.section.text}".lower() for h in hits)
@@ -101,7 +101,7 @@ def test_the_search_finds_sections_by_all_their_words(anybody: Browser) -> None:
     assert "/docs/guide/integrators/webhooks#rotate-a-secret" in anybody.get("/docs/search?q=rotate+secret").text
 
 
-def test_words_that_occur_nowhere_do_not_hide_the_rest(anybody: Browser) -> None:
+def test_unknown_words_do_not_hide_other_results(anybody: Browser) -> None:
     hits = guide.search("rotate secret nosuchwordanywhere")
     assert hits[0].section.heading == "Rotate a secret"
     assert {each.missing for each in hits} == {("nosuchwordanywhere",)}
@@ -123,7 +123,7 @@ def test_the_search_finds_operations_of_the_api(anybody: Browser) -> None:
     assert "place_" not in page
 
 
-def test_what_is_searched_for_is_text(anybody: Browser) -> None:
+def test_the_search_text_is_escaped(anybody: Browser) -> None:
     hostile = "<b>\"'\u202e" + "x" * 300
     page = anybody.get("/docs/search", params={"q": hostile}).text
     assert "<b>" not in page
@@ -131,7 +131,7 @@ def test_what_is_searched_for_is_text(anybody: Browser) -> None:
     assert "No results. Try fewer words." in page
 
 
-def test_somebody_who_has_signed_in_stays_among_their_places(server: Server) -> None:
+def test_signed_in_users_keep_their_navigation(server: Server) -> None:
     with Browser.of(server, server.world().owner) as browser:
         for path in ("/docs", "/docs/search?q=token", "/docs/guide/integrators/tokens"):
             page = browser.get(path)
@@ -141,7 +141,7 @@ def test_somebody_who_has_signed_in_stays_among_their_places(server: Server) -> 
         assert f"<h1>{guide.pages()['integrators/tokens'].title}</h1>" in page.text
 
 
-def test_the_guide_begins_for_those_who_use_the_app(anybody: Browser) -> None:
+def test_the_guide_starts_with_pages_for_the_team(anybody: Browser) -> None:
     title, first = guide.contents()[0]
     assert (title, first[0].name) == ("For your team", "team")
     page = anybody.get("/docs").text
@@ -150,7 +150,7 @@ def test_the_guide_begins_for_those_who_use_the_app(anybody: Browser) -> None:
     assert re.findall(r'href="(/docs[/#][^"]+)"', side)[0] == "/docs/guide/team"
 
 
-def test_without_scripts_nothing_is_said_to_be_loading(anybody: Browser) -> None:
+def test_without_scripts_no_loading_message_is_shown(anybody: Browser) -> None:
     [waiting] = re.findall(r"<p [^>]*data-reference-target=[^>]*>", anybody.get("/docs").text)
     assert " hidden" in waiting
 

@@ -1,4 +1,4 @@
-"""A form that was refused says so to everybody: in the title, beside the fields, and where one goes on typing."""
+"""A refused form reports its errors in the title, next to the fields, and by the position of the cursor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.one_database
 
 
 class _Page(HTMLParser):
-    """Its title, its ids, and its fields as they stand in the markup."""
+    """The title, IDs and form fields of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,8 @@ class _Page(HTMLParser):
 
 
 def check(answer: httpx.Response, goes_on_at: str | None, *, starts_at: str | None = None) -> None:
-    """`goes_on_at`: the field that the cursor is in; None for a form that nobody has sent: `starts_at`."""
+    """Check a page. `goes_on_at` is the field with the cursor after a refusal. It is None for a form not sent yet,
+    whose cursor is in `starts_at`."""
     page = _Page()
     page.feed(answer.text)
     assert page.title.startswith("Error: ") is (goes_on_at is not None)
@@ -52,7 +53,7 @@ def check(answer: httpx.Response, goes_on_at: str | None, *, starts_at: str | No
         assert ("problems" in described) is (goes_on_at is not None), name
 
 
-def test_refused_forms_say_so(server: Server) -> None:
+def test_refused_forms_report_their_errors(server: Server) -> None:
     person, guest = add_person(server), add_person(server, password=None)
     short = {"password": "short", "again": "other"}
     with Browser(server) as browser, Browser(server) as new:
@@ -70,4 +71,4 @@ def test_refused_forms_say_so(server: Server) -> None:
         refused = new.fill(link, **short)
         check(refused, "password")
         assert "The passwords don’t match." in refused.text
-        assert "needs at least 10 characters" in refused.text  # all at once
+        assert "needs at least 10 characters" in refused.text  # all errors at once

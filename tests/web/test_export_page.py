@@ -1,4 +1,4 @@
-"""`/{owner}/settings/export`: owners download everything of their organization."""
+"""`/{owner}/settings/export`, where owners download all data of their organization."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ def test_the_button_downloads_an_archive(owner: Browser, world: World, path: str
     assert "<code>organization.export</code>" in entries
 
 
-def test_who_signed_in_long_ago_shows_again_who_they_are(
-    server: Server, owner: Browser, person: Person, path: str
-) -> None:
+def test_an_export_needs_a_recent_sign_in(server: Server, owner: Browser, person: Person, path: str) -> None:
     form = owner.form(path)
     age_sign_in(server, person)
     answer = owner.post(path, form.fields)
@@ -55,7 +53,7 @@ def test_who_signed_in_long_ago_shows_again_who_they_are(
     assert answer.headers["location"].startswith("/login/confirm")
 
 
-def test_an_export_that_runs_is_told(server: Server, owner: Browser, world: World, path: str) -> None:
+def test_a_running_export_is_reported(server: Server, owner: Browser, world: World, path: str) -> None:
     form = owner.form(path)
     large = {"file": ("large.bin", bytes(TOO_LARGE_TO_BE_ON_ITS_WAY), "application/octet-stream")}
     with server.client(world.token) as client:

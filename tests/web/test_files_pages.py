@@ -1,4 +1,4 @@
-"""Files: folders, uploads by a form, the page of a file and its comments. What each may see and do."""
+"""Folders, uploads by form, and the page of a file with its comments, including permissions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOSTILE = ("<script>alert(1)</script>", "\u202egpj.exe", "x" * 255, "🦄" * 100
 
 @dataclass
 class Project:
-    """A project in browsers of its people, who know its files through the API too."""
+    """A project in the browsers of its people, with API access."""
 
     server: Server
     team: Team
@@ -60,7 +60,7 @@ def project(server: Server) -> Iterator[Project]:
         each.__exit__()
 
 
-def test_a_file_comes_by_a_plain_form_and_is_there(project: Project) -> None:
+def test_a_file_is_uploaded_with_a_plain_form(project: Project) -> None:
     answer = project.upload(project.member, "plan.txt", b"first line\n<b>second</b>")
     assert (answer.status_code, answer.headers["location"]) == (303, project.path)
     listed = project.member.get(project.path).text
@@ -81,14 +81,14 @@ def test_a_file_comes_by_a_plain_form_and_is_there(project: Project) -> None:
     assert file["sha256"] in folded
 
 
-def test_the_link_in_an_answer_is_the_apis(project: Project) -> None:
-    """It goes out with the event to receivers, too."""
+def test_file_links_in_answers_point_to_the_api(project: Project) -> None:
+    """The event contains the same link and is also sent to receivers."""
     file = project.made(project.member, "a.txt")
     assert f"/api/v1/files/{file['id']}/content?" in file["file_link"]
     assert httpx.get(file["file_link"]).content == b"x"
 
 
-def test_an_upload_is_refused_before_its_bytes_are_kept(project: Project) -> None:
+def test_an_upload_is_refused_before_its_content_is_stored(project: Project) -> None:
     own, others = csrf(project.member, project.path), csrf(project.owner, project.path)
     for fields, headers in (
         ({}, {}),
@@ -99,7 +99,7 @@ def test_an_upload_is_refused_before_its_bytes_are_kept(project: Project) -> Non
         sent = {"Origin": "null", "Sec-Fetch-Site": "same-origin", **headers}
         answer = project.member.client.post(project.path, data=fields, files={"file": ("a", b"x")}, headers=sent)
         assert answer.status_code == 403, answer.text
-    late = b"".join(  # what comes after the file comes too late
+    late = b"".join(  # the token after the file arrives too late
         b'--edge\r\nContent-Disposition: form-data; name="%s\r\n\r\n%s\r\n' % part
         for part in ((b'file"; filename="a"', b"x"), (b'csrf"', own.encode()))
     )
@@ -114,13 +114,13 @@ def test_an_upload_is_refused_before_its_bytes_are_kept(project: Project) -> Non
     assert "No files yet." in project.member.get(project.path).text
 
 
-def test_a_script_is_told_why_an_upload_failed(project: Project) -> None:
+def test_a_script_receives_the_reason_for_a_failed_upload(project: Project) -> None:
     answer = project.upload(project.client, "a.txt", b"x", accept="application/json", private="1")
     assert answer.status_code == 403
     assert answer.json()["message"] == "Clients cannot make files private."
 
 
-def test_folders_stand_first_and_an_empty_one_can_be_deleted_and_taken_back(project: Project) -> None:
+def test_folders_come_first_and_an_empty_one_can_be_deleted_and_restored(project: Project) -> None:
     folders = f"/{project.team.world.full_name}/folders"
     answer = project.member.fill(project.path, folders, title="Designs")
     there = answer.headers["location"]
@@ -142,7 +142,7 @@ def test_folders_stand_first_and_an_empty_one_can_be_deleted_and_taken_back(proj
     assert project.member.get(f"{project.path}?folder={folder_id}").status_code == 404
 
 
-def test_a_deleted_file_is_taken_back(project: Project) -> None:
+def test_a_deleted_file_is_restored(project: Project) -> None:
     file = project.made(project.member, "gone.txt")
     place = f"{project.path}/{file['id']}"
     assert project.member.fill(project.path, f"{place}/delete").headers["location"] == project.path
@@ -151,7 +151,7 @@ def test_a_deleted_file_is_taken_back(project: Project) -> None:
     assert "gone.txt" in project.member.get(project.path).text
 
 
-def test_clients_learn_nothing_of_what_is_private(project: Project) -> None:
+def test_private_files_are_invisible_to_clients(project: Project) -> None:
     hidden = project.made(project.member, "secret.txt", private="1")
     shown = project.made(project.member, "shown.txt")
     listed = project.client.get(project.path).text
@@ -194,7 +194,7 @@ def test_comments_have_replies_and_private_ones_are_for_members(project: Project
     assert "It is" not in project.member.get(place).text
 
 
-def test_hostile_names_are_text(project: Project) -> None:
+def test_hostile_names_are_escaped(project: Project) -> None:
     for title in HOSTILE:
         file = project.made(project.member, "a.bin", title=title)
         for page in (project.member.get(project.path), project.member.get(f"{project.path}/{file['id']}")):
@@ -203,8 +203,8 @@ def test_hostile_names_are_text(project: Project) -> None:
             assert f"<bdi>{title.replace('<', '&lt;').replace('>', '&gt;')}</bdi>" in page.text
 
 
-def test_a_file_of_another_project_is_not_shown_in_this_one(project: Project) -> None:
-    """Not even to somebody who sees both."""
+def test_a_file_is_not_shown_in_another_project(project: Project) -> None:
+    """Not even to a user with access to both projects."""
     file = project.made(project.member, "a.txt")
     headers = {"Authorization": f"Bearer {project.team.owner.token}"}
     made = httpx.post(
@@ -221,7 +221,7 @@ def test_a_file_of_another_project_is_not_shown_in_this_one(project: Project) ->
 
 
 @pytest.mark.whole
-def test_many_files_come_page_by_page(project: Project) -> None:
+def test_many_files_are_paginated(project: Project) -> None:
     names = [f"file-{number:03}.txt" for number in range(view.FILES_MAX + 1)]
     for name in names:
         project.made(project.member, name)
@@ -237,7 +237,7 @@ def test_many_files_come_page_by_page(project: Project) -> None:
 @pytest.mark.parametrize(
     ("count", "shown"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2**20, "1 MiB"), (300 * 2**30, "300 GiB")]
 )
-def test_sizes(count: int, shown: str) -> None:
+def test_file_sizes_are_formatted(count: int, shown: str) -> None:
     assert file_size(count) == shown
 
 
@@ -248,7 +248,7 @@ def undo(browser: Browser, answer: httpx.Response) -> httpx.Response:
 
 
 def moved(browser: Browser, project: Project, folder: str, *files: str, back: str = "") -> httpx.Response:
-    """Send the form of the list: the boxes of these files are ticked."""
+    """Send the form of the list with these files selected."""
     fields = {"csrf": csrf(browser, "/"), "back": back, "folder": folder, **{f"file-{each}": "1" for each in files}}
     return browser.post(f"{project.path}/move", fields)
 
@@ -260,7 +260,7 @@ def new_folder(project: Project, title: str) -> str:
     return str(answer.headers["location"].rpartition("=")[2])
 
 
-def test_files_and_folders_are_renamed_and_called_as_before_again(project: Project) -> None:
+def test_files_and_folders_are_renamed_and_the_renaming_undone(project: Project) -> None:
     folder = new_folder(project, "Designs")
     file = project.made(project.member, "draft.txt", folder=folder)
     place, there = f"{project.path}/{file['id']}", f"{project.path}?folder={folder}"
@@ -271,7 +271,7 @@ def test_files_and_folders_are_renamed_and_called_as_before_again(project: Proje
     ):
         answer = project.member.fill(page, action, title=title)
         assert (answer.status_code, answer.headers["location"]) == (303, page), answer.text
-        shown = project.member.get(page).text  # this uses up the message
+        shown = project.member.get(page).text  # shows the message once
         assert f"<h1><bdi>{title.replace('<', '&lt;').replace('>', '&gt;')}</bdi></h1>" in shown
         assert "was renamed to" in shown
         again = project.member.fill(page, action, title="Again")
@@ -285,7 +285,7 @@ def test_files_and_folders_are_renamed_and_called_as_before_again(project: Proje
         assert refused.status_code == 403, refused.text
 
 
-def test_several_files_are_moved_at_once_and_taken_back(project: Project) -> None:
+def test_several_files_are_moved_together_and_the_move_undone(project: Project) -> None:
     folder, other = new_folder(project, "Designs"), new_folder(project, "Texts")
     files = [project.made(project.member, f"{number}.txt")["id"] for number in range(3)]
     page = project.member.get(project.path).text
@@ -306,7 +306,7 @@ def test_several_files_are_moved_at_once_and_taken_back(project: Project) -> Non
     assert files[0] in project.member.get(project.path).text
 
 
-def test_nobody_moves_what_is_not_theirs(project: Project) -> None:
+def test_a_client_can_move_only_its_own_files(project: Project) -> None:
     folder = new_folder(project, "Designs")
     own, others = project.made(project.client, "own.txt")["id"], project.made(project.member, "others.txt")["id"]
     hidden = project.made(project.member, "hidden.txt", private="1")["id"]

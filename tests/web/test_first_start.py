@@ -1,4 +1,4 @@
-"""The first steps on a new server, without scripts: from the printed link to a delivery that is seen."""
+"""The first steps on a new server without scripts, from the printed link to the first visible delivery."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ADA = {"id": "m1", "username": "ada", "fullName": "Ada"}
 
 @pytest.fixture
 def fresh(new_server: Callable[..., Server]) -> Server:
-    """As `make run` starts it: private networks are not reached."""
+    """Start a server like `make run` does, which does not deliver to private networks."""
     return new_server(delivery_allow_networks="")
 
 
@@ -37,7 +37,7 @@ def open_browser() -> Iterator[Callable[[Server], Browser]]:
 
 
 def enter(server: Server, browser: Browser) -> str:
-    """By the printed link; answers where it leads to."""
+    """Open the printed link and return where it redirects to."""
     [link] = _LINK.findall(server.first_sign_in())
     answer = browser.fill(link.removeprefix(server.url))
     assert answer.status_code == 303
@@ -52,7 +52,7 @@ def upload(browser: Browser, action: str, data: bytes, *, csrf: str | None = Non
     return browser.client.post(action, data={"csrf": csrf}, files=files, headers=sent)
 
 
-def test_the_whole_way(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
+def test_the_setup_leads_from_the_link_to_a_delivery(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
     browser = open_browser(fresh)
     assert enter(fresh, browser) == "/welcome"
     names = browser.fill("/welcome", organization="Acme & Söhne", name="Ada", password=PASSWORD, again=PASSWORD)
@@ -73,7 +73,7 @@ def test_the_whole_way(fresh: Server, open_browser: Callable[[Server], Browser])
     assert again.fill("/login", login="owner", password=PASSWORD).headers["location"] == "/"
 
 
-def test_nobody_is_led_there_twice(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
+def test_only_the_first_sign_in_leads_to_the_setup(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
     browser = open_browser(fresh)
     assert enter(fresh, browser) == "/welcome"
     second = open_browser(fresh)
@@ -83,7 +83,7 @@ def test_nobody_is_led_there_twice(fresh: Server, open_browser: Callable[[Server
 
 
 @pytest.mark.parametrize("what", ["user", "task", "hook"])
-def test_a_server_with_work_leads_nobody_there(
+def test_a_server_in_use_does_not_start_the_setup(
     fresh: Server, open_browser: Callable[[Server], Browser], what: str
 ) -> None:
     [token] = _TOKEN.findall(fresh.first_sign_in())
@@ -101,7 +101,7 @@ def test_a_server_with_work_leads_nobody_there(
     assert enter(fresh, open_browser(fresh)) == "/"
 
 
-def test_every_step_can_be_left_out(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
+def test_every_step_can_be_skipped(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
     browser = open_browser(fresh)
     enter(fresh, browser)
     for path, onwards in (("/welcome", "/welcome/project"), ("/welcome/project", "/welcome/webhook")):
@@ -112,7 +112,7 @@ def test_every_step_can_be_left_out(fresh: Server, open_browser: Callable[[Serve
     assert browser.get("/").status_code == 200
 
 
-def test_faults_stand_beside_their_fields(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
+def test_errors_are_shown_next_to_their_fields(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
     browser = open_browser(fresh)
     enter(fresh, browser)
     refused = browser.fill("/welcome", organization="x" * 256, name=HOSTILE, password=PASSWORD, again="another one")
@@ -133,7 +133,7 @@ def test_faults_stand_beside_their_fields(fresh: Server, open_browser: Callable[
     assert browser.fill("/welcome/project", title="A", template="none").status_code == 404
 
 
-def test_the_first_field_that_is_wrong_has_the_focus(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
+def test_the_first_invalid_field_is_focused(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
     browser = open_browser(fresh)
     [link] = _LINK.findall(fresh.first_sign_in())
     assert "<button autofocus>" in browser.get(link.removeprefix(fresh.url)).text
@@ -144,7 +144,9 @@ def test_the_first_field_that_is_wrong_has_the_focus(fresh: Server, open_browser
     assert re.search(r'id="password"[^>]* autofocus', wrong.text)
 
 
-def test_a_password_is_set_once_and_not_changed_here(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
+def test_the_setup_sets_a_password_but_never_changes_one(
+    fresh: Server, open_browser: Callable[[Server], Browser]
+) -> None:
     browser = open_browser(fresh)
     enter(fresh, browser)
     browser.fill("/welcome", organization="Acme", name=HOSTILE, password=PASSWORD, again=PASSWORD)
@@ -158,7 +160,7 @@ def test_a_password_is_set_once_and_not_changed_here(fresh: Server, open_browser
     assert third.fill("/login", login="owner", password=PASSWORD).status_code == 303
 
 
-def test_the_steps_are_for_who_owns_an_organization(server: Server, open_browser: Callable[[Server], Browser]) -> None:
+def test_only_organization_owners_can_open_the_setup(server: Server, open_browser: Callable[[Server], Browser]) -> None:
     world = server.world()
     member, stranger = join(server, world, add_person(server), "member"), add_person(server)
     assert open_browser(server).get("/welcome").headers["location"] == "/login?return_to=%2Fwelcome"
@@ -176,10 +178,10 @@ def test_the_steps_are_for_who_owns_an_organization(server: Server, open_browser
         assert other.organization not in owner.get("/welcome/webhook").text
 
 
-# --- a board of Trello ------------------------------------------------------------------------------------------------
+# --- importing a Trello board ----------------------------------------------------------------------------------------
 
 
-def test_a_board_is_the_first_project(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
+def test_a_board_becomes_the_first_project(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
     browser = open_browser(fresh)
     enter(fresh, browser)
     bad = upload(browser, "/welcome/import", b'{"lists": [')
@@ -195,7 +197,7 @@ def test_a_board_is_the_first_project(fresh: Server, open_browser: Callable[[Ser
     assert browser.get(onwards[1]).status_code == 200
 
 
-def test_a_board_is_imported_by_members_and_brings_only_what_is_new(server: Server) -> None:
+def test_members_import_a_board_and_a_second_import_adds_only_new_cards(server: Server) -> None:
     world = server.world()
     action = f"/{world.organization}/-/import"
     with signed_in(server, join(server, world, add_person(server), "member")) as member:
@@ -218,8 +220,8 @@ def test_a_board_is_imported_by_members_and_brings_only_what_is_new(server: Serv
             assert told in text_of(refused.text)
 
 
-def test_nobody_writes_in_the_name_of_another(server: Server) -> None:
-    """Anybody can write an export: only the command of whoever runs the server believes its authors."""
+def test_imported_comments_cannot_impersonate_users(server: Server) -> None:
+    """Anyone can write an export file. Only the command line, used by the server's operator, trusts its authors."""
     world = server.world()
     owner = owner_of(server, world)
     with signed_in(server, join(server, world, add_person(server), "member")) as member:
@@ -232,8 +234,8 @@ def test_nobody_writes_in_the_name_of_another(server: Server) -> None:
     assert comments[0]["imported_author"] == f"Ada ({owner.login})"
 
 
-def test_a_private_project_stays_unseen(server: Server) -> None:
-    """A member who uploads the same board does not learn that it was imported to where they see nothing."""
+def test_importing_does_not_reveal_a_private_project(server: Server) -> None:
+    """A member who uploads the same board does not learn that it is already in a project hidden from them."""
     world = server.world()
     action, board = f"/{world.organization}/-/import", encoded(small({}, name="Secret plan"))
     with Browser.of(server, world.owner) as owner:
@@ -251,7 +253,7 @@ def test_a_private_project_stays_unseen(server: Server) -> None:
         assert "secret-plan" not in refused.text
 
 
-def test_who_may_not_make_projects_may_not_import(server: Server) -> None:
+def test_importing_needs_the_permission_to_create_projects(server: Server) -> None:
     world = server.world()
     action = f"/{world.organization}/-/import"
     for place in ("client", "read", "stranger"):
@@ -264,7 +266,7 @@ def test_who_may_not_make_projects_may_not_import(server: Server) -> None:
             assert "-/import" not in browser.get(f"/{world.organization}").text
 
 
-def test_a_form_of_another_site_or_a_file_too_large_is_refused(server: Server) -> None:
+def test_a_cross_site_or_oversized_upload_is_refused(server: Server) -> None:
     world = server.world()
     action = f"/{world.organization}/-/import"
     with Browser.of(server, world.owner) as owner:

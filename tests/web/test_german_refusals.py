@@ -1,4 +1,4 @@
-"""What a form says that was refused, and the pages on which people let apps act, in German."""
+"""German messages for refused forms, and the German page for installing an app."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def studio(studio: Studio) -> Studio:
 
 
 def text_of(answer: httpx.Response) -> str:
-    """What the page says, without its markup."""
+    """Return the text of the page without markup."""
     main = answer.text.partition("<main")[2] or answer.text
     return " ".join(re.sub(r"<[^>]*>", " ", main).split())
 
 
-def test_signing_in(server: Server) -> None:
+def test_sign_in_errors_are_german(server: Server) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         browser.client.headers["Accept-Language"] = "de"
@@ -46,7 +46,7 @@ def test_signing_in(server: Server) -> None:
         assert "password" not in said.lower()
 
 
-def test_what_was_chosen_goes_before_what_the_browser_asks_for(server: Server) -> None:
+def test_the_chosen_language_overrides_the_browser(server: Server) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         browser.client.headers["Accept-Language"] = "de"
@@ -56,7 +56,7 @@ def test_what_was_chosen_goes_before_what_the_browser_asks_for(server: Server) -
         assert '<html lang="en">' in browser.get("/settings").text
 
 
-def test_forms_of_a_project(studio: Studio) -> None:
+def test_errors_in_a_project_are_german(studio: Studio) -> None:
     settings = f"{studio.base}/settings"
     refused = studio.owner.fill(settings, title="x" * 256)
     assert refused.status_code == 422
@@ -70,15 +70,15 @@ def test_forms_of_a_project(studio: Studio) -> None:
     )
 
 
-def test_a_client_is_told_in_german_what_they_may_not(studio: Studio) -> None:
+def test_a_refused_client_action_is_explained_in_german(studio: Studio) -> None:
     csrf = studio.client.form("/settings", "/settings/profile").fields["csrf"]
     refused = studio.client.post(f"{studio.base}/columns", {"csrf": csrf, "title": "Mine"})
     assert refused.status_code == 403
     assert "Kein Zugriff Kunden ist das nicht möglich." in text_of(refused)
 
 
-def test_what_a_script_shows_of_an_upload(studio: Studio) -> None:
-    """It asks for JSON, and shows the messages in it."""
+def test_upload_errors_for_scripts_are_german(studio: Studio) -> None:
+    """The script requests JSON and shows its messages."""
     csrf = studio.owner.form("/settings", "/settings/profile").fields["csrf"]
     sent = {"Origin": "null", "Sec-Fetch-Site": "same-origin", "Accept": "application/json"}
     files = {"file": ("a.txt", b"x", "text/plain")}
@@ -88,7 +88,7 @@ def test_what_a_script_shows_of_an_upload(studio: Studio) -> None:
     assert [each["message"] for each in refused.json()["errors"]] == ["Wählen Sie einen Ordner dieses Projekts"]
 
 
-def test_an_app_is_installed(studio: Studio) -> None:
+def test_the_installation_page_is_german(studio: Studio) -> None:
     body = {"name": f"Roboter {studio.team.owner.id}", "permissions": {"work": "write"}}
     made = studio.api.post(f"{studio.team.world.org_path}/apps", json=body)
     assert made.is_success, made.text

@@ -1,4 +1,4 @@
-"""`/` shows somebody their work, and `/{owner}` an account: to each what they see, and nothing of others."""
+"""The start page with the user's own work, and the page of an account, limited to what the user may see."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOSTILE = "<script>alert(1)</script> \u202e\U0001f419 " + "x" * 200
 
 
 class Board:
-    """A project of an organization, and its owner at the API."""
+    """A project of an organization, with API access for its owner."""
 
     def __init__(self, server: Server) -> None:
         self.world: World = server.world()
@@ -37,7 +37,7 @@ class Board:
 
 @pytest.fixture
 def boards(server: Server) -> Iterator[Callable[[], Board]]:
-    """Makes an organization with a board."""
+    """Return a function that creates an organization with a board."""
     with ExitStack() as closing:
 
         def make() -> Board:
@@ -54,11 +54,11 @@ def board(boards: Callable[[], Board]) -> Board:
 
 
 def order(page: str, *titles: str) -> list[str]:
-    """The titles that the page has, as they follow one another."""
+    """Return those titles that are on the page, in the order of the page."""
     return sorted((each for each in titles if each in page), key=page.index)
 
 
-def test_what_is_due_comes_first_and_what_is_overdue_says_so(server: Server, board: Board) -> None:
+def test_tasks_are_sorted_by_due_date_and_marked_if_overdue(server: Server, board: Board) -> None:
     person = add_in(server, board.world, "member")
     now = now_ms()
     board.add_task("whenever", person)
@@ -75,7 +75,7 @@ def test_what_is_due_comes_first_and_what_is_overdue_says_so(server: Server, boa
     assert "finished" not in page
 
 
-def test_a_day_is_over_when_its_end_is(server: Server, board: Board) -> None:
+def test_a_task_due_today_is_not_overdue(server: Server, board: Board) -> None:
     person = add_in(server, board.world, "member")
     today = to_seconds_text(now_ms())[:10]
     board.add_task("due today", person, deadline=today)
@@ -86,13 +86,13 @@ def test_a_day_is_over_when_its_end_is(server: Server, board: Board) -> None:
 
 
 @pytest.mark.parametrize("place", ["owner", "member", "read", "client"])
-def test_everybody_has_the_tasks_that_they_see(server: Server, boards: Callable[[], Board], place: str) -> None:
+def test_each_user_sees_their_visible_tasks(server: Server, boards: Callable[[], Board], place: str) -> None:
     board, other = boards(), boards()
     person = add_in(server, board.world, place)
     board.add_task("mine here", person)
     join(server, other.world, person, "member")
     other.add_task("mine there", person)
-    leave(server, other.world, person)  # still on the task, and sees nothing of it
+    leave(server, other.world, person)  # still assigned, but without access
     with signed_in(server, person) as browser:
         page = browser.get("/").text
         assert "mine here" in page
@@ -103,9 +103,7 @@ def test_everybody_has_the_tasks_that_they_see(server: Server, boards: Callable[
         assert browser.get(f"/{board.world.organization}").status_code == 200
 
 
-def test_a_client_finds_what_they_are_asked_to_pay_and_nobody_else_does(
-    server: Server, boards: Callable[[], Board]
-) -> None:
+def test_only_a_client_sees_their_unpaid_invoices(server: Server, boards: Callable[[], Board]) -> None:
     board, other = boards(), boards()
     client, member, reader = (add_in(server, board.world, place) for place in ("client", "member", "read"))
     now, numbers = now_ms(), {}
@@ -132,7 +130,7 @@ def test_a_client_finds_what_they_are_asked_to_pay_and_nobody_else_does(
         assert "Draft" not in page
         links = [each for each in page.split('"') if each.startswith(f"/{board.world.full_name}/billing/")]
         assert [browser.get(each).status_code for each in links] == [200, 200]
-        join(server, board.world, client, "read")  # who works there pays nothing
+        join(server, board.world, client, "read")  # project staff have nothing to pay
         page = browser.get("/").text
         assert "Unpaid invoices" not in page
         assert "<h1>My work</h1>" in page
@@ -141,7 +139,7 @@ def test_a_client_finds_what_they_are_asked_to_pay_and_nobody_else_does(
             assert "Unpaid invoices" not in browser.get("/").text
 
 
-def test_archived_and_deleted_projects_have_no_work(server: Server, board: Board) -> None:
+def test_tasks_of_archived_and_deleted_projects_are_hidden(server: Server, board: Board) -> None:
     person = add_in(server, board.world, "member")
     board.add_task("mine here", person)
     board.owner.patch(board.path, json={"archive": True})
@@ -155,7 +153,7 @@ def test_archived_and_deleted_projects_have_no_work(server: Server, board: Board
         assert "You have no projects yet." in page
 
 
-def test_the_running_timer_is_shown_to_whom_it_is(server: Server, board: Board) -> None:
+def test_a_running_timer_is_shown_only_to_its_user(server: Server, board: Board) -> None:
     member = add_in(server, board.world, "member")
     task = board.add_task("the clock ticks")
     made(board.owner.post(f"{board.path}/timesheets", json={"task_id": task}))
@@ -168,7 +166,7 @@ def test_the_running_timer_is_shown_to_whom_it_is(server: Server, board: Board) 
         assert "the clock ticks" in page
 
 
-def test_who_has_nothing_is_led_on(server: Server) -> None:
+def test_a_new_user_is_offered_to_create_a_project(server: Server) -> None:
     person = add_person(server)
     with signed_in(server, person) as browser:
         page = browser.get("/").text
@@ -181,7 +179,7 @@ def test_who_has_nothing_is_led_on(server: Server) -> None:
         assert "My first" in browser.get("/").text
 
 
-def test_a_new_project_is_offered_where_projects_are(server: Server, boards: Callable[[], Board]) -> None:
+def test_a_new_project_is_offered_to_members_only(server: Server, boards: Callable[[], Board]) -> None:
     first, second = boards(), boards()
     member, client = add_in(server, first.world, "member"), add_in(server, first.world, "client")
     offer = f'href="/{first.world.organization}#new-title"'
@@ -195,7 +193,7 @@ def test_a_new_project_is_offered_where_projects_are(server: Server, boards: Cal
         assert "#new-title" not in browser.get(f"/{first.world.organization}").text
 
 
-def test_titles_are_never_markup(server: Server, board: Board) -> None:
+def test_titles_are_escaped(server: Server, board: Board) -> None:
     person = add_in(server, board.world, "member")
     board.add_task(HOSTILE, person)
     board.owner.patch(board.path, json={"title": HOSTILE})
@@ -210,7 +208,7 @@ def test_titles_are_never_markup(server: Server, board: Board) -> None:
         assert "<b>yyy" not in answer.text
 
 
-def test_an_account_shows_each_what_they_see(server: Server, board: Board) -> None:
+def test_an_account_shows_only_what_the_visitor_may_see(server: Server, board: Board) -> None:
     path = f"/{board.world.organization}"
     secret = {"title": "Secret plans", "organization": board.world.organization, "private": True}
     made(board.owner.post("/api/v1/projects", json=secret))
@@ -222,7 +220,7 @@ def test_an_account_shows_each_what_they_see(server: Server, board: Board) -> No
         assert order(page, "Secret plans", "Website", "Old") == ["Secret plans", "Website", "Old"]
         assert "1 archived project" in page
         assert member.login in page
-        assert client.login not in page  # a client is no member
+        assert client.login not in page  # a client is not a member
     with signed_in(server, member) as browser:
         page = browser.get(path).text
         assert "Secret plans" not in page
@@ -244,7 +242,7 @@ def test_an_account_shows_each_what_they_see(server: Server, board: Board) -> No
         assert browser.post(path, {"csrf": csrf, "title": "Mine", "template": ""}).status_code == 404
 
 
-def test_a_project_is_made_whole_or_not_at_all(server: Server, board: Board) -> None:
+def test_a_project_is_created_completely_or_not_at_all(server: Server, board: Board) -> None:
     path = f"/{board.world.organization}"
     with signed_in(server, add_in(server, board.world, "member")) as browser:
         assert browser.fill(path, title="Half", template="of another page").status_code == 404

@@ -1,4 +1,4 @@
-"""The page of imports: it finds out where a file comes from, and shows what it makes before anything is written."""
+"""The import page: it recognizes the source of a file and previews the import before anything is written."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def titles_of(server: Server, token: str) -> list[str]:
         (b"Title,More\na", b"\n,", b""),
     ],
 )
-def test_a_file_of_very_many_things_is_refused_while_others_are_answered(
+def test_a_huge_file_is_refused_while_other_requests_are_served(
     server: Server, size: int, start: bytes, each: bytes, end: bytes
 ) -> None:
-    """Everything is read by another process, which is limited: the server's memory stays what it was."""
+    """A separate process with limited resources reads the file, so the server's memory does not grow."""
     world = server.world()
     assert server.process is not None
     process = psutil.Process(server.process.pid)
@@ -73,7 +73,7 @@ def test_a_file_of_very_many_things_is_refused_while_others_are_answered(
         assert process.memory_info().rss - before < 200 << 20
 
 
-def test_who_looks_sees_what_would_be_made_and_lost(server: Server) -> None:
+def test_the_preview_shows_what_is_created_and_lost(server: Server) -> None:
     world = server.world()
     action = f"/{world.organization}/-/import"
     labels = [{"id": "a", "name": HOSTILE, "color": "red"}]
@@ -109,7 +109,7 @@ def test_who_looks_sees_what_would_be_made_and_lost(server: Server) -> None:
         ("Titel;Fällig\nEins;24.12.2026\n".encode(), "Große Pläne.csv", "Große Pläne"),
     ],
 )
-def test_the_page_finds_out_where_a_file_comes_from(server: Server, data: bytes, name: str, title: str) -> None:
+def test_the_source_of_a_file_is_recognized(server: Server, data: bytes, name: str, title: str) -> None:
     world = server.world()
     action = f"/{world.organization}/-/import"
     with Browser.of(server, world.owner) as owner:
@@ -123,7 +123,7 @@ def test_the_page_finds_out_where_a_file_comes_from(server: Server, data: bytes,
             assert "Another" in titles_of(server, world.token)
 
 
-def test_a_table_that_was_exported_here_comes_back(server: Server) -> None:
+def test_an_exported_table_can_be_imported(server: Server) -> None:
     world = server.world()
     action = f"/{world.organization}/-/import"
     with Browser.of(server, world.owner) as owner:
@@ -142,14 +142,14 @@ def test_a_table_that_was_exported_here_comes_back(server: Server) -> None:
 
 
 def _tasks(server: Server, token: str, title: str) -> dict[str, Any]:
-    """The tasks of the project of that title, by theirs."""
+    """Return the tasks of the project with this title, by task title."""
     with server.client(token) as client:
         [project] = [each for each in client.get("/api/v1/projects").json()["projects"] if each["title"] == title]
         tasks = client.get(f"/api/v1/projects/{project['id']}/tasks").json()["tasks"]
     return {each["title"]: each for each in tasks}
 
 
-def test_what_is_wrong_stands_beside_the_file_and_nothing_is_written(server: Server) -> None:
+def test_errors_are_shown_next_to_the_file_and_nothing_is_written(server: Server) -> None:
     world = server.world()
     action = f"/{world.organization}/-/import"
     with Browser.of(server, world.owner) as owner:
@@ -164,7 +164,7 @@ def test_what_is_wrong_stands_beside_the_file_and_nothing_is_written(server: Ser
         assert titles_of(server, world.token) == before
 
 
-def test_how_a_table_was_read_is_said(server: Server) -> None:
+def test_the_assumed_encoding_of_a_table_is_reported(server: Server) -> None:
     world = server.world()
     with Browser.of(server, world.owner) as owner:
         table = "Titel\nGrüße\n".encode("cp1252")
@@ -172,8 +172,8 @@ def test_how_a_table_was_read_is_said(server: Server) -> None:
         assert "The file isn’t UTF-8 and was read as Windows-1252: Grüße" in text_of(looked.text)
 
 
-def test_a_person_of_another_organization_is_not_assigned(server: Server) -> None:
-    """Both organizations have a member in common; each import knows its own people only."""
+def test_a_user_of_another_organization_is_not_assigned(server: Server) -> None:
+    """Both organizations have a member in common, but each import matches only its own people."""
     world, other = server.world(), server.world()
     both, theirs = add_person(server), add_person(server)
     join(server, world, both, "member")
@@ -189,8 +189,8 @@ def test_a_person_of_another_organization_is_not_assigned(server: Server) -> Non
     assert assigned == {"Ours": [both.login], "Theirs": []}
 
 
-def test_remarks_are_in_the_language_of_the_reader(server: Server) -> None:
-    """Names in them are those of the file, whatever they are."""
+def test_notes_are_in_the_language_of_the_reader(server: Server) -> None:
+    """Names from the file are kept as they are."""
     world = server.world()
     card = {"name": f"{HOSTILE}: {'x' * 300}", "due": "soon", "idMembers": ["gone"]}
     with Browser.of(server, world.owner) as owner:
@@ -204,7 +204,7 @@ def test_remarks_are_in_the_language_of_the_reader(server: Server) -> None:
         assert HOSTILE not in looked.text
 
 
-def test_a_page_shows_the_first_of_many_remarks_and_how_many_more_there_are(server: Server) -> None:
+def test_only_the_first_notes_are_shown_with_the_number_of_others(server: Server) -> None:
     world = server.world()
     cards = [{"name": f"{at} {'x' * 300}"} for at in range(130)]
     with Browser.of(server, world.owner) as owner:
@@ -215,7 +215,7 @@ def test_a_page_shows_the_first_of_many_remarks_and_how_many_more_there_are(serv
 
 
 def _choices(page: str) -> dict[str, Any]:
-    """What the form sends with the file, as the page has it."""
+    """Return the form fields that are sent with the file."""
     found: dict[str, list[str]] = {}
     for tag in re.findall(r"<input[^>]*>", page):
         words = dict(re.findall(r'(\w+)="([^"]*)"', tag))
@@ -224,7 +224,7 @@ def _choices(page: str) -> dict[str, Any]:
     return found
 
 
-def test_who_looks_can_say_which_columns_are_finished(server: Server) -> None:
+def test_finished_columns_can_be_selected_in_the_preview(server: Server) -> None:
     world = server.world()
     action = f"/{world.organization}/-/import"
     table = "Titel;Status\nEins;Fertig\nZwei;Bezahlt\nDrei;Später\n".encode()
@@ -245,7 +245,7 @@ def test_who_looks_can_say_which_columns_are_finished(server: Server) -> None:
         assert finished == {"Eins": False, "Zwei": True, "Drei": False}
 
 
-def test_a_second_download_goes_into_the_project_of_the_first(server: Server) -> None:
+def test_a_later_export_adds_to_the_project_of_the_first(server: Server) -> None:
     world = server.world()
     action = f"/{world.organization}/-/import"
     with Browser.of(server, world.owner) as owner:
@@ -253,13 +253,13 @@ def test_a_second_download_goes_into_the_project_of_the_first(server: Server) ->
         assert upload(owner, action, b"Title\na\n", "plan.csv").status_code == 201
         looked = upload(owner, action, b"Title\na\nb\n", "plan (1).csv", step="look").text
         assert "Adds new items to the project “plan” from an earlier import." in text_of(looked)
-        # What was said of that file does not count for another one.
+        # Settings made for one file do not apply to another one.
         assert upload(owner, action, b"Title\nc\n", "other.csv", **_choices(looked)).status_code == 201
         assert titles_of(server, world.token) == sorted([*before, "plan", "other"])
 
 
-def test_who_looks_can_say_who_is_who(server: Server) -> None:
-    """Only members of the organization are offered and taken."""
+def test_people_can_be_matched_in_the_preview(server: Server) -> None:
+    """Only members of the organization are offered and accepted."""
     world, other = server.world(), server.world()
     member, theirs = add_person(server), add_person(server)
     join(server, world, member, "member")
@@ -285,7 +285,7 @@ def test_who_looks_can_say_who_is_who(server: Server) -> None:
         assert [each["username"] for each in task["assignees"]] == [member.login]
 
 
-def test_a_page_has_room_for_many_columns_and_people(server: Server) -> None:
+def test_many_columns_and_people_fit_into_the_form(server: Server) -> None:
     world = server.world()
     action = f"/{world.organization}/-/import"
     lines = [f"Task {at},Column {at},Person {at}" for at in range(80)]
@@ -297,7 +297,7 @@ def test_a_page_has_room_for_many_columns_and_people(server: Server) -> None:
         assert upload(owner, action, table, "many.csv", **choices).status_code == 201
 
 
-def test_the_first_steps_look_too(server: Server) -> None:
+def test_the_setup_has_an_import_preview_too(server: Server) -> None:
     world = server.world()
     with Browser.of(server, owner_of(server, world).login) as owner:
         before = titles_of(server, world.token)
@@ -307,7 +307,7 @@ def test_the_first_steps_look_too(server: Server) -> None:
         assert titles_of(server, world.token) == before
 
 
-def test_pages_have_words_for_everything_that_can_be_lost() -> None:
+def test_every_possible_loss_has_a_label() -> None:
     assert set(LOST_LABELS) == set(SENTENCES)
     assert set(FIELD_LABELS) == {*FIELDS, "field", "nothing"}
 
@@ -323,7 +323,7 @@ def test_pages_have_words_for_everything_that_can_be_lost() -> None:
         "Title" + ",a" * 60 + "\n" + ("a" + ",a" * 60 + "\n") * 17_000,
     ],
 )  # fmt: skip
-def test_pages_have_words_for_what_is_wrong_with_a_file(table: str) -> None:
+def test_every_error_in_a_file_has_a_message(table: str) -> None:
     with pytest.raises(InvalidFile) as raised:
         plan_of_any(SourceFile("x.csv", table.encode(errors="surrogateescape")), Choices())
     [fault] = raised.value.faults

@@ -1,4 +1,4 @@
-"""The inbox, the bell in the header, and the settings of what somebody is told of."""
+"""The inbox, the bell in the header, and the notification settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.web.studio import HOSTILE, Studio, page_of, text_of
 
 
 def _items(page: str) -> list[str]:
-    """What is read of each notification, the newest first."""
+    """Return the text of each notification, newest first."""
     if "inbox-list" not in page:
         return []
     block = page[page.index("inbox-list") :]
@@ -19,7 +19,7 @@ def _items(page: str) -> list[str]:
 
 
 def _unread(browser: Browser, path: str = "/") -> str:
-    """What the bell says."""
+    """Return the label of the bell."""
     page = page_of(browser, path)
     return page[page.index('class="bell"') :].split('aria-label="')[1].split('"')[0]
 
@@ -30,7 +30,7 @@ def _assign(studio: Studio, title: str, login: str) -> str:
     return str(made["task"]["id"])
 
 
-def test_the_bell_counts_and_the_inbox_tells(studio: Studio) -> None:
+def test_the_bell_counts_and_the_inbox_lists_notifications(studio: Studio) -> None:
     login = studio.team.member.login
     before = _unread(studio.member)
     assert before == "Inbox"
@@ -49,7 +49,7 @@ def test_the_bell_counts_and_the_inbox_tells(studio: Studio) -> None:
     assert "You’re all caught up." in text_of(page_of(studio.owner, "/inbox"))
 
 
-def test_reading_one_and_all(studio: Studio) -> None:
+def test_one_or_all_notifications_are_marked_as_read(studio: Studio) -> None:
     for title in ("One", "Two"):
         _assign(studio, title, studio.team.member.login)
     newest = page_of(studio.member, "/inbox").split('id="notification-')[1].split('"')[0]
@@ -63,7 +63,7 @@ def test_reading_one_and_all(studio: Studio) -> None:
     assert "No unread notifications." in text_of(page_of(studio.member, "/inbox?unread=1"))
 
 
-def test_who_lost_the_project_is_told_nothing_of_it(studio: Studio) -> None:
+def test_notifications_disappear_with_access_to_the_project(studio: Studio) -> None:
     login = studio.team.client.login
     _assign(studio, "Landing page", login)
     assert _unread(studio.client) == "Inbox, 1 unread"
@@ -75,7 +75,7 @@ def test_who_lost_the_project_is_told_nothing_of_it(studio: Studio) -> None:
     assert _items(page_of(studio.client, "/inbox")) == []
 
 
-def test_what_others_write_is_text(studio: Studio) -> None:
+def test_hostile_texts_are_escaped(studio: Studio) -> None:
     task = _assign(studio, HOSTILE, studio.team.member.login)
     studio.call("POST", f"/tasks/{task}/task_comments", text=f"{HOSTILE} @{studio.team.member.login}")
     page = page_of(studio.member, "/inbox")
@@ -83,7 +83,7 @@ def test_what_others_write_is_text(studio: Studio) -> None:
     assert len(_items(page)) == 2
 
 
-def test_choosing_what_to_be_told_of(studio: Studio) -> None:
+def test_notification_kinds_are_turned_off(studio: Studio) -> None:
     page = page_of(studio.member, "/settings/notifications")
     assert page.count('name="inbox ') == page.count(" checked") == 7
     chosen = {f"inbox {kind}": "on" for kind in ("mention", "invoice")}

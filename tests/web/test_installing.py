@@ -1,4 +1,4 @@
-"""The page on which an owner installs an app: what it shows, whom it lets, and where it leads."""
+"""The page on which an owner installs an app: its content, its permissions, and where it redirects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OWNERS_ALONE = "Only an owner of an organization can install an app there."
 
 
 class Ground:
-    """Two worlds with an owner each; a public app of the first, installed nowhere."""
+    """Two worlds with an owner each, and a public app of the first that is installed nowhere."""
 
     def __init__(self, server: Server) -> None:
         self.server, self.here, self.there = server, server.world(), server.world()
@@ -45,7 +45,7 @@ class Ground:
         return f"/apps/{self.app.slug}/installations/new"
 
     def browser(self, login: str) -> Browser:
-        """Of somebody who has signed in."""
+        """Return a browser in which the user is signed in."""
 
         async def start(services: Services) -> str:
             async with services.database.transaction() as tx:
@@ -68,7 +68,7 @@ class Ground:
         self.server.run(run)
 
     def join(self, world: World, login: str, role: Any) -> int:
-        """Answers the organization's number."""
+        """Add the user to the world's organization and return the organization's number."""
 
         async def run(services: Services) -> int:
             async with services.database.transaction() as tx:
@@ -102,7 +102,7 @@ def form_of(answer: httpx.Response, path: str) -> Form:
 
 
 def fields_of(ground: Ground, query: str = "") -> dict[str, str]:
-    """Hidden ones: what is not chosen yet is left out."""
+    """Return the hidden fields, without anything that the user has yet to choose."""
     form = form_of(ground.owner.get(ground.path + query), ground.path)
     names = ("csrf", "asked", "target_id", "state")
     return {name: value for name, value in form.fields.items() if name in names}
@@ -112,7 +112,7 @@ def send(ground: Ground, fields: dict[str, str], **more: str) -> httpx.Response:
     return ground.owner.post(ground.path, {**fields, "decision": "install", **more})
 
 
-def test_all_repositories(ground: Ground) -> None:
+def test_an_app_is_installed_for_all_projects(ground: Ground) -> None:
     shown = ground.owner.get(ground.path)
     for told in (ground.here.organization, ground.there.organization, SEES_TASKS, "the organization’s webhooks"):
         assert told in shown.text
@@ -138,7 +138,7 @@ def test_all_repositories(ground: Ground) -> None:
     assert [(each["actor"], each["action"]) for each in entries] == [(ground.there.owner, "installation.create")]
 
 
-def test_chosen_repositories(ground: Ground) -> None:
+def test_an_app_is_installed_for_selected_projects(ground: Ground) -> None:
     ids = {name: new_repository(ground.server, ground.there, name)[0] for name in ("shop", "blog")}
     fields = fields_of(ground)
     for nothing in ({}, {"selection": "selected"}, {"selection": "none"}, {"selection": "all "}):
@@ -153,9 +153,9 @@ def test_chosen_repositories(ground: Ground) -> None:
     answer = send(ground, fields, **{"selection": "selected", f"repository-{ids['shop']}": "on", "others": "nope shop"})
     assert answer.status_code == 422
     assert "has no project nope." in answer.text
-    assert f'name="repository-{ids["shop"]}" value="on" checked' in answer.text  # what was chosen stands
+    assert f'name="repository-{ids["shop"]}" value="on" checked' in answer.text  # the selection is kept
     assert ground.installations(ground.there) == []
-    # Whoever ticks some need not say "Only these" as well.
+    # Selecting projects implies "Only these".
     chosen = {f"repository-{ids['shop']}": "on", "others": "Blog,website"}
     assert send(ground, fields, **chosen).status_code == 200
     [made] = ground.installations(ground.there)
@@ -163,7 +163,7 @@ def test_chosen_repositories(ground: Ground) -> None:
     assert (made["repository_selection"], len(website)) == ("selected", 1)
 
 
-def test_more_repositories_than_are_listed(ground: Ground) -> None:
+def test_projects_beyond_the_listed_ones_are_entered_by_name(ground: Ground) -> None:
     assert "others" not in form_of(ground.owner.get(ground.path), ground.path).fields
     for number in range(LISTED_MAX):
         new_repository(ground.server, ground.there, f"more-{number}")
@@ -175,7 +175,7 @@ def test_more_repositories_than_are_listed(ground: Ground) -> None:
     assert len(ground.installations(ground.there)[0]["repository_ids"]) == 1
 
 
-def test_where_it_leads(ground: Ground) -> None:
+def test_installing_redirects_to_the_setup_address_of_the_app(ground: Ground) -> None:
     ground.edit(ground.app, callback_urls=(CALLBACK, "https://client.example/other"))
     shown = ground.owner.get(f"{ground.path}?state=a%20b%26c")
     assert "form-action 'self' https://client.example;" in shown.headers["content-security-policy"]
@@ -194,7 +194,7 @@ def test_where_it_leads(ground: Ground) -> None:
     }
 
 
-def test_who_is_not_signed_in_comes_back(server: Server) -> None:
+def test_signing_in_returns_to_the_page(server: Server) -> None:
     person, world = add_person(server), server.world()
     ground = Ground(server)
     ground.join(world, person.login, "owner")
@@ -203,7 +203,7 @@ def test_who_is_not_signed_in_comes_back(server: Server) -> None:
             answer = browser.get(path)
             assert answer.status_code == 303
             assert dict(parse_qsl(urlsplit(answer.headers["location"]).query)) == {"return_to": path}
-        # There is nothing to tell which apps there are.
+        # The answer must not reveal which apps exist.
         assert browser.get("/apps/no-such/installations/new").status_code == 303
         signing_in = browser.get(browser.get(f"{ground.path}?state=x").headers["location"])
         [form] = forms(signing_in)
@@ -215,7 +215,7 @@ def test_who_is_not_signed_in_comes_back(server: Server) -> None:
         each.client.close()
 
 
-def test_nothing_without_an_owners_right(ground: Ground) -> None:
+def test_installing_needs_the_owner_role(ground: Ground) -> None:
     number = int(fields_of(ground)["target_id"])
     token = ground.server.run(partial(add_user, world=ground.there, member="member"))
     with ground.server.client(token) as client:
@@ -232,14 +232,14 @@ def test_nothing_without_an_owners_right(ground: Ground) -> None:
             is_page(answer, 403, "Access denied")
             assert OWNERS_ALONE in answer.text
         assert ground.installations(world) == []
-    # The owner of one organization installs nothing on another one, whatever the address or the form says.
+    # An owner of one organization cannot install the app on another one by changing the address or the form.
     elsewhere = ground.join(ground.here, ground.there.owner, "member")
     form = form_of(ground.owner.get(f"{ground.path}?target_id={elsewhere}"), ground.path)
     assert form.fields["target_id"] == str(number)
     answer = send(ground, fields_of(ground), target_id=str(elsewhere), selection="all")
     is_page(answer, 403, "Access denied")
     assert ground.installations(ground.here) == []
-    # And nobody does who was an owner when the page was shown.
+    # A user who was an owner only when the page was opened cannot install it either.
     fields = fields_of(ground)
     ground.join(ground.there, ground.here.owner, "owner")
     ground.join(ground.there, ground.there.owner, "member")
@@ -248,7 +248,7 @@ def test_nothing_without_an_owners_right(ground: Ground) -> None:
     assert ground.installations(ground.there) == []
 
 
-def test_several_organizations(ground: Ground) -> None:
+def test_an_owner_of_several_organizations_selects_one(ground: Ground) -> None:
     third = ground.server.world()
     numbers = {each.organization: ground.join(each, ground.there.owner, "owner") for each in (ground.here, third)}
     shown = ground.owner.get(f"{ground.path}?state=x%26y")
@@ -260,17 +260,18 @@ def test_several_organizations(ground: Ground) -> None:
         for path in (ground.path + query, f"{ground.path}/permissions{query}"):
             form = form_of(ground.owner.get(path), ground.path)
             assert (form.fields["target_id"], form.fields["state"]) == (str(numbers[third.organization]), "x&y")
-    assert "<form" in ground.owner.get(f"{ground.path}?target_id=1").text  # another's: the list again
+    # Not an own organization, so the list appears.
+    assert "<form" in ground.owner.get(f"{ground.path}?target_id=1").text
     install(ground.server, ground.app, third)
     shown = ground.owner.get(f"{ground.path}?target_id={numbers[third.organization]}")
     assert f"Already installed on <strong>Acme ({third.organization})</strong>." in shown.text
     fields = fields_of(ground, f"?target_id={numbers[ground.here.organization]}")
     answer = send(ground, fields, target_id=str(numbers[third.organization]), selection="all")
-    assert "This page has changed" in answer.text  # asked about another place
+    assert "This page has changed" in answer.text  # the form was opened for another organization
     assert len(ground.installations(third)) == 1
 
 
-def test_of_two_who_install_it_one_is_told(ground: Ground) -> None:
+def test_the_second_of_two_installations_is_refused(ground: Ground) -> None:
     fields = fields_of(ground)
     assert send(ground, fields, selection="all").status_code == 200
     answer = send(ground, fields, selection="all")
@@ -278,7 +279,7 @@ def test_of_two_who_install_it_one_is_told(ground: Ground) -> None:
     assert f"{ground.app.slug} is already installed on this organization" in answer.text
 
 
-def test_no_more_than_was_shown(ground: Ground) -> None:
+def test_permissions_added_after_opening_the_page_are_not_granted(ground: Ground) -> None:
     ground.edit(ground.app, permissions={"work": "read"})
     fields = fields_of(ground)
     ground.edit(ground.app, permissions={"work": "write", "organization_hooks": "write"})
@@ -290,8 +291,8 @@ def test_no_more_than_was_shown(ground: Ground) -> None:
     assert send(ground, fields_of(ground), selection="all").status_code == 200
 
 
-def test_no_other_app_than_was_shown(ground: Ground) -> None:
-    """Another one has got the name meanwhile, and asks for the same."""
+def test_another_app_with_the_same_name_is_not_installed(ground: Ground) -> None:
+    """Another app with the same permissions has taken over the name in the meantime."""
     fields, slug = fields_of(ground), ground.app.slug
     ground.edit(ground.app, name=f"Renamed {slug}")
     other = make_app(ground.server, ground.server.world(), installed=False, public=True)
@@ -309,14 +310,14 @@ def test_no_other_app_than_was_shown(ground: Ground) -> None:
     ],
     ids=["wrong", "missing"],
 )
-def test_forms_of_others_are_refused(ground: Ground, spoil: Callable[[dict[str, str]], dict[str, str]]) -> None:
+def test_forged_forms_are_refused(ground: Ground, spoil: Callable[[dict[str, str]], dict[str, str]]) -> None:
     is_page(send(ground, spoil(fields_of(ground)), selection="all"), 403, "Access denied")
     cross = {**fields_of(ground), "decision": "install", "selection": "all"}
     is_page(ground.owner.post(ground.path, cross, Sec_Fetch_Site="cross-site"), 403, "Access denied")
     assert ground.installations(ground.there) == []
 
 
-def test_who_cancels_installs_nothing(ground: Ground) -> None:
+def test_canceling_installs_nothing(ground: Ground) -> None:
     ground.edit(ground.app, callback_urls=(CALLBACK,))
     for decision in ({"decision": "cancel"}, {"decision": ""}):
         answer = ground.owner.post(ground.path, {**fields_of(ground), "selection": "all", **decision})
@@ -324,7 +325,7 @@ def test_who_cancels_installs_nothing(ground: Ground) -> None:
     assert ground.installations(ground.there) == []
 
 
-def test_apps_that_are_not_there(ground: Ground) -> None:
+def test_unavailable_apps_are_not_found(ground: Ground) -> None:
     private = make_app(ground.server, ground.here, installed=False)
     with ground.server.client(ground.here.token) as client:
         body = {"name": f"Reader {private.id}", "callback_urls": ["http://127.0.0.1/back"]}
@@ -337,15 +338,16 @@ def test_apps_that_are_not_there(ground: Ground) -> None:
         assert ground.owner.get(path).status_code in (400, 404)
         answer = ground.owner.post(path, {"csrf": csrf, "decision": "install", "selection": "all"})
         assert answer.status_code in (400, 404)
-    # Its own organization has it; a member of that is told who can.
+    # The app's own organization can install it.
     ours = ground.browser(ground.here.owner)
     path = f"/apps/{private.slug}/installations/new"
     assert form_of(ours.get(path), path).fields["target_id"]
     ground.join(ground.there, ground.here.owner, "owner")
-    assert ground.there.organization not in ours.get(path).text  # private: on its own organization alone
+    # A private app can be installed only on its own organization.
+    assert ground.there.organization not in ours.get(path).text
 
 
-def test_the_address_of_an_app_shows_people_the_page(ground: Ground) -> None:
+def test_the_address_of_an_app_redirects_browsers_to_the_page(ground: Ground) -> None:
     path = f"/apps/{ground.app.slug}"
     answer = ground.owner.get(path)
     assert (answer.status_code, answer.headers["location"], answer.headers["vary"]) == (303, ground.path, "Accept")
@@ -357,7 +359,7 @@ def test_the_address_of_an_app_shows_people_the_page(ground: Ground) -> None:
     assert ground.owner.get(f"/api/v3{path}").json()["html_url"].endswith(path)
 
 
-def test_an_hour_after_the_sign_in_another_proof_is_asked_for(ground: Ground) -> None:
+def test_installing_needs_a_recent_sign_in(ground: Ground) -> None:
     fields = fields_of(ground, "?state=s")
     age_sign_in(ground.server, owner_of(ground.server, ground.there))
     asked = ground.owner.get(f"{ground.path}?state=s").headers["location"]

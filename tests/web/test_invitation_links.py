@@ -1,4 +1,4 @@
-"""Links to invitations: who comes in by one, once, and what nobody learns or gains by another."""
+"""Invitation links: who can join with one, only once, and that they reveal and permit nothing else."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _like = sa.select(accounts.c.login, accounts.c.email).where(accounts.c.login_key
 
 @dataclass
 class Place:
-    """An organization with a project, and the browsers of those who come there."""
+    """An organization with a project, and the browsers of its visitors."""
 
     server: Server
     world: World
@@ -116,7 +116,7 @@ class Place:
         return found
 
     def told_by(self, login: str) -> list[tuple[str, str, dict[str, Any]]]:
-        """The events that somebody has sent."""
+        """Return the events sent by the user."""
 
         async def read(services: Services) -> list[Any]:
             user = await queries.find_account(services.database, login)
@@ -136,7 +136,7 @@ def place(server: Server) -> Iterator[Place]:
 
 
 def link_of(answer: httpx.Response) -> str:
-    """The path of the link that the page shows."""
+    """Return the path of the link shown on the page."""
     assert answer.status_code == 200, answer.text
     shown = answer.text.partition('<code id="link">')[2].partition("</code>")[0]
     assert shown.startswith("http")
@@ -157,7 +157,7 @@ def join(browser: Browser, link: str, login: str, **other: str) -> httpx.Respons
 
 
 def gone(browser: Browser, link: str) -> str:
-    """The page of a link that is not good, without what names the request."""
+    """Return the page for an invalid link, without its request ID."""
     answer = browser.get(link)
     assert answer.status_code == 404, answer.text
     assert answer.headers["cache-control"] == "no-store"
@@ -165,7 +165,7 @@ def gone(browser: Browser, link: str) -> str:
     return without_keys(answer.text).replace(answer.headers["x-request-id"], "")
 
 
-def test_somebody_new_makes_an_account_and_is_a_member(place: Place) -> None:
+def test_a_new_user_creates_an_account_and_becomes_a_member(place: Place) -> None:
     email, login = address(), new_login()
     link = place.link(email)
     assert place.owner.get(place.people).text.count(link.rpartition("/")[2]) == 0, "it is shown once"
@@ -191,7 +191,7 @@ def test_somebody_new_makes_an_account_and_is_a_member(place: Place) -> None:
     assert again.sign_in(Person(0, login, "")).status_code == 303, "the password is theirs"
 
 
-def test_every_link_that_is_not_good_has_the_same_page(place: Place) -> None:
+def test_all_invalid_links_show_the_same_page(place: Place) -> None:
     used, revoked, replaced, over, changed, renewed = (address() for _ in range(6))
     links = {each: place.link(each) for each in (used, revoked, replaced, over, changed, renewed)}
     assert join(place.stranger(), links[used], new_login()).status_code == 303
@@ -235,7 +235,7 @@ def test_only_a_digest_is_stored(place: Place) -> None:
     assert email not in log
 
 
-def test_what_is_wrong_with_an_account_is_said_and_the_link_stays_good(place: Place) -> None:
+def test_account_errors_are_reported_and_the_link_remains_valid(place: Place) -> None:
     email, taken = address(), add_person(place.server)
     link, stranger = place.link(email, "owner"), place.stranger()
     for given, said in (
@@ -265,7 +265,7 @@ def test_what_is_wrong_with_an_account_is_said_and_the_link_stays_good(place: Pl
     assert place.role(login) == "owner"
 
 
-def test_who_has_signed_in_accepts_or_declines(place: Place) -> None:
+def test_a_signed_in_user_accepts_or_declines(place: Place) -> None:
     person, other = add_person(place.server), add_person(place.server)
     link = place.link(address())
     browser = place.browser(person)
@@ -285,7 +285,7 @@ def test_who_has_signed_in_accepts_or_declines(place: Place) -> None:
     assert gone(elsewhere, link)
 
 
-def test_who_signs_in_comes_back_to_the_link(place: Place) -> None:
+def test_signing_in_returns_to_the_link(place: Place) -> None:
     person, link, browser = add_person(place.server), place.link(address()), place.stranger()
     way = f"/login?return_to={link}"
     assert f'href="{way}"' in browser.get(link).text
@@ -295,7 +295,7 @@ def test_who_signs_in_comes_back_to_the_link(place: Place) -> None:
     assert place.role(person.login) == "member"
 
 
-def test_a_link_for_a_login_is_for_that_person_alone(place: Place) -> None:
+def test_a_link_for_a_login_works_only_for_that_user(place: Place) -> None:
     person, other = add_person(place.server), add_person(place.server)
     link = place.link(person.login)
     stranger, elsewhere = place.stranger(), place.browser(other)
@@ -314,7 +314,7 @@ def test_a_link_for_a_login_is_for_that_person_alone(place: Place) -> None:
     assert place.role(person.login) == "member"
 
 
-def test_collaborators_and_clients_come_by_link(place: Place) -> None:
+def test_collaborators_and_clients_join_with_a_link(place: Place) -> None:
     login, email, guest = new_login(), address(), new_login()
     link = place.project_link(address(), "read")
     stranger = place.stranger()
@@ -347,7 +347,7 @@ def test_collaborators_and_clients_come_by_link(place: Place) -> None:
     assert gone(client, link)
 
 
-def test_invitations_to_a_project_by_address_are_listed_renewed_and_taken_back(place: Place) -> None:
+def test_project_invitations_by_address_are_listed_renewed_and_revoked(place: Place) -> None:
     email, client = address(), address()
     first = place.project_link(email, "admin")
     with place.server.client(place.world.token) as api:
@@ -380,7 +380,7 @@ def test_invitations_to_a_project_by_address_are_listed_renewed_and_taken_back(p
     assert place.owner.fill_csrf(f"{place.settings}/people", who="a b@c", role="read").status_code == 422
 
 
-def test_only_who_may_invite_makes_links(place: Place) -> None:
+def test_only_inviters_can_create_links(place: Place) -> None:
     place.link(address())
     place.client_link(address())
     organization = [each.action for each in forms(place.owner.get(place.people)) if each.action.endswith("/link")]
@@ -400,7 +400,7 @@ def test_only_who_may_invite_makes_links(place: Place) -> None:
         assert other.owner.fill_csrf(action.replace(place.settings, other.settings)).status_code == 404
 
 
-def test_a_link_ends_with_the_right_of_who_made_it(place: Place) -> None:
+def test_a_link_ends_when_its_creator_loses_the_permission(place: Place) -> None:
     second = add_in(place.server, place.world, "owner")
     browser = place.browser(second)
     link = link_of(browser.fill_csrf(place.people, who=address(), role="owner", link="1"))
@@ -409,7 +409,7 @@ def test_a_link_ends_with_the_right_of_who_made_it(place: Place) -> None:
     assert gone(place.stranger(), link)
 
 
-def test_of_two_at_once_one_comes_in(place: Place) -> None:
+def test_only_one_of_several_concurrent_users_joins(place: Place) -> None:
     link = place.link(address())
     logins = [new_login() for _ in range(4)]
     browsers = [place.stranger() for _ in logins]
@@ -426,9 +426,7 @@ def test_of_two_at_once_one_comes_in(place: Place) -> None:
     assert made == [logins[statuses.index(303)]], "the others have no account either"
 
 
-def test_a_server_can_keep_links_to_people_who_have_an_account(
-    backend: Databases, tmp_path: Path, place: Place
-) -> None:
+def test_a_server_can_restrict_links_to_existing_accounts(backend: Databases, tmp_path: Path, place: Place) -> None:
     server = SharedServer(tmp_path, {**backend.new(tmp_path), "link_create_users": "false"}).start()
     place.closing.callback(server.close)
     here = Place(server, server.world(), place.closing)
@@ -444,7 +442,7 @@ def test_a_server_can_keep_links_to_people_who_have_an_account(
     assert browser.fill(link, f"{link}/accept").status_code == 303
 
 
-def test_who_tries_many_links_waits(place: Place) -> None:
+def test_trying_many_links_is_throttled(place: Place) -> None:
     link, stranger = place.link(address()), place.stranger()
     for _ in range(throttle.FREE_BY_ADDRESS):
         assert stranger.get("/invitations/links/" + "A" * 43).status_code == 404
@@ -456,7 +454,7 @@ def test_who_tries_many_links_waits(place: Place) -> None:
     assert place.stranger().get(link).status_code == 200
 
 
-def test_a_disabled_inviter_and_a_deleted_project_end_links(place: Place) -> None:
+def test_links_end_with_a_disabled_inviter_or_a_deleted_project(place: Place) -> None:
     second = add_in(place.server, place.world, "owner")
     link = link_of(place.browser(second).fill_csrf(place.people, who=address(), role="member", link="1"))
     in_project = place.project_link(address())

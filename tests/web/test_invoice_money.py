@@ -1,4 +1,4 @@
-"""The money of an invoice on its page: payments, refunds and credit notes are booked, each once."""
+"""The money of an invoice on its page: payments, refunds and credit notes, each booked exactly once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.one_database
 
 @pytest.fixture
 def path(studio: Studio) -> str:
-    """Of the page of an invoice of 120 EUR that was issued."""
+    """Return the path of the page of an issued invoice of 120 EUR."""
     items = [{"description": "Design", "qty": 1, "unit_price": 100}]
     body = {"currency": "EUR", "tax": 20, "invoice_items": items}
     invoice = studio.call("POST", f"{studio.project}/invoices", **body)["invoice"]["id"]
@@ -27,7 +27,7 @@ def payments(studio: Studio, path: str) -> list[str]:
     return [each["id"] for each in studio.call("GET", f"/invoices/{invoice}/payments")["payments"]]
 
 
-def test_a_part_is_paid_given_back_and_credited(studio: Studio, path: str) -> None:
+def test_an_invoice_is_partly_paid_refunded_and_credited(studio: Studio, path: str) -> None:
     page = page_of(studio.member, path)
     assert 'name="amount" value="120.00"' in page, "what is due stands in the form"
     paid = send(
@@ -53,7 +53,7 @@ def test_a_part_is_paid_given_back_and_credited(studio: Studio, path: str) -> No
     assert studio.client.get(f"{path}/credit_notes/{note}/pdf").content.startswith(b"%PDF")
 
 
-def test_a_form_that_is_sent_twice_books_once(studio: Studio, path: str) -> None:
+def test_a_form_sent_twice_books_once(studio: Studio, path: str) -> None:
     for status in (303, 409):
         assert send(studio.member, f"{path}/payments", was="0/0", amount="10").status_code == status
     assert len(payments(studio, path)) == 1
@@ -72,7 +72,7 @@ def test_a_form_that_is_sent_twice_books_once(studio: Studio, path: str) -> None
         ("credit_notes", {"total": "1", "reason": ""}, "Reason"),
     ],
 )
-def test_what_is_refused_stays_in_its_form(
+def test_a_refused_form_keeps_its_input(
     studio: Studio, path: str, form: str, fields: dict[str, str], said: str
 ) -> None:
     answer = send(studio.member, f"{path}/{form}", was="0/0", **fields)
@@ -84,7 +84,7 @@ def test_what_is_refused_stays_in_its_form(
     assert payments(studio, path) == []
 
 
-def test_payments_of_another_invoice_are_not_there(studio: Studio, path: str) -> None:
+def test_payments_of_another_invoice_are_not_found(studio: Studio, path: str) -> None:
     send(studio.member, f"{path}/payments", was="0/0", amount="10")
     [payment] = payments(studio, path)
     items = [{"description": "Else", "qty": 1, "unit_price": 50}]
@@ -94,7 +94,7 @@ def test_payments_of_another_invoice_are_not_there(studio: Studio, path: str) ->
     assert send(studio.member, there, was="0/0").status_code == 404
 
 
-def test_clients_and_strangers_book_nothing(server: Server, studio: Studio, path: str) -> None:
+def test_clients_and_strangers_cannot_book(server: Server, studio: Studio, path: str) -> None:
     assert send(studio.client, f"{path}/payments", was="0/0", amount="10").status_code == 403
     with open_studio(server) as other:
         for form in ("payments", "credit_notes"):
@@ -126,7 +126,7 @@ def test_a_draft_has_discounts_and_several_taxes(studio: Studio) -> None:
     assert 'id="discount-fault"' in wrong.text
 
 
-def test_what_the_form_of_a_line_does_not_show_stays(studio: Studio) -> None:
+def test_line_details_missing_from_the_form_are_kept(studio: Studio) -> None:
     items = [
         {"description": "Design", "qty": 1, "unit_price": 100, "discount_amount": 5, "tax_category": "exempt"},
         {"description": "Print", "qty": 1, "unit_price": 10, "tax": 7},
@@ -152,7 +152,7 @@ def test_what_the_form_of_a_line_does_not_show_stays(studio: Studio) -> None:
     assert lines() == as_shown([{**items[0], "unit_price": 90}, items[1]])
 
 
-def test_a_line_whose_tax_is_cleared_has_that_of_its_invoice(studio: Studio) -> None:
+def test_a_line_with_cleared_tax_uses_the_tax_of_the_invoice(studio: Studio) -> None:
     line = {"description": "Design", "qty": 1, "unit_price": 100, "tax": 0, "tax_category": "exempt"}
     body = {"invoice_items": [line], "tax": 20}
     invoice = studio.call("POST", f"{studio.project}/invoices", **body)["invoice"]["id"]
@@ -165,7 +165,7 @@ def test_a_line_whose_tax_is_cleared_has_that_of_its_invoice(studio: Studio) -> 
     assert studio.call("GET", f"/invoices/{invoice}")["invoice"]["total"] == 120
 
 
-def test_the_page_says_why_there_is_no_tax(studio: Studio) -> None:
+def test_the_page_gives_the_reason_for_zero_tax(studio: Studio) -> None:
     line = {"description": "Design", "qty": 1, "unit_price": 100}
     items = [line, {**line, "tax": 0, "tax_category": "exempt"}, {**line, "tax": 0, "tax_category": "zero"}]
     several = studio.call("POST", f"{studio.project}/invoices", invoice_items=items, tax=20)["invoice"]["id"]
@@ -179,7 +179,7 @@ def test_the_page_says_why_there_is_no_tax(studio: Studio) -> None:
 
 @pytest.fixture
 def mixed(studio: Studio) -> str:
-    """Of the page of an issued invoice of 100 EUR at 19 % and 50 EUR at 7 %, less 10 %."""
+    """Return the path of the page of an issued invoice: 100 EUR at 19 % and 50 EUR at 7 %, less 10 %."""
     items = [
         {"description": "Design", "qty": 1, "unit_price": 100, "tax": 19},
         {"description": HOSTILE, "qty": 2, "unit_price": 25, "tax": 7},
@@ -195,7 +195,7 @@ def credited(studio: Studio, path: str) -> list[list[tuple[object, ...]]]:
     return [[(each["percent"], each["base"], each["tax"]) for each in note["taxes"]] for note in notes]
 
 
-def test_a_rate_is_credited_alone(studio: Studio, mixed: str) -> None:
+def test_a_single_tax_rate_is_credited(studio: Studio, mixed: str) -> None:
     page = page_of(studio.member, mixed)
     assert "7% (48.15 EUR)" in page
     wrong = send(studio.member, f"{mixed}/credit_notes", was="0/0", rate="1", total="48.16", reason="x")
@@ -222,7 +222,7 @@ def test_a_line_is_credited_with_its_share_of_the_discount(studio: Studio, mixed
     assert send(studio.member, f"{mixed}/credit_notes", **{**fields, "was": "0/4815", "line": "7"}).status_code == 422
 
 
-def test_a_line_that_was_credited_is_not_offered_again(studio: Studio) -> None:
+def test_a_credited_line_is_not_offered_again(studio: Studio) -> None:
     items = [{"description": each, "qty": 1, "unit_price": 100} for each in ("Design", "Print")]
     invoice = studio.call("POST", f"{studio.project}/invoices", invoice_items=items, tax=19)["invoice"]["id"]
     studio.call("POST", f"/invoices/{invoice}/send")
@@ -236,7 +236,7 @@ def test_a_line_that_was_credited_is_not_offered_again(studio: Studio) -> None:
     assert studio.call("GET", f"/invoices/{invoice}")["invoice"]["status"] == "credited"
 
 
-def test_a_list_shows_what_is_still_due_of_a_partly_credited_invoice(studio: Studio, path: str) -> None:
+def test_lists_show_the_amount_due_of_a_partly_credited_invoice(studio: Studio, path: str) -> None:
     send(studio.member, f"{path}/credit_notes", was="0/0", total="20", reason="x")
     for where in (f"{studio.base}/billing", "/invoices"):
         assert "100.00 EUR due" in text_of(page_of(studio.member, where))

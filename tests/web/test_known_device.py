@@ -1,4 +1,4 @@
-"""Wrong passwords of others keep nobody out of a browser in which they have signed in before."""
+"""Wrong passwords entered by others never lock users out of a browser in which they have signed in before."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def person(server: Server) -> Person:
 
 @pytest.fixture
 def known(server: Server, person: Person) -> Iterator[Browser]:
-    """A browser in which the person has signed in, and out again."""
+    """Provide a browser in which the person has signed in and out."""
     with Browser(server) as browser:
         assert browser.sign_in(person).status_code == 303
         assert browser.fill("/", "/logout").status_code == 303
@@ -35,7 +35,7 @@ def known(server: Server, person: Person) -> Iterator[Browser]:
 
 
 def guess(server: Server, person: Person, times: int, addresses: int = 1) -> list[int]:
-    """Statuses of wrong passwords from so many addresses in turn; then the pauses go on for long."""
+    """Try wrong passwords from several addresses in turn, then extend the pauses. Return the statuses."""
     browsers = [Browser(server) for _ in range(addresses)]
     answers = [browsers[number % addresses].sign_in(person, WRONG).status_code for number in range(times)]
     for each in browsers:
@@ -44,36 +44,36 @@ def guess(server: Server, person: Person, times: int, addresses: int = 1) -> lis
     return answers
 
 
-def test_five_wrong_passwords_lock_nobody_out_elsewhere(server: Server, person: Person) -> None:
+def test_five_wrong_passwords_do_not_lock_out_other_addresses(server: Server, person: Person) -> None:
     assert guess(server, person, 5) == [422] * 5
     with Browser(server) as new:
         assert new.sign_in(person).status_code == 303
 
 
 @pytest.mark.whole
-def test_a_known_browser_gets_through_while_many_addresses_guess(
+def test_a_known_browser_can_sign_in_while_many_addresses_guess(
     server: Server, second_server: Server, person: Person, known: Browser
 ) -> None:
     assert guess(server, person, throttle.FREE_EVERYWHERE, addresses=10) == [422] * throttle.FREE_EVERYWHERE
     with Browser(server) as new:
-        assert new.sign_in(person).status_code == 429  # all addresses together are bounded
-        assert new.fill(add_link(server, person)).status_code == 303  # a link is the way in meanwhile
+        assert new.sign_in(person).status_code == 429  # there is a limit for all addresses together
+        assert new.fill(add_link(server, person)).status_code == 303  # but a link still works
     assert known.sign_in(person, WRONG).status_code == 422
     assert known.sign_in(person).status_code == 303
-    with Browser(second_server) as elsewhere:  # the other process knows this browser too
+    with Browser(second_server) as elsewhere:  # the second process recognizes this browser too
         elsewhere.client.cookies.set(COOKIE, str(known.client.cookies.get(COOKIE)))
         assert elsewhere.sign_in(person).status_code == 303
 
 
-def test_a_known_browser_has_no_more_attempts_than_another(server: Server, person: Person, known: Browser) -> None:
+def test_a_known_browser_has_the_usual_number_of_attempts(server: Server, person: Person, known: Browser) -> None:
     assert [known.sign_in(person, WRONG).status_code for _ in range(5)] == [422] * 5
     server.run(lengthen_pauses)
     assert known.sign_in(person).status_code == 429
-    with Browser(server) as new:  # and it hinders no other
+    with Browser(server) as new:  # other browsers are unaffected
         assert new.sign_in(person).status_code == 303
 
 
-def test_the_cookie_signs_nobody_in_and_is_kept_from_scripts(server: Server, person: Person) -> None:
+def test_the_cookie_does_not_sign_in_and_is_hidden_from_scripts(server: Server, person: Person) -> None:
     with Browser(server) as browser:
         cookies = browser.sign_in(person).headers.get_list("set-cookie")
         [written] = [each for each in cookies if each.startswith(f"{COOKIE}=")]
@@ -81,7 +81,8 @@ def test_the_cookie_signs_nobody_in_and_is_kept_from_scripts(server: Server, per
         assert re.search(r"Max-Age=3456\d{4}$", written)
         browser.client.cookies.delete("workhook_session")
         assert not browser.is_signed_in()
-    with Browser(server, **{"X-Forwarded-Proto": "https"}) as browser:  # the client sends no such cookie by http
+    # The client does not send secure cookies over HTTP.
+    with Browser(server, **{"X-Forwarded-Proto": "https"}) as browser:
         shown = browser.get("/login")
         given = str(shown.headers["set-cookie"]).partition(";")[0]
         fields = {**forms(shown)[0].fields, "login": person.login, "password": PASSWORD}
@@ -92,7 +93,7 @@ def test_the_cookie_signs_nobody_in_and_is_kept_from_scripts(server: Server, per
 
 
 @pytest.mark.whole
-def test_a_new_password_ends_what_is_known_but_not_where_it_was_changed(
+def test_a_new_password_forgets_all_known_browsers_except_the_one_used(
     server: Server, person: Person, known: Browser
 ) -> None:
     with Browser(server) as other:
@@ -105,9 +106,7 @@ def test_a_new_password_ends_what_is_known_but_not_where_it_was_changed(
         assert other.sign_in(person, OTHER_PASSWORD).status_code == 303
 
 
-def test_a_cookie_counts_only_for_its_user_and_only_as_it_was_made(
-    server: Server, person: Person, known: Browser
-) -> None:
+def test_a_cookie_is_valid_only_unchanged_and_for_its_user(server: Server, person: Person, known: Browser) -> None:
     other = add_person(server)
     assert known.sign_in(other).status_code == 303  # several users share a browser
     known.fill("/", "/logout")

@@ -1,4 +1,4 @@
-"""Links to sign in by, and to set a password by: once, in time, and only by the button."""
+"""Links for signing in and for setting a password: valid once, for a limited time, and only with the button."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_a_link_signs_in_once(server: Server) -> None:
         assert late.cookie is None
 
 
-def test_looking_at_a_link_does_not_use_it_up(server: Server) -> None:
-    """Mail scanners, previews and prefetch look; some also ask for the head only, or send a form without having one."""
+def test_viewing_a_link_does_not_use_it_up(server: Server) -> None:
+    """Mail scanners, previews and prefetching open links. Some send HEAD requests, or forms not loaded before."""
     person = add_person(server)
     path = add_link(server, person)
     with Browser(server) as scanner:
@@ -50,7 +50,7 @@ def test_looking_at_a_link_does_not_use_it_up(server: Server) -> None:
         assert _press(browser, path) == (303, "/")
 
 
-def test_two_presses_at_the_same_time_are_one_sign_in(server: Server) -> None:
+def test_concurrent_uses_of_a_link_sign_in_once(server: Server) -> None:
     person = add_person(server)
     path = add_link(server, person)
     browsers = [Browser(server) for _ in range(6)]
@@ -63,7 +63,7 @@ def test_two_presses_at_the_same_time_are_one_sign_in(server: Server) -> None:
 
 
 @pytest.mark.parametrize("purpose", [sessions.SIGN_IN, sessions.SET_PASSWORD])
-def test_a_link_that_is_late_changed_or_made_up_is_none(server: Server, purpose: str) -> None:
+def test_an_expired_changed_or_invented_link_is_invalid(server: Server, purpose: str) -> None:
     person = add_person(server)
     late = add_link(server, person, purpose, minutes=-0.01)
     good = add_link(server, person, purpose)
@@ -96,13 +96,13 @@ def test_a_password_link_sets_the_password_and_ends_every_session(server: Server
         assert _press(browser, path, password=new, again=new) == (303, "/")
         assert not elsewhere.is_signed_in()
         assert browser.is_signed_in()
-        assert elsewhere.get(other).status_code == 404  # it was made before the password was changed
+        assert elsewhere.get(other).status_code == 404  # created before the password was changed
         assert elsewhere.sign_in(person).status_code == 422
         assert elsewhere.sign_in(person, new).status_code == 303
 
 
-def test_a_link_is_for_people_only(server: Server) -> None:
-    """An organization signs nobody in."""
+def test_a_link_works_only_for_users(server: Server) -> None:
+    """Organizations cannot sign in."""
     world = server.world()
     who = server.run(lambda services: _organization(services, world.organization))
     path = add_link(server, Person(who, world.organization, ""))

@@ -1,4 +1,4 @@
-"""The list of a project's tasks: filters, order, groups, changes in place, and the table for spreadsheets."""
+"""The list of a project's tasks: filters, sorting, groups, inline changes, and the CSV export. Also the calendar."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def titles(page: str) -> list[str]:
     return re.findall(r'<th scope="row"[^>]*>.*?<a [^>]*>(.*?)</a>', page, re.DOTALL)
 
 
-def test_filters_narrow_the_list_and_stay_in_its_addresses(studio: Studio) -> None:
+def test_the_list_is_filtered_and_sorted_by_its_address(studio: Studio) -> None:
     to_do, done = studio.add_column("To do"), studio.add_column("Done", stage="done", finished=True)
     member = studio.team.member.login
     studio.add_task(to_do, "Logo", priority="high", labels=["print"], assignees=[member], deadline="2026-03-02")
@@ -56,7 +56,7 @@ def test_filters_narrow_the_list_and_stay_in_its_addresses(studio: Studio) -> No
     assert studio.owner.get(f"{path}?priority=urgent").status_code == 422
 
 
-def test_groups_have_headings_and_hold_what_belongs_to_several(studio: Studio) -> None:
+def test_tasks_are_grouped_and_may_appear_in_several_groups(studio: Studio) -> None:
     column = studio.add_column("To do")
     people = [studio.team.owner.login, studio.team.member.login]
     names = ["Octo", studio.team.member.login]
@@ -80,7 +80,7 @@ def test_groups_have_headings_and_hold_what_belongs_to_several(studio: Studio) -
     assert len(ids) == len(set(ids))
 
 
-def test_a_field_is_changed_in_its_row_and_changed_back(studio: Studio) -> None:
+def test_a_field_is_changed_inline_and_the_change_undone(studio: Studio) -> None:
     to_do, doing = studio.add_column("To do"), studio.add_column("Doing")
     member = studio.team.member.login
     task = studio.add_task(to_do, "Logo", priority="low", deadline="2026-03-02T15:30:00Z")
@@ -105,7 +105,7 @@ def test_a_field_is_changed_in_its_row_and_changed_back(studio: Studio) -> None:
     assert studio.task(task)["assignees"] == []
 
 
-def test_a_form_leads_back_to_the_list_alone(studio: Studio) -> None:
+def test_a_form_redirects_only_to_the_list(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Logo")
     for back in ("https://evil.example/", "//evil.example", "?a=b\r\nSet-Cookie: a=b", "/settings"):
         answer = send(studio.owner, f"{studio.base}/list/{task}", priority="low", back=back)
@@ -114,7 +114,7 @@ def test_a_form_leads_back_to_the_list_alone(studio: Studio) -> None:
         assert "set-cookie: a" not in str(answer.headers).lower().replace("workhook_note", "")
 
 
-def test_people_are_chosen_on_a_page_of_their_own(studio: Studio) -> None:
+def test_assignees_are_selected_on_their_own_page(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Logo", assignees=[studio.team.owner.login])
     page = page_of(studio.member, f"{studio.base}/list/{task}/people", group="7")
     assert f'name="person-{studio.team.owner.login}" checked' in page
@@ -123,7 +123,7 @@ def test_people_are_chosen_on_a_page_of_their_own(studio: Studio) -> None:
     assert f'<turbo-frame id="people-{task}-7">' in page
 
 
-def test_a_client_changes_only_its_own_and_learns_of_nobody(studio: Studio) -> None:
+def test_a_client_changes_only_its_own_tasks_and_sees_no_people(studio: Studio) -> None:
     column = studio.add_column("To do")
     task = studio.add_task(column, "Logo", assignees=[studio.team.member.login])
     page = page_of(studio.client, f"{studio.base}/list")
@@ -136,7 +136,7 @@ def test_a_client_changes_only_its_own_and_learns_of_nobody(studio: Studio) -> N
     assert studio.task(task)["priority"] is None
 
 
-def test_a_task_of_another_project_is_not_there(server: Server, studio: Studio) -> None:
+def test_a_task_of_another_project_is_not_found(server: Server, studio: Studio) -> None:
     with open_studio(server) as other:
         task = other.add_task(other.add_column("To do"), "Secret plan")
         for answer in (
@@ -150,7 +150,7 @@ def test_a_task_of_another_project_is_not_there(server: Server, studio: Studio) 
         assert other.task(task)["priority"] is None
 
 
-def test_the_table_holds_all_that_fits_and_no_formula(studio: Studio) -> None:
+def test_the_export_contains_all_matching_tasks_and_no_formulas(studio: Studio) -> None:
     column = studio.add_column("To do")
     studio.add_task(column, "=HYPERLINK(1)", labels=["+1", "b"], deadline="2026-03-02")
     studio.add_task(column, "Flyer", priority="low")
@@ -164,7 +164,7 @@ def test_the_table_holds_all_that_fits_and_no_formula(studio: Studio) -> None:
     assert len(list(csv.DictReader(io.StringIO(studio.member.get(f"{studio.base}/list.csv?priority=low").text)))) == 1
 
 
-def test_the_pages_of_a_long_list_follow_one_another(studio: Studio) -> None:
+def test_a_long_list_is_paginated(studio: Studio) -> None:
     column = studio.add_column("To do")
     operations = [{"action": "create", "column_id": column, "title": f"Task {number:03}"} for number in range(60)]
     studio.call("POST", "/tasks/bulk", operations=operations)
@@ -177,7 +177,7 @@ def test_the_pages_of_a_long_list_follow_one_another(studio: Studio) -> None:
     assert len(studio.owner.get(f"{path}.csv").text.splitlines()) == 61
 
 
-def test_hostile_texts_are_texts(studio: Studio) -> None:
+def test_hostile_texts_are_escaped(studio: Studio) -> None:
     column = studio.add_column(HOSTILE)
     studio.add_task(column, HOSTILE, labels=[HOSTILE])
     for group in ("", "column", "label", "person"):
@@ -186,11 +186,11 @@ def test_hostile_texts_are_texts(studio: Studio) -> None:
         assert HOSTILE in text_of(page)
 
 
-def test_an_empty_list_says_what_to_do(studio: Studio) -> None:
+def test_an_empty_list_suggests_the_next_step(studio: Studio) -> None:
     assert "No tasks yet. Add a task on the board" in text_of(page_of(studio.owner, f"{studio.base}/list"))
 
 
-def test_who_only_reads_gets_no_forms(studio: Studio) -> None:
+def test_an_archived_project_has_no_forms(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Logo")
     studio.call("PATCH", studio.project, archive=True)
     for path in ("", "/list"):
@@ -200,7 +200,7 @@ def test_who_only_reads_gets_no_forms(studio: Studio) -> None:
     assert f"/list/{task}" not in page
 
 
-def test_a_label_has_the_colour_of_its_project_on_every_page(studio: Studio) -> None:
+def test_a_label_has_its_project_color_on_every_page(studio: Studio) -> None:
     studio.call("PATCH", studio.project, label_colors={"Urgent": "red", "Later": "sky"})
     task = studio.add_task(studio.add_column("To do"), "Logo", labels=["Urgent", "Later"])
     for path in (studio.base, f"{studio.base}/list", f"{studio.base}/tasks/{task}", "/tasks"):
@@ -209,11 +209,11 @@ def test_a_label_has_the_colour_of_its_project_on_every_page(studio: Studio) -> 
 
 
 # --- calendar page ---------------------------------------------------------------------------------------------------
-# The calendar of deadlines: months and weeks, and a deadline that comes to another day.
+# The calendar of due dates by month and week, and moving a due date to another day.
 
 
 def due(page: str) -> dict[str, list[str]]:
-    """The titles of what is due, by day."""
+    """Return the titles of due tasks by day."""
     found = {}
     for day, cell in re.findall(r'<td role="cell" id="day-([\d-]+)"(.*?)</td>', page, re.DOTALL):
         titles = re.findall(r'<a href="[^"]*/tasks/[^"]*" draggable="false">(.*?)</a>', cell, re.DOTALL)
@@ -221,7 +221,7 @@ def due(page: str) -> dict[str, list[str]]:
     return found
 
 
-def test_a_month_has_whole_weeks_and_what_is_due_in_them(studio: Studio) -> None:
+def test_a_month_shows_whole_weeks_with_their_due_tasks(studio: Studio) -> None:
     column = studio.add_column("To do")
     for day in ("2024-01-28", "2024-01-29", "2024-02-29", "2024-03-03T23:59:59.999Z", "2024-03-04"):
         studio.add_task(column, f"Due {day}", deadline=day)
@@ -243,7 +243,7 @@ def test_a_month_has_whole_weeks_and_what_is_due_in_them(studio: Studio) -> None
     assert f"{studio.base}/calendar?week=2024-01-22" in week
 
 
-def test_today_is_marked_where_the_address_says_no_month(studio: Studio) -> None:
+def test_the_calendar_defaults_to_today(studio: Studio) -> None:
     before = today()
     pages = [
         page_of(studio.owner, f"{studio.base}/calendar", **query)
@@ -256,7 +256,7 @@ def test_today_is_marked_where_the_address_says_no_month(studio: Studio) -> None
     assert 'aria-current="date"' not in page_of(studio.owner, f"{studio.base}/calendar", month="1999-12")
 
 
-def test_a_deadline_comes_to_another_day_and_back(studio: Studio) -> None:
+def test_a_due_date_is_moved_and_the_move_undone(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Logo", deadline="2024-02-28T15:30:00Z")
     action, back = f"{studio.base}/calendar/{task}", "?month=2024-02"
     assert f'action="{action}"' in page_of(studio.member, f"{studio.base}/calendar", month="2024-02")
@@ -273,7 +273,7 @@ def test_a_deadline_comes_to_another_day_and_back(studio: Studio) -> None:
     assert send(studio.member, action, deadline="2024-02-30").status_code == 422
 
 
-def test_a_person_s_deadlines_alone(studio: Studio) -> None:
+def test_the_calendar_is_filtered_by_person(studio: Studio) -> None:
     column, member = studio.add_column("To do"), studio.team.member.login
     studio.add_task(column, "Mine", deadline="2024-02-10", assignees=[member])
     studio.add_task(column, "Other", deadline="2024-02-10")
@@ -282,7 +282,7 @@ def test_a_person_s_deadlines_alone(studio: Studio) -> None:
     assert f"/calendar?month=2024-03&amp;assignee={member}" in page, "the filter stays"
 
 
-def test_no_more_is_shown_than_a_page_can_bear(studio: Studio) -> None:
+def test_the_calendar_limits_the_number_of_tasks(studio: Studio) -> None:
     column = studio.add_column("To do")
     create = [
         {"action": "create", "column_id": column, "title": f"Task {number}", "deadline": "2024-02-10"}
@@ -299,7 +299,7 @@ def test_no_more_is_shown_than_a_page_can_bear(studio: Studio) -> None:
     assert "due in this period" in page
 
 
-def test_a_client_moves_only_its_own(studio: Studio, server: Server) -> None:
+def test_a_client_moves_only_its_own_tasks(studio: Studio, server: Server) -> None:
     task = studio.add_task(studio.add_column("To do"), HOSTILE, deadline="2024-02-10")
     page = page_of(studio.client, f"{studio.base}/calendar", month="2024-02")
     assert due(page)["2024-02-10"] == [HOSTILE]
@@ -312,7 +312,7 @@ def test_a_client_moves_only_its_own(studio: Studio, server: Server) -> None:
 
 
 # --- days ------------------------------------------------------------------------------------------------------------
-# A day is the same day on every page and in every zone, and in what leaves the pages.
+# A due date without a time is the same day on every page, in every time zone and in every export.
 
 
 ZONES = ("Pacific/Auckland", "America/New_York", "Europe/Berlin", "Pacific/Kiritimati", "Pacific/Pago_Pago", "UTC")
@@ -324,7 +324,7 @@ def use_zone(browser: Browser, zone: str) -> None:
 
 
 def times(page: str) -> set[tuple[str, str]]:
-    """What each `<time>` element holds, and how a script shows it."""
+    """Return the value of each `<time>` element with the style in which a script shows it."""
     return set(re.findall(r'<time datetime="([^"]*)" data-controller="when" data-when-style-value="([^"]*)"', page))
 
 
@@ -333,7 +333,7 @@ def tell_of_deadlines(server: Server) -> None:
     server.run(partial(run_once, chore=chore, now=now_ms()))
 
 
-def test_every_page_shows_a_deadline_as_a_day(studio: Studio, server: Server) -> None:
+def test_every_page_shows_a_due_date_as_a_day(studio: Studio, server: Server) -> None:
     column, login = studio.add_column("To do"), studio.team.owner.login
     day = day_in(now_ms(), UTC) + timedelta(days=1)
     task = studio.add_task(column, "Logo", deadline=day.isoformat(), assignees=[login], repeat="FREQ=DAILY")
@@ -352,7 +352,7 @@ def test_every_page_shows_a_deadline_as_a_day(studio: Studio, server: Server) ->
 
 
 @pytest.mark.parametrize("zone", ZONES)
-def test_a_deadline_with_a_time_is_on_the_reader_s_day_everywhere(studio: Studio, zone: str) -> None:
+def test_a_due_date_with_a_time_is_on_the_day_of_the_reader(studio: Studio, zone: str) -> None:
     use_zone(studio.owner, zone)
     task = studio.add_task(studio.add_column("To do"), "Logo", deadline="2026-12-04T23:30:00Z")
     local = datetime(2026, 12, 4, 23, 30, tzinfo=UTC).astimezone(zone_of(zone))
@@ -361,7 +361,7 @@ def test_a_deadline_with_a_time_is_on_the_reader_s_day_everywhere(studio: Studio
         assert f'value="{day}"' in page_of(studio.owner, path)
     calendar = page_of(studio.owner, f"{studio.base}/calendar", week=day.isoformat())
     assert "Logo" in calendar.partition(f'id="day-{day}"')[2].partition("</td>")[0]
-    # Another day keeps the time of day that the reader sees, on the calendar and on the page of the task.
+    # Moving it to another day keeps the local time of day, both in the calendar and on the page of the task.
     moved = datetime(2026, 6, 15, local.hour, local.minute, tzinfo=zone_of(zone)).astimezone(UTC)
     for action, more in (
         (f"{studio.base}/calendar/{task}", {}),
@@ -374,7 +374,7 @@ def test_a_deadline_with_a_time_is_on_the_reader_s_day_everywhere(studio: Studio
 
 
 @pytest.mark.parametrize("zone", ZONES)
-def test_filters_and_groups_follow_the_reader_s_day(studio: Studio, zone: str) -> None:
+def test_filters_and_groups_follow_the_day_of_the_reader(studio: Studio, zone: str) -> None:
     use_zone(studio.owner, zone)
     column, today = studio.add_column("To do"), day_in(now_ms(), zone_of(zone))
     names = ("Task of yesterday", "Task of today", "Task of next week", "Task of next month")
@@ -390,7 +390,7 @@ def test_filters_and_groups_follow_the_reader_s_day(studio: Studio, zone: str) -
 
 
 @pytest.mark.parametrize("zone", ZONES)
-def test_the_filters_of_lists_leave_out_the_day_that_they_name(studio: Studio, zone: str) -> None:
+def test_after_and_before_filters_exclude_the_given_day(studio: Studio, zone: str) -> None:
     use_zone(studio.owner, zone)
     column, late = studio.add_column("To do"), datetime(2026, 12, 4, 23, 30, tzinfo=zone_of(zone))
     studio.add_task(column, "Whole day", deadline="2026-12-04")
@@ -406,7 +406,7 @@ def test_the_filters_of_lists_leave_out_the_day_that_they_name(studio: Studio, z
 
 
 @pytest.mark.parametrize("zone", ZONES[:3])
-def test_the_table_of_a_week_has_the_days_of_its_page(studio: Studio, zone: str) -> None:
+def test_the_export_of_a_week_has_the_days_of_its_page(studio: Studio, zone: str) -> None:
     use_zone(studio.owner, zone)
     organization = f"/organizations/{studio.team.world.organization}/billing"
     studio.call("PATCH", organization, timezone="Pacific/Pago_Pago")
@@ -418,7 +418,7 @@ def test_the_table_of_a_week_has_the_days_of_its_page(studio: Studio, zone: str)
     assert [each["date"] for each in csv.DictReader(io.StringIO(table))] == ["2026-01-05"]
 
 
-def test_an_export_has_a_day_without_a_time(studio: Studio) -> None:
+def test_an_export_has_due_dates_without_a_time(studio: Studio) -> None:
     column = studio.add_column("To do")
     studio.add_task(column, "Day", deadline="2026-12-04")
     studio.add_task(column, "Moment", deadline="2026-12-04T09:00:00Z")
@@ -427,7 +427,7 @@ def test_an_export_has_a_day_without_a_time(studio: Studio) -> None:
     assert rows == {"Day": "2026-12-04", "Moment": "2026-12-04T09:00:00.000Z"}
 
 
-def test_people_are_told_of_a_task_that_is_due_today(studio: Studio, server: Server) -> None:
+def test_assignees_are_notified_of_tasks_due_today(studio: Studio, server: Server) -> None:
     column, mine, today = studio.add_column("To do"), [studio.team.owner.login], day_in(now_ms(), UTC)
     studio.add_task(column, "Due now", deadline=today.isoformat(), assignees=mine)
     studio.add_task(column, "Due before", deadline=(today - timedelta(days=1)).isoformat(), assignees=mine)
@@ -437,7 +437,7 @@ def test_people_are_told_of_a_task_that_is_due_today(studio: Studio, server: Ser
     assert "“Due before” is due soon" not in text
 
 
-def test_no_template_writes_what_can_be_a_day_as_a_moment() -> None:
+def test_no_template_formats_a_possible_day_as_a_moment() -> None:
     pattern = re.compile(r"\w*(?:deadline|due|period_end|cancel_date|pause_date|expires_next)\|(?:when|time)\b")
     found = [(path.name, pattern.findall(path.read_text())) for path in TEMPLATES.rglob("*.html")]
     assert [each for each in found if each[1]] == []

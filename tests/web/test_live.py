@@ -1,4 +1,4 @@
-"""`/{owner}/{project}/live`: a page learns that something has happened, and nothing of what."""
+"""`/{owner}/{project}/live` tells a page that something has happened, but not what."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STREAM = {"Accept": "text/event-stream"}
 
 
 class Page:
-    """What listens in a page."""
+    """The event stream of a page."""
 
     def __init__(self, browser: Browser, path: str) -> None:
         request = browser.client.build_request("GET", path, headers=STREAM, timeout=WAIT_S)
@@ -37,7 +37,7 @@ class Page:
         return self
 
     def next(self) -> str:
-        """The next event that comes, with its data."""
+        """Return the next event with its data."""
         lines: list[str] = []
         for line in self._lines:
             if not line and lines:
@@ -47,7 +47,7 @@ class Page:
         return "\n".join(lines)
 
     def rest(self) -> list[str]:
-        """What comes until the server ends the stream."""
+        """Return the remaining events until the server ends the stream."""
         found = []
         while event := self.next():
             found.append(event)
@@ -55,7 +55,7 @@ class Page:
 
 
 class Watched:
-    """A project of an organization, and a member in a browser."""
+    """A project of an organization, with a member in a browser."""
 
     def __init__(self, server: Server) -> None:
         self.server, self.world = server, server.world()
@@ -94,7 +94,7 @@ def watched(server: Server) -> Iterator[Watched]:
         each.client.close()
 
 
-def test_a_page_learns_that_something_happened_and_not_what(watched: Watched) -> None:
+def test_a_page_is_told_that_something_happened_but_not_what(watched: Watched) -> None:
     page = watched.page().opened()
     assert page.answer.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert page.answer.headers["cache-control"] == "no-store"
@@ -110,8 +110,8 @@ def _address_in(page: str) -> str:
     return str(address)
 
 
-def test_a_page_learns_what_happened_before_it_listened(watched: Watched) -> None:
-    """The page was made, then something happened, then its script ran."""
+def test_a_page_is_told_of_changes_before_its_stream_opened(watched: Watched) -> None:
+    """Something changed after the page was rendered and before its script ran."""
     browser = watched.browser(watched.member.login)
     before = _address_in(browser.get(f"/{watched.world.full_name}").text)
     watched.rename("Too early for the stream")
@@ -128,9 +128,10 @@ def _number(address: str) -> int:
     return int(address.partition("?seen=")[2])
 
 
-@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)  # SQLite has one writer: what is seen is complete
-def test_a_page_that_was_made_while_somebody_changed_the_project_asks_again(watched: Watched) -> None:
-    """Their change may have a lower number than what the page has seen."""
+# SQLite serializes writers, so a page never misses an earlier event.
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+def test_a_page_rendered_during_an_open_transaction_reloads(watched: Watched) -> None:
+    """The uncommitted change may have a lower number than events that the page has already seen."""
     browser = watched.browser(watched.member.login)
 
     async def address_meanwhile(services: Services) -> str:
@@ -163,7 +164,7 @@ async def _disabled(services: Services, person: Person) -> None:
 
 
 @pytest.mark.parametrize("way", [_ended, _disabled], ids=["session ended", "user disabled"])
-def test_it_ends_with_the_session(watched: Watched, way: Callable[[Services, Person], Awaitable[None]]) -> None:
+def test_a_stream_ends_with_the_session(watched: Watched, way: Callable[[Services, Person], Awaitable[None]]) -> None:
     theirs, mine = watched.page().opened(), watched.page(watched.world.owner).opened()
     watched.server.run(lambda services: way(services, watched.member))
     assert theirs.rest() == []
@@ -171,16 +172,16 @@ def test_it_ends_with_the_session(watched: Watched, way: Callable[[Services, Per
     assert mine.next() == "event: changed\ndata:"
 
 
-def test_it_ends_for_who_is_removed(watched: Watched) -> None:
+def test_a_stream_ends_for_a_removed_member(watched: Watched) -> None:
     theirs = watched.page().opened()
     with watched.server.client(watched.world.token) as client:
         client.delete(f"{watched.world.org_path}/members/{watched.member.login}").raise_for_status()
-    assert set(theirs.rest()) <= {"event: changed\ndata:"}  # of the removal itself, at most
+    assert set(theirs.rest()) <= {"event: changed\ndata:"}  # at most the event about the removal
     assert watched.page().answer.status_code == 404
 
 
-def test_who_is_not_let_in(watched: Watched, server: Server) -> None:
-    """Strangers do not learn that the project is there; clients would learn of what is private."""
+def test_strangers_and_clients_cannot_open_the_stream(watched: Watched, server: Server) -> None:
+    """Strangers must not learn that the project exists, and clients must not learn of private activity."""
 
     async def client_of(services: Services) -> str:
         actor = await find_actor(services.database, await add_client(services, watched.world))
@@ -195,11 +196,11 @@ def test_who_is_not_let_in(watched: Watched, server: Server) -> None:
         assert (program.status_code, program.json()["message"]) == (404, "Not Found")
 
 
-def test_a_user_has_a_number_of_pages_that_listen(watched: Watched) -> None:
-    """Counted by user: more sessions are no more streams."""
+def test_a_user_can_open_a_limited_number_of_streams(watched: Watched) -> None:
+    """The limit applies per user, not per session."""
     pages = [watched.page().opened() for _ in range(10)]
     refused = watched.page()
     assert (refused.answer.status_code, refused.answer.headers["retry-after"]) == (429, "10")
-    watched.page(watched.world.owner).opened()  # another's
+    watched.page(watched.world.owner).opened()  # of another user
     pages[0].answer.close()
     assert until(lambda: watched.page().answer.status_code == 200)

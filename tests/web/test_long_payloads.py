@@ -1,4 +1,4 @@
-"""Long payloads are stored compressed, and read as they were published."""
+"""Long payloads are stored compressed and read back unchanged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DAMAGED = re.compile(r"^workhook_payloads_damaged_total (\S+)$", re.MULTILINE)
 @pytest.mark.parametrize(
     ("event", "length", "smaller"), [("push", 200_000, True), ("push", 1_000, True), ("task", 50_000, False)]
 )
-def test_what_was_published_is_what_everybody_reads(office: Office, event: str, length: int, smaller: bool) -> None:
+def test_every_reader_gets_the_published_payload(office: Office, event: str, length: int, smaller: bool) -> None:
     hook, owner = listening(office), office.visitor()
     text = ("\U0001f600 needle\n" + "hay " * length)[:length]
     [delivery] = [each for each in office.publish(hook, {"text": text}, event=event) if each["event"] == event]
@@ -66,8 +66,8 @@ def test_what_was_published_is_what_everybody_reads(office: Office, event: str, 
 
 
 @pytest.mark.parametrize("damage", [b"\x00\xff\xff\xff\x7f{", b"\x00\x00\x04\x00\x00\xf0", b"\x00"])
-def test_a_damaged_payload_holds_up_nothing_else(office: Office, damage: bytes) -> None:
-    """Its claim to have 2 GB, a block that ends early, and nothing at all."""
+def test_a_damaged_payload_blocks_nothing_else(office: Office, damage: bytes) -> None:
+    """The payloads claim a size of 2 GB, end in the middle of a block, or are empty."""
     hook, owner = listening(office), office.visitor()
     [delivery, _] = office.publish(hook, {"text": "lost " * 1_000})
     with office.server.client(office.world.token) as api:
@@ -96,7 +96,7 @@ async def _damage(stored: bytes, event_id: int, services: Services) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, COMPRESSED_FROM - 1, COMPRESSED_FROM, 70_000])
-def test_each_length_is_read_as_it_was_stored(length: int) -> None:
+def test_payloads_of_every_length_are_read_as_stored(length: int) -> None:
     payload = (b'{"a":"' + b"x" * length)[:length]
     for name in ("push", "task"):
         assert from_stored(to_stored(name, payload)) == payload

@@ -1,4 +1,4 @@
-"""Texts of people as Markdown: what is shown, what never is, and what would take too long."""
+"""User texts as Markdown: their rendering, escaping, and limits against slow input."""
 
 from __future__ import annotations
 
@@ -71,17 +71,17 @@ def require_harmless(html: str) -> None:
         ),
     ],
 )
-def test_it_is_shown_as_it_is_meant(text: str, html: str) -> None:
+def test_markdown_is_rendered(text: str, html: str) -> None:
     assert str(Prose()(text)).strip() == html
 
 
-def test_a_table_can_be_scrolled_by_keyboard() -> None:
+def test_a_table_is_scrollable_by_keyboard() -> None:
     html = Prose()("| a | b |\n| --- | ---: |\n| 1 | 2 |")
     assert html.startswith('<div class="scroll" tabindex="0"><table>')
     assert "style" not in html
 
 
-def test_people_of_the_project_are_marked() -> None:
+def test_mentions_of_project_members_are_marked() -> None:
     prose = Prose(["ada", "Bob-2"], "ada")
     assert prose("@Ada, ask @bob-2!") == (
         '<p><span class="mention mention-me">@Ada</span>, ask <span class="mention">@bob-2</span>!</p>\n'
@@ -119,7 +119,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_nothing_hostile_gets_through(text: str) -> None:
+def test_hostile_markdown_is_harmless(text: str) -> None:
     html = Prose(["ada"])(text)
     require_harmless(html)
     assert "<script" not in html
@@ -133,7 +133,7 @@ def test_nothing_hostile_gets_through(text: str) -> None:
         )
     )
 )
-def test_nothing_hostile_gets_through_together(parts: list[str]) -> None:
+def test_combined_hostile_markdown_is_harmless(parts: list[str]) -> None:
     require_harmless(Prose(["ada"])("".join(parts)))
 
 
@@ -160,7 +160,7 @@ _COSTLY = {
 
 
 @pytest.mark.parametrize("text", _COSTLY.values(), ids=_COSTLY)
-def test_no_text_takes_long(text: str) -> None:
+def test_no_text_is_slow_to_render(text: str) -> None:
     prose = Prose(["ada"])
     prose("warm")
     before = time.thread_time()
@@ -169,12 +169,12 @@ def test_no_text_takes_long(text: str) -> None:
     require_harmless(html)
 
 
-def test_what_is_nested_too_deep_is_shown_as_it_is() -> None:
+def test_too_deeply_nested_text_is_shown_as_plain_text() -> None:
     text = "*a **b " * 60 + "c** d* " * 60
     assert Prose()(text) == f'<p class="written">{text}</p>'
 
 
-def test_a_page_shows_the_rest_as_it_is_after_very_much_text() -> None:
+def test_text_beyond_the_limit_of_a_page_is_shown_as_plain_text() -> None:
     prose = Prose()
     assert prose("**a** " + "b" * (PAGE_CHARS_MAX - 100)).startswith("<p><strong>")
     assert prose("**a**\n<b>" + "b" * 100) == f'<p class="written">**a**\n&lt;b&gt;{"b" * 100}</p>'

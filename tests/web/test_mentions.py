@@ -1,4 +1,4 @@
-"""Mentions on pages: the block on My work, to each what they see, and who is suggested while somebody writes."""
+"""Mentions: the section on My work, limited to what each user may see, and suggestions while typing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SUGGESTED = re.compile(r'role="option" id="[^"]*" aria-selected="false" data-lo
 
 
 def mentioned(browser: Browser) -> list[tuple[str, str]]:
-    """Of each mention on My work the address, and what is read of it."""
+    """Return the address and text of each mention on My work."""
     page = page_of(browser, "/")
     if "mentions-title" not in page:
         return []
@@ -27,7 +27,7 @@ def _read(part: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", part)).split())
 
 
-def test_each_finds_where_they_are_mentioned_and_as_much_as_they_see(studio: Studio) -> None:
+def test_users_see_their_mentions_as_far_as_they_have_access(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Landing page")
     upload = {"file": ("plan.txt", b"x", "text/plain")}
     file = studio.api.post(f"/api/v1{studio.project}/files", files=upload).json()["file"]["id"]
@@ -55,7 +55,7 @@ def test_each_finds_where_they_are_mentioned_and_as_much_as_they_see(studio: Stu
     assert f'<b><span class="mention mention-me">{client}</span></b>' in page
 
 
-def test_what_a_comment_says_is_never_markup(studio: Studio) -> None:
+def test_mentioned_comments_are_escaped(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), HOSTILE)
     studio.call("POST", f"/tasks/{task}/task_comments", text=f"@{studio.team.member.login} {HOSTILE} {'x' * 300}")
     page = page_of(studio.member, "/")
@@ -66,7 +66,7 @@ def test_what_a_comment_says_is_never_markup(studio: Studio) -> None:
     assert "x" * 250 not in text
 
 
-def test_who_leaves_finds_nothing_and_nobody_finds_another_organization(server: Server) -> None:
+def test_mentions_disappear_with_access_and_never_cross_organizations(server: Server) -> None:
     with open_studio(server) as here, open_studio(server) as there:
         person = add_in(server, here.team.world, "member")
         for each in (here, there):
@@ -83,7 +83,7 @@ def test_who_leaves_finds_nothing_and_nobody_finds_another_organization(server: 
             assert here.team.world.organization not in page_of(browser, "/")
 
 
-def test_only_those_whom_the_visitor_sees_are_suggested(server: Server, studio: Studio) -> None:
+def test_only_people_visible_to_the_user_are_suggested(server: Server, studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Landing page")
     upload = {"file": ("plan.txt", b"x", "text/plain")}
     file = studio.api.post(f"/api/v1{studio.project}/files", files=upload).json()["file"]["id"]
@@ -98,5 +98,5 @@ def test_only_those_whom_the_visitor_sees_are_suggested(server: Server, studio: 
         assert set(_SUGGESTED.findall(page)) == team
         assert other_client.login not in page
         assert client in page
-        with signed_in(server, reader) as browser:  # who writes nothing needs no names
+        with signed_in(server, reader) as browser:  # a reader cannot write, so no names are needed
             assert _SUGGESTED.findall(page_of(browser, path)) == []

@@ -1,4 +1,4 @@
-"""People and organizations are called by their names; what somebody else changed says so."""
+"""People and organizations appear by name, and changes by other users are attributed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def call_member(studio: Studio, name: str) -> None:
 
 
 def options(page: str, field: str) -> dict[str, str]:
-    """What a select of a page offers: values, and what is read."""
+    """Return the values and labels of a select."""
     select = page[page.index(f'id="{field}"') :]
     found = re.findall(r'<option value="([^"]*)"[^>]*>([^<]*)</option>', select[: select.index("</select>")])
     return {value: text for value, text in found if value}
 
 
-def test_a_login_stands_beside_a_name_that_two_have() -> None:
+def test_a_shared_name_is_followed_by_the_login() -> None:
     mara, jonas = person_of_values(1, "mara", None, None, None, "Mara"), person_of_values(2, "jonas", None, None, None)
     other = person_of_values(3, "mallory", None, None, None, "mara")
     assert [called(mara), called(jonas)] == ["Mara", "jonas"]
@@ -31,13 +31,13 @@ def test_a_login_stands_beside_a_name_that_two_have() -> None:
     assert tint(mara) != tint(jonas)
 
 
-def test_initials_are_letters() -> None:
+def test_initials_consist_of_letters() -> None:
     assert [initials(name) for name in ("Mara Lind", "M<b>ax", "(o)", "ada", "Ölçer Ünal", "🦄")] == [
         "ML", "MA", "O", "AD", "ÖÜ", "?",
     ]  # fmt: skip
 
 
-def test_people_are_called_by_their_names_everywhere(studio: Studio) -> None:
+def test_people_appear_by_name_everywhere(studio: Studio) -> None:
     call_member(studio, "Jonas Müller")
     login = studio.team.member.login
     task = studio.add_task(studio.add_column("To do"), "Logo", assignees=[login])
@@ -49,14 +49,14 @@ def test_people_are_called_by_their_names_everywhere(studio: Studio) -> None:
     for place in ("", "/list", "/activity", f"/tasks/{task}", f"/tasks/{task}/history"):
         page = page_of(studio.owner, studio.base + place)
         assert ">JM</span>" in page, place
-    # Who is mentioned is written as a login; the list of those who can be is in a template.
+    # Mentions are written as logins, and the suggestions are in a template.
     words = text_of(re.sub(r"<template.*?</template>", "", page_of(studio.owner, path), flags=re.DOTALL))
     assert "JM Jonas Müller" in words
     assert login not in words
     assert "Jonas Müller commented on" in text_of(page_of(studio.owner, f"{studio.base}/activity"))
 
 
-def test_the_api_and_events_say_no_more_of_people_than_before(studio: Studio) -> None:
+def test_the_api_and_events_do_not_expose_names(studio: Studio) -> None:
     call_member(studio, "Jonas Müller")
     task = studio.add_task(studio.add_column("To do"), "Logo", assignees=[studio.team.member.login])
     [person] = studio.task(task)["assignees"]
@@ -64,7 +64,7 @@ def test_the_api_and_events_say_no_more_of_people_than_before(studio: Studio) ->
     assert "Jonas" not in str(studio.call("GET", f"{studio.project}/activity"))
 
 
-def test_the_organization_is_called_by_its_name(studio: Studio) -> None:
+def test_the_organization_appears_by_name(studio: Studio) -> None:
     crumbs = re.compile(rf'<a href="/{studio.team.world.organization}"[^>]*>Acme</a>')
     for path in (
         studio.base,
@@ -76,7 +76,7 @@ def test_the_organization_is_called_by_its_name(studio: Studio) -> None:
     assert "Everyone in Acme already has access" in text_of(page_of(studio.owner, f"{studio.base}/settings"))
 
 
-def test_a_comment_that_an_admin_hid_or_showed_says_who_did(studio: Studio) -> None:
+def test_a_comment_hidden_or_shown_by_an_admin_is_attributed(studio: Studio) -> None:
     send(studio.owner, "/settings/profile", name="Mara Lind")
     task = studio.add_task(studio.add_column("To do"), "Logo")
     path = f"{studio.base}/tasks/{task}"
@@ -97,7 +97,7 @@ def test_a_comment_that_an_admin_hid_or_showed_says_who_did(studio: Studio) -> N
     assert "shown to clients" not in seen
 
 
-def test_a_published_event_changes_no_comment(studio: Studio) -> None:
+def test_a_published_event_does_not_change_a_comment(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Logo")
     path = f"{studio.base}/tasks/{task}"
     comment = int(send(studio.member, f"{path}/comments", text="Agreed").headers["location"].rpartition("-")[2])
@@ -111,7 +111,7 @@ def test_a_published_event_changes_no_comment(studio: Studio) -> None:
     assert "Not agreed" not in page
 
 
-def test_what_an_admin_deleted_says_so_in_its_place(studio: Studio) -> None:
+def test_content_deleted_by_an_admin_leaves_a_notice(studio: Studio) -> None:
     answer = studio.api.post(f"/api/v1{studio.project}/files", files={"file": ("a.txt", b"x", "text/plain")})
     place = f"{studio.base}/files/{answer.json()['file']['id']}"
     said = send(studio.member, f"{place}/comments", text="First words")
@@ -137,7 +137,7 @@ def test_what_an_admin_deleted_says_so_in_its_place(studio: Studio) -> None:
     assert "Deleted by" not in page_of(studio.member, place)
 
 
-def test_the_history_of_a_task_tells_who_deleted_whose_comment(studio: Studio) -> None:
+def test_the_history_of_a_task_attributes_deleted_comments(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Logo")
     path = f"{studio.base}/tasks/{task}"
     comment = send(studio.client, f"{path}/comments", text="Ours").headers["location"].rpartition("-")[2]
@@ -154,7 +154,7 @@ def test_the_history_of_a_task_tells_who_deleted_whose_comment(studio: Studio) -
     assert f"Octo deleted a comment by {studio.team.client.login} ." in history
 
 
-def test_time_that_somebody_else_changed_says_who_did(studio: Studio) -> None:
+def test_time_edited_by_another_user_is_attributed(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Logo")
     entry = studio.call("POST", f"{studio.project}/timesheets", task_id=task, duration=60_000)["timesheet"]["id"]
     studio.call("PATCH", f"/timesheets/{entry}", notes="mine")
@@ -165,7 +165,7 @@ def test_time_that_somebody_else_changed_says_who_did(studio: Studio) -> None:
         assert f"edited by <bdi>{studio.team.member.login}</bdi>" in page_of(studio.owner, path), path
 
 
-def test_clients_filter_by_those_whom_they_can_assign(studio: Studio) -> None:
+def test_clients_filter_by_people_they_can_assign(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Logo")
     assert send(studio.client, f"{studio.base}/columns/{studio.task(task)['column']['id']}/tasks", title="Own")
     own = next(each for each in studio.call("GET", f"{studio.project}/tasks")["tasks"] if each["title"] == "Own")
@@ -194,14 +194,14 @@ def test_a_file_is_hidden_from_clients_and_shown_again(studio: Studio) -> None:
     assert studio.call("PATCH", f"/files/{file}", private=True)["file"]["private"] is True
 
 
-def test_people_lead_to_where_clients_are_invited(studio: Studio) -> None:
+def test_the_people_page_links_to_client_invitations(studio: Studio) -> None:
     people = f"/{studio.team.world.organization}/people"
     link = f'href="{studio.base}/settings#clients"'
     assert link in page_of(studio.owner, people)
     assert link not in page_of(studio.member, people)
 
 
-def test_a_client_who_was_removed_is_not_offered_a_project(studio: Studio) -> None:
+def test_a_removed_client_is_not_offered_to_create_a_project(studio: Studio) -> None:
     [client] = studio.call("GET", f"{studio.project}/clients")["clients"]
     studio.call("DELETE", f"/clients/{client['id']}")
     words = text_of(page_of(studio.client, "/"))

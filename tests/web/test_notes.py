@@ -1,4 +1,4 @@
-"""What the last change has left to say on the next page: for whom, how often, and where its undo leads."""
+"""The message shown on the page after a change: for which session, how often, and its undo button."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def board(server: Server) -> Iterator[Board]:
     board.browser.client.close()
 
 
-def test_a_note_is_shown_once_and_its_undo_takes_the_change_back(board: Board) -> None:
+def test_a_message_is_shown_once_and_its_undo_reverts_the_change(board: Board) -> None:
     first, second = board.columns
     board.move(second)
     assert board.column() == second
@@ -76,7 +76,7 @@ def test_a_note_is_shown_once_and_its_undo_takes_the_change_back(board: Board) -
     assert board.column() == first
 
 
-def test_the_cookie_is_the_servers_alone(board: Board) -> None:
+def test_the_cookie_is_readable_by_the_server_only(board: Board) -> None:
     board.move(board.columns[1])
     answer = board.browser.post(
         f"{board.path}/tasks/{board.task}/move",
@@ -88,7 +88,7 @@ def test_the_cookie_is_the_servers_alone(board: Board) -> None:
 
 
 @pytest.mark.parametrize("spoiled", ["body", "signature", "none", "of another session"])
-def test_a_note_that_the_server_has_not_left_for_this_session_is_none(board: Board, spoiled: str) -> None:
+def test_a_forged_message_or_one_of_another_session_is_ignored(board: Board, spoiled: str) -> None:
     board.move(board.columns[1])
     value = str(board.browser.client.cookies.get(COOKIE))
     body, _, signature = value.partition(".")
@@ -102,7 +102,7 @@ def test_a_note_that_the_server_has_not_left_for_this_session_is_none(board: Boa
     elif spoiled == "none":
         value = body
     with Browser.of(board.server, board.world.owner) as other:
-        if spoiled == "of another session":  # the same user's: another's browser is no nearer
+        if spoiled == "of another session":  # of the same user, the closest case to an own session
             other.client.cookies.set(COOKIE, value)
             assert board.undo(other) == []
             return
@@ -115,8 +115,8 @@ def test_a_note_that_the_server_has_not_left_for_this_session_is_none(board: Boa
     assert f"{COOKIE}=;" in page.headers["set-cookie"], "it is not looked at again"
 
 
-def test_a_note_waits_for_a_page_that_somebody_looks_at(board: Board) -> None:
-    """Turbo asks ahead for what the pointer is on; HEAD shows nothing; a problem is no page of the place."""
+def test_a_message_is_kept_until_a_page_is_actually_viewed(board: Board) -> None:
+    """Turbo prefetches hovered links, and HEAD requests and problem pages show no message."""
     board.move(board.columns[1])
     for headers in ({"X-Sec-Purpose": "prefetch"}, {"Sec-Purpose": "prefetch;prerender"}):
         page = board.browser.get(board.path, headers=headers)
@@ -132,6 +132,6 @@ def test_a_note_waits_for_a_page_that_somebody_looks_at(board: Board) -> None:
 @pytest.mark.parametrize(
     "action", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", ""]
 )
-def test_no_place_can_have_its_undo_lead_elsewhere(action: str) -> None:
+def test_an_undo_cannot_lead_to_another_site(action: str) -> None:
     with pytest.raises(AssertionError, match="must stay on this server"):
         flash.left(cast("Call", None), "x", flash.Note("Moved", flash.Undo(action)))

@@ -1,4 +1,4 @@
-"""Signing in with an OpenID Connect provider: who is let in as whom, and who is not, whatever they try."""
+"""Signing in with an OpenID Connect provider: who is signed in as whom, and which attempts fail."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class Site:
     provider: Provider
 
     def begin(self, browser: Browser, return_to: str = "") -> str:
-        """The provider's address that the browser is sent to."""
+        """Start a sign-in and return the provider's address that the browser is sent to."""
         answer = browser.get(f"/login/oidc{return_to and '?return_to='}{return_to}")
         assert (answer.status_code, answer.headers["referrer-policy"]) == (303, "no-referrer"), answer.text
         return answer.headers["location"]
 
     def back(self, browser: Browser, subject: str, return_to: str = "") -> str:
-        """Where the provider sends the browser once the person has consented."""
+        """Start a sign-in and return the address that the provider redirects to after consent."""
         return self.provider.consent(self.begin(browser, return_to), subject)
 
     def sign_in(self, subject: str, browser: Browser | None = None) -> httpx.Response:
@@ -101,7 +101,7 @@ def refused(answer: httpx.Response, status: int, said: str) -> None:
 
 
 def _with(address: str, **changes: str | None) -> str:
-    """The address with other query parameters; None leaves one away."""
+    """Return the address with changed query parameters. None removes a parameter."""
     parts = urlsplit(address)
     query = {name: value for name, value in {**dict(parse_qsl(parts.query)), **changes}.items() if value is not None}
     return urlunsplit(parts._replace(query=urlencode(query)))
@@ -111,10 +111,10 @@ def new_subject() -> str:
     return f"sub-{uuid.uuid4().hex[:8]}"
 
 
-# --- who is let in -----------------------------------------------------------------------------------------------
+# --- successful sign-ins -----------------------------------------------------------------------------------------
 
 
-def test_a_verified_address_finds_its_user_who_is_then_known_by_subject(site: Site) -> None:
+def test_a_verified_address_identifies_its_user_and_links_the_subject(site: Site) -> None:
     person, subject = add_person(site.server, password=None), new_subject()
     site.provider.know(subject, email=person.email.upper(), email_verified=True)
     with Browser(site.server) as browser:
@@ -141,11 +141,11 @@ def test_a_verified_address_finds_its_user_who_is_then_known_by_subject(site: Si
     assert site.user_of(subject) == person.id
     site.provider.know(
         subject, email="other@example.com", email_verified=False
-    )  # the subject is what counts from now on
+    )  # from now on, only the subject matters
     assert site.sign_in(subject).status_code == 303
 
 
-def test_who_is_disabled_is_told_so_and_not_let_in(site: Site) -> None:
+def test_a_disabled_user_is_told_so_and_not_signed_in(site: Site) -> None:
     known, fresh = new_subject(), new_subject()
     person = add_person(site.server, password=None)
     site.provider.know(known, email=person.email, email_verified=True)
@@ -168,9 +168,8 @@ def test_who_is_disabled_is_told_so_and_not_let_in(site: Site) -> None:
     assert site.sign_in(known).status_code == 303
 
 
-def test_whoever_has_a_link_to_an_invitation_may_be_new(site: Site) -> None:
-    """Where the server makes no users for those whom the provider knows; as long as the link is good, and not for one
-    that is for somebody who has an account."""
+def test_an_invitation_link_permits_a_new_user(site: Site) -> None:
+    """Even if the server creates no users otherwise, but only with a valid link that is not for an existing account."""
     world, name = site.server.world(), uuid.uuid4().hex[:8]
     people = f"/{world.organization}/people"
     with Browser.of(site.server, world.owner) as owner:
@@ -196,7 +195,7 @@ def test_whoever_has_a_link_to_an_invitation_may_be_new(site: Site) -> None:
     assert by_address.rpartition("/")[2] not in site.server.log()
 
 
-def test_nothing_that_leads_in_is_in_the_log_or_in_a_cookie_that_scripts_read(site: Site) -> None:
+def test_no_secret_is_logged_or_readable_by_scripts(site: Site) -> None:
     person, subject = add_person(site.server), new_subject()
     site.provider.know(subject, email=person.email, email_verified=True)
     with Browser(site.server) as browser:
@@ -212,7 +211,7 @@ def test_nothing_that_leads_in_is_in_the_log_or_in_a_cookie_that_scripts_read(si
             assert secret not in site.server.log()
 
 
-def test_the_audit_log_tells_who_was_linked_and_how_they_signed_in(site: Site) -> None:
+def test_linking_and_signing_in_are_audited(site: Site) -> None:
     person, subject = add_person(site.server), new_subject()
     site.provider.know(subject, email=person.email, email_verified=True)
     for _ in range(2):
@@ -238,20 +237,20 @@ def test_the_audit_log_tells_who_was_linked_and_how_they_signed_in(site: Site) -
         ({}, "does not share your e-mail address"),
     ],
 )
-def test_who_has_no_account_is_told_what_to_do(site: Site, claims: Claims, said: str) -> None:
+def test_a_user_without_an_account_is_told_what_to_do(site: Site, claims: Claims, said: str) -> None:
     subject = new_subject()
     site.provider.know(subject, **claims)
     refused(site.sign_in(subject), 403, said)
     assert site.user_of(subject) is None
 
 
-def test_an_address_that_is_not_verified_lets_nobody_in_as_its_user(site: Site) -> None:
+def test_an_unverified_address_does_not_identify_a_user(site: Site) -> None:
     person, subject = add_person(site.server), new_subject()
     site.provider.know(subject, email=person.email, email_verified=False)
     refused(site.sign_in(subject), 403, "has not verified your e-mail address")
 
 
-def test_an_address_of_two_users_says_who_neither_is(site: Site) -> None:
+def test_an_address_shared_by_two_users_identifies_neither(site: Site) -> None:
     one, other = add_person(site.server), add_person(site.server)
 
     async def same(services: Services) -> None:
@@ -264,8 +263,8 @@ def test_an_address_of_two_users_says_who_neither_is(site: Site) -> None:
     refused(site.sign_in(subject), 403, "Several users have the e-mail address")
 
 
-def test_an_address_that_only_looks_alike_is_another(site: Site) -> None:
-    """U+212A, the kelvin sign, is a `k` in lower case: a letter box of its own all the same."""
+def test_an_address_that_looks_alike_is_a_different_one(site: Site) -> None:
+    """U+212A, the Kelvin sign, becomes a `k` in lower case, but belongs to a different mailbox."""
     person, subject, name = add_person(site.server), new_subject(), uuid.uuid4().hex[:8]
 
     async def call_kate(services: Services) -> None:
@@ -280,7 +279,7 @@ def test_an_address_that_only_looks_alike_is_another(site: Site) -> None:
     assert site.user_of(subject) == person.id
 
 
-def test_who_inherits_an_address_does_not_inherit_the_account(site: Site) -> None:
+def test_a_later_owner_of_an_address_does_not_get_the_account(site: Site) -> None:
     person, first, second = add_person(site.server), new_subject(), new_subject()
     for subject in (first, second):
         site.provider.know(subject, email=person.email, email_verified=True)
@@ -288,39 +287,39 @@ def test_who_inherits_an_address_does_not_inherit_the_account(site: Site) -> Non
     refused(site.sign_in(second), 403, "signs in with another account of your provider")
 
 
-# --- who is not --------------------------------------------------------------------------------------------------
+# --- refused sign-ins --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def known(site: Site) -> tuple[Person, str]:
-    """Somebody whom the provider knows, and the subject."""
+    """Return a person known to the provider, and their subject."""
     person, subject = add_person(site.server), new_subject()
     site.provider.know(subject, email=person.email, email_verified=True)
     return person, subject
 
 
-def test_an_answer_counts_only_in_the_browser_that_asked(site: Site, known: tuple[Person, str]) -> None:
+def test_an_answer_is_valid_only_in_the_browser_that_started(site: Site, known: tuple[Person, str]) -> None:
     with Browser(site.server) as attacker, Browser(site.server) as victim:
         back = site.back(attacker, known[1])
         refused(victim.get(back), 403, NOT_BEGUN)  # without any cookie
         site.begin(victim)
-        refused(victim.get(back), 403, NOT_BEGUN)  # with that of a sign-in of its own
+        refused(victim.get(back), 403, NOT_BEGUN)  # with the cookie of its own sign-in
         for state in (None, "", "x", "\u00e9"):
             refused(attacker.get(_with(back, state=state)), 403, NOT_BEGUN)
-        assert attacker.get(back).status_code == 303  # a mistaken state has spent nothing
+        assert attacker.get(back).status_code == 303  # a wrong state does not use up the attempt
 
 
-def test_an_answer_counts_once(site: Site, known: tuple[Person, str]) -> None:
+def test_an_answer_is_valid_once(site: Site, known: tuple[Person, str]) -> None:
     with Browser(site.server) as browser:
         back = site.back(browser, known[1])
         stolen = {"Cookie": f"workhook_oidc={browser.client.cookies['workhook_oidc']}"}
         assert browser.get(back).status_code == 303
         refused(browser.get(back), 403, NOT_BEGUN)  # the cookie is gone
     with Browser(site.server) as thief:
-        refused(thief.get(back, headers=stolen), 403, NOT_VERIFIED)  # the provider takes a code once
+        refused(thief.get(back, headers=stolen), 403, NOT_VERIFIED)  # the provider accepts a code once
 
 
-def test_a_cookie_that_we_did_not_sign_is_none(site: Site, known: tuple[Person, str]) -> None:
+def test_a_cookie_with_a_forged_signature_is_ignored(site: Site, known: tuple[Person, str]) -> None:
     with Browser(site.server) as browser:
         back = site.back(browser, known[1])
         body, _, signature = browser.client.cookies["workhook_oidc"].partition(".")
@@ -339,9 +338,7 @@ def test_a_cookie_that_we_did_not_sign_is_none(site: Site, known: tuple[Person, 
             refused(browser.get(back, headers={"Cookie": f"workhook_oidc={value}"}), 403, NOT_BEGUN)
 
 
-def test_a_code_that_was_got_with_another_nonce_or_for_another_program_is_refused(
-    site: Site, known: tuple[Person, str]
-) -> None:
+def test_a_code_for_another_nonce_or_client_is_refused(site: Site, known: tuple[Person, str]) -> None:
     with Browser(site.server) as browser:
         for change in ({"nonce": "mine"}, {"client_id": "another"}):
             asked = site.begin(browser)
@@ -349,7 +346,7 @@ def test_a_code_that_was_got_with_another_nonce_or_for_another_program_is_refuse
             refused(browser.get(back), 403, NOT_VERIFIED)
 
 
-def test_what_the_provider_refuses_is_told(site: Site) -> None:
+def test_a_refusal_by_the_provider_is_reported(site: Site) -> None:
     with Browser(site.server) as browser:
         state = parse_qs(urlsplit(site.begin(browser)).query)["state"][0]
         answer = browser.get(f"/login/oidc/callback?state={state}&error=access_denied&error_description=%3Cb%3E")
@@ -361,8 +358,8 @@ def test_what_the_provider_refuses_is_told(site: Site) -> None:
             assert answer.status_code == 403, wrong
 
 
-def test_what_leads_on_to_another_program_is_a_step_of_its_own(site: Site, known: tuple[Person, str]) -> None:
-    """The provider's form may not lead there by redirects alone: browsers hold that against its `form-action`."""
+def test_returning_to_an_app_takes_an_intermediate_page(site: Site, known: tuple[Person, str]) -> None:
+    """Browsers check redirects against the `form-action` of the provider's form, so redirects alone would fail."""
     asked = quote("/login/oauth/authorize?client_id=x&state=a%20b", safe="")
     with Browser(site.server) as browser:
         answer = browser.get(site.back(browser, known[1], asked))
@@ -374,7 +371,7 @@ def test_what_leads_on_to_another_program_is_a_step_of_its_own(site: Site, known
     ["https://evil.example", "//evil.example", "/\\evil.example", "/%2f%2fevil.example", "javascript:alert(1)",
      "/\t/evil.example", "https:evil.example", "/" + "a" * 1500],
 )  # fmt: skip
-def test_nobody_is_led_to_another_place(site: Site, known: tuple[Person, str], return_to: str) -> None:
+def test_signing_in_never_redirects_to_another_site(site: Site, known: tuple[Person, str], return_to: str) -> None:
     with Browser(site.server) as browser:
         answer = browser.get(site.back(browser, known[1], quote(return_to, safe="")))
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
@@ -386,9 +383,7 @@ def test_nobody_is_led_to_another_place(site: Site, known: tuple[Person, str], r
 # --- settings ----------------------------------------------------------------------------------------------------
 
 
-def test_without_a_provider_there_is_nothing_and_with_one_that_is_away_a_page_says_so(
-    server: Server, tmp_path: Path
-) -> None:
+def test_a_missing_or_unreachable_provider_is_reported(server: Server, tmp_path: Path) -> None:
     with Browser(server) as browser:
         for path in ("/login/oidc", "/login/oidc/callback?state=x&code=y"):
             refused(browser.get(path), 404, "No identity provider is set up on this server.")
@@ -411,7 +406,7 @@ def test_without_a_provider_there_is_nothing_and_with_one_that_is_away_a_page_sa
         ({"OIDC_CLIENT_SECRET": "hush"}, "oidc_client_secret: needs oidc_issuer too"),
     ],
 )  # fmt: skip
-def test_settings_that_cannot_be_meant_are_told(tmp_path: Path, settings: dict[str, str], said: str) -> None:
+def test_inconsistent_settings_are_refused(tmp_path: Path, settings: dict[str, str], said: str) -> None:
     environment = {"WORKHOOK_DATA": str(tmp_path), **{f"WORKHOOK_{name}": value for name, value in settings.items()}}
     with pytest.raises(SettingsError) as refused:
         load({}, environment)
@@ -419,7 +414,7 @@ def test_settings_that_cannot_be_meant_are_told(tmp_path: Path, settings: dict[s
     assert "hush" not in str(refused.value)
 
 
-def test_who_only_looks_is_not_signed_in(site: Site) -> None:
+def test_a_head_request_does_not_sign_in(site: Site) -> None:
     with Browser(site.server) as browser:
         back = site.back(browser, "only-looks")
         kept = dict(browser.client.cookies)
@@ -429,7 +424,7 @@ def test_who_only_looks_is_not_signed_in(site: Site) -> None:
         assert dict(browser.client.cookies) == kept
 
 
-def test_who_has_no_verified_address_is_linked_by_command(site: Site) -> None:
+def test_a_user_without_a_verified_address_is_linked_by_command(site: Site) -> None:
     person, other, subject = add_person(site.server), add_person(site.server), f"{new_subject()} o'hara"
     site.provider.know(subject, email=person.email)
     told = site.sign_in(subject)

@@ -1,4 +1,4 @@
-"""A provider that says whatever it is told to: what is believed of it, and what is not."""
+"""A provider under the control of the test: which of its answers are believed."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ pytestmark = pytest.mark.one_database
 
 @dataclass
 class Forged:
-    """A server that trusts a provider which says whatever it is told to, and makes users."""
+    """A server that creates users and trusts a provider under the control of the test."""
 
     server: Server
     forger: Forger
 
     def sign_in(self, make: Any, **changes: Any) -> httpx.Response:
-        """`make(forger, claims)` is the ID token; `changes` those of good claims."""
+        """Sign in with the ID token `make(forger, claims)`. `changes` modify otherwise valid claims."""
         with Browser(self.server) as browser:
             asked = browser.get("/login/oidc").headers["location"]
             code = self.forger.issue(asked, make(self.forger, self.forger.claims(asked, **changes)))
@@ -55,7 +55,7 @@ class Forged:
 def forged(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forged]:
     folder, forger = tmp_path_factory.mktemp("forged"), Forger()
     settings = {**backend.new(folder), **settings_for(forger.url), "oidc_create_users": "true"}
-    settings["trust_proxy"] = "true"  # each browser has an address of its own
+    settings["trust_proxy"] = "true"  # each browser has its own address
     server = SharedServer(folder, settings).start()
     yield Forged(server, forger)
     server.close()
@@ -66,7 +66,7 @@ def _signed(forger: Forger, claims: Claims) -> str:
     return forger.sign(claims)
 
 
-def test_the_code_is_redeemed_with_verifier_and_secret_and_a_user_is_made(forged: Forged) -> None:
+def test_the_code_is_redeemed_with_verifier_and_secret_and_a_user_is_created(forged: Forged) -> None:
     name = f"Ada-{uuid.uuid4().hex[:6]}"
     claims = {"preferred_username": f"{name}@example.com", "name": "Ada L.", "email": f"{name}@example.com"}
     assert forged.sign_in(_signed, **claims, email_verified=True).headers["location"] == "/"
@@ -82,16 +82,16 @@ def test_the_code_is_redeemed_with_verifier_and_secret_and_a_user_is_made(forged
     assert forged.sign_in(_signed, preferred_username=name, email=f"{name}@example.com").status_code == 303
     second = forged.account(f"{name}-2")
     assert second is not None
-    assert second.email is None  # it was not verified
+    assert second.email is None  # because it was not verified
 
 
-def test_an_address_that_only_userinfo_tells_counts_for_its_own_subject(forged: Forged) -> None:
+def test_an_address_from_userinfo_is_valid_only_for_its_own_subject(forged: Forged) -> None:
     person, subject = add_person(forged.server), new_subject()
     forged.forger.userinfo = {"sub": "somebody else", "email": person.email, "email_verified": True}
     refused(forged.sign_in(_signed, sub=subject, email=None), 403, NOT_VERIFIED)
     forged.forger.userinfo["sub"] = subject
     assert forged.sign_in(_signed, sub=subject, email=None).status_code == 303
-    # Known by its subject, and by nothing else: another with the same address is refused.
+    # The user is identified by the subject alone. Another subject with the same address is refused.
     forged.forger.userinfo["sub"] = other = new_subject()
     refused(forged.sign_in(_signed, sub=other, email=None), 403, "signs in with another account")
 
@@ -107,8 +107,10 @@ def test_an_address_that_only_userinfo_tells_counts_for_its_own_subject(forged: 
         ({"email": None, "email_verified": True}, {}, False),
     ],
 )
-async def test_who_tells_an_address_is_who_vouches_for_it(signed: Claims, told: Claims, believed: bool) -> None:
-    """The ID token does not vouch for an address that only the userinfo has, nor the other way round."""
+async def test_an_address_is_verified_only_by_the_document_that_contains_it(
+    signed: Claims, told: Claims, believed: bool
+) -> None:
+    """The ID token cannot verify an address that only the userinfo contains, nor vice versa."""
     forger = Forger()
     try:
         provider, attempt = oidc.Provider(forger.url, CLIENT_ID, None), oidc.SignInAttempt.new()
@@ -123,19 +125,19 @@ async def test_who_tells_an_address_is_who_vouches_for_it(signed: Claims, told: 
         forger.close()
 
 
-def test_a_token_that_nests_deeper_than_the_stack_is_refused(forged: Forged) -> None:
+def test_a_token_nested_deeper_than_the_stack_is_refused(forged: Forged) -> None:
     def nested(forger: Forger, claims: Claims) -> str:
         return forger.sign_text(json.dumps(claims).removesuffix("}") + f', "more": {"[" * depth}{"]" * depth}' + "}")
 
     forged.forger.userinfo = {}
     for depth, statuses in [(50, {303}), *((each, {303, 403}) for each in range(800, 1000, 10)), (5000, {403})]:
-        answer = forged.sign_in(nested)  # how deep the stack is already differs
+        answer = forged.sign_in(nested)  # the current depth of the stack varies
         assert answer.status_code in statuses, (depth, answer.text)
     refused(answer, 403, NOT_VERIFIED)
 
 
 @pytest.mark.parametrize("forgery", FORGERIES, ids=range(len(FORGERIES)))
-def test_what_the_provider_has_not_signed_is_refused(forged: Forged, forgery: Any) -> None:
+def test_a_token_not_signed_by_the_provider_is_refused(forged: Forged, forgery: Any) -> None:
     forged.forger.userinfo = {}
     refused(forged.sign_in(forgery, email="ada@example.com", email_verified=True), 403, NOT_VERIFIED)
 
@@ -154,23 +156,23 @@ def test_what_the_provider_has_not_signed_is_refused(forged: Forged, forgery: An
     ],
     ids=lambda changes: ascii(changes)[:60],
 )  # fmt: skip
-def test_what_was_signed_for_something_else_is_refused(forged: Forged, changes: Claims) -> None:
+def test_a_token_signed_for_another_purpose_is_refused(forged: Forged, changes: Claims) -> None:
     refused(forged.sign_in(_signed, **changes), 403, NOT_VERIFIED)
 
 
-def test_a_number_that_no_float_holds_is_compared_as_it_is(forged: Forged) -> None:
+def test_a_number_too_large_for_a_float_is_compared_exactly(forged: Forged) -> None:
     forged.forger.userinfo = {}
     assert forged.sign_in(_signed, exp=10**400, nbf=-(10**400)).status_code == 303
 
 
-def test_several_audiences_are_fine_if_we_are_the_authorized_party(forged: Forged) -> None:
+def test_several_audiences_are_accepted_if_we_are_the_authorized_party(forged: Forged) -> None:
     forged.forger.userinfo = {}
     assert forged.sign_in(_signed, aud=[CLIENT_ID, "another"], azp=CLIENT_ID).status_code == 303
 
 
 @pytest.mark.parametrize("name", ["state", "code", "iss", "error"])
-def test_an_answer_that_has_a_parameter_twice_signs_nobody_in(forged: Forged, name: str) -> None:
-    """RFC 6749 3.1: whose code it is would depend on which of the two is read."""
+def test_an_answer_with_a_repeated_parameter_is_refused(forged: Forged, name: str) -> None:
+    """RFC 6749 section 3.1: otherwise, the result would depend on which of the two values is read."""
     with Browser(forged.server) as browser:
         asked = browser.get("/login/oidc").headers["location"]
         claims = forged.forger.claims(asked, preferred_username=f"once-{name}")
@@ -184,7 +186,7 @@ def test_an_answer_that_has_a_parameter_twice_signs_nobody_in(forged: Forged, na
         assert browser.get(good).status_code == 303
 
 
-def test_one_address_does_not_have_the_provider_asked_for_ever(forged: Forged) -> None:
+def test_repeated_failures_from_one_address_are_throttled(forged: Forged) -> None:
     def come_back(browser: Browser) -> httpx.Response:
         asked = browser.get("/login/oidc").headers["location"]
         state, code = parse_qs(urlsplit(asked).query)["state"][0], forged.forger.issue(asked, "nonsense")
@@ -202,14 +204,14 @@ def test_one_address_does_not_have_the_provider_asked_for_ever(forged: Forged) -
         refused(come_back(elsewhere), 403, NOT_VERIFIED)
 
 
-async def test_a_new_key_of_the_provider_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_key_of_the_provider_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oidc, "KEYS_AGAIN_S", 0.0)
     forger = Forger()
     try:
         provider, attempt = oidc.Provider(forger.url, CLIENT_ID, None), oidc.SignInAttempt.new()
         asked = await provider.authorization_url(attempt, "http://127.0.0.1/back")
         assert asked.startswith(f"{forger.url}/authorize?tenant=7&response_type=code&")
-        for kid in ("two", "three", "three"):  # "one" was there at first; the last is another key of the same name
+        for kid in ("two", "three", "three"):  # "one" was the first key, and the last is another key of the same name
             forger.key = type(forger.key).generate_key(2048, {"kid": kid})
             forger.userinfo = {"sub": "s"}
             token = forger.sign(forger.claims(asked, sub="s", email=None), kid=kid)
@@ -231,7 +233,7 @@ async def test_a_new_key_of_the_provider_is_learned(monkeypatch: pytest.MonkeyPa
     ],
     ids=str,
 )
-async def test_a_provider_that_is_not_what_it_should_be_is_not_used(said: Claims) -> None:
+async def test_a_provider_with_invalid_metadata_is_not_used(said: Claims) -> None:
     forger = Forger()
     try:
         good = forger.metadata()
@@ -242,7 +244,7 @@ async def test_a_provider_that_is_not_what_it_should_be_is_not_used(said: Claims
         forger.close()
 
 
-async def test_an_endless_answer_is_not_read_to_its_end() -> None:
+async def test_an_oversized_answer_is_not_read_completely() -> None:
     forger = Forger()
     try:
         forger.jwks = lambda: b" " * (oidc.ANSWER_MAX_BYTES + 1)  # type: ignore[method-assign]  # likewise
@@ -253,7 +255,7 @@ async def test_an_endless_answer_is_not_read_to_its_end() -> None:
         forger.close()
 
 
-async def test_keys_of_any_form_are_passed_over_and_few_are_looked_at() -> None:
+async def test_malformed_keys_are_skipped_and_the_number_of_keys_is_limited() -> None:
     forger = Forger()
     try:
         odd = [{"kty": ["RSA"]}, {"kty": {}}, {"kty": "EC", "crv": 5}, {"kty": "RSA", "n": 1, "e": []}, "RSA", None]

@@ -1,4 +1,4 @@
-"""Wrong passwords count for a user, by whichever name they were tried, and nobody learns that there is such a user."""
+"""Wrong passwords count per user, whichever name was used, and do not reveal whether the user exists."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _count = sa.select(sign_in_failures.c.failures).where(sign_in_failures.c.key == 
 
 @pytest.fixture
 def long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine is, none is over before the next attempt."""
+    """Extend the pauses, so they outlast the test even on a slow machine."""
     monkeypatch.setattr(throttle, "FIRST_PAUSE_MS", throttle.LONGEST_PAUSE_MS)
 
 
 def problem(page: httpx.Response) -> str:
-    """What the page of sign-in says is wrong."""
+    """Return the error message of the sign-in page."""
     found = re.search(r'id="problems".*?>(.+?)</', page.text, re.DOTALL)
     assert found is not None, page.text
     return found[1].strip()
@@ -54,7 +54,7 @@ async def failures(services: Services, *keys: str) -> list[int]:
 
 
 async def told(services: Services, typed: str, password: str = WRONG, address: str = HERE) -> str:
-    """What whoever tries a password learns."""
+    """Return the visible outcome of a sign-in attempt."""
     try:
         checked = await passwords.check_password(services.database, typed, password, address)
     except TooManyRequests as refused:
@@ -64,17 +64,17 @@ async def told(services: Services, typed: str, password: str = WRONG, address: s
 
 
 @pytest.mark.usefixtures("long_pauses")
-async def test_a_login_and_its_email_address_share_their_tries(services: Services) -> None:
+async def test_a_login_and_its_email_address_share_their_attempts(services: Services) -> None:
     await add_user(services, "ada", "Ada@example.com")
     tried = ["ada", "ADA@example.com", "ada", "ada@EXAMPLE.com", " Ada "]
     assert [await told(services, each) for each in tried] == ["wrong"] * throttle.FREE_BY_LOGIN
     for typed in ("ada", "ada@example.com"):
         assert await told(services, typed, PASSWORD) == "wrong", "what comes after five wrong ones is not looked at"
-    assert await told(services, "ada@example.com", PASSWORD, ELSEWHERE) == "in"  # nobody is kept out elsewhere
+    assert await told(services, "ada@example.com", PASSWORD, ELSEWHERE) == "in"  # other addresses are not locked out
 
 
 @pytest.mark.usefixtures("long_pauses")
-async def test_they_do_so_over_all_addresses(services: Services) -> None:
+async def test_they_share_the_attempts_across_all_addresses_too(services: Services) -> None:
     await add_user(services, "ada", "ada@example.com")
     names = ("ada", "ada@example.com")
     for number in range(throttle.FREE_EVERYWHERE):
@@ -82,7 +82,7 @@ async def test_they_do_so_over_all_addresses(services: Services) -> None:
     assert [await told(services, each, PASSWORD) for each in names] == ["wrong", "wrong"]
 
 
-async def test_the_right_password_clears_what_was_counted(services: Services) -> None:
+async def test_the_right_password_resets_the_count(services: Services) -> None:
     user = await add_user(services, "ada", "ada@example.com")
     keys = (*(each.key for each in throttle.limits_of_user(str(user.id), HERE, 0)), throttle.login_key("ada"))
     for typed in ("ada", "ada@example.com", "ada", "ada@example.com"):
@@ -93,8 +93,8 @@ async def test_the_right_password_clears_what_was_counted(services: Services) ->
 
 
 @pytest.mark.usefixtures("long_pauses")
-async def test_what_is_not_looked_at_does_not_count(services: Services) -> None:
-    """Or else one address could use up what all addresses have."""
+async def test_an_unchecked_attempt_does_not_count(services: Services) -> None:
+    """Otherwise, one address could use up the attempts of all addresses."""
     user = await add_user(services, "ada", "ada@example.com")
     for typed in ("ada", "ada@example.com") * throttle.FREE_BY_LOGIN:
         assert await told(services, typed) == "wrong"
@@ -103,7 +103,7 @@ async def test_what_is_not_looked_at_does_not_count(services: Services) -> None:
 
 
 @pytest.mark.usefixtures("long_pauses")
-async def test_an_address_that_several_have_is_a_name_of_nobody(services: Services) -> None:
+async def test_an_address_shared_by_several_users_identifies_none(services: Services) -> None:
     for login in ("ada", "bob"):
         await add_user(services, login, "both@example.com")
     assert [await told(services, "both@example.com") for _ in range(5)] == ["wrong"] * 5
@@ -112,10 +112,10 @@ async def test_an_address_that_several_have_is_a_name_of_nobody(services: Servic
 
 
 @pytest.mark.usefixtures("long_pauses")
-async def test_nothing_tells_whether_two_names_are_of_one_user(services: Services) -> None:
-    """Nor whether either is anybody's: answers, `Retry-After` and the statements behind them are the same."""
+async def test_responses_do_not_reveal_whether_two_names_belong_to_one_user(services: Services) -> None:
+    """Nor whether they exist at all: answers, `Retry-After` and the executed statements are identical."""
     counted = Counted(services.database)
-    watched: Services = replace(services, database=counted)  # type: ignore[arg-type]  # it does what a Database does
+    watched: Services = replace(services, database=counted)  # type: ignore[arg-type]  # behaves like a Database
 
     async def seen(names: tuple[str, str], address: str) -> list[tuple[str, list[str]]]:
         found = []
@@ -133,7 +133,7 @@ async def test_nothing_tells_whether_two_names_are_of_one_user(services: Service
     assert one == two == none
 
 
-def test_the_count_holds_in_every_process_and_the_page_says_no_more(server: Server, second_server: Server) -> None:
+def test_the_count_applies_in_every_process_and_the_page_reveals_nothing(server: Server, second_server: Server) -> None:
     person = add_person(server)
     with Browser(server) as one, Browser(second_server, **{"X-Forwarded-For": one.address}) as other:
 

@@ -1,4 +1,4 @@
-"""`/{owner}/settings` and `/{owner}/-/trash`: an organization's name, its apps, what is installed, deleted projects."""
+"""`/{owner}/settings` and `/{owner}/-/trash`: an organization's name, apps, installations and deleted projects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA
 
 @dataclass
 class House:
-    """An organization, its owner's browser, and the browsers of others."""
+    """An organization, and the browsers of its owner and of others."""
 
     server: Server
     world: World
@@ -59,7 +59,7 @@ class House:
             return answer.json()
 
     def name(self, what: str) -> str:
-        """No other test has an app that is called so."""
+        """Return an app name that no other test uses."""
         return f"{what} {self.person.id}"
 
     def is_good(self, client_id: str, secret: str) -> bool:
@@ -76,7 +76,7 @@ def house(server: Server) -> Iterator[House]:
 
 
 def after(browser: Browser, answer: httpx.Response) -> str:
-    """What the page says to which a change has led."""
+    """Return the text of the page that a change redirects to, including its message."""
     assert answer.status_code == 303, answer.text
     shown = browser.get(answer.headers["location"])
     assert shown.status_code == 200, shown.text
@@ -94,7 +94,7 @@ FORMS = ("", "/new-oauth-app", "/new-app", "/installations", "/export")
 
 
 @pytest.mark.parametrize(("place", "status"), [("member", 403), ("read", 404), ("client", 404), ("nowhere", 404)])
-def test_who_is_no_owner_gets_what_the_api_says(house: House, place: str, status: int) -> None:
+def test_access_without_the_owner_role_is_refused_as_in_the_api(house: House, place: str, status: int) -> None:
     app = make_app(house.server, house.world)
     [oauth] = [_register(house, "oauth-apps", house.name("For nobody"))]
     person = add_person(house.server) if place == "nowhere" else add_in(house.server, house.world, place)
@@ -121,7 +121,7 @@ def _register(house: House, part: str, name: str, **more: Any) -> Any:
         return answer.json()
 
 
-def test_the_pages_ask_for_a_recent_sign_in(house: House) -> None:
+def test_the_pages_need_a_recent_sign_in(house: House) -> None:
     app = make_app(house.server, house.world)
     page = f"{house.path}/apps/{app.slug}"
     age_sign_in(house.server, house.person)
@@ -155,7 +155,7 @@ def test_the_name_is_changed(house: House) -> None:
     assert house.world.organization in text_of(house.owner.get(house.path).text)
 
 
-def test_an_oauth_app_is_made_changed_and_deleted(house: House) -> None:
+def test_an_oauth_app_is_created_changed_and_deleted(house: House) -> None:
     name, path = house.name("Reports"), f"{house.path}/oauth-apps"
     assert "No OAuth apps yet." in house.owner.get(path).text
     made = house.owner.fill(
@@ -187,7 +187,7 @@ def test_an_oauth_app_is_made_changed_and_deleted(house: House) -> None:
     assert house.owner.get(page).status_code == 404
 
 
-def test_secrets_are_changed_without_a_gap(house: House) -> None:
+def test_secrets_are_rotated_without_interruption(house: House) -> None:
     app = _register(house, "oauth-apps", house.name("Rotating"))
     page = f"{house.path}/oauth-apps/{app['client_id']}"
     made = house.owner.fill(page, f"{page}/secrets")
@@ -205,7 +205,7 @@ def test_secrets_are_changed_without_a_gap(house: House) -> None:
     assert "All tokens of the app revoked." in after(house.owner, house.owner.fill(page, f"{page}/revoke-tokens"))
 
 
-def test_what_is_wrong_is_said_at_its_field_and_what_was_typed_is_kept(house: House) -> None:
+def test_errors_are_shown_next_to_their_fields_and_input_is_kept(house: House) -> None:
     taken = _register(house, "apps", house.name("Taken"))
     path = f"{house.path}/new-app"
     for fields, where in (
@@ -225,7 +225,7 @@ def test_what_is_wrong_is_said_at_its_field_and_what_was_typed_is_kept(house: Ho
     ):
         given = {"name": house.name("Typed"), "homepage_url": "https://kept.example", "public": "on", **fields}
         answer = house.owner.fill(path, **given)
-        if not where and answer.status_code == 201:  # odd, but a name
+        if not where and answer.status_code == 201:  # unusual but valid as a name
             assert "<img" not in answer.text.partition("<main")[2]
             continue
         assert answer.status_code == 422, fields
@@ -243,7 +243,7 @@ def test_what_is_wrong_is_said_at_its_field_and_what_was_typed_is_kept(house: Ho
     assert house.api(f"/apps/{taken['slug']}")["name"] == taken["name"]
 
 
-def test_an_app_is_made_with_a_key_that_is_shown_once(house: House) -> None:
+def test_an_app_is_created_with_a_key_that_is_shown_once(house: House) -> None:
     name = house.name("Keeper")
     made = house.owner.fill(f"{house.path}/new-app", **{"name": name, "permission.work": "read", "public": "on"})
     assert made.status_code == 201, made.text
@@ -274,7 +274,7 @@ def test_an_app_is_made_with_a_key_that_is_shown_once(house: House) -> None:
     assert house.owner.fill_csrf(f"{page}/keys/{first['id']}/delete").status_code == 404
 
 
-def test_apps_of_others_are_not_there(house: House) -> None:
+def test_apps_of_other_organizations_are_not_found(house: House) -> None:
     other = House(house.server, house.server.world(), house.closing)
     app, oauth = make_app(house.server, other.world), _register(other, "oauth-apps", other.name("Theirs"))
     for path in (f"/apps/{app.slug}", f"/oauth-apps/{oauth['client_id']}", f"/installations/{app.installation_id}"):
@@ -315,7 +315,7 @@ def test_an_app_is_installed_suspended_and_uninstalled(house: House) -> None:
     assert house.owner.get(page).status_code == 404
 
 
-def test_what_an_installed_app_reaches_is_chosen(house: House) -> None:
+def test_the_projects_of_an_installation_are_selected(house: House) -> None:
     second, _ = new_repository(house.server, house.world, "Second")
     app = make_app(house.server, house.world)
     page = f"{house.path}/installations/{app.installation_id}"
@@ -331,7 +331,7 @@ def test_what_an_installed_app_reaches_is_chosen(house: House) -> None:
     assert house.api(f"/installations/{app.installation_id}")["repository_ids"] is None
 
 
-def test_more_permissions_are_allowed_only_as_they_were_read(house: House) -> None:
+def test_added_permissions_are_approved_only_as_displayed(house: House) -> None:
     app = make_app(house.server, house.world, permissions={"work": "read"})
     page = f"{house.path}/installations/{app.installation_id}"
     assert f"{page}/permissions" not in house.owner.get(page).text
@@ -357,7 +357,7 @@ def _ask_for(house: House, app_id: int, permissions: dict[str, Any]) -> None:
     house.server.run(run)
 
 
-def test_deleted_projects_are_restored_by_who_may(house: House) -> None:
+def test_deleted_projects_are_restored_by_owners_only(house: House) -> None:
     member, outside = add_in(house.server, house.world, "member"), add_person(house.server)
     _, project = new_repository(house.server, house.world, "Gone")
     with house.server.client(house.world.token) as client:
@@ -378,7 +378,7 @@ def test_deleted_projects_are_restored_by_who_may(house: House) -> None:
     assert house.owner.get(f"/{house.world.organization}/gone").status_code == 200
 
 
-def test_the_trash_of_one_account_is_not_that_of_another(house: House) -> None:
+def test_the_trash_of_another_account_is_separate(house: House) -> None:
     own = house.person
     with house.server.client(house.world.token) as client:
         made = client.post("/api/v1/projects", json={"title": "Private things", "organization": own.login}).json()
@@ -390,7 +390,7 @@ def test_the_trash_of_one_account_is_not_that_of_another(house: House) -> None:
     assert stranger.get("/nobody-at-all/-/trash").status_code == 404
 
 
-def test_a_new_app_begins_with_its_name_and_has_an_app_id(house: House) -> None:
+def test_the_name_of_a_new_app_is_focused_and_its_app_id_shown(house: House) -> None:
     for path in (f"{house.path}/new-app", f"{house.path}/new-oauth-app"):
         [name] = re.findall(r'<input id="name"[^>]*>', house.owner.get(path).text)
         assert "autofocus" in name
@@ -399,7 +399,7 @@ def test_a_new_app_begins_with_its_name_and_has_an_app_id(house: House) -> None:
     assert "<dt>App ID</dt>" in house.owner.get(app).text
 
 
-def test_an_organization_is_deleted_once_its_name_is_typed(house: House) -> None:
+def test_an_organization_is_deleted_after_typing_its_name(house: House) -> None:
     login = house.world.organization
     page = house.owner.get(house.path).text
     assert f'href="{house.path}/delete"' in page

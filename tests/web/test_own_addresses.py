@@ -1,4 +1,4 @@
-"""An address that somebody gives themself: it signs in where they are known, and is nothing to anybody else."""
+"""A self-assigned e-mail address signs in where the user is known, and has no effect for anyone else."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def place(server: Server, closing: ExitStack) -> Place:
 
 
 def newcomer(place: Place, email: str, *, invited: str | None = None, **more: str) -> tuple[str, Browser]:
-    """Somebody who made an account with the address by a link, and signed out again: the login and the browser."""
+    """Create an account with this address through a link and sign out. Return the login and the browser."""
     login, browser = new_login(), place.stranger()
     answer = join(browser, place.link(invited or address()), login, email=email, **more)
     assert answer.status_code == 303, text_of(answer.text)
@@ -51,7 +51,7 @@ def newcomer(place: Place, email: str, *, invited: str | None = None, **more: st
 
 
 def sign_in(browser: Browser, name: str, password: str = PASSWORD) -> str | None:
-    """Who somebody is in the browser then; None: they were not let in."""
+    """Return who is signed in afterwards, or None if the sign-in failed."""
     answer = browser.fill("/login", login=name, password=password)
     if answer.status_code != 303:
         assert answer.status_code == 422
@@ -62,7 +62,7 @@ def sign_in(browser: Browser, name: str, password: str = PASSWORD) -> str | None
     return page.partition("next to your login, ")[2].partition(".")[0]
 
 
-def test_it_signs_in_where_the_person_is_known(place: Place) -> None:
+def test_the_address_signs_in_where_the_user_is_known(place: Place) -> None:
     email = address()
     login, browser = newcomer(place, f" {email.upper()} ")
     assert sign_in(browser, email) == login
@@ -73,7 +73,7 @@ def test_it_signs_in_where_the_person_is_known(place: Place) -> None:
     assert sign_in(new, email) == login
 
 
-def test_who_gives_none_has_none_and_the_invited_one_is_not_shown(place: Place) -> None:
+def test_without_an_own_address_the_invited_one_is_neither_used_nor_shown(place: Place) -> None:
     invited = address()
     link = place.link(invited)
     page = place.stranger().get(link)
@@ -84,7 +84,7 @@ def test_who_gives_none_has_none_and_the_invited_one_is_not_shown(place: Place) 
     assert sign_in(browser, login) == login
 
 
-def test_it_has_to_be_an_address(place: Place) -> None:
+def test_an_invalid_address_is_refused(place: Place) -> None:
     link, stranger = place.link(address()), place.stranger()
     for wrong, said in (
         ("ada", "Enter a valid e-mail address"),
@@ -98,8 +98,8 @@ def test_it_has_to_be_an_address(place: Place) -> None:
     assert "must not be your login, name or e-mail address" in text_of(answer.text)
 
 
-def test_two_have_the_same_and_neither_notices(place: Place, server: Server, closing: ExitStack) -> None:
-    """In two organizations, of which one has somebody whose address it is: all answers are the same."""
+def test_a_duplicate_address_is_not_revealed(place: Place, server: Server, closing: ExitStack) -> None:
+    """In two organizations, one of which has a user with this address, all answers are identical."""
     known = add_person(server)
     elsewhere = Place(server, server.world(), closing)
     pages = []
@@ -117,8 +117,8 @@ def test_two_have_the_same_and_neither_notices(place: Place, server: Server, clo
     assert sign_in(there.stranger(), known.email) == known.login, "whose it is signs in everywhere, as before"
 
 
-def test_nobody_is_kept_out_of_their_own_address(place: Place, server: Server) -> None:
-    """Also in a browser that knows both."""
+def test_the_owner_of_an_address_can_always_sign_in_with_it(place: Place, server: Server) -> None:
+    """Even in a browser that knows both users."""
     person = add_person(server)
     other, browser = newcomer(place, person.email, password=OTHER_PASSWORD, again=OTHER_PASSWORD)
     assert sign_in(browser, person.email, OTHER_PASSWORD) == other
@@ -128,7 +128,9 @@ def test_nobody_is_kept_out_of_their_own_address(place: Place, server: Server) -
     assert sign_in(browser, person.email, OTHER_PASSWORD) is None
 
 
-def test_it_gets_nothing_that_is_meant_for_whoever_has_it(place: Place, server: Server, closing: ExitStack) -> None:
+def test_the_address_receives_no_invitations_meant_for_its_owner(
+    place: Place, server: Server, closing: ExitStack
+) -> None:
     elsewhere = Place(server, server.world(), closing)
     email = address()
     login, browser = newcomer(place, email)
@@ -145,7 +147,7 @@ def test_it_gets_nothing_that_is_meant_for_whoever_has_it(place: Place, server: 
     assert (place.role(login), elsewhere.role(login)) == ("member", None)
 
 
-def test_no_provider_links_to_it(place: Place, server: Server) -> None:
+def test_a_provider_does_not_link_by_the_address(place: Place, server: Server) -> None:
     email = address()
     login, _ = newcomer(place, email)
     claims = oidc.Claims("https://id.example.com", new_login(), email=email)
@@ -159,7 +161,7 @@ def test_no_provider_links_to_it(place: Place, server: Server) -> None:
     assert user.login != login
 
 
-def test_programs_do_not_see_it(place: Place, server: Server) -> None:
+def test_the_api_does_not_expose_the_address(place: Place, server: Server) -> None:
     email = address()
     login, browser = newcomer(place, email)
     assert browser.fill("/login", login=login, password=PASSWORD).status_code == 303
@@ -171,7 +173,7 @@ def test_programs_do_not_see_it(place: Place, server: Server) -> None:
             assert email not in api.get(f"/api/v3{path}").text
 
 
-def test_guesses_by_it_count_as_those_by_login_do(place: Place, server: Server) -> None:
+def test_attempts_by_address_and_by_login_are_counted_together(place: Place, server: Server) -> None:
     email = address()
     login, browser = newcomer(place, email)
     for name in (email, login, email, login, email):
@@ -181,7 +183,7 @@ def test_guesses_by_it_count_as_those_by_login_do(place: Place, server: Server) 
         assert browser.fill("/login", login=name, password=PASSWORD).status_code == 429
 
 
-def test_a_new_password_forgets_where_the_person_is_known(place: Place, server: Server) -> None:
+def test_a_new_password_forgets_other_known_browsers(place: Place, server: Server) -> None:
     email = address()
     login, browser = newcomer(place, email)
     new = place.stranger()
@@ -193,7 +195,7 @@ def test_a_new_password_forgets_where_the_person_is_known(place: Place, server: 
     assert sign_in(browser, email, OTHER_PASSWORD) is None
 
 
-def test_it_is_given_and_taken_away_in_the_settings(place: Place, server: Server) -> None:
+def test_the_address_is_changed_and_removed_in_the_settings(place: Place, server: Server) -> None:
     first, second = address(), address()
     login, browser = newcomer(place, first)
     assert browser.fill("/login", login=login, password=PASSWORD).status_code == 303
@@ -215,7 +217,7 @@ def test_it_is_given_and_taken_away_in_the_settings(place: Place, server: Server
     assert sign_in(browser, second) is None
 
 
-def test_who_has_an_address_keeps_it(server: Server) -> None:
+def test_a_verified_address_cannot_be_changed(server: Server) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         assert browser.sign_in(person).status_code == 303

@@ -1,4 +1,4 @@
-"""`/settings/account`: a copy of one's own data, and the deletion of one's own account."""
+"""`/settings/account`: downloading one's own data and deleting one's own account."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HERE = "/settings/account"
 DELETE = f"{HERE}/delete"
 
 
-def test_the_download_has_the_lists_of_the_api(studio: Studio) -> None:
+def test_the_download_contains_the_lists_of_the_api(studio: Studio) -> None:
     column, owner = studio.add_column("Doing"), studio.team.owner
     mine = [studio.add_task(column, HOSTILE, assignees=[owner.login]) for _ in range(3)]
     studio.add_task(column, "of nobody")
@@ -32,7 +32,7 @@ def test_the_download_has_the_lists_of_the_api(studio: Studio) -> None:
     assert {"tokens", "projects", "notifications", "notification_settings", "billing"} <= copy.keys()
 
 
-def test_a_long_list_is_downloaded_whole(studio: Studio) -> None:
+def test_a_long_list_is_downloaded_completely(studio: Studio) -> None:
     column, owner = studio.add_column("Doing"), studio.team.owner
     mine = [studio.add_task(column, "First", assignees=[owner.login])]
     tasks = [{"action": "create", "column_id": column, "title": "Task", "assignees": [owner.login]}] * 100
@@ -41,7 +41,7 @@ def test_a_long_list_is_downloaded_whole(studio: Studio) -> None:
     assert [each["id"] for each in copy["tasks"]] == sorted(mine)
 
 
-def test_an_account_is_deleted_once_its_login_is_typed(studio: Studio) -> None:
+def test_an_account_is_deleted_after_typing_its_login(studio: Studio) -> None:
     login = studio.team.member.login
     assert f'href="{DELETE}"' in page_of(studio.member, HERE)
     refused = studio.member.fill(DELETE, login="another")
@@ -54,7 +54,7 @@ def test_an_account_is_deleted_once_its_login_is_typed(studio: Studio) -> None:
     assert login not in page_of(studio.owner, f"/{studio.team.world.organization}/people")
 
 
-def test_what_has_to_be_done_first_is_named(studio: Studio) -> None:
+def test_obstacles_to_deletion_are_named(studio: Studio) -> None:
     organization = studio.team.world.organization
     page = text_of(page_of(studio.owner, DELETE))
     assert f"is the last active owner of {organization}; make another member an owner" in page
@@ -65,7 +65,7 @@ def test_what_has_to_be_done_first_is_named(studio: Studio) -> None:
     assert f"ist der letzte aktive Inhaber von {organization}" in text_of(german.text)
 
 
-def test_who_signed_in_long_ago_shows_again_who_they_are(server: Server, studio: Studio) -> None:
+def test_deleting_an_account_needs_a_recent_sign_in(server: Server, studio: Studio) -> None:
     age_sign_in(server, studio.team.member)
     for path, action in ((HERE, f"{HERE}/export"), (DELETE, DELETE)):
         answer = studio.member.fill(path, action)

@@ -1,4 +1,4 @@
-"""`/time`: somebody's own week in all their projects, and nothing of others. No browser runs here."""
+"""The user's own week in all projects on `/time`, without time of others and without a browser."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOSTILE = '<b id="evil">\u202e"😀'
 
 @dataclass
 class Both:
-    """Two organizations. `person` is a member of the first, and of the second, too. Each has a task."""
+    """Two organizations with a task each. `person` is a member of both."""
 
     server: Server
     first: Studio
@@ -44,7 +44,7 @@ class Both:
         return str(made.json()["timesheet"]["id"])
 
     def timers(self) -> list[tuple[str, bool, bool]]:
-        """Of the person in both projects: the task's title, whether it runs, whether it is finished."""
+        """Return the person's timers in both projects: title of the task, whether running, whether finished."""
         found = [
             each
             for studio in (self.first, self.second)
@@ -66,10 +66,10 @@ def both(server: Server) -> Iterator[Both]:
         yield Both(server, first, second, tasks, first.member)
 
 
-def test_the_week_has_ones_own_time_of_all_projects(both: Both) -> None:
+def test_the_week_shows_own_time_from_all_projects(both: Both) -> None:
     both.spend(both.first, both.tasks[0], 3_600_000, both.person)
     both.spend(both.second, both.tasks[1], 1_800_000, both.person, "2026-01-06T09:00:00Z")
-    both.spend(both.second, both.tasks[1], 60_000, both.person, "2026-01-12T00:00:00Z")  # the next week
+    both.spend(both.second, both.tasks[1], 60_000, both.person, "2026-01-12T00:00:00Z")  # the following week
     for studio, task in ((both.first, both.tasks[0]), (both.second, both.tasks[1])):
         both.spend(studio, task, 7 * 3_600_000, studio.team.owner)
     page = page_of(both.browser, WEEK)
@@ -81,7 +81,7 @@ def test_the_week_has_ones_own_time_of_all_projects(both: Both) -> None:
     assert "0:01" in page_of(both.browser, "/time?week=2026-01-12")
 
 
-def test_the_week_as_a_table(both: Both) -> None:
+def test_the_week_is_exported_as_csv(both: Both) -> None:
     both.spend(both.first, both.tasks[0], 3_600_000, both.person)
     both.spend(both.second, both.tasks[1], 1_800_000, both.person)
     both.spend(both.first, both.tasks[0], 60_000, both.person, "2026-01-12T09:00:00Z")
@@ -95,7 +95,7 @@ def test_the_week_as_a_table(both: Both) -> None:
     assert places == [(organizations[0], "1.00", both.person.login), (organizations[1], "0.50", both.person.login)]
 
 
-def test_whoever_is_in_one_organization_sees_nothing_of_the_other(both: Both) -> None:
+def test_a_member_of_one_organization_sees_nothing_of_the_other(both: Both) -> None:
     both.spend(both.first, both.tasks[0], 3_600_000, both.first.team.owner)
     both.spend(both.second, both.tasks[1], 3_600_000, both.person)
     page = page_of(both.first.owner, WEEK)
@@ -104,7 +104,7 @@ def test_whoever_is_in_one_organization_sees_nothing_of_the_other(both: Both) ->
     assert both.second.team.world.organization not in page
 
 
-def test_time_is_gone_with_the_right_to_see_the_project(both: Both) -> None:
+def test_time_disappears_with_access_to_the_project(both: Both) -> None:
     both.spend(both.second, both.tasks[1], 3_600_000, both.person)
     assert "Elsewhere" in page_of(both.browser, WEEK)
     leave(both.server, both.second.team.world, both.person)
@@ -115,14 +115,14 @@ def test_time_is_gone_with_the_right_to_see_the_project(both: Both) -> None:
     assert again.status_code == 404
 
 
-def test_what_was_deleted_with_its_project_is_not_shown(both: Both) -> None:
+def test_time_of_a_deleted_project_is_hidden(both: Both) -> None:
     both.spend(both.second, both.tasks[1], 3_600_000, both.person)
     both.second.call("DELETE", both.second.project)
     assert "Elsewhere" not in page_of(both.browser, WEEK)
 
 
 def step(browser: Browser, name: str) -> httpx.Response:
-    """Press the button of the running or paused timer, not the one in the header."""
+    """Press the button of the running or paused timer, but not the one in the header."""
     found = {each.action: each for each in forms(browser.get("/time")) if re.search(f"/time/.*/{name}$", each.action)}
     [form] = found.values()
     return browser.post(form.action, form.fields)
@@ -139,14 +139,14 @@ def test_a_timer_starts_pauses_resumes_and_finishes(both: Both) -> None:
         assert both.timers() == [(HOSTILE, *state)]
 
 
-def test_a_timer_pauses_the_other_in_another_project(both: Both) -> None:
+def test_starting_a_timer_pauses_the_one_in_another_project(both: Both) -> None:
     for task in both.tasks:
         assert send(both.browser, "/time/start", task_id=task).status_code == 303
     assert both.timers() == [("Shape", False, False), (HOSTILE, True, False)]
     assert text_of(page_of(both.browser, "/time")).count("A timer is running") == 1
 
 
-def test_an_entry_is_started_again_and_corrected_from_there(both: Both) -> None:
+def test_an_entry_is_restarted_and_edited_from_the_week(both: Both) -> None:
     entry = both.spend(both.first, both.tasks[0], 3_600_000, both.person)
     edit = f"{both.first.base}/time/{entry}"
     shown = both.browser.get(WEEK)
@@ -160,7 +160,7 @@ def test_an_entry_is_started_again_and_corrected_from_there(both: Both) -> None:
     assert elsewhere.headers["location"] == f"{both.first.base}/time"
 
 
-def test_forgotten_time_is_added_in_whatever_project(both: Both) -> None:
+def test_forgotten_time_is_added_in_any_project(both: Both) -> None:
     both.second.call("PATCH", f"/tasks/{both.tasks[1]}", assignees=[both.person.login])
     form = {"task_id": both.tasks[1], "start": "2026-01-05T09:00", "duration": "1:30"}
     added = both.browser.fill("/time", "/time/entries", **form, billable="true", billable_rate="80")
@@ -172,8 +172,8 @@ def test_forgotten_time_is_added_in_whatever_project(both: Both) -> None:
     assert wrong.status_code == 422
 
 
-def test_whoever_only_reads_starts_nothing(both: Both) -> None:
-    """What was spent before stays to be read."""
+def test_a_reader_cannot_start_timers(both: Both) -> None:
+    """Earlier entries remain visible."""
     both.spend(both.first, both.tasks[0], 3_600_000, both.person)
     both.first.call("PATCH", both.first.project, archive=True)
     page = both.browser.get(WEEK)
@@ -184,8 +184,8 @@ def test_whoever_only_reads_starts_nothing(both: Both) -> None:
     assert send(both.browser, "/time/entries", **spent).status_code == 409
 
 
-def test_a_client_has_an_empty_week_and_starts_nothing(both: Both) -> None:
-    """Also with what they spent while they were a member: the API shows clients no time."""
+def test_a_client_has_an_empty_week_and_cannot_start_timers(both: Both) -> None:
+    """Including time tracked during an earlier membership, because the API shows clients no time."""
     client, person, world = both.first.client, both.first.team.client, both.first.team.world
     both.first.call("PATCH", f"/tasks/{both.tasks[0]}", assignees=[person.login])
     join(both.server, world, person, "member")
@@ -203,14 +203,14 @@ def test_a_client_has_an_empty_week_and_starts_nothing(both: Both) -> None:
         assert 'href="/time"' in both.browser.get(path).text
 
 
-def test_a_stranger_starts_nothing(both: Both) -> None:
+def test_a_stranger_cannot_start_timers(both: Both) -> None:
     other = both.server.run(make_team)
     with Browser.of(both.server, other.owner.login) as stranger:
         assert send(stranger, "/time/start", task_id=both.tasks[0]).status_code == 404
     assert both.timers() == []
 
 
-def test_days_are_those_of_the_readers_zone(both: Both) -> None:
+def test_days_follow_the_time_zone_of_the_reader(both: Both) -> None:
     both.spend(both.first, both.tasks[0], 60_000, both.person, "2026-01-11T22:30:00Z")
     assert "0:01" in page_of(both.browser, WEEK)
     both.browser.client.cookies.set("workhook_timezone", "Pacific/Auckland")
@@ -218,7 +218,7 @@ def test_days_are_those_of_the_readers_zone(both: Both) -> None:
     assert "0:01" in page_of(both.browser, "/time?week=2026-01-12")
 
 
-def test_a_duration_that_is_refused_is_told_at_its_field(both: Both) -> None:
+def test_a_refused_duration_is_explained_at_its_field(both: Both) -> None:
     both.second.call("PATCH", f"/tasks/{both.tasks[1]}", assignees=[both.person.login])
     answer = both.browser.fill(
         "/time", "/time/entries", task_id=both.tasks[1], start="2026-01-05T09:00", duration="30", notes="typed"

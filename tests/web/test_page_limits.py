@@ -1,4 +1,4 @@
-"""How many pages somebody may ask for, and how large they get."""
+"""Rate limits for pages, and limits on their size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.one_database
 LIMIT = 12
 
 
-def test_pages_are_counted_by_address_and_by_user(new_server: Callable[..., Server]) -> None:
+def test_pages_are_limited_per_address(new_server: Callable[..., Server]) -> None:
     server = new_server(page_rate_limit=str(LIMIT))
     with Browser(server) as browser:
         answers = [browser.get("/docs/search?q=webhook") for _ in range(LIMIT * ADDRESS_TIMES + 1)]
@@ -30,7 +30,7 @@ def test_pages_are_counted_by_address_and_by_user(new_server: Callable[..., Serv
         assert browser.get("/login").status_code == 429
 
 
-def test_a_user_has_a_limit_of_their_own(new_server: Callable[..., Server]) -> None:
+def test_pages_are_limited_per_user(new_server: Callable[..., Server]) -> None:
     server = new_server(page_rate_limit=str(LIMIT))
     team = server.run(make_team)
     with Browser.of(server, team.world.owner) as browser:
@@ -40,19 +40,19 @@ def test_a_user_has_a_limit_of_their_own(new_server: Callable[..., Server]) -> N
         assert browser.get("/docs").status_code == 200, "others at this address go on"
 
 
-def test_files_of_pages_do_not_count(new_server: Callable[..., Server]) -> None:
+def test_assets_do_not_count(new_server: Callable[..., Server]) -> None:
     server = new_server(page_rate_limit="1")
     with Browser(server) as browser:
         codes = {browser.get("/static/missing.css").status_code for _ in range(ADDRESS_TIMES + 5)}
         assert 429 not in codes
 
 
-def test_a_search_with_very_many_words_is_bounded(server: Server) -> None:
+def test_a_search_with_many_words_is_limited(server: Server) -> None:
     with Browser(server) as browser:
         assert browser.get("/docs/search?q=" + "+".join(f"w{each}" for each in range(60))).status_code == 200
 
 
-def test_a_board_offers_a_number_of_labels(server: Server) -> None:
+def test_a_board_offers_a_limited_number_of_labels(server: Server) -> None:
     with open_studio(server) as studio:
         column = studio.add_column("To do")
         for number in range(12):
@@ -65,7 +65,7 @@ def test_a_board_offers_a_number_of_labels(server: Server) -> None:
         assert f'name="label" value="{chosen}"' in page_of(studio.member, studio.base, label=chosen)
 
 
-def test_long_texts_fill_several_pages(server: Server) -> None:
+def test_long_texts_are_paginated(server: Server) -> None:
     text = "word " * 13_000
     with open_studio(server) as studio:
         task = studio.add_task(studio.add_column("To do"), "Long")

@@ -1,4 +1,4 @@
-"""What is taken for a password."""
+"""The rules for passwords."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADA = Account(1, "user", "ada-lovelace", "Ada Lovelace", "countess@example.com",
         "          a b",
     ],
 )
-def test_what_is_good(password: str) -> None:
+def test_valid_passwords_are_accepted(password: str) -> None:
     assert faults_of(password, ADA) == []
 
 
@@ -34,7 +34,7 @@ def test_what_is_good(password: str) -> None:
     [
         ("", "at least 10"),
         ("nine char", "at least 10"),
-        ("e\u0301" * 9, "at least 10"),  # as letters, these are nine
+        ("e\u0301" * 9, "at least 10"),  # nine characters after composition
         ("x1y" * 400, "at most 1024"),
         ("password123", "too common"),
         ("PassWord-123", "too common"),
@@ -54,16 +54,16 @@ def test_what_is_good(password: str) -> None:
         ("no\udc80character", "invalid character"),
     ],
 )
-def test_what_is_not(password: str, said: str) -> None:
+def test_invalid_passwords_are_refused(password: str, said: str) -> None:
     assert any(said in each for each in faults_of(password, ADA)), faults_of(password, ADA)
 
 
-def test_every_common_password_is_long_enough_to_be_worth_listing() -> None:
+def test_every_listed_common_password_would_otherwise_be_valid() -> None:
     assert [each for each in COMMON_PASSWORDS if faults_of(each, ADA) == []] == []
     assert [each for each in COMMON_PASSWORDS if each != each.casefold() or not each.isalnum()] == []
 
 
-def test_a_session_tells_no_secret() -> None:
+def test_the_repr_of_a_session_contains_no_secret() -> None:
     session = Session(7, ADA, csrf_of("the cookie"), 0)
     assert repr(session) == "Session(id=7, user='ada-lovelace')"
     assert "the cookie" not in session.csrf

@@ -1,4 +1,4 @@
-"""`/{owner}/people` and the invitations on `/`: who sees and does what in an organization."""
+"""`/{owner}/people` and the invitations on `/`: who may view and change the people of an organization."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workhook.identity import actions, queries
 
 @dataclass
 class Crew:
-    """An organization, and the browsers of those who look at its people."""
+    """An organization, and the browsers of people visiting its people page."""
 
     server: Server
     world: World
@@ -56,14 +56,14 @@ def crew(server: Server) -> Iterator[Crew]:
 
 
 def after(browser: Browser, answer: httpx.Response) -> str:
-    """What the page says to which the change has led."""
+    """Return the page that the change redirects to."""
     assert answer.status_code == 303, answer.text
     shown = browser.get(answer.headers["location"])
     assert shown.status_code == 200, shown.text
     return shown.text
 
 
-def test_members_see_one_another_and_only_owners_what_can_be_done(crew: Crew) -> None:
+def test_members_see_each_other_and_only_owners_can_change_people(crew: Crew) -> None:
     member = crew.add("member")
     owner, page = crew.browser(crew.owner), crew.browser(member).get(crew.path).text
     for login in (crew.owner.login, member.login):
@@ -79,7 +79,7 @@ def test_members_see_one_another_and_only_owners_what_can_be_done(crew: Crew) ->
 
 
 @pytest.mark.parametrize("place", ["read", "client", "nowhere"])
-def test_others_find_no_people(crew: Crew, place: str) -> None:
+def test_non_members_cannot_open_the_page(crew: Crew, place: str) -> None:
     person = add_person(crew.server) if place == "nowhere" else crew.add(place)
     browser = crew.browser(person)
     assert browser.get(crew.path).status_code == 404
@@ -90,7 +90,7 @@ def test_others_find_no_people(crew: Crew, place: str) -> None:
     assert crew.roles() == {crew.owner.login: "admin"}
 
 
-def test_a_member_changes_nobody(crew: Crew) -> None:
+def test_a_member_cannot_change_people(crew: Crew) -> None:
     member, other = crew.add("member"), crew.add("member")
     browser = crew.browser(member)
     assert browser.get(f"{crew.path}/{other.login}/remove").status_code == 404
@@ -100,7 +100,7 @@ def test_a_member_changes_nobody(crew: Crew) -> None:
     assert crew.roles() == {crew.owner.login: "admin", member.login: "member", other.login: "member"}
 
 
-def test_who_is_invited_accepts_on_the_start_page(crew: Crew) -> None:
+def test_an_invited_user_accepts_on_the_start_page(crew: Crew) -> None:
     person = add_person(crew.server)
     owner, browser = crew.browser(crew.owner), crew.browser(person)
     page = after(owner, owner.fill(crew.path, who=f" {person.login.upper()} ", role="owner"))
@@ -117,7 +117,7 @@ def test_who_is_invited_accepts_on_the_start_page(crew: Crew) -> None:
     assert "You’re invited" not in browser.get("/").text
 
 
-def test_an_invitation_is_declined_or_taken_back_and_renewed(crew: Crew) -> None:
+def test_an_invitation_is_declined_or_revoked_and_restored(crew: Crew) -> None:
     person, stranger = add_person(crew.server), add_person(crew.server)
     owner, browser = crew.browser(crew.owner), crew.browser(person)
     owner.fill(crew.path, who=person.login)
@@ -139,7 +139,7 @@ def test_an_invitation_is_declined_or_taken_back_and_renewed(crew: Crew) -> None
     assert owner.post(form.action, form.fields).status_code == 404, "it has gone"
 
 
-def test_an_invitation_is_taken_back_only_where_it_is(crew: Crew) -> None:
+def test_an_invitation_is_revoked_only_in_its_organization(crew: Crew) -> None:
     person, other = add_person(crew.server), Crew(crew.server, crew.server.world(), crew.closing)
     owner = crew.browser(crew.owner)
     owner.fill(crew.path, who=person.login)
@@ -149,7 +149,7 @@ def test_an_invitation_is_taken_back_only_where_it_is(crew: Crew) -> None:
     assert "You’re invited" in crew.browser(person).get("/").text
 
 
-def test_what_is_wrong_is_said_and_what_was_typed_is_kept(crew: Crew) -> None:
+def test_errors_are_reported_and_input_is_kept(crew: Crew) -> None:
     member, owner = crew.add("member"), crew.browser(crew.owner)
     hostile = "<b>x</b>\u202e\U0001f419"
     for who, said in (
@@ -169,7 +169,7 @@ def test_what_is_wrong_is_said_and_what_was_typed_is_kept(crew: Crew) -> None:
     assert crew.roles()[member.login] == "member"
 
 
-def test_a_role_is_changed_and_given_back(crew: Crew) -> None:
+def test_a_role_is_changed_and_the_change_undone(crew: Crew) -> None:
     member, owner = crew.add("member"), crew.browser(crew.owner)
     answer = owner.fill(crew.path, f"{crew.path}/{member.login}/role")
     shown = owner.get(answer.headers["location"])
@@ -182,7 +182,7 @@ def test_a_role_is_changed_and_given_back(crew: Crew) -> None:
     assert owner.fill_csrf(f"{crew.path}/{add_person(crew.server).login}/role", role="owner").status_code == 404
 
 
-def test_the_last_owner_stays(crew: Crew) -> None:
+def test_the_last_owner_cannot_leave(crew: Crew) -> None:
     owner = crew.browser(crew.owner)
     refused = owner.fill(crew.path, f"{crew.path}/{crew.owner.login}/role")
     assert refused.status_code == 422
@@ -208,7 +208,7 @@ def test_a_member_is_removed_or_leaves(crew: Crew) -> None:
     assert crew.roles() == {crew.owner.login: "admin"}
 
 
-def test_who_signed_in_long_ago_shows_again_who_they_are(crew: Crew) -> None:
+def test_changing_people_needs_a_recent_sign_in(crew: Crew) -> None:
     member, person = crew.add("member"), add_person(crew.server)
     owner = crew.browser(crew.owner)
     owner.fill(crew.path, who=person.login)
@@ -231,7 +231,7 @@ def test_who_signed_in_long_ago_shows_again_who_they_are(crew: Crew) -> None:
     assert f'href="/login/confirm?return_to={crew.path}"' in page
 
 
-def test_there_are_pages_of_people(crew: Crew) -> None:
+def test_people_are_paginated(crew: Crew) -> None:
     async def fill(services: Services) -> None:
         async with services.database.transaction() as tx:
             organization = await queries.find_account(tx, crew.world.organization)

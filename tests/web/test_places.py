@@ -1,4 +1,4 @@
-"""Places: pages whose addresses begin with a login. Who is let in, and that programs find nothing there."""
+"""Pages whose address starts with a login: who can open them, and that they are invisible to API clients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def world(server: Server) -> World:
 
 @pytest.fixture
 def stranger(server: Server) -> Iterator[Browser]:
-    """Who owns another organization."""
+    """Provide the browser of an owner of another organization."""
     with Browser.of(server, server.world().owner) as browser:
         yield browser
 
@@ -43,28 +43,28 @@ def csrf_of(browser: Browser) -> str:
     return next(each.fields["csrf"] for each in forms(browser.get("/")) if each.action == "/logout")
 
 
-def said(answer: httpx.Response) -> tuple[int, dict[str, object], dict[str, str]]:
-    """What an answer tells, without what is another one each time."""
+def comparable(answer: httpx.Response) -> tuple[int, dict[str, object], dict[str, str]]:
+    """Return the parts of an answer that do not differ between requests."""
     headers = {name: text for name, text in answer.headers.items() if name not in ("date", "x-request-id")}
     headers.pop("x-github-request-id")
     return answer.status_code, answer.json() if answer.content else {}, headers
 
 
-def test_programs_find_nothing(server: Server, world: World) -> None:
-    """Neither where a place is nor where none is, by any method, with a token or missing: always the same 404."""
+def test_api_clients_get_the_same_404_for_every_page_address(server: Server, world: World) -> None:
+    """Whether the page exists or not, with any method, with or without a token."""
     there = [f"/{world.full_name}", *{path_of(each, world) for each in PLACES_OF_ALL}]
     nowhere = "/no/such/address/at/all"
     for headers in ({}, {"Authorization": f"Bearer {world.token}"}, {"Accept": "application/vnd.github+json"}):
         with httpx.Client(base_url=server.url, headers=headers, timeout=60) as client:
             for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"):
-                expected = said(client.request(method, nowhere))
+                expected = comparable(client.request(method, nowhere))
                 assert expected[0] == 404
                 assert expected[2]["content-type"] == "application/json; charset=utf-8"
                 for path in (each for each in there if is_taken(f"{method} {each}")):
-                    assert said(client.request(method, path)) == expected, f"{method} {path}"
+                    assert comparable(client.request(method, path)) == expected, f"{method} {path}"
 
 
-def test_browsers_are_led_to_the_sign_in_and_back(server: Server, world: World) -> None:
+def test_browsers_are_redirected_to_the_sign_in_and_back(server: Server, world: World) -> None:
     with Browser(server) as browser:
         for each in PLACES_OF_ALL:
             path = path_of(each, world)
@@ -79,7 +79,7 @@ def test_browsers_are_led_to_the_sign_in_and_back(server: Server, world: World) 
                 assert "You have been signed out" in answer.text, path
 
 
-def test_head_is_answered_as_get_is(server: Server, world: World) -> None:
+def test_head_is_answered_like_get(server: Server, world: World) -> None:
     path = f"/{world.full_name}"
     with Browser.of(server, world.owner) as browser:
         shown, asked = browser.get(path), browser.client.head(path)
@@ -90,7 +90,7 @@ def test_head_is_answered_as_get_is(server: Server, world: World) -> None:
     }
 
 
-def test_a_method_that_a_place_does_not_take(server: Server, world: World) -> None:
+def test_an_unsupported_method_is_refused(server: Server, world: World) -> None:
     with Browser.of(server, world.owner) as browser:
         answer = browser.client.delete(f"/{world.full_name}")
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
@@ -98,8 +98,8 @@ def test_a_method_that_a_place_does_not_take(server: Server, world: World) -> No
 
 
 @pytest.mark.parametrize("operation", OF_PROJECTS, ids=lambda each: f"{each.method} {each.path}")
-def test_a_stranger_learns_nothing_of_a_project(stranger: Browser, world: World, operation: Operation) -> None:
-    """It looks as if it were not there."""
+def test_a_stranger_cannot_tell_whether_a_project_exists(stranger: Browser, world: World, operation: Operation) -> None:
+    """An existing project looks the same as one that does not exist."""
     there = path_of(operation, world)
     elsewhere = there.replace(world.full_name, f"{world.organization}/no-such")
     fields = {"csrf": csrf_of(stranger)}
@@ -107,7 +107,7 @@ def test_a_stranger_learns_nothing_of_a_project(stranger: Browser, world: World,
         stranger.get(path) if operation.method == "GET" else stranger.post(path, fields) for path in (there, elsewhere)
     ]
     if operation.method == "POST" and {each.status_code for each in answers} == {422}:
-        return  # nothing was looked at yet: the form alone is refused
+        return  # refused because of the form alone, before any lookup
     assert [each.status_code for each in answers] == [404, 404], answers[0].text
     assert world.repository not in answers[0].text.replace("no-such", "")
 
@@ -115,7 +115,7 @@ def test_a_stranger_learns_nothing_of_a_project(stranger: Browser, world: World,
 @pytest.mark.parametrize(
     "operation", [each for each in PLACES_OF_ALL if each.method == "POST"], ids=lambda each: each.path
 )
-def test_a_form_of_another_page_or_site_is_refused(server: Server, world: World, operation: Operation) -> None:
+def test_a_form_of_another_session_or_site_is_refused(server: Server, world: World, operation: Operation) -> None:
     path = path_of(operation, world)
     with Browser.of(server, world.owner) as browser, Browser.of(server, world.owner) as other:
         own, others = csrf_of(browser), csrf_of(other)
@@ -130,8 +130,8 @@ def test_a_form_of_another_page_or_site_is_refused(server: Server, world: World,
             assert "has expired" in answer.text
 
 
-def test_a_form_of_another_site_sets_no_cookie(server: Server) -> None:
-    """Browsers send `SameSite=Lax` cookies with no form of another site, but keep the cookies of its answer."""
+def test_a_cross_site_form_sets_no_cookie(server: Server) -> None:
+    """Browsers omit `SameSite=Lax` cookies from cross-site forms, but would store the cookies of the answer."""
     pages = [each for each in described() if each.area.style == "page" and each.method == "POST"]
     assert "/logout" in {each.path for each in pages}
     with Browser(server) as browser:
@@ -142,8 +142,8 @@ def test_a_form_of_another_site_sets_no_cookie(server: Server) -> None:
                 assert "set-cookie" not in answer.headers, path
 
 
-def test_what_turbo_sends_is_refused_over_the_page(server: Server, world: World) -> None:
-    """A stream that adds a message, with the status of what went wrong; a fault of the server stays a page."""
+def test_turbo_shows_a_refusal_as_a_message_on_the_page(server: Server, world: World) -> None:
+    """The answer is a stream that adds a message, with the status of the error. Server errors remain full pages."""
     with Browser.of(server, world.owner) as browser:
         path = f"/{world.full_name}/columns"
         stream = {"Accept": "text/vnd.turbo-stream.html, text/html, application/xhtml+xml"}
@@ -157,7 +157,7 @@ def test_what_turbo_sends_is_refused_over_the_page(server: Server, world: World)
         assert (gone.status_code, "You have been signed out" in gone.text) == (403, True)
 
 
-def test_problems_stand_among_the_places_of_who_has_signed_in(server: Server) -> None:
+def test_signed_in_users_see_problem_pages_with_navigation(server: Server) -> None:
     person = add_person(server)
     with Browser.of(server, person.login) as browser, Browser(server) as nobody:
         answer = browser.get(f"/{person.login}/no-such")

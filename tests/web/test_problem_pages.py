@@ -1,4 +1,4 @@
-"""What goes wrong is told to browsers by a page like the others, to everybody else as JSON, and under /api only so."""
+"""Errors are pages for browsers and JSON for everyone else, and always JSON under /api."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def is_json(answer: httpx.Response, status: int) -> None:
         (None, None),
     ],
 )
-def test_who_wants_a_page(accept: str | None, page: bool | None) -> None:
+def test_the_accept_header_decides_between_page_and_json(accept: str | None, page: bool | None) -> None:
     assert [prefers_page(accept, otherwise=each) for each in (True, False)] == (
         [True, False] if page is None else [page] * 2
     )
 
 
-def test_an_unknown_address(server: Server) -> None:
+def test_an_unknown_address_is_not_found(server: Server) -> None:
     with Browser(server) as browser:
         for path in ("/nope/of/any/kind", "/orgs/nobody/nothing/here/at/all", "/a/b/c/%3Cscript%3Ealert(1)"):
             answer = browser.get(path)
@@ -81,8 +81,9 @@ def test_an_unknown_address(server: Server) -> None:
         for path in ("/api", "/api/", "/api/nope", "/api/v1/nope", "/api/v3/nope", "/api/v1/projects", twice):
             answer = browser.get(path)
             is_json(answer, 401 if path.endswith("projects") else 404)
-        is_json(browser.get("/orgs/nobody"), 401)  # there is an operation, of the API
-        for path in ("/nope", "/nope/nothing", "/%3Cscript%3Ealert(1)"):  # where places may be: a stranger signs in
+        is_json(browser.get("/orgs/nobody"), 401)  # an API operation exists at this address
+        # Possible page addresses lead strangers to the sign-in.
+        for path in ("/nope", "/nope/nothing", "/%3Cscript%3Ealert(1)"):
             answer = browser.get(path)
             assert (answer.status_code, answer.headers["location"]) == (303, f"/login?return_to={quote(path, safe='')}")
         assert browser.client.head("/nope").content == b""
@@ -90,7 +91,7 @@ def test_an_unknown_address(server: Server) -> None:
             is_json(browser.get("/nope", headers={"Accept": accept}), 404)
 
 
-def test_a_method_that_an_address_does_not_take(server: Server) -> None:
+def test_an_unsupported_method_is_refused(server: Server) -> None:
     with Browser(server) as browser:
         answer = browser.client.delete("/login")
         is_page(answer, 405, "Action not available")
@@ -101,7 +102,7 @@ def test_a_method_that_an_address_does_not_take(server: Server) -> None:
         is_json(browser.client.delete("/api/v1/projects"), 405)
 
 
-def test_what_pages_refuse(server: Server) -> None:
+def test_refusals_of_pages_are_pages_or_json(server: Server) -> None:
     with Browser(server) as browser:
         browser.sign_in(add_person(server))
         form = browser.form("/", "/logout")
@@ -113,16 +114,16 @@ def test_what_pages_refuse(server: Server) -> None:
             ("GET", "/login?return_to=%00", None, 400, "Invalid request"),
         )
         for method, path, fields, status, title in cases:
-            for accept in (None, "*/*"):  # the address is a page's
+            for accept in (None, "*/*"):  # the address belongs to a page
                 headers = {"Accept": accept} if accept else {}
                 is_page(browser.client.request(method, path, data=fields, headers=headers), status, title)
             as_json = browser.client.request(method, path, data=fields, headers={"Accept": "application/json"})
             is_json(as_json, status)
-            assert as_json.headers["vary"] == "Accept"  # else a cache may hand it to browsers
+            assert as_json.headers["vary"] == "Accept"  # otherwise a cache might serve it to browsers
         assert browser.is_signed_in()
 
 
-def test_a_failure_of_the_server(new_server: Callable[..., Server]) -> None:
+def test_a_server_error_is_a_page_or_json(new_server: Callable[..., Server]) -> None:
     server = new_server()
 
     async def spoil(services: Services) -> None:

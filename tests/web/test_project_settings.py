@@ -1,4 +1,4 @@
-"""`/{owner}/{project}/settings`: what admins of a project change, and that nobody else sees it."""
+"""`/{owner}/{project}/settings`: the changes available to project admins, hidden from everyone else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTILE = "<b>Bold</b> \u202egnp.exe \U0001f419 " + "W" * 200
 
 
 class Office:
-    """A studio, the address of its settings, and browsers of others."""
+    """A studio, the address of its settings, and browsers of other people."""
 
     def __init__(self, server: Server, studio: Studio, closing: ExitStack) -> None:
         self.server, self.studio, self._closing = server, studio, closing
@@ -55,7 +55,7 @@ def after(browser: Browser, answer: httpx.Response) -> str:
     return shown.text
 
 
-def test_only_admins_have_the_place(server: Server, office: Office) -> None:
+def test_only_admins_can_open_the_settings(server: Server, office: Office) -> None:
     studio, reader = office.studio, office.browser(office.add("read"))
     assert f'href="{office.path}"' in page_of(studio.owner, f"{studio.base}/list")
     assert f'href="{office.path}"' in page_of(office.browser(office.add("admin")), office.path)
@@ -72,7 +72,7 @@ def test_only_admins_have_the_place(server: Server, office: Office) -> None:
     assert (found["title"], found["archive"]) == ("Website", False)
 
 
-def test_title_address_and_sight_change(office: Office) -> None:
+def test_title_address_and_visibility_are_changed(office: Office) -> None:
     owner, studio = office.studio.owner, office.studio
     answer = owner.fill(office.path, title=f"  {HOSTILE} ", name="site", private="on")
     assert answer.headers["location"] == f"/{studio.team.world.organization}/site/settings"
@@ -89,7 +89,7 @@ def test_title_address_and_sight_change(office: Office) -> None:
     assert studio.call("GET", studio.project)["project"]["private"] is False
 
 
-def test_labels_get_colours_and_lose_them(office: Office) -> None:
+def test_label_colors_are_set_and_removed(office: Office) -> None:
     owner, studio = office.studio.owner, office.studio
     studio.add_task(studio.add_column("Doing"), "A card", labels=["Urgent"])
     assert '<option value="Urgent">' in page_of(owner, office.path)
@@ -106,7 +106,7 @@ def test_labels_get_colours_and_lose_them(office: Office) -> None:
     assert studio.call("GET", studio.project)["project"]["label_colors"] == {HOSTILE: "sky"}
 
 
-def test_what_is_wrong_stands_beside_the_form(office: Office) -> None:
+def test_errors_are_shown_in_the_form(office: Office) -> None:
     owner, studio = office.studio.owner, office.studio
     studio.call("POST", "/projects", title="Other", name="other")
     for fields, said in (
@@ -122,7 +122,7 @@ def test_what_is_wrong_stands_beside_the_form(office: Office) -> None:
     assert studio.call("GET", studio.project)["project"]["title"] == "Website"
 
 
-def test_an_archived_project_is_looked_at_only_until_that_is_undone(office: Office) -> None:
+def test_an_archived_project_is_read_only_until_unarchived(office: Office) -> None:
     owner, studio = office.studio.owner, office.studio
     answer = owner.fill(office.path, f"{office.path}/archive")
     assert studio.call("GET", studio.project)["project"]["archive"] is True
@@ -137,7 +137,7 @@ def test_an_archived_project_is_looked_at_only_until_that_is_undone(office: Offi
     assert answer.headers["location"] == office.path
 
 
-def test_a_project_is_deleted_by_its_title_and_comes_back(office: Office) -> None:
+def test_a_project_is_deleted_by_typing_its_title_and_restored(office: Office) -> None:
     owner, studio = office.studio.owner, office.studio
     for typed in ("", "Websites", "websit"):
         answer = owner.fill(f"{office.path}/delete", name=typed)
@@ -158,7 +158,7 @@ def test_a_project_is_deleted_by_its_title_and_comes_back(office: Office) -> Non
     assert "The project was restored." in after(owner, back)
 
 
-def test_an_admin_from_outside_deletes_and_undoes(office: Office) -> None:
+def test_an_outside_admin_deletes_the_project_and_undoes_it(office: Office) -> None:
     browser = office.browser(office.add("admin"))
     answer = browser.fill(f"{office.path}/delete", name="website")
     assert answer.headers["location"] == "/"
@@ -193,14 +193,14 @@ def test_people_are_added_changed_and_removed(office: Office) -> None:
     assert send(owner, f"{office.path}/people/{stranger.login}/role", role="read").status_code == 404
 
 
-def test_an_admin_who_gives_the_role_up_is_led_away(office: Office) -> None:
+def test_an_admin_who_gives_up_the_role_leaves_the_settings(office: Office) -> None:
     person = office.add("admin")
     browser = office.browser(person)
     assert send(browser, f"{office.path}/people/{person.login}/role", role="read").headers["location"] == "/"
     assert browser.get(office.path).status_code == 403
 
 
-def test_an_owner_needs_not_be_added(office: Office) -> None:
+def test_an_owner_does_not_need_to_be_added(office: Office) -> None:
     owner, login = office.studio.owner, office.studio.team.owner.login
     page = after(owner, owner.fill(office.path, f"{office.path}/people", who=login, role="read"))
     assert "already has full access" in page
@@ -212,7 +212,7 @@ def test_an_owner_needs_not_be_added(office: Office) -> None:
     assert office.roles() == {person.login: "admin"}
 
 
-def test_nobody_is_added_by_a_name_that_nobody_has(office: Office) -> None:
+def test_an_unknown_user_cannot_be_added(office: Office) -> None:
     owner = office.studio.owner
     for who in (HOSTILE, "", office.studio.team.world.organization):
         answer = owner.fill(office.path, f"{office.path}/people", who=who, role="admin")
@@ -222,7 +222,7 @@ def test_nobody_is_added_by_a_name_that_nobody_has(office: Office) -> None:
     assert send(owner, f"{office.path}/people", who=office.studio.team.member.login, role="king").status_code == 404
 
 
-def test_an_invitation_is_declined_or_taken_back(office: Office) -> None:
+def test_an_invitation_is_declined_or_revoked(office: Office) -> None:
     owner, person = office.studio.owner, add_person(office.server)
     browser = office.browser(person)
 
@@ -244,7 +244,7 @@ def test_an_invitation_is_declined_or_taken_back(office: Office) -> None:
     assert invitation(end="/accept")
 
 
-def test_a_long_list_says_that_it_is_longer(office: Office) -> None:
+def test_a_truncated_list_says_so(office: Office) -> None:
     async def fill(services: Services) -> None:
         async with services.database.transaction() as tx:
             here = await queries.find_repository(tx, office.studio.team.world.organization, "website")
@@ -258,7 +258,7 @@ def test_a_long_list_says_that_it_is_longer(office: Office) -> None:
     assert page.count("Showing the first 100.") == 1
 
 
-def test_clients_come_and_go(office: Office) -> None:
+def test_clients_are_invited_and_removed(office: Office) -> None:
     owner, studio = office.studio.owner, office.studio
     known = add_person(office.server)
     page = after(owner, owner.fill(office.path, f"{office.path}/clients/invite", email=known.email))
@@ -281,7 +281,7 @@ def test_clients_come_and_go(office: Office) -> None:
     assert 'value="nobody"' in answer.text
 
 
-def test_who_owns_no_organization_is_offered_to_invite_nobody_by_address(office: Office) -> None:
+def test_a_personal_project_cannot_invite_by_address(office: Office) -> None:
     person = add_person(office.server)
     browser = office.browser(person)
 
@@ -305,7 +305,7 @@ def test_who_owns_no_organization_is_offered_to_invite_nobody_by_address(office:
     assert send(browser, f"{path}/clients/invite", email="a@b.example").status_code == 403
 
 
-def test_a_client_is_removed_only_where_it_is(office: Office) -> None:
+def test_a_client_is_removed_only_from_their_own_project(office: Office) -> None:
     studio = office.studio
     [client] = office.clients().values()
     title = "Second"
@@ -314,7 +314,7 @@ def test_a_client_is_removed_only_where_it_is(office: Office) -> None:
     assert list(office.clients().values()) == [client]
 
 
-def test_who_signed_in_long_ago_shows_again_who_they_are(office: Office) -> None:
+def test_sensitive_changes_need_a_recent_sign_in(office: Office) -> None:
     owner, team = office.studio.owner, office.studio.team
     [client] = office.clients().values()
     age_sign_in(office.server, team.owner)

@@ -1,4 +1,4 @@
-"""What an organization may have at most holds for pages as it does for programs, in words of theirs."""
+"""Limits of an organization apply to pages as they do to the API, with their own messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS = 60
 
 @pytest.fixture(scope="module")
 def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """An organization has few records."""
+    """Run a server on which an organization may have only a few records."""
     folder = tmp_path_factory.mktemp("quota")
     server = SharedServer(folder, {**backend.new(folder), "organization_max_rows": ROWS}).start()
     yield server
@@ -23,14 +23,14 @@ def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def fill(studio: Studio) -> None:
-    """To the last row; an event is one."""
+    """Fill the organization up to its limit with events, each of which counts as one row."""
     login = studio.team.world.organization
     while studio.call("GET", f"/organizations/{login}/usage")["usage"]["rows"] < ROWS:
         event = {"event": "push", "payload": {"ref": "refs/heads/main"}}
         assert studio.api.post(f"{studio.team.world.repo_path}/events", json=event).status_code == 202
 
 
-def test_a_page_makes_no_more_than_fits_and_goes_on_changing(studio: Studio) -> None:
+def test_a_page_cannot_exceed_the_limit_but_can_still_change_records(studio: Studio) -> None:
     column = studio.add_column("To do")
     task = studio.add_task(column, "There")
     fill(studio)

@@ -1,4 +1,4 @@
-"""Rates, rounding and budgets where people set them, and where they see what counts."""
+"""Hourly rates, rounding and budgets: where they are set, and where they are displayed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def spend(studio: Studio, hours: float) -> str:
     return str(studio.call("POST", f"{studio.project}/timesheets", **body)["timesheet"]["id"])
 
 
-def test_an_organization_sets_what_time_costs(studio: Studio, organization: str) -> None:
+def test_an_organization_sets_rates_and_rounding(studio: Studio, organization: str) -> None:
     path, login = f"/{organization}/settings/billing", member(studio)
     fields = {"hourly_rate": "90.00", "billable": "true", "round_minutes": "15", "round_mode": "nearest"}
     answer = studio.owner.fill(path, path, **fields, **{f"rate-{login}": "75.50"})
@@ -44,7 +44,7 @@ def test_an_organization_sets_what_time_costs(studio: Studio, organization: str)
     assert studio.call("GET", f"/organizations/{organization}/members/{login}")["member"]["hourly_rate"] == 75.5
 
 
-def test_a_project_sets_what_differs_and_its_budget(studio: Studio) -> None:
+def test_a_project_overrides_rates_and_sets_a_budget(studio: Studio) -> None:
     path, login = f"{studio.base}/settings/billing", member(studio)
     answer = studio.owner.fill(
         path, path, hourly_rate="80", billable="true", round_minutes="0", budget_hours="13", **{f"rate-{login}": "60"}
@@ -66,7 +66,7 @@ def test_a_project_sets_what_differs_and_its_budget(studio: Studio) -> None:
     assert (billing["budget"], billing["rates"], billing["hourly_rate"]) == (None, [], 80)
 
 
-def test_the_page_of_time_shows_the_budget_and_whose_rate_counts(studio: Studio) -> None:
+def test_the_time_page_shows_the_budget_and_the_applicable_rate(studio: Studio) -> None:
     path = f"{studio.base}/time"
     spend(studio, 1)
     assert "<meter" not in page_of(studio.owner, path)
@@ -80,7 +80,7 @@ def test_the_page_of_time_shows_the_budget_and_whose_rate_counts(studio: Studio)
     assert "920.00 of 920.00 used (100 %) Used up" in text_of(page_of(studio.member, path))
 
 
-def test_an_entry_that_is_saved_keeps_the_rate_of_its_place(studio: Studio) -> None:
+def test_a_saved_entry_keeps_its_rate(studio: Studio) -> None:
     studio.call("PATCH", f"{studio.project}/billing", hourly_rate=80, billable=True)
     entry = spend(studio, 1)
     studio.call("PATCH", f"{studio.project}/billing", hourly_rate=90)
@@ -92,7 +92,7 @@ def test_an_entry_that_is_saved_keeps_the_rate_of_its_place(studio: Studio) -> N
     assert studio.call("GET", f"/timesheets/{entry}")["timesheet"]["rate_source"] == "timesheet"
 
 
-def test_an_entry_that_is_deleted_and_brought_back_costs_the_same(studio: Studio) -> None:
+def test_a_restored_entry_keeps_its_rate(studio: Studio) -> None:
     studio.call("PATCH", f"{studio.project}/billing", hourly_rate=80)
     path = f"{studio.base}/time"
     entry = spend(studio, 1)

@@ -1,4 +1,4 @@
-"""The receiver inside the server, and the page that shows what arrived at it."""
+"""The built-in receiver, and the page that shows the requests it received."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EVENT = re.compile(r'class="arrival-event">([^<]*)<')
 
 
 def make(office: Office, visitor: Visitor | None = None) -> tuple[Visitor, dict[str, Any]]:
-    """The owner, and the webhook of a new receiver, whose ping has arrived."""
+    """Create a receiver and wait for the ping. Return the owner's visitor and the receiver's webhook."""
     owner = visitor or office.visitor()
     assert owner.send("/receiver").headers["location"] == f"{owner.base}/receiver"
     [hook] = office.api("GET", f"{office.world.repo_path}/hooks")
@@ -45,12 +45,12 @@ def events(visitor: Visitor) -> list[str]:
 
 
 def post(office: Office, url: str, body: bytes = b"{}", **headers: str) -> httpx.Response:
-    """As a program sends it that has no token."""
+    """Post like a client without a token."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return httpx.post(office.server.url + urlsplit(url).path, content=body, headers=named, timeout=60)
 
 
-def test_a_receiver_is_made_once_and_shows_the_ping(office: Office) -> None:
+def test_a_receiver_is_created_once_and_shows_the_ping(office: Office) -> None:
     owner = office.visitor()
     assert "No test webhook yet." in text_of(owner.get("/receiver"))
     owner, hook = make(office, owner)
@@ -66,7 +66,7 @@ def test_a_receiver_is_made_once_and_shows_the_ping(office: Office) -> None:
     assert len(office.api("GET", f"{office.world.repo_path}/hooks")) == 1, "where there is one, it stays"
 
 
-def test_a_card_makes_an_event_that_the_page_hears_of(office: Office) -> None:
+def test_a_new_card_causes_an_event_and_updates_the_page(office: Office) -> None:
     owner, _ = make(office)
     before = owner.get("/receiver/newest").text
     assert f'data-poll-mark-value="{before}"' in owner.get("/receiver").text
@@ -89,7 +89,7 @@ def test_a_card_makes_an_event_that_the_page_hears_of(office: Office) -> None:
         ({"webhook_signature": "v1,AAAA", "webhook_id": "1", "webhook_timestamp": "1"}, "invalid signature"),
     ],
 )
-def test_what_another_sends_is_told_apart(office: Office, headers: dict[str, str], told: str) -> None:
+def test_unsigned_and_forged_requests_are_marked(office: Office, headers: dict[str, str], told: str) -> None:
     owner, hook = make(office)
     answer = post(office, hook["config"]["url"], b"{}", X_GitHub_Event="forged", **headers)
     assert answer.status_code == 200
@@ -98,7 +98,7 @@ def test_what_another_sends_is_told_apart(office: Office, headers: dict[str, str
     assert " valid signature" not in newest
 
 
-def test_hostile_requests_are_shown_as_text(office: Office) -> None:
+def test_hostile_requests_are_escaped(office: Office) -> None:
     owner, hook = make(office)
     body = json.dumps({"text": "<script>alert(1)</script>\u202e"}, ensure_ascii=False).encode()
     post(office, hook["config"]["url"], body, X_GitHub_Event="<b>x</b>", Authorization="Basic c2VjcmV0", Cookie="a=b")
@@ -112,7 +112,7 @@ def test_hostile_requests_are_shown_as_text(office: Office) -> None:
     assert "a=b" not in page
 
 
-def test_a_body_has_a_bound(office: Office) -> None:
+def test_the_size_of_a_body_is_limited(office: Office) -> None:
     owner, hook = make(office)
     url = hook["config"]["url"]
     assert post(office, url, b"x" * (BODY_MAX_BYTES + 1), X_GitHub_Event="large").status_code == 413
@@ -124,7 +124,7 @@ def test_a_body_has_a_bound(office: Office) -> None:
     assert len(page.content) < 512 * 1024
 
 
-def test_only_the_newest_are_kept(office: Office) -> None:
+def test_only_the_newest_requests_are_kept(office: Office) -> None:
     owner, hook = make(office)
     for number in range(KEPT + 3):
         assert post(office, hook["config"]["url"], X_GitHub_Event=f"number-{number}").status_code == 200
@@ -132,7 +132,7 @@ def test_only_the_newest_are_kept(office: Office) -> None:
 
 
 @pytest.mark.parametrize("key", ["x", "k" * 43, "k" * 42 + "\u00e9", "a" * 5000])
-def test_a_key_that_is_nobodys_leads_nowhere(office: Office, key: str) -> None:
+def test_an_unknown_key_is_not_found(office: Office, key: str) -> None:
     owner, hook = make(office)
     assert post(office, f"http://x/receive/{key}").status_code == 404
     changed = hook["config"]["url"][:-1] + ("a" if hook["config"]["url"][-1] != "a" else "b")
@@ -141,8 +141,8 @@ def test_a_key_that_is_nobodys_leads_nowhere(office: Office, key: str) -> None:
     assert events(owner) == ["ping"]
 
 
-def test_the_key_of_another_organization_gives_it_nothing(office: Office) -> None:
-    """Who somehow knows an address can send there, as to any address; the signature tells that it was not this hook."""
+def test_the_key_of_another_organization_is_of_no_use(office: Office) -> None:
+    """Anyone who learns the address can send to it, but the signature reveals a foreign webhook."""
     owner, hook = make(office)
     other = Office(office.server, office.server.run(make_team), office.receiver)
     with other._open:
@@ -160,7 +160,7 @@ def test_the_key_of_another_organization_gives_it_nothing(office: Office) -> Non
 @pytest.mark.parametrize(
     ("place", "status"), [("client", 404), ("stranger", 404), ("read", 403), ("write", 403), ("member", 403)]
 )
-def test_it_is_for_those_who_administer_the_project(office: Office, place: str, status: int) -> None:
+def test_only_project_admins_can_use_the_receiver(office: Office, place: str, status: int) -> None:
     owner, _ = make(office)
     person = None if place == "stranger" else add_in(office.server, office.world, place)
     if person is None:
@@ -174,7 +174,7 @@ def test_it_is_for_those_who_administer_the_project(office: Office, place: str, 
     assert len(events(owner)) == before
 
 
-def test_it_goes_with_its_webhook(office: Office) -> None:
+def test_the_receiver_is_deleted_with_its_webhook(office: Office) -> None:
     owner, hook = make(office)
     office.api("DELETE", f"{office.world.repo_path}/hooks/{hook['id']}")
     assert "No test webhook yet." in text_of(owner.get("/receiver"))
@@ -188,7 +188,7 @@ def test_it_goes_with_its_webhook(office: Office) -> None:
     assert office.server.run(rows) == 0
 
 
-def test_what_arrived_goes_with_the_retention(office: Office) -> None:
+def test_received_requests_are_deleted_after_the_retention_period(office: Office) -> None:
     owner, hook = make(office)
     post(office, hook["config"]["url"], X_GitHub_Event="recent")
 
@@ -202,7 +202,7 @@ def test_what_arrived_goes_with_the_retention(office: Office) -> None:
     assert events(owner) == ["recent"]
 
 
-def test_a_new_secret_signs_at_once(office: Office) -> None:
+def test_a_new_secret_is_used_immediately(office: Office) -> None:
     owner, hook = make(office)
     owner.send(f"/{hook['id']}/secret", secret_kind="make", previous_secret_expires_in="3600", status=200)
     owner.send(f"/{hook['id']}/ping")
@@ -210,8 +210,8 @@ def test_a_new_secret_signs_at_once(office: Office) -> None:
     assert text_of(owner.get("/receiver")).count("valid signature") == 2
 
 
-def test_no_other_address_of_the_server_can_be_a_webhooks(new_server: Callable[..., Server]) -> None:
-    """A server as people start it: private networks are not reached, but for the receiver."""
+def test_other_addresses_of_the_server_cannot_be_webhooks(new_server: Callable[..., Server]) -> None:
+    """On a server with default settings, which reaches no private network except the receiver."""
     server = new_server(delivery_allow_networks="")
     world = server.world()
     hooks = f"{world.repo_path}/hooks"

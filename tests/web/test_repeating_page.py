@@ -1,4 +1,4 @@
-"""How a task repeats, on its page: chosen, said in words, and by a rule of one's own."""
+"""Recurrence of a task on its page: presets, their description, and custom rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def _rule(studio: Studio, task: str) -> str | None:
     return None if found is None else str(found)
 
 
-def test_a_choice_repeats_a_task_and_says_when(studio: Studio) -> None:
+def test_a_preset_repeats_a_task_and_shows_the_next_date(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Sweep", deadline="2026-11-27")
     here = f"{studio.base}/tasks/{task}"
     assert (
@@ -28,7 +28,7 @@ def test_a_choice_repeats_a_task_and_says_when(studio: Studio) -> None:
     assert _rule(studio, task) is None
 
 
-def test_a_rule_of_ones_own_is_kept_or_refused(studio: Studio) -> None:
+def test_a_custom_rule_is_saved_or_refused(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Sweep")
     here = f"{studio.base}/tasks/{task}"
     send(studio.owner, f"{here}/edit", field="repeat", repeat="freq=monthly;bymonthday=-1")

@@ -1,4 +1,4 @@
-"""Where somebody is sent after signing in is a path of this server, whatever was asked for."""
+"""The target after signing in is always a path of this server."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def test_a_path_of_this_server_is_kept(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_anything_else_is_the_start_page(text: str | None) -> None:
+def test_anything_else_becomes_the_start_page(text: str | None) -> None:
     assert safe_return_to(text) == "/"
 
 
 @given(st.text(alphabet="/\\.%25cCfF09aA:@?# \t\r\nhtps", max_size=20))
 @example("/%5")
-def test_no_text_leads_elsewhere(text: str) -> None:
-    """As a browser reads it: tabs and line ends dropped, backslashes turned round."""
+def test_no_text_leads_to_another_site(text: str) -> None:
+    """Interpreted like a browser does: without tabs and line breaks, and with backslashes as slashes."""
     kept = safe_return_to(text)
     seen = kept.replace("\t", "").replace("\n", "").replace("\r", "").replace("\\", "/").strip()
     assert seen.startswith("/")

@@ -1,4 +1,4 @@
-"""Time that an invoice rounds: the report and the page of the draft say what was worked, and what is on the invoice."""
+"""Rounding of invoiced time: the report and the draft's page show both the tracked and the billed time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def settle(studio: Studio, **billing: Any) -> None:
 
 @pytest.fixture
 def spent(studio: Studio) -> Studio:
-    """2:30 and 0:50 at 80.50 EUR, rounded up to a quarter of an hour."""
+    """Return a studio with entries of 2:30 and 0:50 at 80.50 EUR, rounded up to a quarter of an hour."""
     settle(studio, currency="EUR", hourly_rate=80.5, billable=True, round_minutes=15, round_mode="up")
     task = studio.add_task(studio.add_column("Doing"), "Photos")
     spend(studio, task, "2026-01-05T09:00:00Z", 150 * MINUTE_MS, billable=True)
@@ -33,13 +33,13 @@ def report(studio: Studio) -> str:
 
 
 def draft(studio: Studio, **more: str) -> str:
-    """The address of what the button of the report makes."""
+    """Create a draft from the report and return its address."""
     made = send(studio.member, f"{studio.base}/time/report/invoice", **SPAN, user="", timezone="UTC", **more)
     assert made.status_code == 303, made.text
     return str(made.headers["location"])
 
 
-def test_the_report_says_what_the_invoice_will_say(spent: Studio) -> None:
+def test_the_report_announces_the_rounded_invoice(spent: Studio) -> None:
     text = report(spent)
     assert "Unbilled time: 3:20 (268.33 EUR)." in text
     assert "Each time entry is rounded up to the next 15 minutes." in text
@@ -50,7 +50,7 @@ def test_the_report_says_what_the_invoice_will_say(spent: Studio) -> None:
     assert "Tracked: 3:20, billed: 3:30." in page
 
 
-def test_in_german(spent: Studio) -> None:
+def test_rounding_is_explained_in_german(spent: Studio) -> None:
     spent.member.client.cookies.set("workhook_language", "de")
     settle(spent, round_mode="nearest")
     text = report(spent)
@@ -59,13 +59,13 @@ def test_in_german(spent: Studio) -> None:
     assert "Erfasst: 3:20, abgerechnet: 3:15." in text_of(page_of(spent.member, draft(spent)))
 
 
-def test_where_nothing_is_rounded_nothing_is_said(spent: Studio) -> None:
+def test_without_rounding_nothing_is_explained(spent: Studio) -> None:
     settle(spent, round_minutes=0)
     assert "rounded" not in report(spent)
     assert "rounded" not in text_of(page_of(spent.member, draft(spent)))
 
 
-def test_a_draft_keeps_the_rounding_that_it_was_made_with(spent: Studio) -> None:
+def test_a_draft_keeps_the_rounding_in_effect_at_its_creation(spent: Studio) -> None:
     address = draft(spent)
     for minutes in (10, 0):
         settle(spent, round_minutes=minutes)
@@ -78,7 +78,7 @@ def test_a_draft_keeps_the_rounding_that_it_was_made_with(spent: Studio) -> None
     assert "rounded up to the next 30 minutes. Tracked: 3:20, billed: 3:30." in page
 
 
-def test_running_timers_and_others_time_are_not_foreseen(spent: Studio) -> None:
+def test_the_preview_excludes_running_timers_and_other_users(spent: Studio) -> None:
     task = spent.add_task(spent.add_column("Else"), "Else")
     spend(spent, task, "2026-01-06T12:00:00Z", 10 * MINUTE_MS, by=spent.team.member, billable=True)
     page = page_of(spent.owner, f"{spent.base}/time/report", **SPAN, user=spent.team.member.login)
@@ -88,8 +88,8 @@ def test_running_timers_and_others_time_are_not_foreseen(spent: Studio) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_foreseen_is_what_the_draft_has(studio: Studio, seed: int) -> None:
-    """Whatever the entries, the rates, the rounding and the currency."""
+def test_the_preview_matches_the_draft(studio: Studio, seed: int) -> None:
+    """For random entries, rates, rounding and currencies."""
     chance = random.Random(seed)
     currency = ("EUR", "USD", "JPY", "KWD")[seed]
     settle(studio, currency=currency, round_minutes=chance.choice([1, 5, 6, 10, 15, 30]), billable=True)

@@ -1,4 +1,4 @@
-"""The same time is the same figure in reports, lists, grouped and single invoices, tables, PDFs, pages and answers."""
+"""The same time has the same duration and amount in reports, invoices, exports, PDFs, pages and API responses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPAN = {"from": "2026-01-01", "to": "2026-01-31"}
 
 
 class Entries:
-    """Finished billable time on one task, and everything that shows it."""
+    """Finished billable time on one task, and all its representations."""
 
     def __init__(self, studio: Studio, *durations_ms: int, rate: float, **billing: Any) -> None:
         self.studio = studio
@@ -56,7 +56,7 @@ def pdf_of(studio: Studio, invoice: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("group_by", [None, "task", "person", "day"])
-def test_what_entries_cost_does_not_depend_on_their_grouping(studio: Studio, group_by: str | None) -> None:
+def test_the_amount_does_not_depend_on_the_grouping(studio: Studio, group_by: str | None) -> None:
     entries = Entries(studio, 18_000, 18_400, rate=25)
     assert entries.report()["amount"] == 0.26
     assert sum(float(each["amount"]) for each in entries.table()) == 0.26
@@ -72,7 +72,7 @@ def test_what_entries_cost_does_not_depend_on_their_grouping(studio: Studio, gro
     assert "0.26" in report
 
 
-def test_a_fraction_of_a_second_does_not_begin_another_quarter(studio: Studio) -> None:
+def test_a_fraction_of_a_second_does_not_start_another_quarter_hour(studio: Studio) -> None:
     entries = Entries(studio, 900_350, rate=100, round_minutes=15, round_mode="up")
     assert entries.report()["duration"] == 900_000
     assert "The invoice would include 0:15 for 25.00 EUR." in text_of(
@@ -83,7 +83,7 @@ def test_a_fraction_of_a_second_does_not_begin_another_quarter(studio: Studio) -
     assert "0:15" in pdf_of(studio, made)
 
 
-def test_a_duration_is_the_same_text_everywhere(studio: Studio) -> None:
+def test_a_duration_is_formatted_identically_everywhere(studio: Studio) -> None:
     entries = Entries(studio, 58_855_000, rate=10)
     [shown] = studio.call("GET", f"{studio.project}/timesheets")["timesheets"]
     short = {"display": "16:20:55", "decimal": 16.35}

@@ -1,4 +1,4 @@
-"""The page of the search: what it finds for whom, where each hit leads, and how the words are marked."""
+"""The search page: permissions, links of its results, and highlighting."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from workhook.web.search import marked, without_signs
 
 
 def hits(page: str) -> list[tuple[str, str]]:
-    """Address and title of each."""
+    """Return the address and title of each result."""
     found = re.findall(r'<li>\s*<a href="([^"]+)"><svg.*?</svg> <bdi>(.*?)</bdi>', page, re.DOTALL)
     return [(address, html.unescape(re.sub(r"</?mark>", "", title))) for address, title in found]
 
 
-def test_hits_lead_to_their_places(studio: Studio) -> None:
+def test_results_link_to_their_pages(studio: Studio) -> None:
     word = f"zebra{studio.team.world.organization[-6:]}"
     task = studio.add_task(studio.add_column("To do"), f"Paint the {word}")
     comment = studio.call("POST", f"/tasks/{task}/task_comments", text=f"The {word} has stripes")["task_comment"]["id"]
@@ -36,8 +36,8 @@ def test_hits_lead_to_their_places(studio: Studio) -> None:
     assert "Searching in" in text_of(tasks)
 
 
-def test_nobody_finds_what_they_may_not_see(server: Server, studio: Studio) -> None:
-    """Neither what is private, as a client, nor what belongs to an organization of others."""
+def test_a_search_finds_only_visible_objects(server: Server, studio: Studio) -> None:
+    """Clients do not find private comments, and strangers find nothing of an organization."""
     word = f"yak{studio.team.world.organization[-6:]}"
     task = studio.add_task(studio.add_column("To do"), "Shave it")
     studio.call("POST", f"/tasks/{task}/task_comments", text=f"{word} in private", private=True)
@@ -52,7 +52,7 @@ def test_nobody_finds_what_they_may_not_see(server: Server, studio: Studio) -> N
         assert other.owner.get("/search?q=a&project=no/such").status_code == 404
 
 
-def test_pages_of_results_and_that_there_are_more_than_are_found(studio: Studio) -> None:
+def test_results_are_paginated_and_limited(studio: Studio) -> None:
     word = f"xerus{studio.team.world.organization[-6:]}"
     column = studio.add_column("To do")
     create = [{"action": "create", "column_id": column, "title": f"{word} {number}"} for number in range(51)]
@@ -67,7 +67,7 @@ def test_pages_of_results_and_that_there_are_more_than_are_found(studio: Studio)
     assert "Some older results aren’t shown" in page_of(studio.owner, "/search", q=word)
 
 
-def test_what_is_no_word_finds_nothing(studio: Studio) -> None:
+def test_a_search_without_words_finds_nothing(studio: Studio) -> None:
     assert "Enter at least one letter" in page_of(studio.owner, "/search", q="*-%")
     assert "No results." in page_of(studio.owner, "/search", q="n0such")
     assert "No results." not in page_of(studio.owner, "/search")
@@ -76,7 +76,7 @@ def test_what_is_no_word_finds_nothing(studio: Studio) -> None:
     assert studio.owner.get("/search?q=" + "a" * 3000).status_code == 200
 
 
-def test_hostile_texts_are_texts(studio: Studio) -> None:
+def test_hostile_texts_are_escaped(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), HOSTILE, description=HOSTILE)
     page = page_of(studio.owner, "/search", q=HOSTILE)
     assert "<img" not in page[page.index("<main") :]
@@ -98,7 +98,7 @@ def test_hostile_texts_are_texts(studio: Studio) -> None:
         ("text", "", []),
     ],
 )
-def test_words_are_marked_where_they_begin(text: str, words: str, found: list[str]) -> None:
+def test_words_are_highlighted_at_their_start(text: str, words: str, found: list[str]) -> None:
     parts = marked(text, words)
     assert "".join(part for part, _ in parts) == text
     assert [part for part, is_word in parts if is_word] == found
@@ -115,5 +115,5 @@ def test_words_are_marked_where_they_begin(text: str, words: str, found: list[st
         ("", ""),
     ],
 )
-def test_an_excerpt_has_words_and_no_signs_of_markdown(text: str, plain: str) -> None:
+def test_an_excerpt_contains_no_markdown_syntax(text: str, plain: str) -> None:
     assert without_signs(text) == plain

@@ -1,5 +1,5 @@
-"""A form that makes or books something is sent twice: by a double click, by going back, by a browser that tries again.
-It happens once, and the second answer is the first one's."""
+"""Forms that create or book something, submitted twice by a double click, by going back, or by a browser that retries.
+They take effect once, and the second answer equals the first."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _BESIDE = {
     "deliveries", "dispatches", "lanes", "mail_messages", "probe", "rate_windows", "timesheet_changes",
     "timesheet_sums", "worker_generation", "workers",
 }  # fmt: skip
-"""What goes on by itself meanwhile."""
+"""Tables that change in the background."""
 TABLES = [each for each in metadata.sorted_tables if each.name not in _BESIDE]
 
 CHANGES = {each.path: each for each in described() if each.area is PLACES and each.method == "POST"}
 
-# A repeat finds it done, changes nothing more, or is asked for: to send something again, for another link.
+# Repeating these has no further effect, or is intended, such as sending again or creating another link.
 NOT_ONCE = (
     "/by-apps", "/delete", "/remove", "/revoke", "/end", "/renew", "/link", "/edit", "/rename", "/place", "/empty",
     "/move", "/read", "/restore", "/cancel", "/decline", "/accept", "/disable", "/enable", "/role", "/first",
@@ -51,7 +51,7 @@ NOT_ONCE = (
 
 
 class Sent(NamedTuple):
-    """`page` has the form that leads to `action`, where there is a page; `fields` are typed into it."""
+    """A form to submit: posts to `action`, is on `page` (if any), and has `fields` filled in."""
 
     page: str
     action: str
@@ -60,7 +60,7 @@ class Sent(NamedTuple):
 
 
 class Ground:
-    """A project with what the forms need."""
+    """A project with everything that the forms need."""
 
     def __init__(self, studio: Studio) -> None:
         self.studio, self.base = studio, studio.base
@@ -108,7 +108,7 @@ class Ground:
 
 
 def _case(page: str, action: str | None = None, **fields: str) -> Callable[[Ground], Sent]:
-    """Addresses have what `Ground` is called in braces."""
+    """Return a case whose addresses contain attributes of `Ground` in braces."""
 
     def make(ground: Ground) -> Sent:
         names = {name: value for name, value in vars(ground).items() if isinstance(value, str)}
@@ -201,11 +201,11 @@ ELSEWHERE = {
     "/settings/administration/users", "/settings/administration/organizations", "/welcome/project",
     "/{owner}/settings/oauth-apps/{client_id}/secrets",
 }  # fmt: skip
-"""Made as the others are; who may send them is in none of these tests' studios, or what they need is."""
+"""Forms that also take effect once, but need people or objects that these tests lack."""
 
 
-def test_every_form_is_done_once_or_may_be_repeated() -> None:
-    """One that is new belongs among those that are done once, if it makes or books something."""
+def test_every_form_takes_effect_once_or_is_repeatable() -> None:
+    """A new form that creates or books something must be among those that take effect once."""
     once = {path for path, each in CHANGES.items() if each.makes}
     assert once == {*CASES, *ELSEWHERE}
     odd = [path for path in CHANGES if path not in once and not path.endswith(NOT_ONCE)]
@@ -233,7 +233,7 @@ async def count_rows(services: Services) -> dict[str, int]:
 
 
 def filled(browser: Browser, sent: Sent) -> dict[str, str]:
-    """The fields of the form as its page has it, with what is typed into it."""
+    """Return the fields of the form on its page, with the case's fields filled in."""
     if not sent.page:
         return {"csrf": masked(unmasked(_any_key(browser))), **sent.fields}
     shown = browser.get(sent.page)
@@ -255,7 +255,7 @@ def submit(browser: Browser, sent: Sent, fields: dict[str, str]) -> httpx.Respon
 
 
 def reason(answer: httpx.Response) -> str:
-    """Of a refusal."""
+    """Describe a refusal."""
     return f"{answer.status_code}: {text_of(answer.text)[:400]}" if "<main" in answer.text else answer.text[:400]
 
 
@@ -263,9 +263,9 @@ def told(answer: httpx.Response) -> tuple[int, str | None, str | None]:
     return answer.status_code, answer.headers.get("location"), answer.headers.get("set-cookie")
 
 
-@pytest.mark.one_database  # the next test is about what differs
+@pytest.mark.one_database  # the next test covers the differences
 @pytest.mark.parametrize("path", CASES)
-def test_a_form_that_is_sent_twice_is_done_once(server: Server, studio: Studio, ground: Ground, path: str) -> None:
+def test_a_form_submitted_twice_takes_effect_once(server: Server, studio: Studio, ground: Ground, path: str) -> None:
     sent = CASES[path](ground)
     fields = filled(studio.owner, sent)
     before = server.run(count_rows)
@@ -279,7 +279,7 @@ def test_a_form_that_is_sent_twice_is_done_once(server: Server, studio: Studio, 
     assert server.run(count_rows) == after
     if first.status_code == 303:
         assert told(second) == told(first)
-    else:  # the page may show a secret
+    else:  # the page may contain a secret
         assert second.status_code == 409, reason(second)
         assert "This form was already submitted" in second.text
 
@@ -292,8 +292,8 @@ TWICE: dict[str, Callable[[Ground], Sent]] = {
 
 
 @pytest.mark.parametrize("path", TWICE)
-def test_both_processes_do_it_once(server: Server, second_server: Server, path: str) -> None:
-    """At the same time, six times each."""
+def test_two_processes_apply_a_form_once(server: Server, second_server: Server, path: str) -> None:
+    """Submitted six times to each process, concurrently."""
     with open_studio(server) as studio, ThreadPoolExecutor(12) as threads:
         ground = Ground(studio)
         sent = TWICE[path](ground)
@@ -313,14 +313,14 @@ def test_both_processes_do_it_once(server: Server, second_server: Server, path: 
             assert after[table] <= before[table] + 1
 
 
-def test_what_was_refused_is_done_when_it_is_sent_again(studio: Studio, ground: Ground) -> None:
+def test_a_refused_form_can_be_submitted_again(studio: Studio, ground: Ground) -> None:
     sent = CASES["/{owner}/{project}/billing/credits/grant"](ground)
     fields = filled(studio.owner, sent)
     assert submit(studio.owner, sent, {**fields, "amount": "much"}).status_code == 422
     assert submit(studio.owner, sent, fields).status_code == 303
 
 
-def test_the_same_is_made_again_by_another_form_or_with_other_fields(studio: Studio, ground: Ground) -> None:
+def test_a_new_form_or_other_fields_create_another_object(studio: Studio, ground: Ground) -> None:
     sent = CASES["/{owner}/{project}/tasks/{task_id}/subtasks"](ground)
     fields = filled(studio.owner, sent)
     for each in (fields, {**fields, "title": "Another part"}, filled(studio.owner, sent), fields):
@@ -329,7 +329,7 @@ def test_the_same_is_made_again_by_another_form_or_with_other_fields(studio: Stu
     assert (shown.count(">A part<"), shown.count(">Another part<")) in ((2, 1), (3, 1))
 
 
-def test_another_file_is_another_form(studio: Studio, ground: Ground) -> None:
+def test_another_file_is_a_different_submission(studio: Studio, ground: Ground) -> None:
     sent = CASES["/{owner}/{project}/files"](ground)
     fields = filled(studio.owner, sent)
     for content in (b"one", b"two", b"two"):
@@ -342,10 +342,10 @@ def test_another_file_is_another_form(studio: Studio, ground: Ground) -> None:
 @pytest.mark.parametrize(
     "path", ["/{owner}/{project}/billing/{invoice_id}/payments", "/{owner}/{project}/time/report/invoice"]
 )
-def test_what_was_done_is_not_done_again_where_its_answer_was_lost(
+def test_a_form_whose_answer_was_lost_is_not_applied_again(
     server: Server, studio: Studio, ground: Ground, path: str
 ) -> None:
-    """The process ended after the change, before the answer was stored. Nothing is left to invoice the second time."""
+    """The process ended before storing the answer. In the report's case, no time would be left to invoice."""
     sent = CASES[path](ground)
     fields = filled(studio.owner, sent)
     assert submit(studio.owner, sent, fields).status_code == 303
@@ -361,7 +361,7 @@ def test_what_was_done_is_not_done_again_where_its_answer_was_lost(
     assert server.run(count_rows) == after
 
 
-def test_forms_are_forgotten_after_a_day(server: Server, studio: Studio, ground: Ground) -> None:
+def test_submissions_are_forgotten_after_a_day(server: Server, studio: Studio, ground: Ground) -> None:
     sent = CASES["/{owner}/{project}/tasks/{task_id}/subtasks"](ground)
     fields = filled(studio.owner, sent)
     assert submit(studio.owner, sent, fields).status_code == 303
@@ -377,8 +377,8 @@ def test_forms_are_forgotten_after_a_day(server: Server, studio: Studio, ground:
     assert studio.owner.get(sent.page).text.count(">A part<") >= 2
 
 
-def test_a_file_that_is_imported_twice_makes_one_project(server: Server, second_server: Server) -> None:
-    """At the same time, by two processes, and again afterwards: every card knows where it came from."""
+def test_a_file_imported_twice_creates_one_project(server: Server, second_server: Server) -> None:
+    """Concurrently by two processes, and again afterwards: every card keeps its origin."""
     with open_studio(server) as studio, Browser(second_server) as other, ThreadPoolExecutor(2) as threads:
         other.client.headers["Cookie"] = "; ".join(f"{it.name}={it.value}" for it in studio.owner.client.cookies.jar)
         action = f"/{studio.team.world.organization}/-/import"
@@ -394,7 +394,7 @@ def test_a_file_that_is_imported_twice_makes_one_project(server: Server, second_
     assert found == {"projects": 1, "columns": 1, "tasks": 2}
 
 
-def test_a_script_that_sends_a_file_twice_is_told_of_the_first(studio: Studio, ground: Ground) -> None:
+def test_a_script_that_uploads_twice_gets_the_first_answer(studio: Studio, ground: Ground) -> None:
     fields = filled(studio.owner, CASES["/{owner}/{project}/files"](ground))
     headers = {"Origin": "null", "Sec-Fetch-Site": "same-origin", "Accept": "application/json"}
     files = {"file": ("d.txt", b"four", "text/plain")}

@@ -1,4 +1,4 @@
-"""Services, subscriptions and credits, as those who may see them do."""
+"""Services, subscriptions and credits: lists, forms, and the access of each role."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def made_service(studio: Studio, **more: Any) -> dict[str, Any]:
 
 
 def subscribed(studio: Studio, *, start: bool = True, **more: Any) -> str:
-    """The address of a subscription that the form has made."""
+    """Create a subscription with the form and return its address."""
     service = made_service(studio, **more)
     path = f"{studio.base}/billing/subscriptions/new"
     choice = f"{service['id']} {service['service_prices'][0]['id']}"
@@ -41,7 +41,7 @@ def checkout_of(studio: Studio, path: str) -> dict[str, Any]:
 # --- services --------------------------------------------------------------------------------------------------------
 
 
-def test_a_service_is_found_made_changed_and_deleted(studio: Studio) -> None:
+def test_a_service_is_created_changed_and_deleted(studio: Studio) -> None:
     base = services_of(studio)
     assert f'href="{base}"' in page_of(studio.owner, f"{studio.base}/billing")
     assert f'href="{base}"' in page_of(studio.owner, f"/{studio.team.world.organization}")
@@ -94,19 +94,19 @@ def test_prices_are_added_ordered_and_removed(studio: Studio) -> None:
     assert len(prices()) == 1
 
 
-def test_a_price_too_many_is_refused_until_one_is_removed(studio: Studio) -> None:
+def test_one_price_too_many_is_refused_until_one_is_removed(studio: Studio) -> None:
     prices = [{"amount": each + 1, "currency": "EUR", "interval": "month"} for each in range(PRICES_MAX)]
     service = made_service(studio, service_prices=prices)
     path = f"{services_of(studio)}/{service['id']}"
     price = {"amount": "1.50", "currency": "EUR", "interval": "month"}
-    answer = send(studio.owner, f"{path}/prices", **price)  # its page has no form for one more
+    answer = send(studio.owner, f"{path}/prices", **price)  # the page no longer offers the form
     assert answer.status_code == 409
     assert f"A service can have at most {PRICES_MAX} prices. Remove one first." in text_of(answer.text)
     send(studio.owner, f"{path}/prices/{service['service_prices'][0]['id']}/remove")
     assert send(studio.owner, f"{path}/prices", **price).status_code == 303
 
 
-def test_a_removed_price_comes_back(studio: Studio) -> None:
+def test_a_removed_price_is_restored(studio: Studio) -> None:
     service = made_service(studio)
     path = f"{services_of(studio)}/{service['id']}"
     answer = send(studio.owner, f"{path}/prices/{service['service_prices'][0]['id']}/remove")
@@ -115,7 +115,7 @@ def test_a_removed_price_comes_back(studio: Studio) -> None:
     assert "100.00 EUR per month · includes 10 credits" in text_of(page_of(studio.member, path))
 
 
-def test_a_service_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
+def test_a_refused_service_form_keeps_the_input(studio: Studio) -> None:
     path = f"{services_of(studio)}/new"
     typed = {"title": "", "description": "Kept", "amount": "x", "limit_pausing": "many"}
     answer = studio.owner.fill(path, **typed)
@@ -133,7 +133,7 @@ def test_a_service_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> 
     assert studio.api.get("/api/v1/services").json()["services"] == []
 
 
-def test_what_was_typed_stays_where_somebody_else_changed_the_service(studio: Studio) -> None:
+def test_input_is_kept_if_another_user_changed_the_service(studio: Studio) -> None:
     path = f"{services_of(studio)}/{made_service(studio)['id']}"
     form = studio.owner.form(path)
     studio.call("PATCH", f"/services/{path.rpartition('/')[2]}", title="Theirs", addon=True)
@@ -149,7 +149,7 @@ def test_what_was_typed_stays_where_somebody_else_changed_the_service(studio: St
     assert (service["title"], service["addon"]) == ("Mine", False)
 
 
-def test_a_service_on_invoices_says_why_it_stays(studio: Studio) -> None:
+def test_a_service_on_invoices_cannot_be_deleted(studio: Studio) -> None:
     subscribed(studio)
     [service] = studio.call("GET", "/services")["services"]
     path = f"{services_of(studio)}/{service['id']}"
@@ -159,7 +159,7 @@ def test_a_service_on_invoices_says_why_it_stays(studio: Studio) -> None:
     assert studio.owner.get(path).status_code == 200
 
 
-def test_members_see_services_and_others_find_none(server: Server, studio: Studio) -> None:
+def test_members_see_services_and_others_do_not(server: Server, studio: Studio) -> None:
     base = services_of(studio)
     path = f"{base}/{made_service(studio)['id']}"
     page = page_of(studio.member, path)
@@ -181,7 +181,7 @@ def test_members_see_services_and_others_find_none(server: Server, studio: Studi
         assert other.owner.get(path.replace(base, own)).status_code == 404
 
 
-def test_people_have_services_of_their_own(studio: Studio) -> None:
+def test_people_have_their_own_services(studio: Studio) -> None:
     base = f"/{studio.team.member.login}/-/services"
     answer = studio.member.fill(f"{base}/new", title="Lessons")
     assert answer.status_code == 303, answer.text
@@ -193,7 +193,7 @@ def test_people_have_services_of_their_own(studio: Studio) -> None:
 # --- subscriptions ---------------------------------------------------------------------------------------------------
 
 
-def test_a_subscription_tells_its_dates_in_words(studio: Studio) -> None:
+def test_a_subscription_shows_its_dates(studio: Studio) -> None:
     path = subscribed(studio, start=False)
     base = f"{studio.base}/billing/subscriptions"
 
@@ -215,7 +215,7 @@ def test_a_subscription_tells_its_dates_in_words(studio: Studio) -> None:
     assert "No subscriptions yet." in told()
 
 
-def test_who_cancels_may_keep_it_until_the_end_of_the_period(studio: Studio) -> None:
+def test_a_canceled_subscription_stays_active_until_the_end_of_the_period(studio: Studio) -> None:
     path = subscribed(studio, cancel_at_period_end=True)
     assert "The subscription stays active until its period ends on" in text_of(page_of(studio.member, path))
     assert send(studio.member, f"{path}/cancel", reason="", feedback="").status_code == 303
@@ -225,7 +225,7 @@ def test_who_cancels_may_keep_it_until_the_end_of_the_period(studio: Studio) -> 
     assert f"{path}/delete" not in page_of(studio.member, path)
 
 
-def test_what_is_paid_once_or_never_does_not_renew(studio: Studio) -> None:
+def test_one_time_and_free_subscriptions_do_not_renew(studio: Studio) -> None:
     once = subscribed(studio, service_prices=[{"amount": 5, "currency": "EUR", "interval": "one_time"}])
     assert "doesn’t renew" in text_of(page_of(studio.client, once))
     free = made_service(studio, title="Free", service_prices=[])
@@ -237,7 +237,7 @@ def test_what_is_paid_once_or_never_does_not_renew(studio: Studio) -> None:
     assert "free" in text
 
 
-def test_what_the_service_does_not_allow_is_refused_with_the_reason(studio: Studio) -> None:
+def test_a_step_forbidden_by_the_service_is_refused_with_the_reason(studio: Studio) -> None:
     path = subscribed(studio, minimum_months=3, limit_pausing=0)
     for step, said in (
         ("pause", "This subscription can’t be paused more than 0 times."),
@@ -253,7 +253,7 @@ def test_what_the_service_does_not_allow_is_refused_with_the_reason(studio: Stud
     assert f"{fixed}/pause" not in page_of(studio.member, fixed)
 
 
-def test_the_form_says_what_a_subscription_issues_at_once(studio: Studio) -> None:
+def test_the_form_announces_the_first_invoice(studio: Studio) -> None:
     path = f"{studio.base}/billing/subscriptions/new"
     price = {"amount": 500, "currency": "EUR", "interval": "month"}
     made_service(studio, service_prices=[price])
@@ -271,7 +271,7 @@ def test_the_form_says_what_a_subscription_issues_at_once(studio: Studio) -> Non
     assert "required checked>" not in page
 
 
-def test_a_subscription_needs_a_service_on_offer_and_a_number(studio: Studio) -> None:
+def test_a_subscription_needs_an_available_service_and_a_quantity(studio: Studio) -> None:
     path = f"{studio.base}/billing/subscriptions/new"
     assert "No services are available." in text_of(page_of(studio.member, path))
     made_service(studio, title="Old", active=False)
@@ -293,7 +293,7 @@ def test_a_subscription_needs_a_service_on_offer_and_a_number(studio: Studio) ->
     assert studio.call("GET", f"{studio.project}/service_checkouts")["service_checkouts"] == []
 
 
-def test_clients_and_readers_see_subscriptions_and_change_none(server: Server, studio: Studio) -> None:
+def test_clients_and_readers_see_but_cannot_change_subscriptions(server: Server, studio: Studio) -> None:
     path = subscribed(studio)
     base = f"{studio.base}/billing/subscriptions"
     page = page_of(studio.client, f"{studio.base}/billing")
@@ -337,8 +337,9 @@ def test_credits_are_granted_spent_and_reversed(studio: Studio) -> None:
     assert studio.member.fill(base, f"{base}/grant", **fields).status_code == 303
     entry = studio.call("GET", f"{studio.project}/task_credits")["task_credits"][0]
     assert (entry["amount"], entry["notes"]) == (1250.5, HOSTILE)
-    assert entry["expires_at"] > f"{day}T23:59"  # that day is over later in New York than in Greenwich
-    for zone in ("Pacific/Auckland", "America/Los_Angeles"):  # the studio's day, wherever it is read
+    assert entry["expires_at"] > f"{day}T23:59"  # in New York, that day ends later than in UTC
+    # The date follows the studio's time zone, not the reader's.
+    for zone in ("Pacific/Auckland", "America/Los_Angeles"):
         studio.member.client.cookies.set("workhook_timezone", zone)
         assert page_of(studio.member, base).count(f'<time datetime="{day}"') == 2
     assert studio.member.fill(base, f"{base}/spend", amount="50.5", task_id=task).status_code == 303
@@ -355,7 +356,7 @@ def test_credits_are_granted_spent_and_reversed(studio: Studio) -> None:
     assert "reversed" in text_of(page_of(studio.member, base))
 
 
-def test_a_form_of_credits_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
+def test_a_refused_credit_form_keeps_the_input(studio: Studio) -> None:
     base = f"{studio.base}/billing/credits"
     task = studio.add_task(studio.add_column("To do"), "Paid for")
     for action, typed, status, said in (
@@ -376,7 +377,7 @@ def test_a_form_of_credits_that_is_refused_keeps_what_was_typed(studio: Studio) 
     assert balance_of(studio)["granted"] == 0
 
 
-def test_a_long_ledger_goes_on_with_what_was_before(studio: Studio) -> None:
+def test_a_long_ledger_is_paginated(studio: Studio) -> None:
     for number in range(53):
         studio.call("POST", f"{studio.project}/task_credits", amount=1, notes=f"number{number:02}")
     base = f"{studio.base}/billing/credits"
@@ -389,7 +390,7 @@ def test_a_long_ledger_goes_on_with_what_was_before(studio: Studio) -> None:
     assert text.index("number02") < text.index("number00")
 
 
-def test_credits_do_not_exist_for_clients_and_strangers(server: Server, studio: Studio) -> None:
+def test_clients_and_strangers_cannot_see_credits(server: Server, studio: Studio) -> None:
     base = f"{studio.base}/billing/credits"
     entry = studio.call("POST", f"{studio.project}/task_credits", amount=1)["task_credit"]["id"]
     with open_studio(server) as other:

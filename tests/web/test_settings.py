@@ -1,4 +1,4 @@
-"""`/settings`: name, language and theme, personal tokens, and the password that is asked for again."""
+"""`/settings`: name, language, theme, personal tokens, and confirming the password."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make_token(browser: Browser, **fields: str) -> str:
     return str(token)
 
 
-def test_the_name_changes_and_is_never_markup(server: Server) -> None:
+def test_the_name_is_changed_and_escaped(server: Server) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         browser.sign_in(person)
@@ -60,7 +60,7 @@ def test_the_name_changes_and_is_never_markup(server: Server) -> None:
     assert audited(server, person).count("user.edit") == 2
 
 
-def test_a_name_that_stays_is_no_change(server: Server) -> None:
+def test_an_unchanged_name_is_not_audited(server: Server) -> None:
     person = add_person(server, name="Ada")
     with Browser(server) as browser:
         browser.sign_in(person)
@@ -68,7 +68,7 @@ def test_a_name_that_stays_is_no_change(server: Server) -> None:
     assert "user.edit" not in audited(server, person)
 
 
-def test_language_and_theme_are_kept_in_the_browser(server: Server) -> None:
+def test_language_and_theme_are_stored_in_the_browser(server: Server) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         browser.sign_in(person)
@@ -82,7 +82,7 @@ def test_language_and_theme_are_kept_in_the_browser(server: Server) -> None:
         assert browser.fill("/settings", "/settings/appearance", language="tlh").status_code == 404
 
 
-def test_a_token_is_shown_once_and_can_do_what_was_chosen(server: Server) -> None:
+def test_a_token_is_shown_once_and_has_the_selected_scopes(server: Server) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         browser.sign_in(person)
@@ -91,7 +91,7 @@ def test_a_token_is_shown_once_and_can_do_what_was_chosen(server: Server) -> Non
             "/settings/tokens/new", note=HOSTILE, days="7", **{f"{SCOPE}work:read": "on", f"{SCOPE}repo": "on"}
         )
         [token] = re.findall(r'<code id="token">([^<]+)</code>', answer.text)
-        assert "content-encoding" not in answer.headers  # a secret is not compressed
+        assert "content-encoding" not in answer.headers  # secrets are not compressed
         page = browser.get("/settings/tokens").text
         assert token not in page
         assert "<img src=x" not in page
@@ -101,13 +101,13 @@ def test_a_token_is_shown_once_and_can_do_what_was_chosen(server: Server) -> Non
             answer = program.get("/user")
             assert answer.json()["login"] == person.login
             assert answer.headers["X-OAuth-Scopes"] == "repo, work:read"
-            # What was made by pages is made by nobody's token: it is no child of any.
+            # A token created on a page has no parent token.
             [told] = [each for each in program.get("/user/tokens").json() if each["current"]]
             assert told["expires_at"] is not None
     assert audited(server, person).count("token.create") == 1
 
 
-def test_a_token_is_revoked_and_only_by_its_own_user(server: Server) -> None:
+def test_a_token_is_revoked_only_by_its_own_user(server: Server) -> None:
     person, stranger = add_person(server), add_person(server)
     with Browser(server) as browser, Browser(server) as other:
         browser.sign_in(person)
@@ -127,7 +127,7 @@ def test_a_token_is_revoked_and_only_by_its_own_user(server: Server) -> None:
         assert "Token revoked." in browser.get("/settings/tokens").text
 
 
-def test_tokens_of_apps_stand_apart_and_confined_ones_name_their_projects(server: Server) -> None:
+def test_app_tokens_are_listed_separately_and_confined_tokens_name_their_projects(server: Server) -> None:
     world = server.world()
 
     async def make(services: Services) -> None:
@@ -157,19 +157,19 @@ def test_tokens_of_apps_stand_apart_and_confined_ones_name_their_projects(server
 @pytest.mark.parametrize(
     ("fields", "said"), [({"note": " "}, "Note must have"), ({"note": "n" * 256}, "Note must have")]
 )
-def test_a_token_that_cannot_be_made_says_why(server: Server, fields: dict[str, str], said: str) -> None:
+def test_a_refused_token_explains_why(server: Server, fields: dict[str, str], said: str) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         browser.sign_in(person)
         answer = browser.fill("/settings/tokens/new", **fields, **{f"{SCOPE}work": "on"})
         assert (answer.status_code, said in answer.text) == (422, True)
         [form] = [each for each in forms(answer) if each.action == "/settings/tokens/new"]
-        assert f"{SCOPE}work" in form.fields  # what was chosen stands
+        assert f"{SCOPE}work" in form.fields  # the selection is kept
         assert "No tokens yet." in browser.get("/settings/tokens").text
         assert browser.fill("/settings/tokens/new", note="x", days="8").status_code == 404
 
 
-def test_after_an_hour_the_password_is_asked_for_again(server: Server) -> None:
+def test_after_an_hour_the_password_must_be_confirmed(server: Server) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         browser.sign_in(person)
@@ -190,13 +190,13 @@ def test_after_an_hour_the_password_is_asked_for_again(server: Server) -> None:
         assert (right.status_code, right.headers["location"]) == (303, "/settings/tokens/new")
         assert browser.cookie != before
         make_token(browser, note="belated")
-        assert browser.get(asked).headers["location"] == "/settings/tokens/new"  # nothing is asked for twice
+        assert browser.get(asked).headers["location"] == "/settings/tokens/new"  # no second confirmation
         browser.client.cookies.set("workhook_session", str(before), domain="127.0.0.1", path="/")
-        assert not browser.is_signed_in()  # the session from before has ended
+        assert not browser.is_signed_in()  # the previous session has ended
 
 
-def test_confirming_leads_on_to_an_app_by_a_step_between(server: Server) -> None:
-    """Browsers follow no form to an address that its own page did not name."""
+def test_confirming_returns_to_an_app_through_an_intermediate_page(server: Server) -> None:
+    """Browsers block a form from redirecting to an address that its page's policy does not allow."""
     person = add_person(server)
     with Browser(server) as browser:
         browser.sign_in(person)
@@ -206,13 +206,14 @@ def test_confirming_leads_on_to_an_app_by_a_step_between(server: Server) -> None
         assert answer.headers["location"] == "/login/continue?to=%2Flogin%2Foauth%2Fauthorize%3Fclient_id%3Dx"
 
 
-def test_who_has_no_password_signs_in_again(server: Server) -> None:
+def test_a_user_without_a_password_signs_in_again(server: Server) -> None:
     person = add_person(server, password=None)
     with Browser(server) as browser:
         browser.fill(add_link(server, person))
         make_token(browser)
         age_sign_in(server, person)
-        for path in ("/settings/tokens/new", "/settings/password"):  # a first password is as good as a secret
+        # Setting a first password is as sensitive as a secret.
+        for path in ("/settings/tokens/new", "/settings/password"):
             assert browser.get(path).headers["location"].startswith("/login/confirm"), path
         answer = browser.fill("/login/confirm?return_to=/settings/tokens/new", "/login/again")
         assert answer.headers["location"] == "/login?return_to=%2Fsettings%2Ftokens%2Fnew"
@@ -220,7 +221,7 @@ def test_who_has_no_password_signs_in_again(server: Server) -> None:
 
 
 @pytest.mark.parametrize("to", ["https://evil.example", "//evil.example", "/\\evil.example"])
-def test_confirming_leads_nowhere_else(server: Server, to: str) -> None:
+def test_confirming_never_redirects_to_another_site(server: Server, to: str) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         browser.sign_in(person)
@@ -231,7 +232,7 @@ def test_confirming_leads_nowhere_else(server: Server, to: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/settings", "/settings/tokens", "/settings/tokens/new", "/login/confirm"])
-def test_strangers_are_led_to_the_sign_in_page(server: Server, path: str) -> None:
+def test_strangers_are_redirected_to_the_sign_in_page(server: Server, path: str) -> None:
     with Browser(server) as browser:
         assert browser.get(path).headers["location"].startswith("/login?return_to=")
 
@@ -252,5 +253,5 @@ def test_strangers_are_led_to_the_sign_in_page(server: Server, path: str) -> Non
         ("", ""),
     ],
 )  # fmt: skip
-def test_a_browser_is_called_as_people_call_it(agent: str, said: str) -> None:
+def test_a_browser_gets_its_common_name(agent: str, said: str) -> None:
     assert browser_name(agent) == said

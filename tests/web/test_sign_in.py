@@ -1,4 +1,4 @@
-"""Signing in with a password, and out: what the cookie is, and what a form has to bring."""
+"""Signing in with a password and signing out: the cookie, and what a form must contain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workhook.web.frame import assets
 pytestmark = pytest.mark.one_database
 
 
-def test_login_or_email_and_the_password_let_in(server: Server) -> None:
+def test_login_or_email_with_the_password_signs_in(server: Server) -> None:
     person = add_person(server)
     for name in (person.login, person.login.upper(), person.email, person.email.upper(), f" {person.login} "):
         with Browser(server) as browser:
@@ -26,20 +26,20 @@ def test_login_or_email_and_the_password_let_in(server: Server) -> None:
             assert home.headers["content-type"] == "text/html; charset=utf-8"
 
 
-def test_a_password_is_the_same_however_its_letters_are_composed(server: Server) -> None:
+def test_differently_composed_passwords_are_equal(server: Server) -> None:
     person = add_person(server, password="zwo\u0308lf Boxka\u0308mpfer")
     with Browser(server) as browser:
         assert browser.sign_in(person, "zw\u00f6lf Boxk\u00e4mpfer").status_code == 303
 
 
-def test_programs_still_get_json_at_the_root(server: Server) -> None:
+def test_api_clients_still_get_json_at_the_root(server: Server) -> None:
     with Browser(server, Accept="*/*") as browser:
         answer = browser.get("/")
         assert answer.json()["current_user_url"] == f"{server.url}/user"
         assert answer.headers["vary"] == "Accept"
 
 
-def test_unknown_login_wrong_password_and_no_password_are_not_told_apart(server: Server) -> None:
+def test_failed_sign_ins_are_indistinguishable(server: Server) -> None:
     known, without = add_person(server), add_person(server, password=None)
     seen = set()
     for name in (known.login, without.login, "nobody-at-all", "nobody@example.com", known.email, "a\\b<c>"):
@@ -54,7 +54,7 @@ def test_unknown_login_wrong_password_and_no_password_are_not_told_apart(server:
     assert "Wrong login or password." in text
 
 
-def test_the_cookie_is_for_this_server_only_and_new_at_every_sign_in(server: Server) -> None:
+def test_the_cookie_is_restricted_and_renewed_at_every_sign_in(server: Server) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         answer = browser.sign_in(person)
@@ -63,7 +63,7 @@ def test_the_cookie_is_for_this_server_only_and_new_at_every_sign_in(server: Ser
         assert set(attributes) == {"Path=/", "HttpOnly", "SameSite=Lax", "Max-Age=7776000"}
         assert len(value.removeprefix("workhook_session=")) == 43  # 32 bytes
         first = browser.cookie
-        # Whoever signs in again is somebody new to the server: the old value means nothing any more.
+        # Signing in again starts a new session and ends the old one.
         browser.client.cookies.clear()
         form = browser.form("/login")
         browser.client.cookies.set("workhook_session", str(first), domain="127.0.0.1", path="/")
@@ -74,7 +74,7 @@ def test_the_cookie_is_for_this_server_only_and_new_at_every_sign_in(server: Ser
         assert not other.is_signed_in()
 
 
-def test_a_cookie_that_somebody_else_put_there_is_not_taken_over(server: Server) -> None:
+def test_a_planted_cookie_is_not_adopted(server: Server) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         planted = "A" * 43
@@ -101,7 +101,7 @@ def test_a_cookie_that_somebody_else_put_there_is_not_taken_over(server: Server)
     ],
     ids=str,
 )
-def test_a_form_of_another_site_is_refused(server: Server, headers: dict[str, str | None]) -> None:
+def test_a_cross_site_form_is_refused(server: Server, headers: dict[str, str | None]) -> None:
     person = add_person(server)
     host = server.url.removeprefix("http://")
     with Browser(server) as browser:
@@ -111,12 +111,12 @@ def test_a_form_of_another_site_is_refused(server: Server, headers: dict[str, st
         answer = browser.client.post("/logout", data=form.fields, headers=given)
         assert (answer.status_code, answer.headers["content-type"]) == (403, "text/html; charset=utf-8")
         assert browser.is_signed_in()
-        # Old browsers, and those that talk plain HTTP to another machine, say less: the field decides.
+        # Old browsers, and all browsers on plain HTTP to another machine, omit these headers, so the token decides.
         assert browser.client.post("/logout", data=form.fields, headers={"Origin": server.url}).status_code == 303
         assert not browser.is_signed_in()
 
 
-def test_a_form_needs_the_field_of_its_own_session(server: Server) -> None:
+def test_a_form_needs_the_token_of_its_own_session(server: Server) -> None:
     one, other = add_person(server), add_person(server)
     with Browser(server) as browser, Browser(server) as stranger:
         before = browser.form("/login").fields["csrf"]
@@ -138,19 +138,19 @@ def test_a_form_needs_the_field_of_its_own_session(server: Server) -> None:
         assert str(browser.cookie) not in own
 
 
-def test_nobody_can_sign_another_browser_in_as_themselves(server: Server) -> None:
-    """Sign-in forms are bound to the browser that asked for them."""
+def test_an_attacker_cannot_sign_another_browser_in_as_themselves(server: Server) -> None:
+    """Sign-in forms are bound to the browser that requested them."""
     person = add_person(server)
     with Browser(server) as attacker, Browser(server) as victim:
         form = attacker.form("/login")
         fields = {**form.fields, "login": person.login, "password": PASSWORD}
         assert victim.post("/login", fields).status_code == 403
-        victim.form("/login")  # it has a form of its own now
+        victim.form("/login")  # now it has its own form
         assert victim.post("/login", fields).status_code == 403
         assert victim.cookie is None
 
 
-def test_what_is_no_form_is_refused(server: Server) -> None:
+def test_malformed_forms_are_refused(server: Server) -> None:
     with Browser(server) as browser:
         form = browser.form("/login")
         assert browser.client.post("/login", json=form.fields).status_code == 415
@@ -163,7 +163,7 @@ def test_what_is_no_form_is_refused(server: Server) -> None:
         assert browser.client.post("/login", content=b"login=%ff", headers=urlencoded).status_code == 400
 
 
-def test_signing_out_ends_the_session_and_not_only_the_cookie(server: Server) -> None:
+def test_signing_out_ends_the_session_on_the_server(server: Server) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         browser.sign_in(person)
@@ -174,11 +174,12 @@ def test_signing_out_ends_the_session_and_not_only_the_cookie(server: Server) ->
         browser.client.cookies.clear()
         browser.client.cookies.set("workhook_session", kept)
         assert not browser.is_signed_in()
-        assert browser.post("/logout", {"csrf": "x"}).status_code == 303  # nobody is signed in: nothing to end
+        # Already signed out, so there is nothing to end.
+        assert browser.post("/logout", {"csrf": "x"}).status_code == 303
 
 
 @pytest.mark.parametrize("path", ["/login", "/", "/settings/password", "/login/link/none", "/login/continue?to=/"])
-def test_no_page_can_be_framed_kept_or_told_to_others(server: Server, path: str) -> None:
+def test_no_page_can_be_framed_cached_or_leak_its_address(server: Server, path: str) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         if path in ("/", "/settings/password"):
@@ -204,7 +205,7 @@ def test_no_page_can_be_framed_kept_or_told_to_others(server: Server, path: str)
 
 
 @pytest.mark.parametrize("place", ["login", "return_to", "name"])
-def test_what_people_write_is_never_markup(server: Server, place: str) -> None:
+def test_user_input_is_escaped(server: Server, place: str) -> None:
     nasty = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{6007*7001}}"
 
     def page_with(text: str) -> str:
@@ -217,7 +218,7 @@ def test_what_people_write_is_never_markup(server: Server, place: str) -> None:
                 return browser.get("/login", params={"return_to": "/x?" + text}).text
             page = browser.fill("/login", login=text, password="x" * 12)
             [form] = forms(page)
-            assert form.fields["login"] == text  # as text, it is told again
+            assert form.fields["login"] == text  # echoed as text
             return page.text
 
     page = page_with(nasty)
@@ -225,7 +226,7 @@ def test_what_people_write_is_never_markup(server: Server, place: str) -> None:
     assert "42055007" not in re.sub(r'value="[^"]*"', "", page).split("<main")[1].split("Where you")[0]
 
 
-def test_after_signing_in_one_is_where_one_wanted_to_be(server: Server) -> None:
+def test_signing_in_returns_to_the_requested_page(server: Server) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         answer = browser.get("/settings/password?a=%2F%2Fb&c=d")
@@ -233,13 +234,13 @@ def test_after_signing_in_one_is_where_one_wanted_to_be(server: Server) -> None:
         assert answer.headers["location"] == "/login?return_to=%2Fsettings%2Fpassword%3Fa%3D%252F%252Fb%26c%3Dd"
         answer = browser.fill(answer.headers["location"], "/login", login=person.login, password=PASSWORD)
         assert answer.headers["location"] == "/settings/password?a=%2F%2Fb&c=d"
-        assert browser.get("/login?return_to=/docs").headers["location"] == "/docs"  # no need to do it twice
+        assert browser.get("/login?return_to=/docs").headers["location"] == "/docs"  # already signed in
 
 
 @pytest.mark.parametrize(
     "elsewhere", ["//evil.example", "https://evil.example/", "/\\evil.example", "/%2Fevil.example", "/\tevil//x"]
 )
-def test_nobody_is_sent_elsewhere(server: Server, elsewhere: str) -> None:
+def test_signing_in_never_redirects_to_another_site(server: Server, elsewhere: str) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         form = browser.form("/login")
@@ -251,8 +252,8 @@ def test_nobody_is_sent_elsewhere(server: Server, elsewhere: str) -> None:
         assert 'content="0; url=/"' in page.text
 
 
-def test_on_to_a_program_leads_a_step_between(server: Server) -> None:
-    """The sign-in page's `form-action` would stop a chain of redirects that ends at another address."""
+def test_returning_to_an_app_takes_an_intermediate_page(server: Server) -> None:
+    """The `form-action` of the sign-in page would block redirects that end at another site."""
     person = add_person(server)
     wanted = "/login/oauth/authorize?client_id=x&redirect_uri=https%3A%2F%2Fapp.example%2Fcb"
     with Browser(server) as browser:

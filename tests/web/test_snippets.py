@@ -1,4 +1,4 @@
-"""The code that pages show for checking signatures: each is run, with a signature that a delivery would have."""
+"""The code samples for verifying signatures, each run with the signature of a real delivery."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _JAVA_CHECK = """public class Check {
 
 
 class Run(NamedTuple):
-    """A command that takes the name of a file and a signature, and what it needs in its environment."""
+    """A command that takes a file name and a signature, with its environment variables."""
 
     command: Sequence[str]
     environment: Mapping[str, str] = MappingProxyType({})
 
 
 def _java_tool(name: str) -> str:
-    """Java is not unpacked from Debian's package: it looks for its configuration below /etc."""
+    """Skip if Java is missing. It cannot be unpacked from a package because it needs its configuration in /etc."""
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"{name} is not installed: the code that pages show for it is NOT TESTED.")
@@ -87,7 +87,7 @@ def _go(folder: Path, code: str) -> Run:
 
 
 def _ruby_library(ruby: Program) -> Mapping[str, str]:
-    """Where Ruby's own library is when it was unpacked: it looks below /usr/lib otherwise."""
+    """Return the path of the standard library of an unpacked Ruby, which otherwise searches /usr/lib."""
     if not ruby.environment:
         return {}
     below = UNPACKED / "usr/lib"
@@ -128,7 +128,7 @@ RUN: dict[str, Callable[[Path, str], Run]] = {
 
 @pytest.mark.variants("language")
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_code_knows_a_signature_from_another(tmp_path: Path, language: str) -> None:
+def test_a_sample_accepts_only_valid_signatures(tmp_path: Path, language: str) -> None:
     [snippet] = [each for each in get_snippets("X-Own") if each.name == language]
     signer = Signer(Profile(hook_id=1, target_id=1, target_type="repository", secret=SECRET.encode()))
     request = signer.prepare('{"text": "Grüße & mehr"}'.encode(), guid="1", event="push", now_ms=0)
@@ -151,7 +151,7 @@ def test_the_code_knows_a_signature_from_another(tmp_path: Path, language: str) 
         assert (done.returncode, done.stdout.strip().lower()) == (0, expected), (name, given, done.stderr)
 
 
-def test_each_marks_the_secret_and_names_the_real_headers() -> None:
+def test_samples_mark_the_secret_and_use_the_real_headers() -> None:
     for each in get_snippets("X-Own"):
         assert SECRET_PLACE not in each.before + each.after, "it is marked once"
         code = each.code()

@@ -1,4 +1,4 @@
-"""Subtasks on the page of a task: added, finished and opened again there, and counted on the card."""
+"""Subtasks on the page of a task: adding, completing and reopening them, and their count on the card."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _subtasks(studio: Studio, task: str) -> list[Any]:
     return list(tasks)
 
 
-def test_a_subtask_is_added_finished_and_opened_again(studio: Studio) -> None:
+def test_a_subtask_is_added_completed_and_reopened(studio: Studio) -> None:
     column = studio.add_column("To do")
     task = studio.add_task(column, HOSTILE)
     here = f"{studio.base}/tasks/{task}"
@@ -38,7 +38,7 @@ def test_a_subtask_is_added_finished_and_opened_again(studio: Studio) -> None:
     assert 'id="form-subtask"' not in page, "a subtask has no subtasks"
 
 
-def test_a_subtask_of_another_task_is_not_there(studio: Studio) -> None:
+def test_a_subtask_of_another_task_is_not_found(studio: Studio) -> None:
     column = studio.add_column("To do")
     studio.call("POST", f"{studio.project}/columns", title="Done", finished=True)
     task, other = studio.add_task(column, "A"), studio.add_task(column, "B")
@@ -46,7 +46,7 @@ def test_a_subtask_of_another_task_is_not_there(studio: Studio) -> None:
     assert send(studio.owner, f"{studio.base}/tasks/{task}/subtasks/{child}/tick", done="1").status_code == 404
 
 
-def test_a_client_adds_subtasks_and_finishes_its_own(studio: Studio) -> None:
+def test_a_client_adds_subtasks_and_completes_its_own(studio: Studio) -> None:
     column = studio.add_column("To do")
     studio.call("POST", f"{studio.project}/columns", title="Done", finished=True)
     task = studio.add_task(column, "A")

@@ -1,4 +1,4 @@
-"""Files on the page of a task: attached by its form, shown with the task, taken off and put back."""
+"""Files on the page of a task: attaching, listing, detaching and restoring them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.web.test_board_page import card
 
 
 def attach(studio: Studio, browser: Browser, task: str, name: str, **more: str) -> str:
-    """Upload by the form of the page of the task; the answer is where the form leads."""
+    """Upload a file with the form of the task page and return where it redirects to."""
     page = browser.get(f"{studio.base}/tasks/{task}")
     form = next(each for each in forms(page) if each.fields.get("task_id") == task)
     headers = {"Origin": "null", "Sec-Fetch-Site": "same-origin", "Accept": "text/html"}
@@ -33,7 +33,7 @@ def test_a_file_is_attached_on_the_page_of_the_task(studio: Studio) -> None:
     assert "Files: 1" in card(page_of(studio.client, studio.base), task)
 
 
-def test_a_file_is_taken_off_and_put_back(studio: Studio) -> None:
+def test_a_file_is_detached_and_restored(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Logo")
     here = f"{studio.base}/tasks/{task}"
     attach(studio, studio.owner, task, "plan.txt")
@@ -49,7 +49,7 @@ def test_a_file_is_taken_off_and_put_back(studio: Studio) -> None:
     assert "attached the file" in activity
 
 
-def test_the_page_of_a_file_does_not_name_a_task_that_was_deleted(studio: Studio) -> None:
+def test_the_page_of_a_file_does_not_name_a_deleted_task(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Logo")
     attach(studio, studio.owner, task, "plan.txt")
     (file,) = studio.api.get(f"/api/v1/tasks/{task}/files").json()["files"]

@@ -1,4 +1,4 @@
-"""The page of a task: its forms, what each role sees, and what two people do at once."""
+"""The page of a task: its forms, the view of each role, and concurrent changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def login_of(server: Server, token: str) -> str:
 
 @pytest.fixture
 def place(server: Server) -> Iterator[Place]:
-    """A task in the first of two columns."""
+    """Provide a task in the first of two columns."""
     world = server.world()
     base = f"/{world.full_name}"
     with Browser.of(server, world.owner) as owner:
@@ -64,7 +64,7 @@ def edit(browser: Browser, path: str, field: str, value: str, **more: str) -> ht
 
 
 def undo(browser: Browser, path: str) -> httpx.Response:
-    """Press the button of the message that the page shows."""
+    """Press the undo button in the message on the page."""
     page = browser.get(path)
     toasts = page.text.partition('class="toasts"')[2]
     action = re.search(r'<form method="post" action="([^"]*)"', toasts)
@@ -73,7 +73,7 @@ def undo(browser: Browser, path: str) -> httpx.Response:
     return browser.post(form.action, form.fields)
 
 
-def test_each_field_is_saved_by_its_own_form_and_can_be_undone(place: Place) -> None:
+def test_each_field_has_its_own_form_and_undo(place: Place) -> None:
     _, path, owner = place
     assert "<script>alert" not in shown(owner, path)
     values = {
@@ -97,7 +97,7 @@ def test_each_field_is_saved_by_its_own_form_and_can_be_undone(place: Place) -> 
     assert edit(owner, path, "user_id", "1").status_code == 400
 
 
-def test_undo_gives_the_old_value_back(place: Place) -> None:
+def test_undo_restores_the_old_value(place: Place) -> None:
     _, path, owner = place
     edit(owner, path, "title", "Before")
     edit(owner, path, "title", "After")
@@ -105,7 +105,7 @@ def test_undo_gives_the_old_value_back(place: Place) -> None:
     assert 'dir="auto">Before</h1>' in shown(owner, path)
 
 
-def test_who_comes_too_late_is_shown_both_and_may_insist(place: Place) -> None:
+def test_a_conflict_shows_both_versions_and_can_be_overridden(place: Place) -> None:
     _, path, owner = place
     seen = was(owner, path, "title")
     other = was(owner, path, "priority")
@@ -123,7 +123,7 @@ def test_who_comes_too_late_is_shown_both_and_may_insist(place: Place) -> None:
     assert 'dir="auto">Mine</h1>' in shown(owner, path)
 
 
-def test_lists_grow_and_shrink_one_by_one(place: Place) -> None:
+def test_list_values_are_added_and_removed_one_by_one(place: Place) -> None:
     world, path, owner = place
     for label in ("red", "blue"):
         owner.fill_csrf(f"{path}/labels", add=label)
@@ -161,7 +161,7 @@ def test_a_task_is_moved_copied_deleted_and_restored(place: Place) -> None:
     shown(owner, path)
 
 
-def test_time_has_an_estimate_and_a_rate(place: Place, server: Server) -> None:
+def test_a_task_has_an_estimate_and_a_rate(place: Place, server: Server) -> None:
     world, path, owner = place
     edit(owner, path, "estimate", "5")
     page = shown(owner, path)
@@ -202,7 +202,7 @@ def test_time_has_an_estimate_and_a_rate(place: Place, server: Server) -> None:
     assert 'value="1095.50"' not in page
 
 
-def test_a_task_is_found_by_its_number(place: Place, server: Server) -> None:
+def test_a_task_number_redirects_to_the_task(place: Place, server: Server) -> None:
     world, path, owner = place
     base = f"/{world.full_name}"
     assert '<span class="quiet numbers task-number">#1</span>' in shown(owner, path)
@@ -219,7 +219,7 @@ def test_a_task_is_found_by_its_number(place: Place, server: Server) -> None:
     assert owner.get(f"{base}/tasks/1").status_code == 404
 
 
-def test_a_timer_runs_in_the_header_of_every_page(place: Place) -> None:
+def test_a_running_timer_is_in_the_header_of_every_page(place: Place) -> None:
     world, path, owner = place
     owner.fill_csrf(f"{path}/timer")
     board = owner.get(f"/{world.full_name}")
@@ -249,7 +249,7 @@ def test_comments_are_added_changed_and_deleted(place: Place) -> None:
     assert f"comment-{number}" not in shown(owner, path)
 
 
-def test_a_client_sees_and_changes_only_what_is_for_it(server: Server, place: Place) -> None:
+def test_a_client_sees_and_changes_only_permitted_parts(server: Server, place: Place) -> None:
     world, path, owner = place
     owner.fill_csrf(f"{path}/comments", text="For all")
     owner.fill_csrf(f"{path}/comments", text="Between us", private="1")
@@ -276,7 +276,7 @@ def test_a_client_sees_and_changes_only_what_is_for_it(server: Server, place: Pl
     assert "Thanks" in shown(owner, path)
 
 
-def test_who_only_reads_is_offered_no_form(server: Server, place: Place) -> None:
+def test_a_reader_is_offered_no_forms(server: Server, place: Place) -> None:
     world, path, _ = place
     token = server.run(lambda services: add_user(services, world, role="read"))
     with Browser.of(server, login_of(server, token)) as reader:
@@ -286,8 +286,8 @@ def test_who_only_reads_is_offered_no_form(server: Server, place: Place) -> None
         assert edit(reader, path, "title", "Taken").status_code == 403
 
 
-def test_a_task_is_not_reached_by_way_of_another_project(server: Server, place: Place) -> None:
-    """Not by somebody of both organizations either: a page says what the address says."""
+def test_a_task_is_not_accessible_through_another_project(server: Server, place: Place) -> None:
+    """Not even for a user with access to both organizations."""
     world, path, owner = place
     other = server.world()
     wrong = path.replace(world.full_name, other.full_name)

@@ -1,4 +1,4 @@
-"""Descriptions and comments of tasks as Markdown, their previews, and the history of a task."""
+"""Task descriptions and comments as Markdown, their previews, and the history of a task."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MARKDOWN = "**bold** [x](javascript:alert(1)) <b>raw</b>"
 
 
 def new_task(studio: Studio, **facts: str) -> str:
-    """The address of its page."""
+    """Create a task and return the address of its page."""
     return f"{studio.base}/tasks/{studio.add_task(studio.add_column('To do'), 'Logo', **facts)}"
 
 
-def test_the_description_and_comments_are_markdown(studio: Studio) -> None:
+def test_descriptions_and_comments_are_markdown(studio: Studio) -> None:
     path = new_task(studio, description=MARKDOWN)
     send(studio.member, f"{path}/comments", text=f"*first* @{studio.team.owner.login} @nobody {HOSTILE}")
     page = page_of(studio.owner, path)
@@ -31,7 +31,7 @@ def test_the_description_and_comments_are_markdown(studio: Studio) -> None:
     assert "<img" not in page[page.index("<main") :]
 
 
-def test_comments_on_files_are_markdown(studio: Studio) -> None:
+def test_file_comments_are_markdown(studio: Studio) -> None:
     made = studio.api.post(f"/api/v1{studio.project}/files", files={"file": ("a.txt", b"a", "text/plain")}).json()[
         "file"
     ]["id"]
@@ -47,7 +47,7 @@ def preview(browser: Browser, path: str, key: str, **fields: str) -> str:
     return answer.text
 
 
-def test_a_preview_has_the_form_that_saves_it(studio: Studio) -> None:
+def test_a_preview_contains_the_form_for_saving(studio: Studio) -> None:
     path = new_task(studio, description="before")
     shown = send(studio.member, f"{path}/preview", preview="description", description=MARKDOWN, was="x")
     assert '<turbo-frame id="preview-description">' in shown.text
@@ -65,7 +65,7 @@ def test_a_preview_has_the_form_that_saves_it(studio: Studio) -> None:
     assert send(studio.member, f"{path}/preview", preview="x/../y", text="x").status_code == 400
 
 
-def test_a_preview_is_for_those_who_may_write(server: Server, studio: Studio) -> None:
+def test_only_writers_get_a_preview(server: Server, studio: Studio) -> None:
     path = new_task(studio)
     page = preview(studio.client, path, "new", text="*x*", private="1")
     assert "<em>x</em>" in page
@@ -91,17 +91,17 @@ def test_a_comment_is_hidden_and_shown_again(studio: Studio) -> None:
     assert "Mine!" in page_of(studio.owner, path)
 
 
-def told(page: str) -> list[str]:
+def sentences_of(page: str) -> list[str]:
     frame = page[page.index('<turbo-frame id="history"') : page.index("</turbo-frame>")]
     found = re.findall(r'<p class="grow"><span>(.*?)</span> <span class="quiet', frame, re.DOTALL)
     return [html.unescape(re.sub(r"<[^>]*>", "", each)) for each in found]
 
 
-def test_the_history_tells_what_happened_to_the_task_alone(studio: Studio) -> None:
+def test_the_history_contains_only_events_of_the_task(studio: Studio) -> None:
     who = "Octo"
     column, done = studio.add_column("To do"), studio.add_column("Done")
     task = studio.add_task(column, "Logo")
-    # Another task whose title has the id of this one in it.
+    # Another task that contains this one's ID in its title.
     other = studio.add_task(column, f'"id":"{task}"')
     studio.call("PATCH", f"/tasks/{other}", description=f'"id":"{task}"')
     studio.call("PATCH", f"/tasks/{task}", priority="high")
@@ -109,7 +109,7 @@ def test_the_history_tells_what_happened_to_the_task_alone(studio: Studio) -> No
     studio.call("POST", f"/tasks/{task}/task_comments", text="Good", private=True)
     path = f"{studio.base}/tasks/{task}"
     page = page_of(studio.member, f"{path}/history")
-    assert told(page) == [
+    assert sentences_of(page) == [
         f"{who} commented.",
         f"{who} moved the task from To do to Done.",
         f"{who} changed the priority.",
@@ -119,7 +119,7 @@ def test_the_history_tells_what_happened_to_the_task_alone(studio: Studio) -> No
     assert f'src="{path}/history"' in page_of(studio.owner, path)
 
 
-def test_numbers_of_tasks_are_links_where_texts_are_shown(studio: Studio) -> None:
+def test_task_numbers_become_links_in_texts(studio: Studio) -> None:
     column = studio.add_column("To do")
     tasks = [studio.add_task(column, f"Task {number}") for number in range(1, 4)]
     studio.call("DELETE", f"/tasks/{tasks[2]}")
@@ -142,7 +142,7 @@ def test_numbers_of_tasks_are_links_where_texts_are_shown(studio: Studio) -> Non
     assert f"<b>{two}</b> <code>#2</code>" in page
 
 
-def test_the_history_tells_who_mentioned_the_task_and_where(studio: Studio) -> None:
+def test_the_history_shows_who_mentioned_the_task_and_where(studio: Studio) -> None:
     who, column = "Octo", studio.add_column("To do")
     task, other = (studio.add_task(column, title) for title in ("Logo", "Icons"))
     studio.call("PATCH", f"/tasks/{other}", description="Like #1")
@@ -158,7 +158,7 @@ def test_the_history_tells_who_mentioned_the_task_and_where(studio: Studio) -> N
     remark = studio.call("POST", f"/files/{file}/file_comments", text="On #1")["id"]
     studio.call("POST", f"/file_comments/{remark}/comments", body="<b>#1</b>")
     page = page_of(studio.member, f"{studio.base}/tasks/{task}/history")
-    assert told(page) == [
+    assert sentences_of(page) == [
         f"{who} mentioned the task in a reply to a comment on a file.",
         f"{who} mentioned the task in a comment on the file “a.txt”.",
         f"{who} changed the description.",
@@ -168,7 +168,7 @@ def test_the_history_tells_who_mentioned_the_task_and_where(studio: Studio) -> N
         f"{who} created the task.",
     ]
     assert f'href="{studio.base}/tasks/{other}#{said["id"]}"' in page
-    assert "mentioned" not in "".join(told(page_of(studio.member, f"{studio.base}/tasks/{other}/history")))
+    assert "mentioned" not in "".join(sentences_of(page_of(studio.member, f"{studio.base}/tasks/{other}/history")))
 
 
 def test_the_history_names_the_commit_that_completed_the_task(studio: Studio) -> None:
@@ -179,14 +179,14 @@ def test_the_history_names_the_commit_that_completed_the_task(studio: Studio) ->
     body = {"event": "push", "payload": {"ref": "refs/heads/main", "commits": [said]}}
     assert studio.api.post(f"{studio.team.world.repo_path}/events", json=body).status_code == 202
     page = page_of(studio.member, f"{studio.base}/tasks/{task}/history")
-    assert told(page)[0].startswith("Octo completed the task with commit abcdef0 “Draw ")
+    assert sentences_of(page)[0].startswith("Octo completed the task with commit abcdef0 “Draw ")
     assert "<code>abcdef0</code>" in page
     assert HOSTILE not in page
     assert studio.call("GET", f"/tasks/{task}")["task"]["column"]["id"] == done
     assert "with commit" in text_of(page_of(studio.member, f"{studio.base}/activity"))
 
 
-def test_the_history_has_pages(studio: Studio) -> None:
+def test_the_history_is_paginated(studio: Studio) -> None:
     path = new_task(studio)
     task = path.rpartition("/")[2]
     for number in range(31):
@@ -195,15 +195,15 @@ def test_the_history_has_pages(studio: Studio) -> None:
     [more] = re.findall(r'href="([^"]*)" rel="next"', first)
     assert "Back to the latest" not in first
     second = page_of(studio.owner, html.unescape(more))
-    assert (len(told(first)), len(told(second))) == (30, 2)
-    assert "created the task" in told(second)[1]
+    assert (len(sentences_of(first)), len(sentences_of(second))) == (30, 2)
+    assert "created the task" in sentences_of(second)[1]
     assert 'rel="next"' not in second
     assert "Back to the latest" in second
     for odd in ("x", "-1", "9" * 30, "²"):
-        assert len(told(page_of(studio.owner, f"{path}/history", before=odd))) == 30
+        assert len(sentences_of(page_of(studio.owner, f"{path}/history", before=odd))) == 30
 
 
-def test_a_page_of_history_looks_at_so_many_events_and_tells_where_it_stopped(server: Server, studio: Studio) -> None:
+def test_a_page_of_history_scans_a_limited_number_of_events(server: Server, studio: Studio) -> None:
     column = studio.add_column("To do")
     task = studio.add_task(column, "Logo")
     for number in range(4):
@@ -223,7 +223,7 @@ def test_a_page_of_history_looks_at_so_many_events_and_tells_where_it_stopped(se
     assert further is not None
 
 
-def test_clients_and_strangers_have_no_history(server: Server, studio: Studio) -> None:
+def test_clients_and_strangers_cannot_see_the_history(server: Server, studio: Studio) -> None:
     path = new_task(studio)
     assert studio.client.get(f"{path}/history").status_code == 404
     assert "istory" not in text_of(page_of(studio.client, path))

@@ -1,4 +1,4 @@
-"""How often a password may be tried, in every process together, and what a flood of attempts costs."""
+"""Throttling of password attempts across all processes, and the cost of a flood of attempts."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ async def failures(services: Services, key: str) -> int:
 
 @pytest.fixture
 def long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine is, none is over before the next attempt."""
+    """Extend the pauses, so they outlast the test even on a slow machine."""
     monkeypatch.setattr(throttle, "FIRST_PAUSE_MS", throttle.LONGEST_PAUSE_MS)
 
 
 @pytest.mark.usefixtures("long_pauses")
-async def test_an_address_has_a_limit_of_its_own(services: Services) -> None:
+async def test_attempts_are_limited_per_address(services: Services) -> None:
     async def tries(address: str, numbers: range) -> None:
         for number in numbers:
             await throttle.begin(services.database, f"login-{number}", address)
@@ -53,7 +53,7 @@ async def test_an_address_has_a_limit_of_its_own(services: Services) -> None:
 
 
 @pytest.mark.usefixtures("long_pauses")
-async def test_an_account_of_ones_own_does_not_clear_the_count_of_an_address(services: Services) -> None:
+async def test_signing_in_successfully_does_not_reset_the_count_of_the_address(services: Services) -> None:
     address = "192.0.2.1"
     for number in range(throttle.FREE_BY_ADDRESS - 1):
         await throttle.begin(services.database, f"login-{number}", address)
@@ -61,12 +61,12 @@ async def test_an_account_of_ones_own_does_not_clear_the_count_of_an_address(ser
     async with services.database.transaction() as tx:
         await throttle.undo_attempt(tx, own, succeeded=True)
     assert await failures(services, f"address:{address}") == throttle.FREE_BY_ADDRESS - 1
-    await throttle.begin(services.database, "another", address)  # the pause that the own one began is over with it
+    await throttle.begin(services.database, "another", address)  # the pause of the successful attempt has ended with it
     with pytest.raises(TooManyRequests):
         await throttle.begin(services.database, "mine", address)
 
 
-async def test_a_count_starts_anew_after_a_day(services: Services) -> None:
+async def test_a_count_restarts_after_a_day(services: Services) -> None:
     for _ in range(throttle.FREE_BY_LOGIN):
         await throttle.begin(services.database, "ada", None)
     async with services.database.transaction() as tx:
@@ -81,14 +81,12 @@ def test_pauses_double_up_to_a_quarter_of_an_hour() -> None:
     assert throttle.pause_ms(10**9, 5) == 15 * MINUTE_MS
 
 
-async def test_a_flood_is_turned_away_and_counts_for_nobody(
-    services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_flood_is_refused_and_not_counted(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     flood = [passwords.matches(None, "x" * 12) for _ in range(passwords.WAITING_MAX + 10)]
     answers = await asyncio.gather(*flood, return_exceptions=True)
     assert sum(isinstance(each, Unavailable) for each in answers) == 10
     assert answers.count(False) == passwords.WAITING_MAX
-    assert await passwords.matches(None, "x" * 12) is False  # and then there is room again
+    assert await passwords.matches(None, "x" * 12) is False  # afterwards there is capacity again
     monkeypatch.setattr(passwords, "WAITING_MAX", 0)
     with pytest.raises(Unavailable) as refused:
         await passwords.check_password(services.database, "ada", WRONG, "192.0.2.1")
@@ -97,7 +95,7 @@ async def test_a_flood_is_turned_away_and_counts_for_nobody(
     assert await failures(services, "address:192.0.2.1") == 0
 
 
-async def test_an_unknown_login_costs_as_much_as_a_known_one(
+async def test_an_unknown_login_takes_as_long_as_a_known_one(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from argon2 import PasswordHasher
@@ -127,8 +125,8 @@ async def test_an_unknown_login_costs_as_much_as_a_known_one(
 
 
 @pytest.mark.parametrize("like", ["v\u0130ct\u0130m@example.com", "\u212aate@example.com"])
-async def test_whatever_finds_an_account_counts_for_it(services: Services, like: str) -> None:
-    """PostgreSQL makes an `i` of U+0130, which has another key: there would be 2^n spellings to try passwords with."""
+async def test_every_spelling_that_finds_an_account_counts_for_it(services: Services, like: str) -> None:
+    """PostgreSQL lowercases U+0130 to `i`. With separate counts, an attacker could try 2^n spellings of a login."""
     async with services.database.transaction() as tx:
         for login, email in (("victim", "Victim@example.com"), ("kate", "Kate@example.com")):
             user = await create_account(tx, "user", login, name=None, email=email)
@@ -138,8 +136,8 @@ async def test_whatever_finds_an_account_counts_for_it(services: Services, like:
     assert known in (None, throttle.login_key(like))
 
 
-async def test_a_password_that_is_changed_meanwhile_lets_nobody_in(services: Services) -> None:
-    """Checked before the change, a session would be stored after it, and outlive it."""
+async def test_a_password_changed_during_the_sign_in_is_refused(services: Services) -> None:
+    """Otherwise, a session created with the old password would outlive the change."""
     from workhook.identity.actions import create_account
 
     first, second = "some words of one's own", "other words of one's own"

@@ -1,4 +1,4 @@
-"""Time can be written down for a task after it is finished."""
+"""Adding time entries for completed tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.web.studio import HOSTILE, Studio, page_of, send
 
 
 def options(page: str, field: str) -> str:
-    """What a list of tasks has, as HTML; empty without the list."""
+    """Return the HTML of a task select, or an empty string if there is none."""
     found = re.search(rf'<select id="{field}".*?</select>', page, re.DOTALL)
     return found[0] if found else ""
 
@@ -17,7 +17,7 @@ def finished_task(studio: Studio, title: str) -> str:
     return studio.add_task(studio.add_column("Done", finished=True), title, assignees=[studio.team.member.login])
 
 
-def test_a_finished_task_is_offered_behind_the_open_ones_and_marked(studio: Studio) -> None:
+def test_finished_tasks_are_listed_after_open_ones_and_marked(studio: Studio) -> None:
     done = finished_task(studio, HOSTILE)
     opened = studio.add_task(studio.add_column("To do"), "Open one", assignees=[studio.team.member.login])
     for path, label in ((f"{studio.base}/time", "Completed tasks"), ("/time", "Website: completed tasks")):
@@ -41,7 +41,7 @@ def test_a_finished_task_is_offered_behind_the_open_ones_and_marked(studio: Stud
     assert entry.count(done) >= 1
 
 
-def test_where_all_tasks_are_finished_time_can_still_be_added(studio: Studio) -> None:
+def test_time_can_be_added_if_all_tasks_are_finished(studio: Studio) -> None:
     done = finished_task(studio, "Domain bought")
     for path in (f"{studio.base}/time", "/time"):
         page = page_of(studio.member, path)
@@ -50,13 +50,13 @@ def test_where_all_tasks_are_finished_time_can_still_be_added(studio: Studio) ->
         assert "Add a task to the board first" not in page
 
 
-def test_another_persons_finished_task_is_not_among_ones_own(studio: Studio) -> None:
+def test_finished_tasks_of_others_are_not_on_the_own_time_page(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("Done", finished=True), "Theirs", assignees=[studio.team.owner.login])
     assert task not in page_of(studio.member, "/time")
     assert task in page_of(studio.member, f"{studio.base}/time")
 
 
-def test_a_search_offers_tasks_that_the_list_has_no_room_for(studio: Studio) -> None:
+def test_a_search_finds_tasks_beyond_the_end_of_the_list(studio: Studio) -> None:
     board = studio.add_column("To do")
     old = studio.add_task(board, "Old logo")
     done = studio.add_task(studio.add_column("Done", finished=True), "Old shop")
@@ -81,7 +81,7 @@ def test_a_search_offers_tasks_that_the_list_has_no_room_for(studio: Studio) -> 
             page = page_of(studio.owner, path, task_q=nothing)
             assert "No tasks match." in page, path
             assert old not in options(page, field)
-    # A form that is refused keeps what was chosen.
+    # A refused form keeps the selection.
     sent = {"task_id": old, "start": "2026-01-05T09:00", "duration": "soon", "timezone": "UTC"}
     for path, field in ((f"{studio.base}/time/entries", "add-task"), ("/time/entries", "add-task")):
         answer = send(studio.owner, path, **sent)
@@ -90,7 +90,7 @@ def test_a_search_offers_tasks_that_the_list_has_no_room_for(studio: Studio) -> 
     assert re.search(rf'value="{old}" selected', options(answer.text, "spend-task"))
 
 
-def test_a_search_on_the_own_page_finds_tasks_without_assignees(studio: Studio) -> None:
+def test_a_search_on_the_own_time_page_finds_unassigned_tasks(studio: Studio) -> None:
     board = studio.add_column("To do")
     task = studio.add_task(board, "Old logo")
     done = studio.add_task(studio.add_column("Done", finished=True), "Old shop")

@@ -1,4 +1,4 @@
-"""The pages of a project's time: who sees them, and what their forms change. No browser runs here."""
+"""The pages with a project's time: permissions and forms, without a browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOSTILE = '<b id="evil">\u202e"😀'
 
 @dataclass
 class Place:
-    """A team, its project, and a task in it."""
+    """A team and its project with a task."""
 
     server: Server
     team: Team
@@ -60,14 +60,14 @@ def place(server: Server) -> Place:
 
 
 def spend(place: Place, browser: Browser, **more: str) -> str:
-    """Add an hour and a half by the form; the id."""
+    """Add an hour and a half with the form and return the ID of the entry."""
     fields = {"task_id": place.task_id, "start": "2026-01-05T09:00", "duration": "1:30", **more}
     answer = browser.fill(place.path, f"{place.path}/entries", **fields)
     assert answer.status_code == 303, answer.text
     return str(place.timesheets()[-1]["id"])
 
 
-def test_time_is_added_corrected_deleted_and_brought_back(place: Place) -> None:
+def test_time_is_added_edited_deleted_and_restored(place: Place) -> None:
     with place.visit(place.team.member) as browser:
         entry = spend(place, browser, notes=HOSTILE, billable="true", billable_rate="80")
         [made] = place.timesheets()
@@ -92,7 +92,7 @@ def test_time_is_added_corrected_deleted_and_brought_back(place: Place) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?week=2026-01-05", "?week=2026-02-02"])
-def test_the_page_shows_the_week_of_what_was_added(place: Place, query: str) -> None:
+def test_adding_time_shows_its_week(place: Place, query: str) -> None:
     fields = {"task_id": place.task_id, "start": "2026-01-11T23:59", "duration": "1:30"}
     with place.visit(place.team.member) as browser:
         answer = browser.fill(f"{place.path}{query}", f"{place.path}/entries", **fields)
@@ -109,7 +109,7 @@ def test_the_page_shows_the_week_of_what_was_added(place: Place, query: str) -> 
         ("UTC", "1970-01-01T09:00", "1969-12-29"),
     ],
 )
-def test_the_week_is_that_of_the_readers_zone(place: Place, zone: str, start: str, week: str) -> None:
+def test_the_week_follows_the_time_zone_of_the_reader(place: Place, zone: str, start: str, week: str) -> None:
     with place.visit(place.team.member) as browser:
         browser.client.cookies.set("workhook_timezone", zone)
         fields = {"task_id": place.task_id, "start": start, "duration": "1:30"}
@@ -118,7 +118,7 @@ def test_the_week_is_that_of_the_readers_zone(place: Place, zone: str, start: st
         assert '<strong id="week-total">1:30</strong>' in browser.get(answer.headers["location"]).text
 
 
-def test_saving_an_entry_as_it_is_keeps_its_seconds(place: Place) -> None:
+def test_saving_an_unchanged_entry_keeps_its_seconds(place: Place) -> None:
     given = {"task_id": place.task_id, "start_time": "2026-01-05T09:00:13Z", "end_time": "2026-01-05T09:10:47Z"}
     with place.api() as api:
         api.post(f"/api/v1/projects/{place.team.world.project_id}/timesheets", json=given)
@@ -144,7 +144,7 @@ def test_a_timer_starts_pauses_resumes_and_finishes(place: Place) -> None:
             assert (timer["is_active"], timer["finished"]) == state
 
 
-def test_days_are_those_of_the_readers_zone(place: Place) -> None:
+def test_days_follow_the_time_zone_of_the_reader(place: Place) -> None:
     with place.visit(place.team.owner) as browser:
         browser.client.cookies.set("workhook_timezone", "Pacific/Auckland")
         spend(place, browser, start="2026-01-05T09:00")
@@ -162,7 +162,7 @@ def test_days_are_those_of_the_readers_zone(place: Place) -> None:
         ("1.5", 90), ("1,5", 90), ("2h", 120), ("24", 1440), ("30h", 1800), ("1,5 Std", 90), ("0:05", 5),
     ],
 )  # fmt: skip
-def test_a_duration_is_typed_as_people_write_it(typed: str, minutes: int) -> None:
+def test_durations_are_accepted_in_common_notations(typed: str, minutes: int) -> None:
     assert read_duration(typed) == minutes * 60_000
 
 
@@ -175,7 +175,7 @@ def test_a_duration_is_typed_as_people_write_it(typed: str, minutes: int) -> Non
         ("0", "more than 0"), ("0m", "more than 0"), ("0:00", "more than 0"),
     ],
 )  # fmt: skip
-def test_a_duration_that_is_none_is_refused_at_its_field(place: Place, duration: str, said: str) -> None:
+def test_an_invalid_duration_is_refused_at_its_field(place: Place, duration: str, said: str) -> None:
     with place.visit(place.team.owner) as browser:
         fields = {"task_id": place.task_id, "duration": duration, "notes": HOSTILE, "billable": "true"}
         week = {"return_to": f"{place.path}?week=2026-01-05", "start": "2026-01-05T09:00"}
@@ -194,7 +194,7 @@ def test_a_duration_that_is_none_is_refused_at_its_field(place: Place, duration:
     assert place.timesheets() == []
 
 
-def test_an_entry_shows_its_duration_which_moves_its_end(place: Place) -> None:
+def test_an_entry_shows_its_duration_and_changing_it_moves_the_end(place: Place) -> None:
     with place.visit(place.team.member) as browser:
         edit = f"{place.path}/{spend(place, browser)}"
         form = browser.form(edit, f"{edit}/edit")
@@ -211,7 +211,7 @@ def test_an_entry_shows_its_duration_which_moves_its_end(place: Place) -> None:
     assert (entry["duration"], entry["end_time"], entry["notes"]) == (2_700_000, "2026-01-05T09:45:00.000Z", "typed")
 
 
-def test_a_duration_that_is_typed_beside_another_end_counts(place: Place) -> None:
+def test_a_changed_duration_applies_even_if_the_end_changes_too(place: Place) -> None:
     with place.visit(place.team.member) as browser:
         edit = f"{place.path}/{spend(place, browser)}"
         assert browser.fill(edit, f"{edit}/edit", end="2026-01-05T12:00", duration="0:45").status_code == 303
@@ -224,7 +224,7 @@ def test_a_duration_that_is_typed_beside_another_end_counts(place: Place) -> Non
         assert too_long.status_code == 422
 
 
-def test_of_several_tasks_none_is_chosen_for_somebody(place: Place) -> None:
+def test_no_task_is_preselected_if_there_are_several(place: Place) -> None:
     with place.visit(place.team.member) as browser:
         assert "Choose a task" not in browser.get(place.path).text
         with place.api() as api:
@@ -237,8 +237,8 @@ def test_of_several_tasks_none_is_chosen_for_somebody(place: Place) -> None:
     assert place.timesheets() == []
 
 
-def test_time_is_billable_as_its_task_project_or_organization_says(place: Place) -> None:
-    """Whoever adds it, and wherever: on the project's page, the person's, by a timer or by the API."""
+def test_time_is_billable_according_to_its_task_project_or_organization(place: Place) -> None:
+    """Regardless of who adds it and how: on the project's or user's page, with a timer, or through the API."""
     studio = place.team
     project = f"/projects/{studio.world.project_id}"
     with place.visit(studio.owner) as browser, place.api() as api:
@@ -264,7 +264,7 @@ def test_time_is_billable_as_its_task_project_or_organization_says(place: Place)
         assert [each["billable"] for each in place.timesheets()] == [False]
 
 
-def test_clients_and_strangers_find_nothing(place: Place, server: Server) -> None:
+def test_clients_and_strangers_cannot_see_time(place: Place, server: Server) -> None:
     with place.visit(place.team.owner) as browser:
         entry = spend(place, browser)
     other: Team = server.run(make_team)
@@ -275,8 +275,8 @@ def test_clients_and_strangers_find_nothing(place: Place, server: Server) -> Non
             assert f'href="{place.path}"' not in browser.get(place.path.removesuffix("/time")).text
 
 
-def test_an_entry_is_found_in_its_own_project_alone(place: Place, server: Server) -> None:
-    """The owner of one project is a member of another: neither shows what is the other's."""
+def test_an_entry_is_found_only_in_its_own_project(place: Place, server: Server) -> None:
+    """Neither of two projects shows entries of the other one."""
     with place.visit(place.team.owner) as browser:
         entry = spend(place, browser)
     other: Team = server.run(make_team)
@@ -287,7 +287,7 @@ def test_an_entry_is_found_in_its_own_project_alone(place: Place, server: Server
         assert browser.get(f"/{other.world.full_name}/time").status_code == 200
 
 
-def test_whoever_only_reads_changes_nothing(place: Place, server: Server) -> None:
+def test_a_reader_cannot_change_time(place: Place, server: Server) -> None:
     with place.visit(place.team.owner) as browser:
         entry = spend(place, browser)
 

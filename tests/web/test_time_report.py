@@ -1,4 +1,4 @@
-"""The report of a project's time: its sums, its filters, its table, and the invoice that is made of it."""
+"""The time report of a project: totals, filters, CSV export, and the invoice created from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPAN = {"from": "2026-01-05", "to": "2026-01-11"}
 
 
 def spend(studio: Studio, task: str, start: str, ms: int, by: Insider | None = None, **more: object) -> str:
-    """A finished timesheet of the owner, or of somebody else; its id."""
+    """Create a finished time entry of the owner or another user and return its ID."""
     person = by or studio.team.owner
     headers = {"Authorization": f"Bearer {person.token}"}
     given = {"task_id": task, "start_time": start, "duration": ms, **more}
@@ -30,13 +30,13 @@ def spend(studio: Studio, task: str, start: str, ms: int, by: Insider | None = N
 
 @pytest.fixture
 def spent(studio: Studio) -> Studio:
-    """Sums of seconds: 3,601 + 1,799 + 7 s."""
+    """Return a studio with entries of 3,601 + 1,799 + 7 s."""
     column = studio.add_column("Doing")
     task, other = studio.add_task(column, HOSTILE), studio.add_task(column, "Other")
     spend(studio, task, "2026-01-05T09:00:00Z", 3_601_000, billable=True, billable_rate=80)
     spend(studio, task, "2026-01-06T22:30:00Z", 1_799_000, by=studio.team.member, billable=True, billable_rate=80)
     spend(studio, other, "2026-01-06T10:00:00Z", 7_000)
-    spend(studio, other, "2025-12-31T10:00:00Z", 60_000)  # not in the span
+    spend(studio, other, "2025-12-31T10:00:00Z", 60_000)  # outside the period
     return studio
 
 
@@ -51,7 +51,7 @@ def durations(browser: Browser, studio: Studio, key: str, **query: str) -> dict[
     return {row[key]: int(row["duration_ms"]) for row in table(browser, studio, **query)}
 
 
-def test_the_sums_are_exact_by_each_group(spent: Studio) -> None:
+def test_totals_are_exact_in_every_grouping(spent: Studio) -> None:
     owner, member = spent.team.owner.login, spent.team.member.login
     assert durations(spent.member, spent, "day") == {"2026-01-05": 3_601_000, "2026-01-06": 1_806_000}
     assert durations(spent.member, spent, "user", by="user") == {owner: 3_608_000, member: 1_799_000}
@@ -64,7 +64,7 @@ def test_the_sums_are_exact_by_each_group(spent: Studio) -> None:
     assert [row["amount"] for row in rows] == ["120.00", "0.00"]
 
 
-def test_the_figures_are_those_of_the_api(spent: Studio) -> None:
+def test_the_figures_match_the_api(spent: Studio) -> None:
     for by in ("day", "user", "task"):
         query = {"project_id": spent.team.world.project_id, "from": "2026-01-05", "to": "2026-01-12", "group_by": by}
         api = spent.api.get("/api/v1/reports/timesheets", params=query).json()["report"]
@@ -73,7 +73,7 @@ def test_the_figures_are_those_of_the_api(spent: Studio) -> None:
         )
 
 
-def test_the_page_has_a_chart_and_a_table_of_the_same(spent: Studio) -> None:
+def test_the_chart_and_the_table_show_the_same_data(spent: Studio) -> None:
     for by in ("day", "user", "task", "billable"):
         page = page_of(spent.member, f"{spent.base}/time/report", **SPAN, by=by)
         assert 'role="img" aria-label="Chart: 1:30:07 in total, 1:30 billable.' in page
@@ -82,7 +82,7 @@ def test_the_page_has_a_chart_and_a_table_of_the_same(spent: Studio) -> None:
         assert " style=" not in page
 
 
-def test_the_report_has_names_days_and_the_currency(spent: Studio) -> None:
+def test_the_report_shows_names_days_and_the_currency(spent: Studio) -> None:
     assert send(spent.member, "/settings/profile", name="Lena Maler").status_code == 303
     page = page_of(spent.owner, f"{spent.base}/time/report", **SPAN, by="user")
     assert ">Lena Maler</option>" in page
@@ -97,7 +97,7 @@ def test_the_report_has_names_days_and_the_currency(spent: Studio) -> None:
     assert "(120.00 EUR)." in text
 
 
-def test_filters_of_the_address(spent: Studio) -> None:
+def test_filters_in_the_address_apply(spent: Studio) -> None:
     member = spent.team.member.login
     assert durations(spent.owner, spent, "day", user=member.upper()) == {"2026-01-06": 1_799_000}
     assert durations(spent.owner, spent, "day", user="nobody-there") == {}
@@ -108,7 +108,7 @@ def test_filters_of_the_address(spent: Studio) -> None:
     assert f'<option value="{member}" selected>' in page
 
 
-def test_clients_are_not_offered_as_people_who_spent_time(spent: Studio) -> None:
+def test_clients_are_not_in_the_list_of_people(spent: Studio) -> None:
     page = page_of(spent.owner, f"{spent.base}/time/report")
     offered = page.partition('<select id="report-user"')[2].partition("</select>")[0]
     team = spent.team
@@ -116,14 +116,14 @@ def test_clients_are_not_offered_as_people_who_spent_time(spent: Studio) -> None
     assert f'value="{team.client.login}"' not in offered
 
 
-def test_days_are_those_of_the_readers_zone(spent: Studio) -> None:
-    """What began at 22:30 in UTC began on the next day in Auckland."""
+def test_days_follow_the_time_zone_of_the_reader(spent: Studio) -> None:
+    """An entry that started at 22:30 UTC started on the next day in Auckland."""
     spent.owner.client.cookies.set("workhook_timezone", "Pacific/Auckland")
     found = durations(spent.owner, spent, "day")
     assert found == {"2026-01-05": 3_601_000, "2026-01-06": 7_000, "2026-01-07": 1_799_000}
 
 
-def test_no_cell_is_a_formula(studio: Studio) -> None:
+def test_exported_cells_are_never_formulas(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("Doing"), "=1+1")
     spend(studio, task, "2026-01-05T09:00:00Z", 60_000)
     assert list(durations(studio.owner, studio, "task", by="task")) == ["'=1+1"]
@@ -138,9 +138,7 @@ def test_no_cell_is_a_formula(studio: Studio) -> None:
         ({"from": "2024-01-01", "to": "2026-01-01"}, "at most 366 days"),
     ],
 )
-def test_days_that_are_no_period_are_refused_as_they_were_typed(
-    studio: Studio, given: dict[str, str], words: str
-) -> None:
+def test_an_invalid_period_is_refused_and_kept_in_the_form(studio: Studio, given: dict[str, str], words: str) -> None:
     answer = studio.owner.get(f"{studio.base}/time/report", params=given)
     assert answer.status_code == 422
     assert words in text_of(answer.text)
@@ -149,23 +147,23 @@ def test_days_that_are_no_period_are_refused_as_they_were_typed(
     assert studio.owner.get(f"{studio.base}/time/report.csv", params=given).status_code == 422
 
 
-def test_numbers_have_the_readers_decimal_mark(spent: Studio) -> None:
+def test_numbers_use_the_decimal_mark_of_the_reader(spent: Studio) -> None:
     spent.owner.client.cookies.set("workhook_language", "de")
     page = page_of(spent.owner, f"{spent.base}/time/report", **SPAN)
     assert ">1,50<" in page
     assert ">120,00<" in page
-    assert ">0,5\u202fh<" in page  # a line of the chart
+    assert ">0,5\u202fh<" in page  # a grid line of the chart
     assert re.search(r'<rect class="bar-billable" x="\d+\.\d+%"', page), "SVG has points in each language"
 
 
-def test_a_year_has_bars_of_weeks(spent: Studio) -> None:
+def test_a_year_is_charted_in_weeks(spent: Studio) -> None:
     page = page_of(spent.owner, f"{spent.base}/time/report", **{"from": "2025-12-29", "to": "2026-12-27"})
     assert "Each bar is one week" in page
     assert page.count("<title>20") == 52
     assert "<title>2025-12-29: 0:01</title>" in page
 
 
-def test_an_invoice_is_made_of_what_is_billable(spent: Studio) -> None:
+def test_billable_time_is_invoiced(spent: Studio) -> None:
     report = f"{spent.base}/time/report"
     page = spent.member.get(report, params=SPAN)
     assert "Unbilled time: 1:30 (120.00 USD)." in text_of(page.text)
@@ -181,14 +179,14 @@ def test_an_invoice_is_made_of_what_is_billable(spent: Studio) -> None:
     assert "There is no unbilled time to invoice." in again.text
 
 
-def test_an_invoice_of_one_persons_time(spent: Studio) -> None:
+def test_the_time_of_one_person_is_invoiced(spent: Studio) -> None:
     report, member = f"{spent.base}/time/report", spent.team.member.login
     assert send(spent.owner, f"{report}/invoice", **SPAN, user=member, timezone="UTC").status_code == 303
     assert durations(spent.owner, spent, "user", by="user", invoiced="true") == {member: 1_799_000}
 
 
-def test_clients_and_strangers_find_nothing(spent: Studio, server: Server) -> None:
-    """The stranger is an owner of another organization, in which a member of this one is, too."""
+def test_clients_and_strangers_cannot_see_the_report(spent: Studio, server: Server) -> None:
+    """The stranger owns another organization."""
     other: Team = server.run(make_team)
     answers: list[httpx.Response] = []
     with Browser.of(server, other.owner.login) as stranger:
@@ -200,7 +198,7 @@ def test_clients_and_strangers_find_nothing(spent: Studio, server: Server) -> No
 
 
 @pytest.mark.parametrize("login", ["\0", "x" * 3000, "\u202e\U0001f4a9", "' OR 1=1 --"])
-def test_a_person_whom_nobody_knows_has_spent_nothing(spent: Studio, login: str) -> None:
+def test_an_unknown_person_has_no_time(spent: Studio, login: str) -> None:
     report = f"{spent.base}/time/report"
     assert spent.owner.get(report, params={**SPAN, "user": login}).status_code in (200, 400, 422)
     assert spent.owner.get(f"{spent.base}/time", params={"user": login}).status_code in (200, 400, 422)

@@ -1,4 +1,4 @@
-"""The trash of a project: what was deleted, and the way back."""
+"""The trash of a project: deleted objects and restoring them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def add_file(studio: Studio, title: str) -> str:
     return str(answer.json()["file"]["id"])
 
 
-def test_what_was_deleted_comes_back(studio: Studio) -> None:
+def test_deleted_tasks_and_files_are_restored(studio: Studio) -> None:
     task, file = studio.add_task(studio.add_column("To do"), HOSTILE), add_file(studio, "Plan")
     path = f"{studio.base}/trash"
     assert "The trash is empty." in text_of(page_of(studio.member, path))
@@ -40,7 +40,7 @@ def test_what_was_deleted_comes_back(studio: Studio) -> None:
     assert send(studio.member, f"{path}/column/{task}").status_code == 404
 
 
-def test_others_take_nothing_out(server: Server, studio: Studio) -> None:
+def test_clients_and_strangers_cannot_restore(server: Server, studio: Studio) -> None:
     task, file = studio.add_task(studio.add_column("To do"), "Logo"), add_file(studio, "Plan")
     studio.call("DELETE", f"/tasks/{task}")
     studio.call("DELETE", f"/files/{file}")
@@ -55,7 +55,7 @@ def test_others_take_nothing_out(server: Server, studio: Studio) -> None:
     assert studio.api.get(f"/api/v1/files/{file}").status_code == 404
 
 
-def test_a_thing_of_another_project_of_the_same_people_stays(studio: Studio) -> None:
+def test_objects_of_another_project_are_not_restored(studio: Studio) -> None:
     title = "Other"
     second = studio.call("POST", "/projects", title=title)["project"]
     file, task = add_file(studio, "Plan"), studio.add_task(studio.add_column("To do"), "Logo")

@@ -1,4 +1,4 @@
-"""Signing in where two processes serve, behind a proxy that speaks https or does not."""
+"""Signing in on two processes, behind a proxy with or without HTTPS."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _blocked = sa.select(sign_in_failures.c.blocked_until).where(sign_in_failures.c.
 
 
 def attempts_within(seconds: float) -> int:
-    """Five are free; then there is one after each pause: 5 s, 10 s, 20 s, and so on."""
+    """Return the number of possible attempts: five, plus one after each pause of 5 s, 10 s, 20 s and so on."""
     found, pause_s, over_s = 5, 5, 5
     while over_s <= seconds:
         found, pause_s = found + 1, 2 * pause_s
@@ -36,7 +36,7 @@ def attempts_within(seconds: float) -> int:
     return found
 
 
-def test_after_five_failures_known_and_unknown_logins_wait(server: Server) -> None:
+def test_known_and_unknown_logins_are_paused_after_five_failures(server: Server) -> None:
     person = add_person(server)
     seen = []
     for login in (person.login, f"{person.login}-x"):
@@ -58,8 +58,8 @@ def test_after_five_failures_known_and_unknown_logins_wait(server: Server) -> No
             seen.append(text)
     assert seen[0] == seen[1]
     with Browser(server, **AT_HOME) as browser:
-        assert browser.sign_in(person).status_code == 429  # the right password waits as well
-        assert browser.fill(add_link(server, person)).status_code == 303  # a link does not
+        assert browser.sign_in(person).status_code == 429  # even with the right password
+        assert browser.fill(add_link(server, person)).status_code == 303  # but a link still works
         browser.client.cookies.clear()
         server.run(end_pauses)
         assert browser.sign_in(person, WRONG).status_code == 422
@@ -78,14 +78,12 @@ def count_of(server: Server, key: str) -> int:
 
 
 async def _value(statement: sa.Select[tuple[int]], key: str, services: Services) -> int:
-    """Of what is known of a key."""
+    """Return a stored value for the throttle key."""
     row = await services.database.fetch_one(statement, {"key": key})
     return row[0] if row else 0
 
 
-def test_two_processes_that_guess_beside_one_another_have_no_more_attempts(
-    server: Server, second_server: Server
-) -> None:
+def test_concurrent_guesses_on_two_processes_share_their_attempts(server: Server, second_server: Server) -> None:
     person = add_person(server)
     browsers = [Browser(each, **AT_HOME) for each in (server, second_server)]
     filled = [{**each.form("/login").fields, "login": person.login, "password": WRONG} for each in browsers]
@@ -102,7 +100,7 @@ def test_two_processes_that_guess_beside_one_another_have_no_more_attempts(
         each.client.close()
 
 
-def test_every_process_sees_that_a_session_has_ended(server: Server, second_server: Server) -> None:
+def test_every_process_notices_that_a_session_has_ended(server: Server, second_server: Server) -> None:
     person = add_person(server)
     with Browser(server) as here, Browser(second_server) as there:
         here.sign_in(person)
@@ -112,11 +110,11 @@ def test_every_process_sees_that_a_session_has_ended(server: Server, second_serv
         assert not there.is_signed_in()
 
 
-def test_the_cookie_is_safe_behind_a_proxy_that_speaks_https(server: Server) -> None:
+def test_the_cookie_is_secure_behind_an_https_proxy(server: Server) -> None:
     person = add_person(server)
     proxy = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "work.example.com", "X-Forwarded-For": "198.51.100.7"}
     with Browser(server, **proxy) as browser:
-        # The client here knows that it talks http, and so does not send back what is `Secure`: by hand, then.
+        # The HTTP client here does not send secure cookies over HTTP, so they are added by hand.
         page = browser.get("/login")
         form_cookie = page.headers["set-cookie"].partition(";")[0]
         assert form_cookie.startswith("__Host-workhook_form=")
@@ -131,13 +129,13 @@ def test_the_cookie_is_safe_behind_a_proxy_that_speaks_https(server: Server) -> 
         home = browser.client.get("/settings", headers={"Cookie": cookie})
         assert home.status_code == 200
         assert "198.51.100.7" in home.text
-        # What http could have set is not taken for it.
+        # A cookie that plain HTTP could have set is not accepted.
         plain = cookie.removeprefix("__Host-")
         assert browser.client.get("/", headers={"Cookie": plain}).status_code == 303
 
 
-def test_the_cookie_is_safe_at_a_public_address_of_https(new_server: Callable[..., Server]) -> None:
-    """Also where nobody said `trust_proxy`: whoever came by that address came by https."""
+def test_the_cookie_is_secure_with_a_public_https_address(new_server: Callable[..., Server]) -> None:
+    """Even without `trust_proxy`, because a request to that host name was made over HTTPS."""
     server = new_server(base_url="https://work.example.com")
     for host, safe in (("work.example.com", True), ("WORK.example.com", True), (urlsplit(server.url).netloc, False)):
         with Browser(server, Host=host) as browser:

@@ -1,4 +1,4 @@
-"""Time that is on no invoice comes onto a draft, or onto a new one."""
+"""Adding unbilled time to a draft or to a new invoice."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def spend(studio: Studio, task: str, day: int, minutes: int, **more: Any) -> str
 
 @pytest.fixture
 def spent(studio: Studio) -> Studio:
-    """3:20 can be invoiced; beside it there is time that is not billable, and a timer that is paused."""
+    """Return a studio with 3:20 of unbilled time, some time that is not billable, and a paused timer."""
     column = studio.add_column("Doing")
     task = studio.add_task(column, "Drawn")
     spend(studio, task, 5, 150, billable_rate=80)
@@ -49,7 +49,7 @@ def spent(studio: Studio) -> Studio:
 
 
 def draft_of(studio: Studio, **more: Any) -> str:
-    """The address of a draft with a line that was written by hand."""
+    """Create a draft with a manual line and return its address."""
     items = [{"description": "Fee", "qty": 1, "unit_price": 10}]
     made = studio.call("POST", f"{studio.project}/invoices", invoice_items=items, **{"currency": "USD", **more})
     return f"{studio.base}/billing/{made['invoice']['id']}"
@@ -60,7 +60,7 @@ def lines_of(studio: Studio, path: str) -> list[tuple[str, float]]:
     return [(each["kind"], each["qty"]) for each in invoice["invoice_items"]]
 
 
-def test_what_is_on_no_invoice_comes_onto_a_draft(spent: Studio) -> None:
+def test_unbilled_time_is_added_to_a_draft(spent: Studio) -> None:
     path = draft_of(spent)
     assert OFFER in text_of(page_of(spent.member, path))
     answer = spent.member.fill(path, f"{path}/unbilled")
@@ -72,7 +72,7 @@ def test_what_is_on_no_invoice_comes_onto_a_draft(spent: Studio) -> None:
     assert lines_of(spent, path) == [("item", 1), ("time", 2.5), ("time", 0.833333)]
 
 
-def test_what_a_draft_has_stays_and_more_comes_beside_it(spent: Studio) -> None:
+def test_existing_lines_stay_and_new_time_gets_its_own_line(spent: Studio) -> None:
     path = draft_of(spent, group_by="task")
     assert send(spent.member, f"{path}/unbilled").status_code == 303
     assert lines_of(spent, path) == [("item", 1), ("time", 3.333333)]
@@ -83,7 +83,7 @@ def test_what_a_draft_has_stays_and_more_comes_beside_it(spent: Studio) -> None:
     assert lines_of(spent, path) == [("item", 1), ("time", 3.333333), ("time", 1)]
 
 
-def test_nothing_is_left_the_second_time(spent: Studio) -> None:
+def test_adding_again_adds_nothing(spent: Studio) -> None:
     path = draft_of(spent)
     for words in ("2 time entries added.", "There is no unbilled time left to add."):
         answer = send(spent.member, f"{path}/unbilled")
@@ -106,7 +106,7 @@ def test_time_without_a_rate_is_named_and_nothing_is_added(spent: Studio) -> Non
     assert "2 time entries have no hourly rate" in text_of(answer.text)
 
 
-def test_a_new_invoice_begins_with_it_where_that_is_ticked(spent: Studio) -> None:
+def test_a_new_invoice_includes_unbilled_time_on_request(spent: Studio) -> None:
     form = f"{spent.base}/billing/new"
     assert OFFER in text_of(page_of(spent.member, form))
     answer = spent.member.fill(form, bill_to="Acme", currency="USD")
@@ -117,7 +117,7 @@ def test_a_new_invoice_begins_with_it_where_that_is_ticked(spent: Studio) -> Non
     assert "Add unbilled time" not in page_of(spent.member, form)
 
 
-def test_two_drafts_at_once_do_not_share_an_entry(spent: Studio) -> None:
+def test_concurrent_drafts_do_not_share_an_entry(spent: Studio) -> None:
     paths = [draft_of(spent), draft_of(spent)]
     with ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(lambda path, by: send(by, f"{path}/unbilled"), paths, (spent.member, spent.owner)))
@@ -125,7 +125,7 @@ def test_two_drafts_at_once_do_not_share_an_entry(spent: Studio) -> None:
     assert sorted(len(lines_of(spent, each)) for each in paths) == [1, 3]
 
 
-def test_an_invoice_has_no_more_than_it_can(spent: Studio, server: Server) -> None:
+def test_an_invoice_has_a_maximum_number_of_entries(spent: Studio, server: Server) -> None:
     server.run(partial(copy_time, timesheet_id=spend(spent, spent.add_task(spent.add_column("Later"), "Short"), 8, 1)))
     path = draft_of(spent, group_by="task")
     assert send(spent.member, f"{path}/unbilled").status_code == 303
@@ -136,7 +136,7 @@ def test_an_invoice_has_no_more_than_it_can(spent: Studio, server: Server) -> No
 
 
 def nearly_full(studio: Studio, *, free: int) -> str:
-    """The address of a draft with room for so many characters."""
+    """Create a draft that has room for `free` more characters and return its address."""
     items = [{"description": "w" * 4_000, "qty": 1, "unit_price": 1}] * 15
     made = studio.call(
         "POST",
@@ -148,8 +148,8 @@ def nearly_full(studio: Studio, *, free: int) -> str:
     return f"{studio.base}/billing/{made['invoice']['id']}"
 
 
-def test_what_can_be_printed_is_added_and_the_rest_comes_onto_another_invoice(studio: Studio) -> None:
-    """Each entry is on one invoice, and none is lost."""
+def test_entries_that_do_not_fit_go_onto_another_invoice(studio: Studio) -> None:
+    """Each entry is on exactly one invoice."""
     task = studio.add_task(studio.add_column("Doing"), "Wordy")
     spent = [spend(studio, task, day, 1, notes="n" * 250, billable_rate=60) for day in range(1, 21)]
     path = nearly_full(studio, free=2_000)
@@ -172,7 +172,7 @@ def test_what_can_be_printed_is_added_and_the_rest_comes_onto_another_invoice(st
     assert "Add unbilled time" not in page_of(studio.member, path)
 
 
-def test_new_invoices_begin_with_what_can_be_printed(studio: Studio, server: Server) -> None:
+def test_new_invoices_include_only_what_can_be_printed(studio: Studio, server: Server) -> None:
     entry = spend(studio, studio.add_task(studio.add_column("Doing"), "Wordy"), 8, 1, notes="n" * 250)
     server.run(partial(copy_time, timesheet_id=entry, number=199))
     given = {"bill_to": "Acme", "currency": "USD", "unbilled": "1", "payment_terms": "t" * 60_000}
@@ -196,7 +196,7 @@ def test_all_entries_without_a_rate_are_counted(studio: Studio, server: Server) 
 
 
 def entries_of(studio: Studio, path: str) -> list[str]:
-    """The ids of the timesheets on an invoice."""
+    """Return the IDs of the time entries on an invoice."""
     invoice = studio.call("GET", f"/invoices/{path.rpartition('/')[2]}")["invoice"]
     return [each for line in invoice["invoice_items"] for each in line.get("timesheet_ids", [])]
 
@@ -204,7 +204,7 @@ def entries_of(studio: Studio, path: str) -> list[str]:
 async def copy_time(
     services: Services, *, timesheet_id: str, number: int = TIMESHEETS_MAX, rate: int | None = 0
 ) -> None:
-    """So often that it is more than an invoice can have, or so often."""
+    """Copy the time entry `number` times, by default more often than fits on an invoice."""
     async with services.database.transaction() as tx:
         row = await tx.fetch_one(
             sa.select(timesheets).where(timesheets.c.id == sa.bindparam("id")), {"id": timesheet_id}
@@ -215,7 +215,7 @@ async def copy_time(
         await tx.execute(_set_rate, {"timesheet_id": timesheet_id, "rate": rate})
 
 
-def test_others_are_offered_nothing_and_change_nothing(spent: Studio, server: Server) -> None:
+def test_readers_clients_and_strangers_cannot_add_time(spent: Studio, server: Server) -> None:
     path = draft_of(spent)
     with signed_in(server, add_in(server, spent.team.world, "read")) as reader:
         assert "Add unbilled time" not in page_of(reader, path)

@@ -1,4 +1,4 @@
-"""The page of an invoice names characters that its PDF cannot print, before anybody gets it."""
+"""The page of an invoice warns about characters that its PDF cannot show, before anyone receives it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workhook.work.money.invoices import documents, unprintable
 from workhook.work.money.invoices.unprintable import FontKnowledge
 
 NO_CHARACTER = "\ufdd0"
-"""It never will be one: no font has it, on whatever machine."""
+"""Permanently unassigned in Unicode, so no font contains it."""
 WORDS = "The PDF can’t show these characters: U+FDD0 ."
 
 
@@ -22,7 +22,7 @@ def draft_of(studio: Studio, description: str, **more: str) -> str:
     return f"{studio.base}/billing/{made['invoice']['id']}"
 
 
-def test_the_draft_and_the_issued_invoice_name_what_has_no_font(studio: Studio) -> None:
+def test_draft_and_issued_invoice_warn_about_unprintable_characters(studio: Studio) -> None:
     path = draft_of(studio, f"Logo {NO_CHARACTER}{NO_CHARACTER}")
     assert until(lambda: WORDS in text_of(page_of(studio.member, path)))
     assert "install a font that includes them, such as fonts-noto-core" in text_of(page_of(studio.member, path))
@@ -33,7 +33,7 @@ def test_the_draft_and_the_issued_invoice_name_what_has_no_font(studio: Studio) 
     assert "can’t show these characters" not in page_of(studio.owner, path)
 
 
-def test_what_a_party_is_called_counts_too(studio: Studio) -> None:
+def test_names_of_the_parties_are_checked_too(studio: Studio) -> None:
     path = draft_of(studio, "Logo", bill_to=f"Ada {NO_CHARACTER} Lovelace")
     assert until(lambda: WORDS in text_of(page_of(studio.member, path)))
 
@@ -41,14 +41,14 @@ def test_what_a_party_is_called_counts_too(studio: Studio) -> None:
 @pytest.mark.parametrize(
     "words", ["Åse Ünal", "Ωμέγα", "Жанна", "“quoted”: 5 €", "→ ✓", "e\u0301", "🎉", "a\u200bb\tc"]
 )
-def test_what_can_be_printed_is_not_named(studio: Studio, words: str) -> None:
+def test_printable_characters_cause_no_warning(studio: Studio, words: str) -> None:
     path = draft_of(studio, words)
-    known = draft_of(studio, f"{words} {NO_CHARACTER}")  # its page has the answer for all of them
+    known = draft_of(studio, f"{words} {NO_CHARACTER}")  # its warning appears only when all characters are checked
     assert until(lambda: WORDS in text_of(page_of(studio.member, known)))
     assert "can’t show these characters" not in page_of(studio.member, path)
 
 
-def test_each_character_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_character_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     find = documents.find_missing
 
@@ -69,12 +69,12 @@ def test_each_character_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert asked == ["→\ufdd0", "✓\ufdd1"]
 
 
-def test_a_check_that_fails_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_check_causes_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unprintable, "CHECK_S", 0.0)
     assert asyncio.run(FontKnowledge().missing_in("\ufdd0")) == ""
 
 
-def test_a_package_and_few_characters_are_named() -> None:
+def test_the_warning_names_a_package_and_a_few_characters() -> None:
     assert unprintable.package_for("東京") == "fonts-noto-cjk"
     assert unprintable.package_for("ש") == "fonts-noto-core"
     assert unprintable.format_missing("東京\ufdd0") == "東 京 U+FDD0"

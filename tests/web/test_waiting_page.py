@@ -1,4 +1,4 @@
-"""Blockers of a task, on its page: looked for, added, taken away; its card shows it."""
+"""Blockers on the page of a task: searching, adding and removing them, and their mark on the card."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def _blockers(studio: Studio, task: str) -> list[str]:
     return list(studio.api.get(f"/api/v1/tasks/{task}").json()["task"]["blocked_by"])
 
 
-def test_a_task_is_found_and_waited_for(studio: Studio) -> None:
+def test_a_blocker_is_searched_and_added(studio: Studio) -> None:
     column = studio.add_column("To do")
     task, other = studio.add_task(column, "Launch"), studio.add_task(column, f"Texts {HOSTILE}")
     here = f"{studio.base}/tasks/{task}"
@@ -32,7 +32,7 @@ def test_a_task_is_found_and_waited_for(studio: Studio) -> None:
     assert _blockers(studio, task) == [other]
 
 
-def test_a_circle_is_refused_in_words(studio: Studio) -> None:
+def test_a_cycle_is_refused(studio: Studio) -> None:
     column = studio.add_column("To do")
     task, other = studio.add_task(column, "Launch"), studio.add_task(column, "Texts")
     send(studio.owner, f"{studio.base}/tasks/{task}/waits", add=other)
@@ -41,7 +41,7 @@ def test_a_circle_is_refused_in_words(studio: Studio) -> None:
     assert "These tasks would block one another" in answer.text
 
 
-def test_a_client_sees_it_and_changes_its_own(studio: Studio) -> None:
+def test_a_client_sees_blockers_and_cannot_remove_them(studio: Studio) -> None:
     column = studio.add_column("To do")
     task, other = studio.add_task(column, "Launch"), studio.add_task(column, "Texts")
     send(studio.owner, f"{studio.base}/tasks/{task}/waits", add=other)

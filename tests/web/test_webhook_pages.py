@@ -1,4 +1,4 @@
-"""The pages on which webhooks are made, changed, tried and deleted."""
+"""The pages for creating, changing, testing and deleting webhooks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HOOK = re.compile(r"/webhooks/(\d+)")
 _FORM = {"content_type": "json", "which": "choose", "event__task": "on", "active": "1"}
 
 
-def test_a_secret_that_is_made_is_shown_once_and_signs(office: Office) -> None:
+def test_a_generated_secret_is_shown_once_and_signs_deliveries(office: Office) -> None:
     owner = office.visitor()
     assert "No webhooks yet" in owner.get().text
     assert "Generate a secret" in owner.get("/new").text
@@ -53,7 +53,7 @@ def test_a_secret_that_is_made_is_shown_once_and_signs(office: Office) -> None:
     assert "1 delivery in the last 24 hours, 0 failed." in owner.get().text
 
 
-def test_a_wrong_field_is_named_beside_it(office: Office) -> None:
+def test_an_error_is_shown_next_to_its_field(office: Office) -> None:
     owner = office.visitor()
     answer = owner.send(url="ftp://exa mple", retries="x<b>", secret_kind="own", secret="typed it", status=422, **_FORM)
     page = text_of(answer)
@@ -70,7 +70,7 @@ def test_a_wrong_field_is_named_beside_it(office: Office) -> None:
     assert "Another webhook already sends one of these events to this URL." in again.text
 
 
-def test_a_webhook_is_changed_and_its_secret_stays(office: Office) -> None:
+def test_changing_a_webhook_keeps_its_secret(office: Office) -> None:
     hook, owner = office.hook(config={"username": "ada", "password": "pass", "retries": "3"}), office.visitor()
     page = owner.get(f"/{hook}").text
     assert 'value="3"' in page
@@ -95,7 +95,7 @@ def test_a_webhook_is_changed_and_its_secret_stays(office: Office) -> None:
     assert "password" not in office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["config"]
 
 
-def test_a_new_secret_is_shown_or_taken_and_the_old_one_goes_on_for_a_while(office: Office) -> None:
+def test_a_new_secret_is_shown_and_the_previous_one_stays_valid_for_a_while(office: Office) -> None:
     secret = "whsec_" + "a" * 40
     hook = office.hook(config={"header_style": "standard", "secret": secret})
     owner = office.visitor()
@@ -112,7 +112,7 @@ def test_a_new_secret_is_shown_or_taken_and_the_old_one_goes_on_for_a_while(offi
     assert "must be whsec_ followed by a base64 key" in text_of(refused)
 
 
-def test_the_secret_is_only_for_who_has_just_shown_who_they_are(office: Office) -> None:
+def test_changing_the_secret_needs_a_recent_sign_in(office: Office) -> None:
     hook, owner = office.hook(config={"secret": "the first"}), office.visitor()
     assert owner.get(f"/{hook}/secret", status=303).headers["location"] == f"{owner.base}/{hook}#secret"
     assert f'action="{owner.base}/{hook}/secret"' in owner.get(f"/{hook}").text
@@ -139,7 +139,7 @@ def test_the_secret_is_only_for_who_has_just_shown_who_they_are(office: Office) 
     assert ping.headers["x-hub-signature-256"] == f"sha256={expected}"
 
 
-def test_the_page_says_which_header_has_both_signatures(office: Office) -> None:
+def test_the_page_names_the_header_with_both_signatures(office: Office) -> None:
     owner = office.visitor()
     plain = office.hook(config={"secret": "the first"})
     page = text_of(owner.get(f"/{plain}"))
@@ -154,7 +154,7 @@ def test_the_page_says_which_header_has_both_signatures(office: Office) -> None:
     assert "Only webhook-signature carries both signatures" in text_of(owner.get(f"/{standard}"))
 
 
-def test_both_ways_to_verify_are_told_apart(office: Office) -> None:
+def test_the_two_ways_to_verify_are_distinguished(office: Office) -> None:
     owner = office.visitor()
     made = owner.send(url=office.receiver.url, secret_kind="make", status=201, **_FORM)
     hook = int(_HOOK.search(made.text)[1])  # type: ignore[index]
@@ -168,7 +168,7 @@ def test_both_ways_to_verify_are_told_apart(office: Office) -> None:
     assert "This webhook sends it." in text_of(owner.get(f"/{hook}/verify"))
 
 
-def test_owners_see_and_delete_what_apps_made(server: Server, office: Office) -> None:
+def test_owners_see_and_delete_webhooks_of_apps(server: Server, office: Office) -> None:
     async def token_of_app(services: Services) -> str:
         async with services.database.transaction() as tx:
             owner = await queries.find_account(tx, office.team.owner.login)
@@ -208,7 +208,7 @@ def test_owners_see_and_delete_what_apps_made(server: Server, office: Office) ->
     assert "Webhooks created by apps" not in owner.get(organization).text
 
 
-def test_turning_off_and_on_can_be_undone(office: Office) -> None:
+def test_disabling_and_enabling_can_be_undone(office: Office) -> None:
     hook, owner = office.hook(), office.visitor()
     assert owner.send(f"/{hook}/active", active="1").headers["location"] == f"{owner.base}/{hook}"
     page = owner.get(f"/{hook}").text
@@ -220,10 +220,10 @@ def test_turning_off_and_on_can_be_undone(office: Office) -> None:
     assert "Disabled by a user." in owner.get().text
 
 
-def test_a_sample_of_any_event_goes_to_one_webhook(office: Office) -> None:
+def test_a_sample_event_is_sent_to_a_single_webhook(office: Office) -> None:
     hook, owner = office.hook(events=["push"]), office.visitor()
     other = office.hook(active=True, config={"url": f"{office.receiver.url}/other"})
-    office.deliveries(other, 1)  # its ping
+    office.deliveries(other, 1)  # the ping
     for name in ("task.completed", "push", "issues.opened"):
         led = owner.send(f"/{hook}/test", event=name).headers["location"]
         assert led == f"{owner.base}/{hook}/deliveries?test={name}"
@@ -239,7 +239,7 @@ def test_a_sample_of_any_event_goes_to_one_webhook(office: Office) -> None:
     assert "Homepage draft" not in str(activity), "and nothing has happened in the project"
 
 
-def test_each_event_has_a_page_with_its_sample(office: Office) -> None:
+def test_each_event_has_a_page_with_a_sample(office: Office) -> None:
     owner = office.visitor()
     page = owner.get("/events/invoice?action=paid")
     assert "An invoice was created, edited, sent, paid, refunded, credited, voided or deleted." in page.text
@@ -261,7 +261,7 @@ def test_a_deleted_webhook_is_gone(office: Office) -> None:
 
 
 @pytest.mark.parametrize("who", ["member", "client", "stranger", "owner of another organization"])
-def test_only_admins_see_and_change_webhooks(office: Office, who: str) -> None:
+def test_only_admins_can_see_and_change_webhooks(office: Office, who: str) -> None:
     hook = office.hook()
     owner = office.visitor()
     [delivery] = (owner.send(f"/{hook}/ping"), office.deliveries(hook, 1))[1]
@@ -281,7 +281,7 @@ def test_only_admins_see_and_change_webhooks(office: Office, who: str) -> None:
     assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["active"] is False
 
 
-def test_a_webhook_is_found_only_where_it_is(office: Office) -> None:
+def test_a_webhook_is_found_only_in_its_own_place(office: Office) -> None:
     hook, other = office.hook(), Office(office.server, office.server.run(make_team), office.receiver)
     owner = office.visitor()
     theirs = other.visitor()
@@ -293,7 +293,7 @@ def test_a_webhook_is_found_only_where_it_is(office: Office) -> None:
     owner.get(f"/{hook}")
 
 
-def test_an_admin_of_the_project_may_do_it_all(office: Office) -> None:
+def test_a_project_admin_can_manage_webhooks(office: Office) -> None:
     async def add(services: Services) -> Insider:
         token = await add_user(services, office.world, role="admin")
         actor = await find_actor(services.database, token)
@@ -328,20 +328,20 @@ def test_an_organization_has_the_same_pages(office: Office) -> None:
 
 
 # --- webhook forms ---------------------------------------------------------------------------------------------------
-# What the forms of a webhook refuse, ask again and ask first, and what its pages explain.
+# Validation and confirmation in the forms of a webhook, and the explanations on its pages.
 
 
 AGAIN = "Enter it again. For security, it isn’t kept."
 
 
 def refused(answer: httpx.Response) -> dict[str, str]:
-    """What a form says of its fields, by their names."""
+    """Return the error messages of a form by field."""
     found = re.findall(r'<p class="fault" id="([a-z_]+)-fault"[^>]*>(.*?)</p>', answer.text, re.S)
     return {name: re.sub(r"<[^>]*>", "", text).strip() for name, text in found}
 
 
 @pytest.mark.parametrize("typed", ["", "  ", "********", "•••"])
-def test_an_own_secret_that_is_empty_never_makes_an_unsigned_webhook(office: Office, typed: str) -> None:
+def test_an_empty_secret_never_creates_an_unsigned_webhook(office: Office, typed: str) -> None:
     owner = office.visitor()
     own = {"secret_kind": "own", "secret": typed}
     answer = owner.send(url=office.receiver.url, status=422, **own, **_FORM)
@@ -358,7 +358,7 @@ def test_an_own_secret_that_is_empty_never_makes_an_unsigned_webhook(office: Off
     assert 'value="none"' not in owner.get(f"/{hook}").text, "there is none to be removed"
 
 
-def test_a_form_that_comes_back_asks_again_for_what_it_does_not_keep(office: Office) -> None:
+def test_a_refused_form_requests_the_secrets_again(office: Office) -> None:
     owner = office.visitor()
     typed = {"username": "u", "password": "typed-one", "secret_kind": "own", "secret": "typed-two", "retries": "99"}
     answer = owner.send(url=office.receiver.url, status=422, **typed, **_FORM)
@@ -376,7 +376,7 @@ def test_a_form_that_comes_back_asks_again_for_what_it_does_not_keep(office: Off
     assert refused(owner.send(f"/{hook}", status=422, **settings))["password"] == AGAIN
 
 
-def test_a_form_says_all_that_is_wrong_at_once(office: Office) -> None:
+def test_all_errors_in_a_form_are_reported_at_once(office: Office) -> None:
     owner = office.visitor()
     wrong = {"which": "choose", "retries": "99", "header_style": "standard", "secret_kind": "own", "secret": "plain"}
     answer = owner.send(url="ftp://x", status=422, username="ada", content_type="json", **wrong)
@@ -387,8 +387,8 @@ def test_a_form_says_all_that_is_wrong_at_once(office: Office) -> None:
     assert re.search(r'id="url"[^>]* autofocus', answer.text)
 
 
-def test_a_password_alone_is_allowed_and_stays(office: Office) -> None:
-    """As in the API: some receivers look at the password only."""
+def test_a_password_without_a_username_is_allowed_and_kept(office: Office) -> None:
+    """As in the API, because some receivers check only the password."""
     hook, owner = office.hook(config={"password": "alone"}), office.visitor()
     owner.send(f"/{hook}", url=office.receiver.url, username="", password="", status=303, **_FORM)
     assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["config"]["password"] == "********"
@@ -396,7 +396,7 @@ def test_a_password_alone_is_allowed_and_stays(office: Office) -> None:
     assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["config"]["username"] == "ada"
 
 
-def test_a_webhook_without_a_secret_is_told_that_nothing_is_signed(office: Office) -> None:
+def test_a_webhook_without_a_secret_warns_about_missing_signatures(office: Office) -> None:
     signed, owner = office.hook(), office.visitor()
     plain = office.hook(config={"url": f"{office.receiver.url}/plain", "secret": ""})
     assert "Each delivery has the header X-Hub-Signature-256" in text_of(owner.get(f"/{signed}/verify"))
@@ -406,7 +406,7 @@ def test_a_webhook_without_a_secret_is_told_that_nothing_is_signed(office: Offic
     assert "With a secret, each delivery has the header X-Hub-Signature-256" in page
 
 
-def test_the_webhooks_of_an_organization_are_reached_by_the_keyboard(office: Office) -> None:
+def test_organization_webhooks_are_reachable_by_keyboard(office: Office) -> None:
     owner = office.visitor()
     page = owner.get(f"/{office.world.organization}/-/webhooks").text
     assert f'href="/{office.world.organization}/-/webhooks" data-go="w"' in page
@@ -418,7 +418,7 @@ def version_of(visitor: Visitor, hook: int) -> str:
     return found[1]
 
 
-def test_a_form_that_is_out_of_date_takes_back_nothing(office: Office) -> None:
+def test_an_outdated_form_overwrites_nothing(office: Office) -> None:
     hook, owner = office.hook(), office.visitor()
     opened = version_of(owner, hook)
     saved = {"version": opened, **_FORM, "url": f"{office.receiver.url}/new"}
@@ -435,7 +435,7 @@ def test_a_form_that_is_out_of_date_takes_back_nothing(office: Office) -> None:
     owner.send(f"/{hook}", status=303, **{**saved, "version": version_of(owner, hook)})
 
 
-def test_turning_off_asks_before_it_drops_what_waits(office: Office) -> None:
+def test_disabling_asks_before_pending_deliveries_are_dropped(office: Office) -> None:
     office.receiver.reply = lambda received: Reply(500 if received.event == "push" else 200)
     hook, owner = office.hook(active=True), office.visitor()
     office.deliveries(hook, 1)
@@ -461,7 +461,7 @@ def test_a_style_that_needs_another_secret_is_marked(office: Office) -> None:
     assert "whsec_" in refused(answer)["header_style"]
 
 
-def test_who_may_not_see_webhooks_is_led_back(office: Office) -> None:
+def test_users_without_access_to_webhooks_get_a_link_back(office: Office) -> None:
     member = office.visitor(office.team.member)
     page = member.get(status=403)
     assert f'href="/{office.world.full_name}">Go to the project</a>' in page.text
@@ -472,18 +472,18 @@ def test_who_may_not_see_webhooks_is_led_back(office: Office) -> None:
     assert "Go to the project" not in hidden.text, "whether there is one is not told"
 
 
-def test_own_events_are_explained_where_events_are_chosen(office: Office) -> None:
+def test_custom_events_are_explained_at_the_event_selection(office: Office) -> None:
     page = office.visitor().get("/new")
     assert 'href="/docs/guide/integrators/publish#custom-event-names"' in page.text
     assert "Workhook, GitHub, and Standard Webhooks" in text_of(page)
 
 
-def test_the_list_names_the_time_of_its_figures(office: Office) -> None:
+def test_the_list_states_the_period_of_its_figures(office: Office) -> None:
     office.hook()
     assert "Charts and figures cover the last 24 hours" in text_of(office.visitor().get())
 
 
-def test_a_password_that_is_a_mask_is_refused(office: Office) -> None:
+def test_a_masked_password_is_refused(office: Office) -> None:
     owner = office.visitor()
     for name in ("", "ada"):
         masked = {"username": name, "password": "********", "secret_kind": "none"}

@@ -1,6 +1,6 @@
-"""A session that ends lets nobody in any more, on every process: a page answers as it does for a stranger, and so does
-a form that was opened before. All pages, and all ways in which a session ends before its time.
-"""
+"""An ended session gives no access on any process: pages, and forms opened before, are answered as for a stranger.
+
+Covers all pages, and all ways in which a session ends early."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from workhook.identity.signin import sessions
 from workhook.storage import Transaction
 
 NEW = "quite another string of words"
-# Whoever has the link (a calendar's, too), or comes from the provider; everybody's files; a webhook.
+# For holders of a link (including a calendar's), after the provider's redirect, public assets, and a webhook.
 NOT_OF_A_SESSION = {
     "GET /static/{name}", "GET /login/link/{token}", "POST /login/link/{token}", "POST /login", "GET /login/forgotten",
     "POST /login/forgotten", "GET /login/oidc",
@@ -37,7 +37,7 @@ NOT_OF_A_SESSION = {
 
 
 class Places:
-    """What the pages are about: an OAuth app, and one that can be installed on an organization of the person's."""
+    """The objects that the pages show: an OAuth app, and an app that can be installed on the user's organization."""
 
     def __init__(self, server: Server, second: Server) -> None:
         self.server, self.second = server, second
@@ -45,7 +45,7 @@ class Places:
         self.app: Registered = make_app(server, self.site.world, installed=False)
 
     def by_hand(self, person: Person, change: Callable[[Transaction, Account], Any]) -> None:
-        """As on the command line."""
+        """Apply the change as a command line tool would."""
 
         async def run(services: Services) -> None:
             async with services.database.transaction() as tx:
@@ -56,7 +56,7 @@ class Places:
         self.server.run(run)
 
     def person(self) -> Person:
-        """An owner of the organization, who has let the OAuth app act. There is an app that is not installed yet."""
+        """Create an owner of the organization with consent to the OAuth app, and an app that is not installed yet."""
         made = add_person(self.server)
         self.app = make_app(self.server, self.site.world, installed=False)
 
@@ -153,13 +153,13 @@ FORMS: dict[str, Callable[[Places, Browser], Form]] = {
 }
 
 
-def test_every_page_is_asked_for(places: Places) -> None:
+def test_every_page_is_covered(places: Places) -> None:
     known = {f"{each.method} {each.path}" for each in OPERATIONS if each.area is PAGES}
     assert known | {"GET /"} == {*places.pages(), *FORMS, *NOT_OF_A_SESSION}
 
 
-def _seen(answer: httpx.Response) -> tuple[object, ...]:
-    """What an answer says, without what is new in each one."""
+def _comparable(answer: httpx.Response) -> tuple[object, ...]:
+    """Return an answer without the parts that differ in every response."""
     text = re.sub(r"(?<![\w-])[\w-]{43}(?![\w-])|(?<=<code>)[\w-]+(?=</code>)", "…", without_keys(answer.text))
     return answer.status_code, answer.headers.get("location"), text
 
@@ -171,7 +171,7 @@ def _signed_in(server: Server, person: Person) -> Browser:
 
 
 WAYS: dict[str, Callable[[Places, Person, Browser], object]] = {}
-"""Gets the person's browser whose session is to end. All of it happens by way of the other process."""
+"""Functions that end a session, given the user's browser with that session. They all act through the other process."""
 
 
 def _way(name: str) -> Callable[[Callable[[Places, Person, Browser], object]], None]:
@@ -229,26 +229,26 @@ def _(places: Places, person: Person, victim: Browser) -> None:
     _disable(places, person)
 
 
-def test_who_is_signed_in_is_answered_otherwise(places: Places) -> None:
-    """Else the comparisons below would compare nothing."""
+def test_signed_in_users_get_different_answers_than_strangers(places: Places) -> None:
+    """Otherwise, the comparisons below would prove nothing."""
     with Browser(places.second) as stranger:
         for name, prepare in FORMS.items():
             person = places.person()
             with _signed_in(places.server, person), _signed_in(places.second, person) as browser:
                 for page in places.pages().values():
-                    assert _seen(browser.get(page)) != _seen(stranger.get(page)), page
+                    assert _comparable(browser.get(page)) != _comparable(stranger.get(page)), page
                 form = prepare(places, browser)
                 answer = browser.post(form.action, form.fields)
                 assert answer.status_code in (200, 302, 303), (name, answer.text)
                 refused = stranger.post(form.action, form.fields)
-                assert name == "POST /logout" or _seen(answer) != _seen(refused), name
+                assert name == "POST /logout" or _comparable(answer) != _comparable(refused), name
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_pages_and_forms_of_a_session_that_has_ended_are_a_stranger_s(places: Places, way: str) -> None:
+def test_an_ended_session_is_answered_like_a_stranger(places: Places, way: str) -> None:
     person = places.person()
     with (
-        _signed_in(places.server, person),  # so that there is another session to end
+        _signed_in(places.server, person),  # so there is another session to end
         _signed_in(places.second, person) as victim,
         Browser(places.second) as stranger,
     ):
@@ -256,26 +256,26 @@ def test_pages_and_forms_of_a_session_that_has_ended_are_a_stranger_s(places: Pl
         cookie = str(victim.cookie)
         WAYS[way](places, person, victim)
         for name, form in opened.items():
-            victim.client.cookies.set("workhook_session", cookie)  # signing out takes it away
+            victim.client.cookies.set("workhook_session", cookie)  # signing out removes it
             answer, refused = (each.post(form.action, form.fields) for each in (victim, stranger))
-            assert _seen(answer) == _seen(refused), name
+            assert _comparable(answer) == _comparable(refused), name
         victim.client.cookies.set("workhook_session", cookie)
         for name, page in places.pages().items():
-            assert _seen(victim.get(page)) == _seen(stranger.get(page)), name
+            assert _comparable(victim.get(page)) == _comparable(stranger.get(page)), name
 
 
-def test_who_is_disabled_signs_in_only_when_enabled_again(places: Places) -> None:
+def test_a_disabled_user_can_sign_in_only_after_being_enabled(places: Places) -> None:
     person = places.person()
     link = add_link(places.server, person)
     with _signed_in(places.second, person) as browser, Browser(places.second) as stranger:
         cookie = str(browser.cookie)
         _disable(places, person)
-        for there in (browser, stranger):  # the one is known as a device of the person's
+        for there in (browser, stranger):  # the first is a known browser of this user
             there.client.cookies.delete("workhook_session")
             refused = there.sign_in(person)
             unknown = there.fill("/login", login=f"{person.login}-x", password=PASSWORD)
             assert refused.status_code == 422
-            assert _seen(refused)[2] == str(_seen(unknown)[2]).replace(f"{person.login}-x", person.login)
+            assert _comparable(refused)[2] == str(_comparable(unknown)[2]).replace(f"{person.login}-x", person.login)
             assert there.get(link).status_code == 404
         places.by_hand(person, lambda tx, user: actions.enable(tx, user))
         browser.client.cookies.set("workhook_session", cookie)

@@ -1,4 +1,4 @@
-"""What the tests of the pages of webhooks begin with: people of an organization in browsers, and a webhook."""
+"""Setup for tests of webhook pages: people of an organization in browsers, and a webhook."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _TAG = re.compile(r"<[^>]*>")
 
 
 def text_of(response: httpx.Response) -> str:
-    """What a page says, without its markup."""
+    """Return the text of a page without markup."""
     return " ".join(html.unescape(_TAG.sub(" ", response.text)).split())
 
 
 @dataclass
 class Visitor:
-    """Somebody in a browser, who has signed in."""
+    """A signed-in user in a browser."""
 
     browser: Browser
-    base: str  # the address of the list of webhooks
+    base: str  # address of the webhook list
 
     def get(self, path: str = "", *, status: int = 200) -> httpx.Response:
         response = self.browser.get(self._full(path))
@@ -41,7 +41,7 @@ class Visitor:
         return response
 
     def send(self, path: str = "", *, status: int = 303, **fields: str) -> httpx.Response:
-        """Send a form, with the field `csrf` of a page that everybody has."""
+        """Send a form with the `csrf` field of a page available to all users."""
         found = _CSRF.search(self.browser.get("/settings").text)
         assert found is not None
         fields = {name.replace("__", "."): value for name, value in fields.items()}
@@ -50,13 +50,13 @@ class Visitor:
         return response
 
     def _full(self, path: str) -> str:
-        """Whole addresses stay as they are; they begin with the organization, others with a part of a webhook's."""
+        """Return paths that begin with the organization unchanged, and append others to the base."""
         return path if path.startswith(f"/{self.base.split('/')[1]}/") else self.base + path
 
 
 @dataclass
 class Office:
-    """An organization with a project, its people, and what a test does beside the pages."""
+    """An organization with a project and its people, with API access for tests."""
 
     server: Server
     team: Team
@@ -68,7 +68,7 @@ class Office:
         return self.team.world
 
     def visitor(self, person: Insider | None = None, base: str = "") -> Visitor:
-        """The owner, if nobody is named."""
+        """Sign a person in, by default the owner."""
         browser = self._open.enter_context(Browser(self.server))
         path = add_link(self.server, person or self.team.owner)
         found = _CSRF.search(browser.get(path).text)
@@ -83,13 +83,13 @@ class Office:
         return response.json() if response.content else None
 
     def hook(self, **more: Any) -> int:
-        """A webhook that is off, and so is not pinged."""
+        """Create an inactive webhook, which sends no ping."""
         config = {"url": self.receiver.url, "content_type": "json", "secret": "s3cret", **more.pop("config", {})}
         body = {"active": False, "events": ["*"], "config": config, **more}
         return int(self.api("POST", f"{self.world.repo_path}/hooks", body)["id"])
 
     def deliveries(self, hook: int, count: int) -> list[dict[str, Any]]:
-        """As soon as the webhook has so many, newest first."""
+        """Wait until the webhook has `count` deliveries and return them, newest first."""
         path = f"{self.world.repo_path}/hooks/{hook}/deliveries?per_page=100"
         return until(lambda: found if len(found := self.api("GET", path)) >= count else [])
 
@@ -97,7 +97,7 @@ class Office:
         before = len(self.api("GET", f"{self.world.repo_path}/hooks/{hook}/deliveries?per_page=100"))
         for number, payload in enumerate(payloads, before + 1):
             self.api("POST", f"{self.world.repo_path}/events", {"event": event, "payload": payload})
-            self.deliveries(hook, number)  # one after the other, so that their order is known
+            self.deliveries(hook, number)  # one by one, to make their order known
         return self.deliveries(hook, before + len(payloads))
 
 
@@ -109,7 +109,7 @@ def office(server: Server, receiver: Receiver) -> Iterator[Office]:
 
 
 def listening(office: Office, **config: str) -> int:
-    """A webhook that is on, and has had its ping."""
+    """Create an active webhook and wait for its ping."""
     hook = office.hook(active=True, config={"retries": "0", **config})
     office.deliveries(hook, 1)
     return hook
