@@ -386,7 +386,7 @@ def test_a_dependency_that_would_close_a_cycle_is_skipped(studio: Studio, import
     studio.owner.patch(f"/tasks/{first['id']}", json={"blocked_by": [second["id"]]})
     studio.happened()
     made = importer.plan(plan("Id,Title,Blocked by\n1,a,\n2,b,1\n"))
-    assert [each for each in made["warnings"] if each.startswith("task 'b' does not wait for others here")]
+    assert [each for each in made["warnings"] if each.startswith("task 'b' was imported without its blockers")]
     assert studio.happened() == []
 
 
@@ -402,7 +402,7 @@ def test_an_invalid_table_imports_nothing(studio: Studio, importer: Importer) ->
     assert "not of the form FIELD=NAME" in importer.refused(good, "--map", "color=x", source="csv", status=2)
     assert studio.happened() == []
     done = importer.run(good, "--title", "Named", "--map", "title=Title", source="csv")
-    assert done.stdout.endswith("/named: made 1 column, 1 task, 0 comments, 0 labels\n")
+    assert done.stdout.endswith("/named: created 1 column, 1 task, 0 comments, 0 labels\n")
 
 
 def test_each_option_of_the_command_changes_the_plan(importer: Importer, tmp_path: Path) -> None:
