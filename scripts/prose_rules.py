@@ -1,7 +1,7 @@
 """Patterns of prose that read as if translated, with how often each may occur. The limits may only fall.
 
-Checked are docstrings, documents, texts that users read (the catalogues' English), and the subjects of commits since
-the last release.
+Checked are docstrings, documents, texts that users read (the catalogs' English), and the subjects of commits since the
+last release.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def paragraphs(markdown: str) -> Iterator[str]:
 
 
 def texts(catalogues: Iterable[Path]) -> Iterator[str]:
-    """Yield what users read in English: the ids of pages and what the English catalogue puts in their place."""
+    """Yield what users read in English: the ids of pages and what the English catalog puts in their place."""
     english: dict[str, str] = {}
     others: set[str] = set()
     for path in catalogues:

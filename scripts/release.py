@@ -2,7 +2,7 @@
 
 python -m scripts.release [FOLDER]    default: dist/VERSION
 
-The version comes from the tag (`hatch_version`). The same commit gives the same files: builds take their time stamps
+The version comes from the tag (`hatch_version`). The same commit gives the same files: builds take their timestamps
 from it.
 """
 

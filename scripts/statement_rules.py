@@ -183,7 +183,7 @@ def _from(tokens: Group) -> _From:
 
 
 def _named(tokens: Group, at: int, found: _From, token: str | Group) -> int:
-    """Record the alias of a table, or its name if it has none. Return the position after it."""
+    """Record the alias of a table, or its name if it has none. Returns the position after it."""
     if isinstance(token, str) and at < len(tokens) and isinstance(tokens[at], Group):  # a function
         found.rest.append(tokens[at])
         at += 1

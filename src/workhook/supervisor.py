@@ -84,7 +84,7 @@ class Supervised:
         await _send(self._writer, _READY)
 
     async def metrics(self) -> bytes:
-        """Return the metrics of all processes, labelled with their numbers. Raises `Unavailable`."""
+        """Return the metrics of all processes, labeled with their numbers. Raises `Unavailable`."""
         asked: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._asked.append(asked)
         try:
@@ -297,7 +297,7 @@ class _Merged(Collector):
 
 
 def merged(texts: Mapping[int, bytes]) -> bytes:
-    """Merge the metrics of several processes into one text, labelling each sample with its process number."""
+    """Merge the metrics of several processes into one text, labeling each sample with its process number."""
     from prometheus_client.parser import text_string_to_metric_families  # not needed by a single process
 
     families: dict[str, Metric] = {}

@@ -49,7 +49,7 @@ class Message(str):
 def say(sentence: str, /, *values: object) -> Message:
     """Format a sentence, filling its `{}` with the values.
 
-    The sentence must be a literal, because the translation catalogues are extracted from these calls.
+    The sentence must be a literal, because the translation catalogs are extracted from these calls.
     """
     return _build_message(sentence.format(*values), sentence, values)
 
@@ -57,7 +57,7 @@ def say(sentence: str, /, *values: object) -> Message:
 def compose(sentence: str, /, *values: object) -> Message:
     """Build a sentence, or a part of one, out of parts.
 
-    Values that are messages are merged into the sentence's id. The catalogues contain only whole sentences.
+    Values that are messages are merged into the sentence's id. The catalogs contain only whole sentences.
     """
     whole, *pieces = sentence.split("{}")
     of_whole: list[object] = []

@@ -47,7 +47,7 @@ def new_id(prefix: str) -> str:
 
 
 def lower_bound_id(prefix: str, at_ms: int) -> str:
-    """Return the lower bound of ids that `new_id` creates from `at_ms` (milliseconds since the epoch) onwards."""
+    """Return the lower bound of ids that `new_id` creates from `at_ms` (milliseconds since the epoch) onward."""
     return _id(prefix, at_ms, 0)
 
 

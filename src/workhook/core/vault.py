@@ -76,7 +76,7 @@ class Vault:
                     raise VaultError(f"a stored secret was encrypted with a key that is not in {KEY_FILE}.") from None
 
     def reseal(self, sealed: bytes) -> bytes | None:
-        """Encrypt a secret with the newest key. Return None if it already used that key. Raise `VaultError`."""
+        """Encrypt a secret with the newest key. Returns None if it already used that key. Raises `VaultError`."""
         self._look()
         try:
             self._newest.decrypt(bytes(sealed))

@@ -312,7 +312,7 @@ class Lane:
     def end_read(self, found: Sequence[PendingAttempt], *, full: bool, is_recorded: IsRecorded) -> bool:
         """Add the work that was read, then the work offered meanwhile if nothing precedes it.
 
-        `full`: more may be due. Return whether the database has more work that no signal will announce.
+        `full`: more may be due. Returns whether the database has more work that no signal will announce.
         """
         again, self.reading, self.read_again = self.read_again, False, False
         incoming, self.incoming = self.incoming, []

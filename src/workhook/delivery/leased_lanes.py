@@ -123,7 +123,7 @@ class LeasedLanes:
     def mark_due(self, due: dict[int, int]) -> bool:
         """Record due times: hook id → milliseconds, or 0 for now.
 
-        Return whether there is anything to do now.
+        Returns whether there is anything to do now.
         """
         now = now_ms()
         to_do = False

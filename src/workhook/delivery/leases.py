@@ -155,7 +155,7 @@ class Leases:
         return self.membership.generation, sorted(each for each in in_flight() if not may_work_on(each))
 
     async def _beat(self, in_flight: Callable[[], Sequence[int]]) -> Snapshot | None:
-        """Send a heartbeat. Return None if the lease is lost and the process is stopping."""
+        """Send a heartbeat. Returns None if the lease is lost and the process is stopping."""
         sent_at = _clock_ms()
         announced, was_leaving = self._announcement(in_flight), self._leaving
         seen: Snapshot | None = None

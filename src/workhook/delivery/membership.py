@@ -180,7 +180,7 @@ async def join(tx: Transaction, owner: str, lease_ms: int) -> int:
 async def renew(
     tx: Transaction, owner: str, epoch: int, lease_ms: int, acknowledged: int, finishing: Sequence[int]
 ) -> bool:
-    """Extend the lease by `lease_ms` from now. Return False if the process was removed."""
+    """Extend the lease by `lease_ms` from now. Returns False if the process was removed."""
     still = json.encode_text(list(finishing))
     me = {"me": owner, "my_epoch": epoch}
     return bool(await tx.execute(_renew, {**me, "lease_ms": lease_ms, "acted_by": acknowledged, "still": still}))

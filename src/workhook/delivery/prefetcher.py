@@ -100,7 +100,7 @@ class Prefetcher:
     async def load_due(self, *, idle: bool) -> bool:
         """Read due dispatches for the emptiest lanes.
 
-        `idle`: some slots are unused. Return whether to continue immediately, because a hook has changed or there is
+        `idle`: some slots are unused. Returns whether to continue immediately, because a hook has changed or there is
         more to read.
         """
         self._turn += 1

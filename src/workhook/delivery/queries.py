@@ -269,7 +269,7 @@ async def record(
     failing: Mapping[int, int | None],
     now: int,
 ) -> set[int]:
-    """Commit the outcomes of attempts. Return the dispatches that were not updated (see above).
+    """Commit the outcomes of attempts. Returns the dispatches that were not updated (see above).
 
     `failing` maps hook ids to the time since which the receiver fails (milliseconds), or None if it succeeds again.
     """

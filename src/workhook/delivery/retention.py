@@ -92,7 +92,7 @@ _keys_by_age = AgedRows(event_keys.c.created_at, event_keys.c.scope, event_keys.
 async def prune(database: Database, before: int, now: int) -> dict[str, int]:
     """Remove rows created before `before` (milliseconds), and publishers' ids after a day.
 
-    Return the row counts by table.
+    Returns the row counts by table.
     """
     delivery, event = await _bound(database, _newest_delivery, before), await _bound(database, _newest_event, before)
     arrival = await _bound(database, _newest_arrival, before)

@@ -2,7 +2,7 @@
 
 An event gets its id before it is committed. PostgreSQL commits transactions in any order, so a reader that has seen
 event 11 cannot know whether 10 was rolled back, belongs to another organization or will appear in a moment. A reader
-that remembers only "I have everything up to 11" would miss it for ever.
+that remembers only "I have everything up to 11" would miss it forever.
 
 Therefore a transaction that is about to assign an id to an event of a repository takes a shared advisory lock and holds
 it until its commit is visible (`number_in`). A reader queries the newest visible event and, later in the same

@@ -46,7 +46,7 @@ class Outbox:
     def __init__(self) -> None:
         self.waiting: list[tuple[Draft, Mapping[str, object]]] = []  # with their rows
         self.is_queued = False  # a step before the commit will send them
-        self.repositories: set[int] = set()  # listeners of these are signalled after the commit
+        self.repositories: set[int] = set()  # listeners of these are signaled after the commit
 
 
 F = TypeVar("F")

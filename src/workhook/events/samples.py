@@ -1,6 +1,6 @@
-"""A sample payload for each event in the catalogue, generated from its schema, and the quotes sent with pings.
+"""A sample payload for each event in the catalog, generated from its schema, and the quotes sent with pings.
 
-A sample shows the structure, with invented ids and names. If the catalogue has no schema because others publish the
+A sample shows the structure, with invented ids and names. If the catalog has no schema because others publish the
 event, the sample has the fields common to all events.
 """
 

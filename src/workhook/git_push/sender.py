@@ -167,7 +167,7 @@ class _Sender:
             return payload.bare(update, entry, address=builder.address)
 
     def _pause(self, pause_s: float) -> bool:
-        """Wait until the pause ends or another process knocks. Return whether one has."""
+        """Wait until the pause ends or another process knocks. Returns whether one has."""
         with self._open_pipe() as readers:
             if not self._mark.exists():
                 select.select(readers, [], [], pause_s)

@@ -199,7 +199,7 @@ async def delete_app_hook(tx: Transaction, actor: Actor, organization: Account, 
 async def deactivate_failing(services: Services, seen: Hook, reason: str) -> bool:
     """Deactivate a failing hook unless it has changed since `seen`, its state when the receiver failed.
 
-    The reason is recorded in the audit log and a `hook` event. Return whether the hook was deactivated.
+    The reason is recorded in the audit log and a `hook` event. Returns whether the hook was deactivated.
     """
     return await services.database.in_transaction(partial(_deactivate, seen=seen, reason=reason, base=services.base))
 
@@ -480,7 +480,7 @@ async def redeliver_many(call: Call, hook_id: int, filters: Filters) -> redelive
 async def send_sample(write: Write, hook_id: int, name: str, action: str | None) -> None:
     """Send the sample of an event to a single webhook, even if it is inactive or not subscribed to the event.
 
-    Raises `Invalid` if the catalogue has no such event.
+    Raises `Invalid` if the catalog has no such event.
     """
     hook = await hook_of(write.call, write.tx, hook_id)
     payload = samples.sample(name, action, around=False) if known(name) else {}

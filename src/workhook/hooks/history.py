@@ -4,7 +4,7 @@ Filtered deliveries are ordered by id and found without reading many rows that d
 
 Filters are not checked row by row. They select index ranges in which every row matches: one for each event that the
 hook has had (with the given action, if any), each outcome and each kind of attempt. The first rows of all ranges are
-merged. The number of events is bounded by the catalogue. Times are converted to id bounds (`storage.index_ranges`).
+merged. The number of events is bounded by the catalog. Times are converted to id bounds (`storage.index_ranges`).
 Deliveries that were recorded late have an index of their own, because their ids do not follow their times.
 """
 

@@ -248,7 +248,7 @@ def _answered(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any
 
 
 async def resume(services: Services, now: int) -> int:
-    """Continue all unfinished jobs round-robin, one batch each. Return the number of batches."""
+    """Continue all unfinished jobs round-robin, one batch each. Returns the number of batches."""
     database = services.database
     left = {row["id"] for row in await database.fetch_all(_running)}
 

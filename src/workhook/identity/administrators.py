@@ -43,7 +43,7 @@ async def is_administrator(reader: Reader, user_id: int) -> bool:
 
 
 async def appoint(tx: Transaction, user: Account) -> bool:
-    """Make a user an administrator. Return False if they already are."""
+    """Make a user an administrator. Returns False if they already are."""
     if not await tx.execute(_appoint, {"user_id": user.id, "created_at": now_ms()}):
         return False
     await audit.record(tx, None, "administrator.add", user.login, account_id=user.id)
@@ -57,7 +57,7 @@ async def appoint_first(tx: Transaction, user: Account) -> None:
 
 
 async def dismiss(tx: Transaction, user: Account) -> bool:
-    """Remove an administrator. Return whether the user was one. Raises `Invalid` for the last who is not disabled."""
+    """Remove an administrator. Returns whether the user was one. Raises `Invalid` for the last who is not disabled."""
     await require_another_administrator(tx, user)
     if not await tx.execute(_dismiss, {"user_id": user.id}):
         return False
@@ -66,7 +66,7 @@ async def dismiss(tx: Transaction, user: Account) -> bool:
 
 
 async def require_another_administrator(tx: Transaction, user: Account) -> None:
-    """Lock the administrators. Raise `Invalid` if the user is the last one who is not disabled."""
+    """Lock the administrators. Raises `Invalid` if the user is the last one who is not disabled."""
     known = {row["user_id"] for row in await tx.fetch_all(_lock)}
     if user.id in known and await tx.fetch_one(_other_administrators, {"user_id": user.id}) is None:
         message = say("{} is the last active administrator; appoint another one first", user.login)

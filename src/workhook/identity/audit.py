@@ -346,7 +346,7 @@ class Refusals:
             pause_s = FLUSH_S if written else min(pause_s * 2, PAUSE_MAX_S)
 
     async def _write(self) -> bool:
-        """Write pending refusals. Return False if the database is unavailable.
+        """Write pending refusals. Returns False if the database is unavailable.
 
         An entry whose commit was never confirmed may be stored twice.
         """
@@ -406,7 +406,7 @@ class Budget:
 
 
 def _counts(call: Call, problem: Problem) -> bool:
-    """Tell whether a refusal is about invalid credentials, missing rights, a hidden object or the request limit."""
+    """Return whether a refusal is about invalid credentials, missing rights, a hidden object or the request limit."""
     if problem.status not in _STATUSES:
         return False
     if problem.status == 401:

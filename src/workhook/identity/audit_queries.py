@@ -273,7 +273,7 @@ def _count(filters: frozenset[str]) -> sa.Select[Any]:
 
 
 async def prune(database: Database, before: int) -> int:
-    """Delete the entries before `before` (milliseconds). Return their number."""
+    """Delete the entries before `before` (milliseconds). Returns their number."""
 
     async def following(last: Row | None, limit: int) -> Sequence[Row]:
         rows = await database.fetch_all(_by_age, {"after_id": last["id"] if last else 0, "limit": limit})

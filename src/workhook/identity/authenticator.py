@@ -253,7 +253,7 @@ def _gathering(find: Callable[[str, str, int], Awaitable[T]]) -> Batcher[_Named,
 
 
 def _is_let_in(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
-    """Tell whether an earlier result admits the caller.
+    """Return whether an earlier result admits the caller.
 
     A refusal leaves no trace in the request's record, because the place may now belong to someone else.
     """

@@ -69,7 +69,7 @@ def links_start_with(base: str) -> None:
 
 
 async def forget(tx: Transaction, repository_id: int) -> bool:
-    """Make all packages forget a repository. Return False if one of them still needs it.
+    """Make all packages forget a repository. Returns False if one of them still needs it.
 
     The caller then rolls back, or changes nothing itself.
     """

@@ -56,7 +56,7 @@ class Batcher(Generic[Item, Result]):
     async def submit(self, item: Item) -> Result:
         """Run the item in the next round and return its answer.
 
-        If the caller is cancelled, an item that is already in a round still runs.
+        If the caller is canceled, an item that is already in a round still runs.
         """
         answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(item, answer))

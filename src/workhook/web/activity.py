@@ -287,13 +287,13 @@ def _template(event: str, action: str | None, payload: Any) -> str:
 
 
 def _is_emptied(event: str, payload: Any) -> bool:
-    """Tell whether a comment with replies was deleted, which empties its text instead."""
+    """Return whether a comment with replies was deleted, which empties its text instead."""
     change = _change_of(payload, "body" if event == "file_comment_reply" else "text")
     return change is not None and change.get("to") == ""
 
 
 def _was_there(event: str, payload: Any) -> bool:
-    """Tell whether the object was restored, which also has the action `created`."""
+    """Return whether the object was restored, which also has the action `created`."""
     made, changed = (found_in(payload, event, name) for name in ("created_at", "updated_at"))
     return made != changed
 

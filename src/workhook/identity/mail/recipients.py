@@ -24,7 +24,7 @@ _senders = {"count": 0}
 
 
 def start_sending() -> Callable[[], None]:
-    """Start queuing messages. Return a function that stops it."""
+    """Start queuing messages. Returns a function that stops it."""
     _senders["count"] += 1
 
     def undo() -> None:

@@ -81,7 +81,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 
 
 def fits(asked: str, registered: Collection[str]) -> bool:
-    """Tell whether `asked` exactly matches a registered URI.
+    """Return whether `asked` exactly matches a registered URI.
 
     The port of a loopback address may differ, because a native app cannot know it beforehand (RFC 8252, section 7.3).
     """
@@ -91,7 +91,7 @@ def fits(asked: str, registered: Collection[str]) -> bool:
 
 
 def is_native(uri: str) -> bool:
-    """Tell whether the URI belongs to a program on the user's machine, by its loopback address or scheme (RFC 8252).
+    """Return whether the URI belongs to a program on the user's machine, by its loopback address or scheme (RFC 8252).
 
     Such a program can neither keep a secret nor prove its identity.
     """
@@ -100,7 +100,7 @@ def is_native(uri: str) -> bool:
 
 
 def can_be_sent_to(uri: str) -> bool:
-    """Tell whether a browser may be redirected to this URI, registered or not."""
+    """Return whether a browser may be redirected to this URI, registered or not."""
     scheme = _scheme(uri)
     if not scheme or scheme in _OF_THE_BROWSER or not uri.isprintable() or "#" in uri:
         return False
@@ -353,7 +353,7 @@ def format_user_code(user_code: str) -> str:
 
 
 def parse_user_code(text: str) -> str | None:
-    """Normalize a user code, typed in any case and with any separators. Return None if it is invalid."""
+    """Normalize a user code, typed in any case and with any separators. Returns None if it is invalid."""
     letters = re.sub(r"[\W_]", "", text).upper()
     return letters if _USER_CODE.fullmatch(letters) else None
 

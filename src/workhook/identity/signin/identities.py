@@ -76,7 +76,7 @@ async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple
 
 
 async def link(tx: Transaction, user: Account, issuer: str, subject: str) -> bool:
-    """Link a subject to a user. Return False if it was linked already. Raise `Conflict` if it is another user's."""
+    """Link a subject to a user. Returns False if it was linked already. Raises `Conflict` if it is another user's."""
     known = await find(tx, Claims(issuer, subject))
     if known is not None and known.id != user.id:
         raise Conflict(f"{subject} of {issuer} already signs in as {known.login}. A subject has only one user.")

@@ -116,7 +116,7 @@ def faults_of(password: str, user: Account) -> Sequence[str]:
 
 
 def _is_unicode(text: str) -> bool:
-    """Tell whether the text is valid Unicode: a terminal can pass arbitrary bytes."""
+    """Return whether the text is valid Unicode: a terminal can pass arbitrary bytes."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -135,7 +135,7 @@ def _plain(text: str) -> str:
 
 
 def _repeats(text: str) -> bool:
-    """Tell whether the text repeats one or two characters, or is a sequence of digits or letters."""
+    """Return whether the text repeats one or two characters, or is a sequence of digits or letters."""
     if len(set(text)) <= 2:
         return True
     around = 10 if text.isascii() and text.isdigit() else 0x110000  # 0 comes after 9
@@ -317,7 +317,7 @@ async def find_email(reader: Reader, user_id: int) -> str | None:
 
 
 async def set_email(tx: Transaction, user_id: int, email: str | None) -> bool:
-    """Set the address that the user claims. Return False if the user has no password."""
+    """Set the address that the user claims. Returns False if the user has no password."""
     return await tx.execute(_set_email, {"user_id": user_id, "email": email}) > 0
 
 

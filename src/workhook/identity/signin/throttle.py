@@ -215,7 +215,7 @@ async def count_asked(database: Database, login: str, address: str | None) -> No
 
 
 async def count_daily(tx: Transaction, key: str, *, most: int) -> bool:
-    """Count a message. Return False if the key has reached `most` within a day of the first message.
+    """Count a message. Returns False if the key has reached `most` within a day of the first message.
 
     Concurrent requests cannot exceed the limit.
     """

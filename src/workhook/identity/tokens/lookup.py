@@ -28,12 +28,12 @@ LEVELS = (None, "read", "write")
 
 
 def allows(grant: Grant, need: tuple[str, str] | None) -> bool:
-    """Tell whether a grant includes the permission and level in `need`; write includes read."""
+    """Return whether a grant includes the permission and level in `need`; write includes read."""
     return need is None or LEVELS.index(grant.permissions.get(need[0])) >= LEVELS.index(need[1])
 
 
 def covers(actor: Actor, account_id: int, repository_id: int | None = None) -> bool:
-    """Tell whether the token reaches the account and, if given, its repository, with any permission."""
+    """Return whether the token reaches the account and, if given, its repository, with any permission."""
     return actor.grants is None or _grant_for(actor, account_id, repository_id) is not None
 
 
@@ -50,7 +50,7 @@ def check_reach(actor: Actor, account_id: int, repository_id: int | None = None)
 
 
 def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repository_id: int | None) -> bool:
-    """Tell whether the token has this permission there, regardless of the current operation."""
+    """Return whether the token has this permission there, regardless of the current operation."""
     if actor.grants is None:
         return True
     grant = _grant_for(actor, account_id, repository_id)
@@ -195,7 +195,7 @@ def _is_suspended(actor: Actor) -> bool:
 
 
 def is_current(actor: Actor) -> bool:
-    """Tell whether the actor's token has not expired, which cached tokens may have."""
+    """Return whether the actor's token has not expired, which cached tokens may have."""
     return actor.expires_at is None or actor.expires_at > now_ms()
 
 

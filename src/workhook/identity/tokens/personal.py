@@ -390,7 +390,7 @@ def _sees(actor: Actor, token_id: int, scopes: Collection[str], allowed: Mapping
 
 
 async def end(tx: Transaction, by: Actor | None, token: TokenDetails) -> int:
-    """Revoke a token and those derived from it. Return how many were valid. `by` None: the command line."""
+    """Revoke a token and those derived from it. Returns how many were valid. `by` None: the command line."""
     ended = await revoke_with_family(tx, token.id, token.family)
     if ended:
         await _record(tx, by, "token.revoke", token, token.user_id)

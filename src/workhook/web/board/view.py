@@ -132,7 +132,7 @@ def _card(
 
 
 def fits(task: Any, filters: Mapping[str, str], now: int) -> bool:
-    """Tell whether a task, as the API returns it, matches the filters."""
+    """Return whether a task, as the API returns it, matches the filters."""
     for name, value in filters.items():
         if name == "q" and value.casefold() not in task.title.casefold():
             return False
@@ -148,7 +148,7 @@ def fits(task: Any, filters: Mapping[str, str], now: int) -> bool:
 
 
 def _is_due(task: Any, span: str, now: int) -> bool:
-    """Tell whether the deadline is in `span`: `none`, `overdue` or `week`. Any other span matches."""
+    """Return whether the deadline is in `span`: `none`, `overdue` or `week`. Any other span matches."""
     if span == "none":
         return task.deadline is None
     if span not in ("overdue", "week"):

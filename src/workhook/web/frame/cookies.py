@@ -33,7 +33,7 @@ _spellings = (number for number in count() if not number & 8)  # bit 3 is the hy
 
 
 def is_https(call: Call) -> bool:
-    """Tell whether the browser uses HTTPS, according to the proxy or because `base_url` does."""
+    """Return whether the browser uses HTTPS, according to the proxy or because `base_url` does."""
     settings = call.services.settings
     came_by = origin(call.request, settings.trust_proxy)
     public = f"https://{urlsplit(came_by).netloc.lower()}"
@@ -131,7 +131,7 @@ def to_base64(data: bytes) -> str:
 
 
 def is_own_origin(call: Call, text: str) -> bool:
-    """Tell whether `text` is an origin of this server."""
+    """Return whether `text` is an origin of this server."""
     settings = call.services.settings
     own = (origin(call.request, settings.trust_proxy), settings.base_url)
     return _normal(text) in {_normal(each) for each in own if each}

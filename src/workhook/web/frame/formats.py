@@ -206,7 +206,7 @@ def typed_hundredths(value: int | None) -> str:
 
 
 def number(value: Decimal) -> str:
-    """Format a number with all its decimals, for text and form fields: `1.5`."""
+    """Format a number with all its decimal places, for text and form fields: `1.5`."""
     return with_mark(f"{value:f}")
 
 
@@ -253,10 +253,10 @@ def read_quantity(typed: str) -> str:
 
 
 def read_amount(typed: str, currency: str | None = None) -> str:
-    """Parse an amount of money like `read_number`; without a currency, credits or hours, which have two decimals.
+    """Parse an amount of money like `read_number`; without a currency, credits or hours, which have two decimal places.
 
-    More decimals are refused, because three are probably thousands in another language's notation. One or two zeros
-    are ignored.
+    More decimal places are refused, because three are probably thousands in another language's notation. One or two
+    zeros are ignored.
     """
     digits = HUNDREDTH_DIGITS if currency is None else digits_of(currency)
     example = f"{Decimal(1250):.{digits}f}"
@@ -280,7 +280,7 @@ def read_amount(typed: str, currency: str | None = None) -> str:
 
 
 def read_hours(typed: str, _: str | None = None) -> str:
-    """Parse hours like `read_amount`, or a duration such as `1:30` or `90m`, into hours with two decimals."""
+    """Parse hours like `read_amount`, or a duration such as `1:30` or `90m`, into hours with two decimal places."""
     with_units = None if re.fullmatch(r"[^:a-zA-Z]*", typed) else typed_duration_ms(typed)
     return read_amount(typed) if with_units is None else f"{Decimal(with_units) / HOUR_MS:.{HUNDREDTH_DIGITS}f}"
 

@@ -63,7 +63,7 @@ class PageForm(msgspec.Struct):
         return self.values.get(name, otherwise)
 
     def has(self, name: str) -> bool:
-        """Tell whether a checkbox is ticked."""
+        """Return whether a checkbox is ticked."""
         return bool(self.values.get(name))
 
     def of(self, section: str, **values: str) -> PageForm:
@@ -180,7 +180,7 @@ def faults_of(problem: Problem) -> tuple[dict[str, str], list[str]]:
 
 
 def is_late(fields: Mapping[str, str], current: Mapping[str, str]) -> bool:
-    """Tell whether the form would overwrite values that have changed since its page was rendered."""
+    """Return whether the form would overwrite values that have changed since its page was rendered."""
     if fields.get("was") == digest(current):
         return False
     return any(name in fields and not _same(fields[name], value) for name, value in current.items())

@@ -72,7 +72,7 @@ class QuantityField(NumberField):
 
 
 class AmountField(NumberField):
-    """The name of a form field with money; without a currency, with credits or hours, which have two decimals."""
+    """The name of a form field with money; without a currency, with credits or hours, which have two decimal places."""
 
     currency: str | None
 

@@ -55,7 +55,7 @@ class MadeLink(HiddenRepr, msgspec.Struct, frozen=True):
 
 
 async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLink | None:
-    """Create a link to an invitation of this transaction and e-mail it if possible. Return None unless the form
+    """Create a link to an invitation of this transaction and e-mail it if possible. Returns None unless the form
     requests the link."""
     if "link" not in visit.fields:
         await send_link(write, invitation, language())
@@ -75,7 +75,7 @@ async def make_new_link(visit: Visit, place: Account | Repository, back: str) ->
 
 
 async def withdraw(visit: Visit, place: Account | Repository) -> tuple[Invitation, str, str]:
-    """Delete the invitation in the path. Return it, the invited login or address, and the message."""
+    """Delete the invitation in the path. Returns it, the invited login or address, and the message."""
     number = visit.call.path_integer("invitation_id")
 
     async def end(write: Write) -> Invitation:

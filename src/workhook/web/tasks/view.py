@@ -112,7 +112,7 @@ class TaskView(msgspec.Struct, frozen=True):
 
     @property
     def may_tick(self) -> bool:
-        """Tell whether the visitor can tick subtasks, which takes a column of open and one of completed tasks."""
+        """Return whether the visitor can tick subtasks, which takes a column of open and one of completed tasks."""
         return self.may_write and len({completes(each.stage, each.finished) for each in self.columns}) == 2
 
     @property
@@ -230,7 +230,7 @@ def value_of(task: Task, name: str) -> object:
 
 
 def says(edit: TaskEdit, name: str, task: Task) -> bool:
-    """Tell whether the task already has the value of the edit."""
+    """Return whether the task already has the value of the edit."""
     wanted = getattr(edit, name)
     if isinstance(wanted, Decimal):
         wanted = to_minor_or_none(wanted, task.project.currency)

@@ -126,7 +126,7 @@ async def own_table(visit: Visit) -> Response:
 
 
 def may_write(repository: Repository) -> bool:
-    """Tell whether the page offers timers in the project. The actions make the final check."""
+    """Return whether the page offers timers in the project. The actions make the final check."""
     return repository.role in ("write", "admin") and not repository.archive
 
 

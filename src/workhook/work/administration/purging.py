@@ -112,7 +112,7 @@ def tables_of_projects() -> tuple[sa.Table, ...]:
 
 
 async def purge(services: Services, now: int) -> int:
-    """Empty deleted organizations, as a periodic task. Return how many were finished. Raises `Unavailable`."""
+    """Empty deleted organizations, as a periodic task. Returns how many were finished. Raises `Unavailable`."""
     found = [row["id"] for row in await services.database.fetch_all(_deleting, {})]
     return await for_each_isolated("deleted_organizations", found, lambda each: purge_one(services, each, now))
 
@@ -192,7 +192,7 @@ class _Emptying:
         return await self._repeat(self._finish)
 
     async def _repeat(self, step: Callable[[Transaction], Awaitable[bool]]) -> bool:
-        """Run `step` in transactions until it returns True. Return False if another process has the lock."""
+        """Run `step` in transactions until it returns True. Returns False if another process has the lock."""
 
         async def some(tx: Transaction) -> bool | None:
             return await step(tx) if await self._admit(tx) else None

@@ -163,7 +163,10 @@ async def _find_column(
 
 
 def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[Access, Column, list[Column]]:
-    """Find a column in the rows of `_whole_board`. Raise `NotFound` if it is missing or was deleted during the wait."""
+    """Find a column in the rows of `_whole_board`.
+
+    Raises `NotFound` if it is missing or was deleted during the wait.
+    """
     access = to_access(rows[0] if rows else None, actor)
     ordered = sorted(rows, key=lambda row: (row["column_position"], row["column_id"]))
     board = [_read(row, position=position) for position, row in enumerate(ordered)]
@@ -198,7 +201,7 @@ async def create_column(write: Write, project_id: str, create: ColumnCreate) -> 
 
 
 async def add_column(write: Write, project_id: str, create: ColumnCreate) -> Column:
-    """Create a column. Raise `NotFound`, `Forbidden`, `Conflict` or `Invalid`."""
+    """Create a column. Raises `NotFound`, `Forbidden`, `Conflict` or `Invalid`."""
     row, access = await find_with_access(write.tx, _project, write.actor, project_id=project_id)
     board = sorted(msgspec.convert(json.decode(row["board"]), list[ColumnRank]))
     _require_board(access)

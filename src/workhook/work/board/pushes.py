@@ -132,7 +132,7 @@ async def close_tasks(
     is None): a committer's address is text that anyone can write. Tasks that are missing or already completed, or that
     the pusher may not complete, are left unchanged.
 
-    `base` is the base URL of links in events. Raise `tasks.queries.Busy`.
+    `base` is the base URL of links in events. Raises `tasks.queries.Busy`.
     """
     actor = _as_author_of_changes(pusher)
     if actor is None:

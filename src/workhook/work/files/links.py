@@ -56,7 +56,7 @@ def links_from(vault: Vault, base: str) -> Links:
 
 
 def is_signed(vault: Vault, file_id: str, expires: str, signature: str) -> bool:
-    """Tell whether the signature is valid, in constant time, and the link has not expired."""
+    """Return whether the signature is valid, in constant time, and the link has not expired."""
     if not (expires.isascii() and expires.isdigit() and len(expires) <= 12 and signature.isascii()):
         return False
     expires_s = int(expires)

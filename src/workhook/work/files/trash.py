@@ -42,7 +42,7 @@ _blobs_in_use = sa.union_all(
 
 
 async def purge(services: Services, now: int) -> int:
-    """Remove expired files from the trash, and blobs of crashed uploads. Return the number of files.
+    """Remove expired files from the trash, and blobs of crashed uploads. Returns the number of files.
 
     Each row is deleted before its blob, after the commit. A crash in between leaves a blob for the next run to remove.
     Several processes may run this concurrently.

@@ -495,7 +495,7 @@ def read_page(
 
 
 def is_cut(rows: Sequence[Row]) -> bool:
-    """Tell whether `cut_to_size` dropped rows of the page."""
+    """Return whether `cut_to_size` dropped rows of the page."""
     return bool(rows) and len(rows) < rows[0]["page_found"]
 
 

@@ -274,7 +274,7 @@ class _Growths(dict[int, _Growth]):
 
 
 def makes_records(action: str) -> bool:
-    """Tell whether an action creates records. Other writes edit, end, restore or delete existing ones."""
+    """Return whether an action creates records. Other writes edit, end, restore or delete existing ones."""
     return action == "task.bulk" or (action.endswith(".create") and action not in _SETTLING)
 
 
@@ -392,7 +392,7 @@ def too_large(max_mb: int, used_bytes: int | None) -> Problem:
 
 
 async def _may_know(reader: Reader, call: Call, account_id: int) -> bool:
-    """Tell whether the caller may see the usage: members may, clients may not."""
+    """Return whether the caller may see the usage: members may, clients may not."""
     actor = call.actor.actor if isinstance(call.actor, Caller) else None
     if actor is None:
         return False

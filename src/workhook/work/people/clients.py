@@ -262,7 +262,7 @@ async def lock_client(write: Write, client_id: str) -> tuple[Access, Client]:
 
 
 async def lock_own(tx: Transaction, actor: Actor, repository_id: int) -> tuple[Access, Client] | None:
-    """Lock the caller as a client. Return None if the caller is not a client."""
+    """Lock the caller as a client. Returns None if the caller is not a client."""
     row = await tx.fetch_one(_own_locked, {"repository_id": repository_id, "user_id": actor.user.id})
     return (to_access(row, actor), _client_of(row)) if row else None
 

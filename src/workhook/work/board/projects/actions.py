@@ -98,8 +98,8 @@ async def find_project(
 ) -> Project:
     """Find a project.
 
-    Raise `NotFound` if it does not exist or is outside the token's reach, and `Forbidden` if the token's permissions do
-    not suffice.
+    Raises `NotFound` if it does not exist or is outside the token's reach, and `Forbidden` if the token's permissions
+    do not suffice.
     """
     row = require_found(await reader.fetch_one(statement, {"project_id": project_id, "user_id": actor.user.id}))
     project = project_of(row, actor)
@@ -113,14 +113,14 @@ async def find_project(
 
 
 async def lock_project(write: Write, project_id: str) -> Project:
-    """Find and lock a project. Raise the same errors as `find_project`."""
+    """Find and lock a project. Raises the same errors as `find_project`."""
     return await find_project(write.tx, write.actor, project_id, _locked)
 
 
 async def add_project(write: Write, create: ProjectCreate) -> Project:
     """Create a project and return it as its creator sees it.
 
-    Raise `Invalid`, and `Forbidden` for a token that is limited to selected repositories.
+    Raises `Invalid`, and `Forbidden` for a token that is limited to selected repositories.
     """
     tx, actor = write.tx, write.actor
     owner = (await choose_owner(tx, actor, create.organization)).account

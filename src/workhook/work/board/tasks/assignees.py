@@ -105,7 +105,7 @@ def resolve_assignees(
 ) -> Assignees:
     """Return the named people, oldest account first, plus those of `before` whom the caller cannot see.
 
-    Current assignees may be kept even if they can no longer see the project. Raise `Invalid` with the names of others
+    Current assignees may be kept even if they can no longer see the project. Raises `Invalid` with the names of others
     who cannot see it.
     """
     shown_before = {key_of(each.login): each for each in before if people.seen is None or each.id in people.seen}

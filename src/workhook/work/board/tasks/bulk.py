@@ -98,8 +98,8 @@ def _not_found(number: int, name: str, sentence: str) -> Invalid:
 async def change_tasks(write: Write, operations: list[TaskOperation]) -> list[Task | None]:
     """Apply the operations and return their tasks in the same order, in their final state; None for deleted ones.
 
-    Raise `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`, or `TooLarge` if the tasks have more
-    text than a response may (`pages.PAGE_CHARS`).
+    Raises `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`, or `TooLarge` if the tasks have
+    more text than a response may (`pages.PAGE_CHARS`).
     """
     if faults := [fault for number, each in enumerate(operations) for fault in _parameter_faults(number, each)]:
         raise Invalid(faults=faults)

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 STEP = 1 << 32
-"""The initial gap between neighbours. It allows 31 successive insertions at the same place."""
+"""The initial gap between neighbors. It allows 31 successive insertions at the same place."""
 
 BUCKET_FILL = 96
 """The size at which a bucket at either end of a column is followed by a new one, leaving room for insertions."""
@@ -64,7 +64,7 @@ def new_bucket_id() -> int:
 
 
 def rank_between(before: int | None, after: int | None) -> int:
-    """Return a rank between two neighbours; None stands for a missing neighbour."""
+    """Return a rank between two neighbors; None stands for a missing neighbor."""
     if before is None:
         return 0 if after is None else after - STEP
     return before + STEP if after is None else (before + after) // 2

@@ -210,7 +210,7 @@ async def find_column_access(reader: Reader, actor: Actor, column_id: str) -> Ac
 async def read_column(
     reader: Reader, actor: Actor, column_id: str, *, after: tuple[int, int] | None, limit: int
 ) -> ColumnTasks:
-    """Read the tasks of a column in order, after the sort key `after`. Raise `NotFound`."""
+    """Read the tasks of a column in order, after the sort key `after`. Raises `NotFound`."""
     params: dict[str, object] = {"column_id": column_id, "user_id": actor.user.id, "limit": limit}
     if after is not None:
         params["bucket_rank"], params["rank"] = after
@@ -232,7 +232,7 @@ async def read_column(
 
 
 async def _with_heavy(reader: Reader, column_id: str, found: list[Any], light: int) -> list[Any] | None:
-    """Complete the page with its heavy tasks. Return None if they do not fit or if one has moved since.
+    """Complete the page with its heavy tasks. Returns None if they do not fit or if one has moved since.
 
     Access is not checked again, because it was read with the page a moment ago.
     """

@@ -361,7 +361,7 @@ async def lock_task(tx: Transaction, actor: Actor, task_id: str) -> AccessedTask
 
 
 async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Access, LockedColumn]:
-    """Lock a column, and with it the order of its tasks. Raise `NotFound`."""
+    """Lock a column, and with it the order of its tasks. Raises `NotFound`."""
     row = await fresh_row(tx, _to_column, {"column_id": column_id, "user_id": actor.user.id})
     access = to_access(row, actor)
     assert row is not None, "`access_of` says that it is not there"
@@ -371,7 +371,7 @@ async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Ac
 async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: str | None) -> MovableTask:
     """Lock the task, its column, and the column that it moves to (None for its own).
 
-    Raise `NotFound` if the caller cannot see the task, `Invalid` if its project has no such column, or `Busy`.
+    Raises `NotFound` if the caller cannot see the task, `Invalid` if its project has no such column, or `Busy`.
     """
     params = {"task_id": task_id, "to_column": column_id, "user_id": actor.user.id}
     row = await fresh_row(tx, _to_move, params)
@@ -393,7 +393,7 @@ async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: s
 async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> tuple[Access, Task, LockedColumn] | None:
     """Lock a deleted task, positioned at the end of the column it returns to, and that column.
 
-    Return None if no such task is in the trash. Raise `NotFound` if the caller has no role in its project, or `Busy`.
+    Returns None if no such task is in the trash. Raises `NotFound` if the caller has no role in its project, or `Busy`.
     """
     params = {"task_id": task_id, "user_id": actor.user.id}
     row = await fresh_row(tx, _to_restore, params)
@@ -459,7 +459,7 @@ async def lock_tasks(
 ) -> dict[str, PlacedTask]:
     """Lock those of the tasks that exist and are in a column of `seen`.
 
-    `locked` are the columns that were locked because the tasks were in them. Raise `Busy` if a task has moved to
+    `locked` are the columns that were locked because the tasks were in them. Raises `Busy` if a task has moved to
     another.
     """
     found: dict[str, PlacedTask] = {}
@@ -479,7 +479,7 @@ async def lock_project_tasks(
 ) -> list[Task]:
     """Lock tasks of one project, their columns and those of `also`, as a bulk change of the tasks does.
 
-    This keeps the caller's decisions valid until that change. Raise `NotFound` or `Busy`.
+    This keeps the caller's decisions valid until that change. Raises `NotFound` or `Busy`.
     """
     column_ids = {*also, *await columns_of(tx, task_ids)}
     seen = await lock_columns(tx, access.actor, column_ids)

@@ -147,7 +147,7 @@ def _parts(text: str) -> dict[str, str]:
 
 
 def _until(text: str) -> datetime | None:
-    """Parse the last day or time that counts, as if in UTC. Return None for a date that does not exist."""
+    """Parse the last day or time that counts, as if in UTC. Returns None for a date that does not exist."""
     form = "%Y%m%d" if "T" not in text else "%Y%m%dT%H%M%S"
     try:
         return datetime.strptime(text.rstrip("Z"), form).replace(tzinfo=UTC)
@@ -322,7 +322,7 @@ def with_next(before: Task | None, after: Task, now: int, zone: tzinfo) -> Task:
 
 
 async def lock_first_open(tx: Transaction, access: Access) -> LockedColumn:
-    """Lock the project's first column that does not complete tasks. Raise `Busy`."""
+    """Lock the project's first column that does not complete tasks. Raises `Busy`."""
     first = await tx.fetch_one(_first_open, {"repository_id": access.repository.id})
     assert first is not None, "a column was moved to"
     params = {"column_id": first["id"], "user_id": access.user.id}

@@ -46,7 +46,7 @@ async def check_relations(tx: Transaction, changes: Sequence[TaskChange], delete
     """Check the relation changes of one transaction, and update which blockers are open.
 
     Call this before the tasks, which must be locked, are written. `deleted` are the ids of the tasks that the
-    transaction moves to the trash. Raise `Invalid`. Relations are locked only if one is added.
+    transaction moves to the trash. Raises `Invalid`. Relations are locked only if one is added.
     """
     made = [each for each in changes if each.gets_parent or each.new_blockers]
     known = await _read(tx, made, changes, deleted) if made else _Relations({}, {}, {}, deleted, {})

@@ -109,7 +109,7 @@ class TaskWriter:
         """Check the changes together, write them and publish their events.
 
         Afterwards, `changes` has the tasks as stored. `check_relations` controls whether relations are checked; callers
-        may have checked them already. Raise `Conflict`, `Invalid` or `Busy`.
+        may have checked them already. Raises `Conflict`, `Invalid` or `Busy`.
         """
         tx, now = self._write.tx, self._write.now
         gone = [each for each in self.changes.values() if each.deleted_name is not None]
@@ -156,7 +156,7 @@ class TaskWriter:
     def _place(self, change: TaskChange, order: ColumnOrder | None) -> None:
         """Set the task's final position and, if the task differs, the time of the change.
 
-        A task does not count as changed when only its neighbours moved.
+        A task does not count as changed when only its neighbors moved.
         """
         before, after = change.before, change.after
         if order is not None:
@@ -186,7 +186,7 @@ class TaskWriter:
     async def _make_next(self, access: Access, task: Task) -> None:
         """Create the task that follows a completed one, in the project's first column that does not complete tasks.
 
-        Raise `Busy`.
+        Raises `Busy`.
         """
         write = self._write
         column = await lock_first_open(write.tx, access)

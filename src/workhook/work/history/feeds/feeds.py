@@ -110,7 +110,7 @@ async def create_feed(write: Write, repository_id: int | None) -> str:
 
 
 async def delete_feed(write: Write, repository_id: int | None) -> bool:
-    """Delete the caller's feed. Return False if it does not exist."""
+    """Delete the caller's feed. Returns False if it does not exist."""
     if not await _end_feed(write, repository_id):
         return False
     await record_audit(write, write.actor.user, "calendar_feed.destroy", _target(repository_id))

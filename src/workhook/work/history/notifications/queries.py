@@ -291,7 +291,7 @@ async def count_unread(reader: Reader, actor: Actor) -> int:
 
 
 async def mark_read(tx: Transaction, actor: Actor, notification_id: int, now: int) -> bool:
-    """Mark a notification as read. Return False if the person has no such notification."""
+    """Mark a notification as read. Returns False if the person has no such notification."""
     params = {**visibility_params(actor.user), "id": notification_id, "looks_at": 1}
     if await tx.fetch_one(_visible_notification, params) is None:
         return False

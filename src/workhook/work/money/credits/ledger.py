@@ -257,7 +257,7 @@ class LedgerWriter(msgspec.Struct, frozen=True):
         )
 
     async def expire_due(self, *, enough_minor: int = 0) -> tuple[Position, int]:
-        """Append the expiry of all due lots. Return the new position and the number of appended entries.
+        """Append the expiry of all due lots. Returns the new position and the number of appended entries.
 
         The position contains no due lots, and enough of the others to cover `enough_minor` if possible.
         """
@@ -327,7 +327,7 @@ async def expire_credits(services: Services, now: int) -> int:
     """Expire the remaining credits of due grants and return the number of expired grants. This is a chore.
 
     Each ledger is expired in its own transaction, so several processes may run this concurrently. A ledger that fails
-    does not stop the others. Raise `Unavailable`.
+    does not stop the others. Raises `Unavailable`.
     """
 
     async def expire(repository_id: int) -> int:

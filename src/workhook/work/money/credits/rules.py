@@ -74,7 +74,7 @@ def expire(balance_minor: int, lots: Iterable[Lot], now: int) -> list[LedgerStep
 
 
 def spend(balance_minor: int, lots: Iterable[Lot], amount_minor: int) -> LedgerStep | None:
-    """Spend from the oldest lots, none of which may be due. Return None if they do not suffice."""
+    """Spend from the oldest lots, none of which may be due. Returns None if they do not suffice."""
     missing, taken, left = amount_minor, [], []
     for lot in sorted(lots, key=lambda each: each.id):
         if missing == 0:
@@ -89,7 +89,7 @@ def spend(balance_minor: int, lots: Iterable[Lot], amount_minor: int) -> LedgerS
 
 
 def reverse_grant(balance_minor: int, lot: Lot) -> LedgerStep | None:
-    """Reverse a grant. Return None if part of the lot is gone."""
+    """Reverse a grant. Returns None if part of the lot is gone."""
     if lot.remaining_minor != lot.amount_minor:
         return None
     return LedgerStep("reversal", -lot.amount_minor, balance_minor - lot.amount_minor, lots=(lot.with_remaining(0),))

@@ -106,7 +106,7 @@ def einvoice_of(
 ) -> EInvoice:
     """Convert an issued invoice or, with `credit`, one of its credit notes, which has the same parties.
 
-    `settings` are the current seller and buyer. Their countries are used if the invoice was sent without any. Raise
+    `settings` are the current seller and buyer. Their countries are used if the invoice was sent without any. Raises
     `Invalid` naming what is missing.
     """
     paper, currency, books = DocumentLocale(invoice.language), invoice.currency, invoice.books

@@ -240,7 +240,7 @@ def seller_of_row(row: Row) -> Seller:
 
 
 def buyer_of_row(row: Row) -> Party | None:
-    """Read the buyer from a row. Return None if the project has none."""
+    """Read the buyer from a row. Returns None if the project has none."""
     buyer = Party(*(row[name] for name in _BUYER))
     return None if buyer == Party() else buyer
 
@@ -259,6 +259,6 @@ class LogoFile(msgspec.Struct, frozen=True):
 
 
 async def find_logo(reader: Reader, account_id: int, logo_id: str) -> LogoFile | None:
-    """Find a logo. Return None if it is deleted or belongs to another account."""
+    """Find a logo. Returns None if it is deleted or belongs to another account."""
     row = await reader.fetch_one(_find_logo, {"account_id": account_id, "logo_id": logo_id})
     return LogoFile(row["content_type"], row["size"], row["blob"]) if row else None

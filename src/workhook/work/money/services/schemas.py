@@ -102,7 +102,7 @@ class ServiceQuery(ListQuery):
 
 
 class ServicePrice(Record, frozen=True):
-    """A price of a service. `amount` has at most the decimals of its currency, and `credits` are task credits."""
+    """A price of a service. `amount` has at most the decimal places of its currency, and `credits` are task credits."""
 
     id: Annotated[str, resource_id("prc")]
     amount_minor: Annotated[Minor, JsonName("amount")]
@@ -170,7 +170,7 @@ def prices_of_text(text: str) -> tuple[ServicePrice, ...]:
 def replaced_prices(old: Sequence[ServicePrice], wanted: Sequence[ServicePriceParameters]) -> tuple[ServicePrice, ...]:
     """Return the prices for `wanted`, in the same order. A price that equals an old one keeps its id.
 
-    Raise `Invalid`.
+    Raises `Invalid`.
     """
     free: dict[ServicePriceParameters, deque[ServicePrice]] = defaultdict(deque)
     for price in old:

@@ -60,12 +60,12 @@ async def find(reader: Reader, secret: str, viewer: Account | None) -> Invitatio
 
 
 def is_for(invitation: Invitation, user: Account) -> bool:
-    """Tell whether the user may answer the invitation; one sent to a login is for that user only."""
+    """Return whether the user may answer the invitation; one sent to a login is for that user only."""
     return invitation.invitee is None or invitation.invitee.id == user.id
 
 
 async def is_in(reader: Reader, invitation: Invitation, user: Account) -> bool:
-    """Tell whether the user already has the role that the invitation grants, or a higher one."""
+    """Return whether the user already has the role that the invitation grants, or a higher one."""
     repository = invitation.repository
     member = await find_member_role(reader, invitation.account.id, user.id)
     if repository is None:

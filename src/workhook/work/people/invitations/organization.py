@@ -152,7 +152,7 @@ async def organization_invitations_cancel(write: Write, invitation_id: int) -> N
 
 
 async def end_invitation(write: Write, invitation: Invitation) -> bool:
-    """Delete an invitation. Return False if it no longer exists."""
+    """Delete an invitation. Returns False if it no longer exists."""
     if not await invitations.delete(write.tx, invitation):
         return False
     await membership.record_invitation(write, invitation, "delete")
@@ -211,7 +211,7 @@ async def organization_members_remove(write: Write, username: str) -> None:
 
 
 async def _remove(write: Write, place: Organization, login: str) -> bool:
-    """Remove a member. Return False if the person is not one.
+    """Remove a member. Returns False if the person is not one.
 
     Raises `Forbidden` if the caller is not an owner and removes someone else, and `Invalid` for the last owner.
     """

@@ -32,7 +32,7 @@ _queues: WeakKeyDictionary[asyncio.AbstractEventLoop, FairQueue] = WeakKeyDictio
 
 
 async def plan_in_process(account_id: int, file: SourceFile, choices: Choices) -> ImportPlan:
-    """Plan any file. Organizations take turns. Raise `InvalidFile`, or `Unavailable` if too many files are waiting."""
+    """Plan any file. Organizations take turns. Raises `InvalidFile`, or `Unavailable` if too many files are waiting."""
     queue = _queues.setdefault(asyncio.get_running_loop(), FairQueue(AT_ONCE, WAITING_MAX, WAITING_MAX_EACH))
     job = {"name": file.name, "choices": choices}
     try:

@@ -140,7 +140,7 @@ _PERIODS_MAX = 10_000
 _RANK_MAX = 1 << 62
 """Leaves room for a billion further ranks within 64 bits."""
 _RATE_MAX = RATE_MAX_MINOR * 10
-"""Hundredths may have been converted to minor units of a currency with three decimals."""
+"""Hundredths may have been converted to minor units of a currency with three decimal places."""
 _SECRETS = ("secret", "password", "previous_secret_expires_in")
 
 _MOMENTS = frozenset({

@@ -447,7 +447,7 @@ async def export_to_folder(
 
 
 async def _copy(blobs: Blobs, content: ExportedBytes, path: Path) -> bool:
-    """Copy a file from the blob store. Return False if it is missing there."""
+    """Copy a file from the blob store. Returns False if it is missing there."""
     with _new_file(path) as file:
         try:
             async for piece in await blobs.read(content.blob, 0, content.size):

@@ -365,7 +365,7 @@ async def _free_login(reader: Reader, person: MovedPerson, taken: set[str]) -> s
 async def add_people(
     tx: Transaction, people: Iterable[MovedPerson], matched: Mapping[str, Account]
 ) -> tuple[dict[str, int], list[Newcomer]]:
-    """Create accounts for people who match none. Return account ids by old login, and the new accounts."""
+    """Create accounts for people who match none. Returns account ids by old login, and the new accounts."""
     now = now_ms()
     ids = {old: account.id for old, account in matched.items()}
     named = await assign_logins(tx, people, matched)

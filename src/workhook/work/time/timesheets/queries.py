@@ -183,7 +183,7 @@ async def find_timesheet(
 async def lock_to_edit(
     tx: Transaction, actor: Actor, timesheet_id: str, task_id: str | None
 ) -> tuple[Timesheet, Access, TimesheetTaskShape | None, TimeTerms]:
-    """Lock a timesheet. Return it with the task `task_id`, if that is in the same project, and its terms."""
+    """Lock a timesheet. Returns it with the task `task_id`, if that is in the same project, and its terms."""
     row, access = await find_with_access(tx, _to_edit, actor, id=timesheet_id, task_id=task_id)
     return timesheet_of(row, access.repository), access, _wanted_task(row, access), terms_of(row)
 
@@ -193,7 +193,7 @@ async def find_target(
 ) -> tuple[Access, TimesheetTaskShape | None, TimeTerms]:
     """Return the caller's access to the project, the task if it exists, and the terms of the caller's time on it.
 
-    Use `lock_user` before starting a timer. Raise `NotFound`.
+    Use `lock_user` before starting a timer. Raises `NotFound`.
     """
     statement = _target_locked if lock_user else _target
     row, access = await find_with_access(tx, statement, actor, project_id=project_id, task_id=task_id)
@@ -201,7 +201,7 @@ async def find_target(
 
 
 async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> tuple[TimesheetTaskShape, TimeTerms]:
-    """Lock the user before a timer starts on the task. Return the task and the terms of the user's time on it."""
+    """Lock the user before a timer starts on the task. Returns the task and the terms of the user's time on it."""
     row = await tx.fetch_one(_task_and_user, {"task_id": task_id, "user_id": user.id})
     assert row is not None, "the task is the one that the caller moves"
     return TimesheetTaskShape(task_id, row["title"]), terms_of(row)
@@ -357,7 +357,7 @@ async def list_to_invoice(
 ) -> Sequence[str]:
     """List the ids of the project's unbilled timesheets that started in [`since`, `to`), oldest first.
 
-    Unbilled means finished, billable and not on an invoice. Raise `storage.slow.QueryTooSlow`.
+    Unbilled means finished, billable and not on an invoice. Raises `storage.slow.QueryTooSlow`.
     """
     params: dict[str, object] = {"repository_id": access.repository.id, "from_": since, "to": to, "limit": limit}
     if user is not None:

@@ -134,7 +134,7 @@ _ADD = tuple(_add(grain) for grain in Granularity)
 
 
 async def add_changes(services: Services, now: int) -> int:
-    """Add the notes to the sums in small transactions, and return the number of notes. Raise `Unavailable`.
+    """Add the notes to the sums in small transactions, and return the number of notes. Raises `Unavailable`.
 
     Several processes may run this concurrently.
     """

@@ -215,7 +215,7 @@ def _reaches(actor: Actor, running: Sequence[Timesheet]) -> bool:
 async def pause(write: Write, running: Sequence[Timesheet]) -> None:
     """Pause timers, and publish a `paused` event for each in its own project. `running` contains the actor's roles.
 
-    A timer of another user is paused only where the actor can write. Raise `Conflict`, without naming the project, for
+    A timer of another user is paused only where the actor can write. Raises `Conflict`, without naming the project, for
     a timer that the actor or the token may not stop.
     """
     if not _reaches(write.actor, running):
