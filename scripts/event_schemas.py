@@ -91,7 +91,10 @@ def _of_field(field: RecordField, mark: EventSchema | None) -> Schema:
 
 
 def _of_type(kind: Any, name: str) -> Schema:
-    """Return the schema of a type. The `name` of the field distinguishes ids and times from plain numbers and texts."""
+    """Return the schema of a type.
+
+    The `name` of the field distinguishes IDs and times from plain numbers and strings.
+    """
     if get_origin(kind) is Annotated:
         return _of_type(kind.__origin__, name)
     arguments = get_args(kind)

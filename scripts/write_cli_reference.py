@@ -1,4 +1,4 @@
-"""Writes docs/operators/cli.md from the commands themselves. `check_repository` compares the two.
+"""Write docs/operators/cli.md from the commands themselves. `check_repository` compares the two.
 
 python -m scripts.write_cli_reference
 """

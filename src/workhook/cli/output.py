@@ -70,7 +70,7 @@ def format_time(at_ms: int | None) -> str | None:
 
 
 def complain(lines: Sequence[str], *, as_log: bool = False) -> None:
-    """Print an error and its remedy on standard error. `as_log` prints one line of the JSON log."""
+    """Print an error and its remedy to standard error. `as_log` prints one line of the JSON log."""
     if as_log:
         log.configure(style="json")
         remedy = " ".join(line.strip() for line in lines[1:])

@@ -1,4 +1,4 @@
-"""Amounts of money: integers in minor units internally, numbers with the decimal places of their currency in JSON.
+"""Amounts of money: integers in minor units internally, decimal numbers with their currency's number of decimal places in JSON.
 
 A parameter is parsed as a decimal number before its currency is known, and `to_minor` converts it to minor units once
 it is. Currencies and their decimal places are those of ISO 4217. See decision 32.
@@ -26,11 +26,11 @@ CURRENCIES = frozenset(_ACTIVE.split())
 DEFAULT_CURRENCY = "USD"
 """The currency if none is specified."""
 
-# Currencies whose minor unit (ISO 4217, list one, column "Mnr unt") is not two decimal places.
+# Currencies whose minor unit (ISO 4217, list one, column "Mnr unt") does not have two decimal places.
 _WITHOUT = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF"
 _THREE = "BHD IQD JOD KWD LYD OMR TND"
 UNUSUAL_DIGITS = {**dict.fromkeys(_WITHOUT.split(), 0), **dict.fromkeys(_THREE.split(), 3)}
-"""Decimals of the currencies that do not have two."""
+"""Decimal places of the currencies that do not have two."""
 USUAL_DIGITS = 2
 MOST_DIGITS = max(UNUSUAL_DIGITS.values())
 
@@ -102,7 +102,7 @@ def parse_decimal(raw: object, wanted: str) -> Decimal:
 
 
 def _scaled(amount: Decimal, digits: int) -> int | None:
-    """Return the amount in units of its last decimal, or None if it has more than `digits` decimal places."""
+    """Return the amount in units of its last decimal place, or None if it has more than `digits` decimal places."""
     numerator, denominator = amount.as_integer_ratio()
     found, rest = divmod(numerator * 10**digits, denominator)
     return None if rest else found

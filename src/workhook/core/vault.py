@@ -169,7 +169,7 @@ def write_keys(path: Path, keys: Sequence[bytes]) -> None:
 
 
 def _draft(path: Path, keys: Sequence[bytes], owner: os.stat_result | None = None) -> Path:
-    """Write a private temporary file beside `path`, durably."""
+    """Write a private temporary file next to `path`, durably."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -30,8 +30,8 @@ LONGEST_S = 10.0  # for a slot, and again for the result
 SLOW_S = 2.0  # a domain with a lookup this long is slow ...
 SLOW_FOR_S = 60.0  # ... for this long
 FOUND_S = 5.0  # how long a result is reused; its addresses are checked at every connection
-# A failure is reused for five times as long as it took, so the first retry of a delivery (after 10 s) looks it up again
-# unless that is expensive.
+# A failure is reused for five times as long as it took, so the first retry of a delivery (after 10 s) repeats the
+# lookup unless it is expensive.
 FAILED_FACTOR = 5.0
 FAILED_S = (1.0, 30.0)
 _REMEMBERED = 4096

@@ -62,7 +62,7 @@ def work_from_row(row: Row) -> PendingAttempt:
 def precedes(one: PendingAttempt, other: PendingAttempt) -> bool:
     """Return whether `one` is sent before `other`.
 
-    First attempts are ordered by id, regardless of clocks; otherwise the earlier due time comes first.
+    First attempts are ordered by ID, regardless of clocks; otherwise the earlier due time comes first.
     """
     if not one.attempts and not other.attempts:
         return one.id < other.id
@@ -359,7 +359,7 @@ class Lane:
     def add(self, work: PendingAttempt) -> None:
         """Insert work into `ready` in order.
 
-        A first attempt precedes all with a higher id, even across a retry between them.
+        A first attempt precedes all with a higher ID, even across a retry between them.
         """
         place = len(self.ready)
         for number in range(place - 1, -1, -1):

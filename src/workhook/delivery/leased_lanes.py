@@ -1,7 +1,7 @@
 """The lanes of this process: which have work, and which are loaded.
 
 The assignment of lanes to processes is computed, not stored (see `membership`). Lanes without work use no memory, and a
-lane waiting to be loaded only its hook's id.
+lane waiting to be loaded only its hook's ID.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Schedule:
             heapq.heappush(self._heap, entry)
 
     def pop_due(self, now: int) -> dict[int, int]:
-        """Remove the times that have been reached; return hook id → its first one."""
+        """Remove the times that have been reached; return hook ID → its first one."""
         found: dict[int, int] = {}
         while self._heap and self._heap[0][0] <= now:
             at, hook_id = entry = heapq.heappop(self._heap)
@@ -121,7 +121,7 @@ class LeasedLanes:
     # --- work --------------------------------------------------------------------------------------------------------
 
     def mark_due(self, due: dict[int, int]) -> bool:
-        """Record due times: hook id → milliseconds, or 0 for now.
+        """Record due times: hook ID → milliseconds, or 0 for now.
 
         Returns whether there is anything to do now.
         """

@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 @cache
 def _process_scope() -> str:
-    """Return the scope in which a process id is unique: the host, its boot and its PID namespace.
+    """Return the scope in which a process ID is unique: the host, its boot and its PID namespace.
 
     Containers can share a host name and all have PID 1.
     """
@@ -52,7 +52,7 @@ def _process_scope() -> str:
 
 
 def is_dead(owner: str) -> bool:
-    """Return whether an owner in this scope has died. An owner with this process's id may be an earlier process."""
+    """Return whether an owner in this scope has died. An owner with this process's ID may be an earlier process."""
     place, _, rest = owner.partition("/")
     number = rest.partition("/")[0]
     if place != _process_scope() or not number.isdigit():
@@ -73,7 +73,7 @@ class Leases:
         self._database = database.low_traffic
         self._lease_ms = lease_ms
         self._beat_ms = min(BEAT_MS, round(lease_ms * BEATS))
-        # Scope, process id and nonce: a process in the same scope can tell whether the owner is still alive.
+        # Scope, process ID and nonce: a process in the same scope can tell whether the owner is still alive.
         self.owner = f"{_process_scope()}/{os.getpid()}/{secrets.token_hex(4)}"
         _ours.add(self.owner)
         self.epoch = 0  # changes with each join; 0 if not a member

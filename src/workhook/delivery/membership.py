@@ -128,7 +128,7 @@ class LaneAssignment:
 
 # --- SQL --------------------------------------------------------------------------------------------------------------
 
-_ONLY = 1  # the id of the single row
+_ONLY = 1  # the ID of the single row
 
 _me = sa.and_(workers.c.owner == sa.bindparam("me"), workers.c.epoch == bigint_param("my_epoch"))
 _raise_generation = (

@@ -26,7 +26,7 @@ LANE_MAX = 64  # in one lane
 LANE_LOW = 32  # a lane with fewer reads more; 16 was too few: fast receivers ran dry before the read finished
 PAGE_LEAST = 8  # per lane; fewer would be used up before the next read
 INLINE_MAX = 64 * 1024  # bytes; larger payloads are loaded one at a time, when they are sent
-RECORDED_MAX = 4096  # recorded dispatches remembered
+RECORDED_MAX = 4096  # the number of recorded dispatches to keep track of
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Prefetcher:
         work.held = 0
 
     def recorded(self, works: Iterable[PendingAttempt]) -> None:
-        """Remember recorded work, because a commit that began earlier still saw it as due."""
+        """Keep track of recorded work, because a commit that began earlier still saw it as due."""
         for work in works:
             put_bounded(self._recorded, work.id, None, RECORDED_MAX)
 

@@ -26,8 +26,8 @@ class CatalogEvent(msgspec.Struct, frozen=True):
     """One event name of the catalog.
 
     `actions` are the known ones; a payload may have others. `targets` are the kinds of webhook that may list the event;
-    a webhook on `*` receives it in any case. Events that only apps receive on GitHub (such as `merge_group`) may be
-    listed by all webhooks, because apps have no webhooks of their own here. `shared` events are common on code hosting
+    a webhook on `*` always receives it. Events that only apps receive on GitHub (such as `merge_group`) may be listed
+    by all webhooks, because apps have no webhooks of their own here. `shared` events are common on code hosting
     platforms, so publishers may use the name. `origin` is `own` if Workhook creates the payload from its own resources
     (described by `schema`).
     """

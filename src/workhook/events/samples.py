@@ -1,6 +1,6 @@
 """A sample payload for each event in the catalog, generated from its schema, and the quotes sent with pings.
 
-A sample shows the structure, with invented ids and names. If the catalog has no schema because others publish the
+A sample shows the structure, with invented IDs and names. If the catalog has no schema because others publish the
 event, the sample has the fields common to all events.
 """
 
@@ -54,7 +54,7 @@ _PATTERNS = {
     r"\d\d$": "80.00",
     r"\d{2,3})?$": "80.00",
 }
-_ID = "{26}"  # pattern of the part after an id's prefix
+_ID = "{26}"  # pattern of the part after an ID's prefix
 _UNSET = frozenset({"completed_at", "deleted_at", "avatar", "base_ref"})  # null in the common case
 _FLAGS_SET = frozenset({"active", "distinct", "billable"})
 

@@ -48,7 +48,7 @@ class Area:
     undeclared: Literal["refused", "ignored", "handler"] = "handler"
 
     def request_headers(self, request_id: str) -> dict[str, str]:
-        """Return the headers with the request id. Terraform's `github_rest_api` data source needs GitHub's header."""
+        """Return the headers with the request ID. Terraform's `github_rest_api` data source needs GitHub's header."""
         own = {"X-Request-Id": request_id}
         return {**own, "X-GitHub-Request-Id": request_id} if self.style == "github" else own
 

@@ -1,6 +1,6 @@
 """HTTP on one connection, with limits on the size and slowness of requests from unauthenticated clients.
 
-uvicorn reads request heads of any size and waits for them indefinitely. Requests refused here never reach the
+uvicorn reads request heads of any size and waits for them indefinitely. Requests rejected here never reach the
 application.
 """
 
@@ -413,7 +413,7 @@ def _busy() -> Problem:
 
 
 def _note(problem: Problem, method: str, address: str | None) -> str:
-    """Log and count a refusal. Returns the request id for its response."""
+    """Log and count a refusal. Returns the request ID for its response."""
     request_id = new_request_id()
     request_log.record_refusal(problem, request_id=request_id, method=method, route="(none)", address=address)
     request_log.REQUESTS.labels("(none)", "(none)", problem.status).inc()

@@ -1,4 +1,4 @@
-"""The ASGI application for operations: request ids, versions, authentication, ETags, problems and metrics."""
+"""The ASGI application for operations: request IDs, versions, authentication, ETags, problems and metrics."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _FAILED = "The server failed. Its log contains the cause, under the request id."
 
 Authenticator = Callable[[Call], Awaitable[None]]  # called again for a call whose body arrived slowly
 Refused = Callable[[Call, Problem], None]  # receives every problem of an operation, however the response shows it
-ProblemPage = Callable[[Problem, str], Response]  # receives the request id; for browsers, never under /api
+ProblemPage = Callable[[Problem, str], Response]  # receives the request ID; for browsers, never under /api
 Reply = EncodedResponse | Streamed
 
 log = structlog.get_logger(__name__)
@@ -219,10 +219,10 @@ def _check_version(call: Call) -> None:
 
 
 async def _refuse_undeclared(call: Call) -> None:
-    """Refuse parameters that an operation does not declare or that are repeated, before its handler runs.
+    """Reject parameters that an operation does not declare or that are repeated, before its handler runs.
 
     An operation with a body reads body and query with `parameters.read`, which reports unknown names. The others have
-    no body and only their declared query parameters. `Area.undeclared` determines the areas that refuse them.
+    no body and only their declared query parameters. `Area.undeclared` determines the areas that reject them.
 
     Raises `Invalid` listing every such parameter, and `Malformed`, `TooLarge` or `UnsupportedMediaType` for a body that
     is not a JSON object. In an area that ignores undeclared parameters, raises only `Malformed` and `TooLarge`.

@@ -1,4 +1,4 @@
-"""Administrators of the server, who add people and organizations, disable people and remove accounts.
+"""Server administrators, who add people and organizations, disable people and remove accounts.
 
 They see no more of an organization than anyone else. The last one who is not disabled cannot be removed.
 """
@@ -57,7 +57,10 @@ async def appoint_first(tx: Transaction, user: Account) -> None:
 
 
 async def dismiss(tx: Transaction, user: Account) -> bool:
-    """Remove an administrator. Returns whether the user was one. Raises `Invalid` for the last who is not disabled."""
+    """Remove an administrator.
+
+    Returns whether the user was one. Raises `Invalid` for the last one who is not disabled.
+    """
     await require_another_administrator(tx, user)
     if not await tx.execute(_dismiss, {"user_id": user.id}):
         return False

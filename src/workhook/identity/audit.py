@@ -185,7 +185,7 @@ def _target(call: Call) -> str:
 
 
 def _made_id(body: Any) -> object:
-    """Return the id in `{"id": …}` or `{"task": {"id": …}, …}`."""
+    """Return the ID in `{"id": …}` or `{"task": {"id": …}, …}`."""
     fields = msgspec.structs.asdict(body) if isinstance(body, msgspec.Struct) else body
     if not isinstance(fields, dict):
         return None
@@ -425,7 +425,7 @@ def _key(call: Call, problem: Problem) -> _Alike:
 
 
 def _path_of(call: Call, repository_id: int | None) -> str:
-    """Return the path with the names of the place that was found, and ids.
+    """Return the path with the names of the place that was found, and IDs.
 
     Anything else may be a misplaced secret, and is shown as in the pattern, or as `…` for pages.
     """

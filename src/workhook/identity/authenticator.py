@@ -154,7 +154,7 @@ class Authenticator:
         ), None
 
     async def _repository(self, call: Call, actor: Actor) -> Repository | None:
-        """Return the repository in the path, by owner and name or by id."""
+        """Return the repository in the path, by owner and name or by ID."""
         if "{repository_id}" in call.operation.path:
             return await queries.find_repository_by_id(call.database, call.path_integer("repository_id"), actor.user.id)
         return await self._named.submit(_Named(call.path("owner"), call.path("repo"), actor.user.id))

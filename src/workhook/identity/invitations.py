@@ -42,7 +42,7 @@ GitHub's clients do not know this role: an invited person sees it as `read`, and
 """
 
 PATH = "/invitations/links/"
-NOBODY = 0  # no account has this id
+NOBODY = 0  # no account has this ID
 _SECRET_BYTES = 32
 _SECRET_MAX_CHARS = 100
 

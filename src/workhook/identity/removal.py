@@ -47,12 +47,12 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Forget = Callable[[Transaction, int], Awaitable[bool]]
-"""Called with the repository id. Returns False if it cannot be forgotten yet, without having changed anything."""
+"""Called with the repository ID. Returns False if it cannot be forgotten yet, without having changed anything."""
 ForgetApp = Callable[[Transaction, int], Awaitable[None]]
-"""Called with the app's id."""
+"""Called with the app's ID."""
 OnLoss = Callable[[Transaction, Loss], Awaitable[None]]
 Uninstalled = Callable[[Transaction, int, int, bool], Awaitable[list[str]]]
-"""Called with the ids of the installation and its account, and whether to remove the objects it created.
+"""Called with the IDs of the installation and its account, and whether to remove the objects it created.
 
 Returns the paths of these objects (`/repos/acme/website/hooks/7`).
 """

@@ -241,7 +241,7 @@ def _insert(writer: sqlite3.Connection, table: sa.Table, rows: Sequence[Sequence
 
 
 async def _copy_numbers(connection: Any, writer: sqlite3.Connection, tables: Sequence[sa.Table]) -> None:
-    """Copy the sequences, so that no id is reused. They only grow, so they are read last."""
+    """Copy the sequences, so that no ID is reused. They only grow, so they are read last."""
     for table in tables:
         if not table.dialect_options["sqlite"]["autoincrement"]:
             continue

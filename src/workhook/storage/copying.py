@@ -136,7 +136,7 @@ class CopySource:
         return count_in_file(self._connection, table)
 
     def last_number(self, table: sa.Table) -> int:
-        """Return the greatest id that any row has ever had, or 0."""
+        """Return the greatest ID that any row has ever had, or 0."""
         column = table.primary_key.columns[0].name
         query = (
             f'SELECT max(coalesce((SELECT max("{column}") FROM "{table.name}"), 0), '  # noqa: S608  # ours

@@ -122,7 +122,7 @@ class Transaction(Reader):
         """Run one statement and return the number of changed rows."""
 
     async def insert(self, table: Table, values: Params) -> int:
-        """Insert a row and return its id."""
+        """Insert a row and return its ID."""
         row = await self.fetch_row(insert_for_id(table, tuple(values)), values)
         return int(row["id"])
 

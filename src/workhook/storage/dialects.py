@@ -224,7 +224,7 @@ def join_few(
 def join_by_key(
     dialect: str, rows: sa.Join, table: sa.Table, key: sa.ColumnElement[int], names: Sequence[str]
 ) -> tuple[sa.Join, sa.FromClause]:
-    """Join each row with the columns `names` of the row of `table` whose id is `key`.
+    """Join each row with the columns `names` of the row of `table` whose ID is `key`.
 
     Returns the join and that row in it. On PostgreSQL, OFFSET keeps the planner from reading `table` first, which it
     prefers while its statistics say that the table is nearly empty.

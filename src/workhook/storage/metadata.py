@@ -22,7 +22,7 @@ metadata = sa.MetaData(
     }
 )
 
-# SQLite assigns ids itself only in a column declared as INTEGER.
+# SQLite assigns IDs itself only in a column declared as INTEGER.
 BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 Millis = sa.BigInteger
 
@@ -73,7 +73,7 @@ def insert_into(table: sa.Table, *columns: str) -> sa.Insert:
 
 @cache
 def insert_for_id(table: sa.Table, columns: tuple[str, ...]) -> Executable:
-    """Return an `INSERT` of exactly these columns that returns the row's id."""
+    """Return an `INSERT` of exactly these columns that returns the row's ID."""
     return insert_into(table, *columns).returning(table.c.id)
 
 

@@ -505,7 +505,7 @@ class PostgresDatabase(Database):
                 log.warning("notify_failed", error=str(error))
 
     def _notices(self, waiting: Mapping[str, set[int]]) -> list[str]:
-        """Return the payloads, with at most `NOTIFY_IDS` ids each."""
+        """Return the payloads, with at most `NOTIFY_IDS` IDs each."""
         notices = []
         for topic, ids in waiting.items():
             ordered = sorted(ids)

@@ -210,7 +210,7 @@ def found_in(payload: object, *names: str) -> str:
 
 
 class ProjectNames(NamedTuple):
-    """A project's address, its column titles by id, and its people's names by login."""
+    """A project's address, its column titles by ID, and its people's names by login."""
 
     base: str
     columns: Mapping[str, str]

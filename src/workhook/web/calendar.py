@@ -254,7 +254,7 @@ async def _page(visit: Visit, access: Access, *, address: str = "", made: str = 
 
 
 def _chosen(visit: Visit, access: Access) -> int | None:
-    """Return the id of the project for its feed, or None for the feed of assigned tasks. Raises `NotFound`."""
+    """Return the ID of the project for its feed, or None for the feed of assigned tasks. Raises `NotFound`."""
     which = visit.fields.get("feed")
     if which not in (PROJECT, ASSIGNED):
         raise NotFound()

@@ -248,7 +248,7 @@ async def app_installation_of_repository(call: Call, owner: str, repo: str) -> s
 
 @routes.get("/repositories/{repository_id}/installation", action="installation.get")
 async def app_installation_of_repository_by_number(call: Call, repository_id: int) -> s.InstallationShape:
-    """Get the app's installation that covers a repository, by the repository's id."""
+    """Get the app's installation that covers a repository, by the repository's ID."""
     found = await queries.find_reaching(call.database, app_of(call), repository_id=repository_id)
     return s.installation_to_response(require_found(found), call.base)
 

@@ -1,4 +1,4 @@
-"""Credentials of apps: a JSON Web Token signed with the app's key, or the client id and secret.
+"""Credentials of apps: a JSON Web Token signed with the app's key, or the client ID and secret.
 
 Private keys and secrets are generated here and not stored.
 """
@@ -55,7 +55,7 @@ async def authenticate_app(reader: Reader, token: str) -> App:
 
 
 async def authenticate_client(database: Database, client_id: str, client_secret: str) -> App | None:
-    """Return the app if the secret is one of its own. An unknown id takes the same time."""
+    """Return the app if the secret is one of its own. An unknown ID takes the same time."""
     app = await queries.find_client(database, client_id)
     digest = digest_of(client_secret)
     known = await database.fetch_all(_secrets, {"app_id": app.id if app else 0})
@@ -101,7 +101,7 @@ def _object(part: str) -> dict[str, Any]:
 
 
 async def _issuer(reader: Reader, claims: dict[str, Any]) -> App | None:
-    """Return the app named by `iss`: its id, as a number or a string, or its client id."""
+    """Return the app named by `iss`: its ID, as a number or a string, or its client ID."""
     issuer = claims.get("iss")
     if isinstance(issuer, int) and not isinstance(issuer, bool):
         issuer = str(issuer)

@@ -186,7 +186,7 @@ def read_request(app: App | None, query: Mapping[str, Sequence[str]], issuer: st
 
 
 def client_id_of(query: Mapping[str, Sequence[str]]) -> str:
-    """Return the client id. Raises `Malformed` unless it is given exactly once."""
+    """Return the client ID. Raises `Malformed` unless it is given exactly once."""
     values = query.get("client_id", ())
     if len(values) != 1 or not values[0]:
         faults = [Fault(field="client_id", message="client_id is required, exactly once")]
@@ -286,7 +286,7 @@ EXPIRES_S = 900
 INTERVAL_S = 5
 SLOWER_S = 5
 WAITING_MAX = 1000
-"""Maximum number of undecided codes per app. They can be requested with its client id alone."""
+"""Maximum number of undecided codes per app. They can be requested with its client ID alone."""
 HEARD_OF_MS = MINUTE_MS
 """The time for which a code counts after its device last polled, in milliseconds.
 

@@ -255,12 +255,12 @@ _app_of = sa.select(grants.c.app_id).where(
 
 
 async def list_grants(reader: Reader, user_id: int) -> list[Row]:
-    """Return the user's grants, with the columns id, scopes, created_at, app_name, app_kind and owner."""
+    """Return the user's grants, with the columns ID, scopes, created_at, app_name, app_kind and owner."""
     return list(await reader.fetch_all(_of_user, {"user_id": user_id}))
 
 
 async def revoke_own_grant(tx: Transaction, user_id: int, grant_id: int) -> int | None:
-    """Revoke one of the user's grants with its tokens. Returns the app's id, or None if the grant does not exist."""
+    """Revoke one of the user's grants with its tokens. Returns the app's ID, or None if the grant does not exist."""
     row = await tx.fetch_one(_app_of, {"grant_id": grant_id, "user_id": user_id})
     if row is None or not await revoke_grant(tx, row["app_id"], user_id):
         return None

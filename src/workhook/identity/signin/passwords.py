@@ -65,7 +65,8 @@ COMMON_PASSWORDS = frozenset(
 
 # OWASP's password storage guidance: 19 MiB, two passes, one lane. Takes about 25 ms on one core.
 MEMORY_KIB, PASSES, LANES = 19 * 1024, 2, 1
-# Two at a time use 38 MiB and leave CPU time for the event loop. Requests that would wait over a second are refused.
+# Two at a time use 38 MiB and leave CPU time for the event loop. Requests that would wait for more than a second are
+# rejected.
 THREADS, WAITING_MAX = 2, 40
 
 _find = sa.select(passwords.c.hash, passwords.c.changed_at, passwords.c.email).where(
@@ -239,7 +240,7 @@ class KnownDevice(Protocol):
         """Users who have signed in there, with any password."""
 
     def __call__(self, user_id: int, changed_at: int) -> str | None:
-        """Return the browser's id if the user has signed in there since the password was changed."""
+        """Return the browser's ID if the user has signed in there since the password was changed."""
 
 
 class PasswordCheck(HiddenRepr, msgspec.Struct, frozen=True):

@@ -95,7 +95,7 @@ async def is_first_user(reader: Reader, user_id: int) -> bool:
 
 
 async def start(tx: Transaction, user: Account, *, address: str | None, user_agent: str | None) -> tuple[int, str]:
-    """Start a session. Returns its id and the secret for its cookie; only the secret's digest is stored."""
+    """Start a session. Returns its ID and the secret for its cookie; only the secret's digest is stored."""
     secret, now = secrets.token_urlsafe(_SECRET_BYTES), now_ms()
     params = {
         "digest": digest_of(secret),
@@ -139,7 +139,7 @@ async def record_last_seen(database: Database, found: ActiveSession) -> None:
 
 
 async def list_of(reader: Reader, user_id: int) -> list[Row]:
-    """Return the user's sessions with id, created_at, seen_at, address and user_agent, most recently used first."""
+    """Return the user's sessions with ID, created_at, seen_at, address and user_agent, most recently used first."""
     return list(await reader.fetch_all(_of_user, {"user_id": user_id, "now": now_ms()}))
 
 

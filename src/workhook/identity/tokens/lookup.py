@@ -58,7 +58,10 @@ def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repos
 
 
 def check_whole_account(actor: Actor, account_id: int) -> None:
-    """Refuse tokens for selected repositories too, for example to create one. Raises the errors of `check_reach`."""
+    """Also reject tokens for selected repositories, for example when creating a repository.
+
+    Raises the errors of `check_reach`.
+    """
     check_reach(actor, account_id)
     grant = None if actor.grants is None else _grant_for(actor, account_id, None)
     if grant is not None and grant.repository_ids is not None:
@@ -163,7 +166,7 @@ async def find_actor(reader: Reader, token: str) -> Actor | None:
 
 
 async def find_actors(reader: Reader, token_ids: Collection[int]) -> dict[int, Actor]:
-    """Return the actors of the valid tokens, by token id."""
+    """Return the actors of the valid tokens, by token ID."""
     rows = await reader.fetch_all(_tokens, {"token_ids": sorted(token_ids)})
     found = {row["token_id"]: _actor_of(row) for row in rows}
     return {token_id: actor for token_id, actor in found.items() if actor is not None and not _is_suspended(actor)}

@@ -462,7 +462,7 @@ def _expiry(wanted: TokenCreate, by: Actor | None, faults: list[Fault]) -> int |
 async def _resolve_place(
     tx: Transaction, user: Account, wanted: TokenCreate, faults: list[Fault]
 ) -> tuple[int, tuple[int, ...] | None] | None:
-    """Return the ids of the account and of its repositories (None: all), or None with faults."""
+    """Return the IDs of the account and of its repositories (None: all), or None with faults."""
     if isinstance(wanted.organization, UnsetType):
         message = "organization is required for a fine-grained token: an organization you are in, or your own login"
         faults.append(_fault("organization", message, "missing"))

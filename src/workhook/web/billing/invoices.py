@@ -157,10 +157,10 @@ def percent_text(millionths: int | None) -> str:
 
 
 class Money(msgspec.Struct):
-    """The payments and balance of an invoice for its page. `left`: the unrefunded part of each payment, by its id.
+    """The payments and balance of an invoice for its page. `left`: the unrefunded part of each payment, by its ID.
 
     `rates`, `lines`: billed amounts and how much of them can still be credited. `was`: the balance shown on the page,
-    sent by its forms. `form`: the refused form; its section is one of the constants or the id of the payment to refund.
+    sent by its forms. `form`: the refused form; its section is one of the constants or the ID of the payment to refund.
     `rounded`: the time of a draft, if it is rounded.
     """
 

@@ -101,7 +101,7 @@ async def _read_tasks(reader: Reader, access: Access, column: Column) -> tuple[S
 
 
 async def _running(reader: Reader, access: Access) -> set[str]:
-    """Return the ids of the tasks with a running timer."""
+    """Return the IDs of the tasks with a running timer."""
     return {each.task.id for each in await list_running(reader, access, limit=TIMERS_MAX) if each.task is not None}
 
 

@@ -49,7 +49,7 @@ class FolderPage(msgspec.Struct, frozen=True):
     """The contents of a folder.
 
     `folder` is None at the top level, which lists `folders`. `every` has all folders of the project. `older` is the
-    cursor of the next page: the id of the last file.
+    cursor of the next page: the ID of the last file.
     """
 
     folder: Folder | None
@@ -62,8 +62,8 @@ class FolderPage(msgspec.Struct, frozen=True):
 class Comments(msgspec.Struct, frozen=True):
     """Comments on a file, newest last.
 
-    `later` is the cursor of the next page: the id of the last comment. `edits` and `reply_edits` are the last edits, by
-    id as a string.
+    `later` is the cursor of the next page: the ID of the last comment. `edits` and `reply_edits` are the last edits, by
+    ID as a string.
     """
 
     shown: Sequence[FileComment]

@@ -172,7 +172,7 @@ class _DeviceEntry(NamedTuple):
 
 
 def find_device(call: Call, user_id: int, changed_at: int) -> str | None:
-    """Return the id of this browser if the user has signed in with it since their last password change, or None."""
+    """Return the ID of this browser if the user has signed in with it since their last password change, or None."""
     known = (each.device for each in _device_entries(call) if (each.user_id, each.changed_at) == (user_id, changed_at))
     return next(known, None)
 

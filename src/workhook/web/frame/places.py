@@ -133,7 +133,7 @@ class Visit:
         return self.call.query_text(name) or ""
 
     def query_id(self, name: str) -> int | None:
-        """Return the id in a query parameter, or None if it is missing or invalid."""
+        """Return the ID in a query parameter, or None if it is missing or invalid."""
         text = self.query(name)
         return int(text) if text.isascii() and text.isdigit() and len(text) <= _ID_DIGITS_MAX else None
 

@@ -1,4 +1,4 @@
-"""Translations with GNU gettext. Message ids are the English texts.
+"""Translations with GNU gettext. Message IDs are the English texts.
 
 Templates use `{{ _("Save") }}` or `{% trans %}…{% endtrans %}`, code uses `gettext("Save")`. `python -m scripts.texts`
 collects the messages into `locales/LANGUAGE/LC_MESSAGES/workhook.po`, and the build compiles the `.mo` files. The

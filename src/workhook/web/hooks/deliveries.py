@@ -75,14 +75,14 @@ def _limit_s(visit: Visit) -> float:
 
 @places.get("/{hook_id}/deliveries/newest")
 async def newest_delivery(visit: Visit, site: HookSite) -> Response:
-    """Return the id of the newest delivery, by which a page notices new ones."""
+    """Return the ID of the newest delivery, by which a page notices new ones."""
     hook = await hook_at(visit)
     headers = {"Cache-Control": "no-store"}
     return Response((await newest(visit, hook)).encode(), headers=headers, media_type="text/plain; charset=utf-8")
 
 
 async def newest(visit: Visit, hook: Hook) -> str:
-    """Return the id of the newest delivery, or 0."""
+    """Return the ID of the newest delivery, or 0."""
     rows = await history.page(
         visit.database, hook.id, Filters(), IdRange(), limit=1, newest_first=True, answered=history.ids
     )

@@ -161,7 +161,7 @@ async def _code(tx: Transaction, session: Session, request: AuthorizationRequest
 
 
 def _authorization_asked(session: Session, request: AuthorizationRequest) -> str:
-    """Return the user's id and the requested scopes. The form sends them back, so only what it showed is granted."""
+    """Return the user's ID and the requested scopes. The form sends them back, so only what it showed is granted."""
     return " ".join([str(session.user.id), *sorted(request.wanted)])
 
 

@@ -106,7 +106,7 @@ class TaskView(msgspec.Struct, frozen=True):
     zone: tzinfo
     """The project's time zone, in which the task repeats."""
     edits: Mapping[str, LastEdit]
-    """The last edits of the comments, by id as a string."""
+    """The last edits of the comments, by ID as a string."""
     imported: frozenset[int]
     """Ids of comments that the visitor imported rather than wrote."""
 
@@ -150,7 +150,7 @@ class TaskView(msgspec.Struct, frozen=True):
 
 
 async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, after: int) -> TaskView:
-    """Return the task's page with comments after the id `after`. Raises `NotFound`."""
+    """Return the task's page with comments after the ID `after`. Raises `NotFound`."""
     task = await actions.get_task(reader, actor, task_id, project_id=access.repository.project_id)
     found_columns, people, known_labels, comments, hanging, times = await asyncio.gather(
         columns.list_board_columns(reader, access.repository.id),

@@ -44,7 +44,7 @@ places = Places("own_time")
 
 
 class TaskGroup(NamedTuple):
-    """Tasks of a project, titles by id: open ones, for which a timer can be started, and finished ones."""
+    """Tasks of a project, titles by ID: open ones, for which a timer can be started, and finished ones."""
 
     project: str
     tasks: dict[str, str]

@@ -119,7 +119,7 @@ class ImportPreview(NamedTuple):
             file_name=file_name,
             title=imported.title,
             project=imported.repository,
-            may_rename=plan.source != "trello",  # whose boards are known by an id
+            may_rename=plan.source != "trello",  # whose boards are known by an ID
             made=made_things(imported),
             skipped=imported.skipped.tasks,
             lost=lost_things(imported),

@@ -29,7 +29,7 @@ from workhook.work.board.projects.deletion import delete_in_batches
 DELETING, DELETED = "deleting", "deleted"
 """The account's `kind` while it is being emptied, and afterwards.
 
-The row is kept as a number without a name, because ids are never reused and finding all references to an account would
+The row is kept as a number without a name, because IDs are never reused and finding all references to an account would
 scan whole tables.
 """
 LAST_DELIVERIES_MS = HOUR_MS
@@ -91,7 +91,7 @@ def _history() -> _History:
 
 @cache
 def tables_of_accounts() -> tuple[tuple[sa.Table, str], ...]:
-    """Return the tables with an organization's id and the column that holds it, dependents before the tables they
+    """Return the tables with an organization's ID and the column that holds it, dependents before the tables they
     reference."""
     return tuple(
         (table, name)
@@ -103,7 +103,7 @@ def tables_of_accounts() -> tuple[tuple[sa.Table, str], ...]:
 
 @cache
 def tables_of_projects() -> tuple[sa.Table, ...]:
-    """Return the tables with a project's id, dependents before the tables they reference."""
+    """Return the tables with a project's ID, dependents before the tables they reference."""
     return tuple(
         table
         for table in reversed(metadata.sorted_tables)

@@ -1,7 +1,7 @@
 """Columns: `/projects/{id}/columns` and `/columns`.
 
 Everyone with write access to a project, except clients, can change its board. Editing a column locks its row; moving
-one locks all rows of the board, in the order of their ids.
+one locks all rows of the board, in the order of their IDs.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ _delete = sa.delete(columns).where(columns.c.id == sa.bindparam("column_id"))
 
 
 class ColumnRank(msgspec.Struct, array_like=True, order=True):
-    """A column's rank and id, which sort the columns of a board."""
+    """A column's rank and ID, which sort the columns of a board."""
 
     rank: int
     id: str
@@ -243,7 +243,7 @@ async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnA
     board: list[Column] = []
     if edit.position is UNSET:
         access, column = await _find_column(write.tx, _locked, write.actor, column_id)
-    else:  # all columns, by id: concurrent moves wait for each other and cannot deadlock
+    else:  # all columns, by ID: concurrent moves wait for each other and cannot deadlock
         rows = await write.tx.fetch_all(_board_to_move, {"column_id": column_id, "user_id": write.actor.user.id})
         access, column, board = _find_on_board(rows, write.actor, column_id)
     before = to_response(column)
@@ -318,7 +318,7 @@ async def _spread_if_crowded(tx: Transaction, access: Access, column: Column) ->
 
 
 async def _spread(tx: Transaction, board: Board) -> None:
-    """Store evenly spaced ranks, updating the columns in the order of their ids, which is the locking order."""
+    """Store evenly spaced ranks, updating the columns in the order of their IDs, which is the locking order."""
     ranked = {each.id: rank for each, rank in zip(board, spread(len(board)), strict=True) if each.rank != rank}
     await tx.execute_many(_set_rank, [{"column_id": each, "position": rank} for each, rank in sorted(ranked.items())])
 

@@ -198,7 +198,7 @@ def _counted(table: sa.Table, only_open: bool) -> sa.Select[Any]:
 
 
 async def count_on_tasks(reader: Reader, access: Access, table: sa.Table, task_ids: Sequence[str]) -> dict[str, int]:
-    """Count the comments or files that the caller can see, by task id. The tasks belong to the project of `access`."""
+    """Count the comments or files that the caller can see, by task ID. The tasks belong to the project of `access`."""
     rows = await reader.fetch_all(_counted(table, access.is_client), {"task_ids": task_ids})
     return {row["task_id"]: row["number"] for row in rows}
 

@@ -3,7 +3,7 @@
     https://host/api/v1/files/fil_…/content?expires=1795305600&signature=…
 
 Anyone who can see a file gets its link, and anyone with the link can read the file until the link expires. The
-signature is an HMAC-SHA256 of the file's id and the expiry time, with a key derived from those of the vault.
+signature is an HMAC-SHA256 of the file's ID and the expiry time, with a key derived from those of the vault.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ async def _is_outside(reader: Reader, user_id: int) -> bool:
 async def sum_timesheets(
     reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int
 ) -> Sequence[ReportGroup]:
-    """Return one group for each user (by login), task, project (by id) or day.
+    """Return one group for each user (by login), task, project (by ID) or day.
 
     Raises `Invalid` if there are more than `limit` groups or rows, and `storage.slow.QueryTooSlow`.
     """

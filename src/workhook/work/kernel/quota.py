@@ -270,7 +270,7 @@ class _Growth(msgspec.Struct):
 
 
 class _Growths(dict[int, _Growth]):
-    """By account id."""
+    """By account ID."""
 
 
 def makes_records(action: str) -> bool:

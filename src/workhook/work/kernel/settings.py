@@ -1,6 +1,6 @@
 """Billing and time settings of accounts and projects: types, records, tables and parameters.
 
-IBANs have check digits (ISO 13616, ISO 7064 MOD 97-10). BICs (ISO 9362) and VAT ids are validated by format only. Tax
+IBANs have check digits (ISO 13616, ISO 7064 MOD 97-10). BICs (ISO 9362) and VAT IDs are validated by format only. Tax
 numbers have as many formats as there are tax offices and are stored as entered. Invoice number formats are user input,
 so they are parsed here and never passed to Python's string formatting.
 """
@@ -93,7 +93,7 @@ class Party(msgspec.Struct, frozen=True):
 class Seller(Party, frozen=True):
     """The party that bills.
 
-    `logo` is the id of the logo on the invoice's PDF. `timezone` is the IANA name of the zone of its days; null means
+    `logo` is the ID of the logo on the invoice's PDF. `timezone` is the IANA name of the zone of its days; null means
     UTC.
     """
 
@@ -220,7 +220,7 @@ def without_spaces(text: str) -> str:
 
 
 def plain_vat_id(text: str) -> str:
-    """Normalize a VAT id: `DE 123.456.789` becomes `DE123456789`."""
+    """Normalize a VAT ID: `DE 123.456.789` becomes `DE123456789`."""
     return _SEPARATORS.sub("", text).upper()
 
 
@@ -243,7 +243,7 @@ def bic_fault(text: str) -> str | None:
 
 
 def vat_id_fault(text: str) -> str | None:
-    """Return why a VAT id normalized by `plain_vat_id` is invalid, or None."""
+    """Return why a VAT ID normalized by `plain_vat_id` is invalid, or None."""
     if not text.isascii() or not _VAT_ID.fullmatch(text):
         return "a VAT id with the letters of its country first, such as DE123456789"
     form = _VAT_FORMS.get(text[:2])

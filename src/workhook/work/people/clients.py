@@ -176,7 +176,7 @@ _names = (
 
 
 async def list_client_names(reader: Reader, access: Access, limit: int) -> dict[str, str | None]:
-    """Return the names of the project's first clients, by client id. Raises `Forbidden` for a client."""
+    """Return the names of the project's first clients, by client ID. Raises `Forbidden` for a client."""
     access.require_member("see other clients")
     rows = await reader.fetch_all(_names, {"repository_id": access.repository.id, "limit": limit})
     return {row["id"]: row["name"] for row in rows}

@@ -353,6 +353,6 @@ _belonging = sa.select(*account_columns()).where(
 
 
 async def find_accounts_of(reader: Reader, account_id: int, ids: Collection[int]) -> Mapping[int, Account]:
-    """Return the accounts among `ids` that belong to `account_id`, by id."""
+    """Return the accounts among `ids` that belong to `account_id`, by ID."""
     rows = await reader.fetch_all(_belonging, {"account_id": account_id, "ids": sorted(ids)}) if ids else []
     return {row["id"]: account_of(row) for row in rows}

@@ -33,7 +33,7 @@ LabelColors = Annotated[
 
 
 class Project(Record, frozen=True):
-    """A project. `repository_id` is its id in the webhook API, and `full_name` is `owner/name`."""
+    """A project. `repository_id` is its ID in the webhook API, and `full_name` is `owner/name`."""
 
     id: Annotated[str, resource_id("prj")]
     repository_id: int

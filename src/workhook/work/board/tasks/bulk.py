@@ -116,8 +116,8 @@ class _Run:
         self.change = change
         self.columns: dict[str, tuple[Access, LockedColumn]] = {}
         self.found: dict[str, PlacedTask] = {}
-        self.people: dict[int, Assignable] = {}  # by repository id
-        self.zones: Mapping[int, tzinfo] = {}  # by repository id; filled only if a task repeats
+        self.people: dict[int, Assignable] = {}  # by repository ID
+        self.zones: Mapping[int, tzinfo] = {}  # by repository ID; filled only if a task repeats
         self.answered: list[TaskChange] = []  # one per operation
 
     # --- reading ------------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class TaskPlace(NamedTuple):
 
 
 def new_bucket_id() -> int:
-    """Return 62 random bits. The id is random so that it is known before the row is written."""
+    """Return 62 random bits. The ID is random so that it is known before the row is written."""
     return int.from_bytes(os.urandom(8)) >> 2
 
 
@@ -143,7 +143,7 @@ class Step(NamedTuple):
 
 
 def buckets_to_read(buckets: Sequence[Bucket], steps: Sequence[Step]) -> set[int]:
-    """Return the ids of the buckets that must be read: those in which a step inserts a task between others.
+    """Return the IDs of the buckets that must be read: those in which a step inserts a task between others.
 
     Each step shifts the positions of later steps by at most one.
     """

@@ -5,7 +5,7 @@ value is looked up by name.
 
 A response has at most `pages.PAGE_CHARS` characters of text. Summing the lengths takes up to 40 % of the time to read a
 page, and few pages come near the limit. Therefore a page is first read without the sum, and with only the sizes of
-large tasks. If these fit into the response, they are then read by id; otherwise the page is read again, with the sum.
+large tasks. If these fit into the response, they are then read by ID; otherwise the page is read again, with the sum.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _some(page: sa.Select[Any], dialect: str) -> sa.CTE:
 
 
 def _of_light_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
-    """Select the tasks with their weights. Heavy tasks have only their sort key, id and weight; the rest is null."""
+    """Select the tasks with their weights. Heavy tasks have only their sort key, ID and weight; the rest is null."""
     some = _some(page, dialect)
     light = sa.and_(tasks.c.id == some.c.id, some.c.weight <= bigint_param("light"))
     return _as_json(some, some.c.weight, some.outerjoin(tasks, light), sa.true(), dialect)
@@ -176,7 +176,7 @@ def _reading(page: sa.Select[Any], passed: sa.ColumnElement[int]) -> _Page:
 
 _first = _reading(_page, sa.literal_column("0"))
 _next = _reading(_next_page, _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery())
-_KEY = 2  # length of a task's sort key: the rank of its bucket and its own rank; the id follows
+_KEY = 2  # length of a task's sort key: the rank of its bucket and its own rank; the ID follows
 # Tuples of known length decode faster than lists.
 _row = GenericAlias(tuple, (int, int, *([Any] * len(shown_names(Task))), int, str, str, int))
 _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))
@@ -226,7 +226,7 @@ async def read_column(
         assert row is not None, "`access_of` says that it is not there"
         found = _decoder.decode(row["tasks"])
         cut = bool(found) and len(found) < found[0][-1]
-    found.sort()  # by sort key, then id
+    found.sort()  # by sort key, then ID
     column = TaskColumnShape(row["column_id"], row["column_title"])
     return ColumnTasks(access, column, row["passed"], found, cut=cut)
 

@@ -2,7 +2,7 @@
 
 Each statement is restricted to one project, or to a task that an earlier statement found there.
 
-Changing the order of a column requires the lock on its row. Several columns are locked in the order of their ids, and
+Changing the order of a column requires the lock on its row. Several columns are locked in the order of their IDs, and
 tasks after columns. On PostgreSQL, a statement that had to wait for a lock sees the locked row in its current state but
 everything else as it was before the wait. Rows therefore state whether they are `fresh`; if not, the statement is run
 again while the locks are held.
@@ -154,7 +154,7 @@ _numbered = (
 
 
 async def find_numbered(reader: Reader, repository_id: int, numbers: Collection[int]) -> Mapping[int, str]:
-    """Return the ids of the project's tasks with these numbers, by number. Tasks in the trash are excluded."""
+    """Return the IDs of the project's tasks with these numbers, by number. Tasks in the trash are excluded."""
     wanted = sorted(number for number in set(numbers) if 0 < number < 10**NUMBER_DIGITS)
     if not wanted:
         return {}
@@ -174,7 +174,7 @@ class RelatedTask(msgspec.Struct, frozen=True):
 
 
 async def find_related(reader: Reader, repository_id: int, ids: Collection[str]) -> Mapping[str, RelatedTask]:
-    """Find the tasks among `ids` that are in the project and not in the trash, by id."""
+    """Find the tasks among `ids` that are in the project and not in the trash, by ID."""
     if not ids:
         return {}
     rows = await reader.fetch_all(_titles_of_tasks, {"ids": sorted(ids), "repository_id": repository_id})
@@ -442,7 +442,7 @@ async def columns_of(tx: Transaction, task_ids: Collection[str]) -> dict[str, in
 async def lock_columns(
     tx: Transaction, actor: Actor, column_ids: Collection[str]
 ) -> dict[str, tuple[Access, LockedColumn]]:
-    """Lock columns in the order of their ids. Columns that the caller cannot see are left out."""
+    """Lock columns in the order of their IDs. Columns that the caller cannot see are left out."""
     params = {"column_ids": sorted(column_ids), "user_id": actor.user.id}
     found = {}
     for row in await fresh_rows(tx, _lock_columns, params):

@@ -280,7 +280,7 @@ def _at_positions(items: Sequence[T], positions: Iterable[int]) -> list[T]:
 
 
 # --- creating the next task -------------------------------------------------------------------------------------------
-# When a task is completed, the next one is created in the same transaction. A task stores the id of its next one, so
+# When a task is completed, the next one is created in the same transaction. A task stores the ID of its next one, so
 # completing it again does not create another.
 
 TICKED, OPEN = "complete", "incomplete"  # the values of checklist items
@@ -292,7 +292,7 @@ _first_open = (
     .order_by(sa.case((_is_final, 1), else_=0), columns.c.position, columns.c.id)
     .limit(1)
 )
-# Columns are locked in the order of their ids, and others are already held, so waiting here could deadlock.
+# Columns are locked in the order of their IDs, and others are already held, so waiting here could deadlock.
 _free_column = with_access(
     sa.select(*queries.lockable_columns).where(columns.c.id == sa.bindparam("column_id")), columns.c.repository_id
 ).with_for_update(of=columns, key_share=True, skip_locked=True)
@@ -314,7 +314,7 @@ def require_next(task: Task, now: int, zone: tzinfo) -> None:
 
 
 def with_next(before: Task | None, after: Task, now: int, zone: tzinfo) -> Task:
-    """Return the task with the id of its next one, if it repeats, is completed now and has none yet."""
+    """Return the task with the ID of its next one, if it repeats, is completed now and has none yet."""
     completed = before is not None and before.completed_at is None and after.completed_at is not None
     if not completed or after.next_id is not None or occurrence_after(after, now, zone) is None:
         return after

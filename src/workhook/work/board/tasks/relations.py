@@ -24,7 +24,7 @@ from workhook.work.board.tasks.schemas import Task, task_blockers, tasks
 SUBTASKS_MAX = 100
 """The maximum number of subtasks of a task. Every read of a task counts them."""
 
-LOCK_CLASS = 0x77686572  # class of the advisory locks; the repository id is the other half of their key
+LOCK_CLASS = 0x77686572  # class of the advisory locks; the repository ID is the other half of their key
 _KEY_MASK = sa.literal_column("2147483647", sa.BigInteger)  # this half has 32 bits
 
 # SQLite has a single writer.
@@ -45,7 +45,7 @@ _related = sa.select(
 async def check_relations(tx: Transaction, changes: Sequence[TaskChange], deleted: Collection[str] = ()) -> None:
     """Check the relation changes of one transaction, and update which blockers are open.
 
-    Call this before the tasks, which must be locked, are written. `deleted` are the ids of the tasks that the
+    Call this before the tasks, which must be locked, are written. `deleted` are the IDs of the tasks that the
     transaction moves to the trash. Raises `Invalid`. Relations are locked only if one is added.
     """
     made = [each for each in changes if each.gets_parent or each.new_blockers]

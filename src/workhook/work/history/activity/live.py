@@ -38,7 +38,7 @@ HEARTBEAT = b":\n\n"
 
 
 def opening_frame(position: int) -> bytes:
-    """Return the first frame, which sets the client's reconnection delay and last event id."""
+    """Return the first frame, which sets the client's reconnection delay and last event ID."""
     return f"retry: {RETRY_MS}\nid: {position}\n\n".encode()
 
 
@@ -278,7 +278,7 @@ class Hub:
         return handed_out
 
     async def resume(self, stream: Stream, after: int) -> None:
-        """Continue after the event `after`. If `after` is above the newest id, the stream starts with new events."""
+        """Continue after the event `after`. If `after` is above the newest ID, the stream starts with new events."""
         stream.position = min(after, (await order.commit_snapshot(self.database)).newest)
 
     async def leave(self, stream: Stream) -> None:

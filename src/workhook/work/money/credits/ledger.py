@@ -243,7 +243,7 @@ class LedgerWriter(msgspec.Struct, frozen=True):
     repository: Repository
 
     async def grant(self, amount_minor: int, notes: str | None) -> str:
-        """Append a grant without an expiry, in hundredths of a credit, and return the entry's id."""
+        """Append a grant without an expiry, in hundredths of a credit, and return the entry's ID."""
         position, _ = await self.expire_due()
         return (await self.append_grant(position, EntryDetails(self.write.caller, notes), amount_minor)).id
 
@@ -270,7 +270,7 @@ class LedgerWriter(msgspec.Struct, frozen=True):
         return Position(last_id, balance, left), len(steps)
 
     async def append_all(self, last_id: str, entries: Sequence[tuple[LedgerStep, EntryDetails]]) -> str:
-        """Append the entries after `last_id`, and return the id of the last one."""
+        """Append the entries after `last_id`, and return the ID of the last one."""
         for step, details in entries:
             last_id = (await self.append(last_id, step, details)).id
         return last_id

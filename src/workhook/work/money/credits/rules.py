@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # digits of ids
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # digits of IDs
 
 Kind = Literal["grant", "spend", "expire", "reversal"]
 
@@ -51,9 +51,9 @@ class LedgerStep(msgspec.Struct, frozen=True):
 
 
 def id_after(last_id: str, fresh_id: str) -> str:
-    """Return `fresh_id`, or the smallest id after `last_id` if that is greater.
+    """Return `fresh_id`, or the smallest ID after `last_id` if that is greater.
 
-    Entries are listed by id, but the clock may be set back, and two entries may share a millisecond.
+    Entries are listed by ID, but the clock may be set back, and two entries may share a millisecond.
     """
     if fresh_id > last_id:
         return fresh_id

@@ -56,7 +56,7 @@ class CreditTaskShape(msgspec.Struct):
 class TaskCredit(Record, frozen=True):
     """An entry of the ledger.
 
-    `reverses` is the id of the entry that a reversal undoes; on that entry, `reversed` is true.
+    `reverses` is the ID of the entry that a reversal undoes; on that entry, `reversed` is true.
     """
 
     id: Annotated[str, resource_id("crd")]

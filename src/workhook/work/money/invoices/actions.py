@@ -230,7 +230,7 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     """Issue a draft: assign its number, and fix its amounts and parties.
 
     A draft without lines fails with 422 `empty`. An invoice with a total of 0 is paid immediately. If `due` is missing,
-    it is derived from `payment_days` in the billing settings. The tax category `reverse_charge` requires the VAT ids of
+    it is derived from `payment_days` in the billing settings. The tax category `reverse_charge` requires the VAT IDs of
     both parties.
     """
     access, invoice = await lock_invoice(write, invoice_id)
@@ -251,7 +251,7 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
 
 
 def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access) -> None:
-    """Raise `Invalid` if the buyer owes the tax and a VAT id is missing."""
+    """Raise `Invalid` if the buyer owes the tax and a VAT ID is missing."""
     if not any(each.category == "reverse_charge" for each in invoice.tax_rows):
         return
     if (who := lacking_vat_id(settings.seller, settings.buyer)) is None:
@@ -305,7 +305,7 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
 async def issue(
     write: Write, repository: Repository, *, service_checkout_id: str, items: Sequence[Item], currency: str
 ) -> str:
-    """Issue an invoice with `items` as its recurring ones and return its id.
+    """Issue an invoice with `items` as its recurring ones and return its ID.
 
     Its only event is `invoice created`; the caller notifies people. Until this transaction ends, no other one can get
     an invoice number of the account.

@@ -93,7 +93,7 @@ def _plain(value: Decimal) -> str:
 def _add_party(parent: ET.Element, name: str, party: EParty) -> None:
     element = _add(parent, name)
     if party.tax_number and not party.vat_id:
-        # A seller must have an identifier or a VAT id (BR-CO-26).
+        # A seller must have an identifier or a VAT ID (BR-CO-26).
         _add(element, "ram:ID", party.tax_number)
     _add(element, "ram:Name", party.name)
     address = _add(element, "ram:PostalTradeAddress")

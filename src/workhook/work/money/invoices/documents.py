@@ -297,7 +297,7 @@ _printers: WeakKeyDictionary[asyncio.AbstractEventLoop, Printer] = WeakKeyDictio
 
 
 def file_id_of(avatar: str | None, bases: tuple[str, ...]) -> str | None:
-    """Return the id of an avatar that is a file of this server, whose URLs start with one of `bases`.
+    """Return the ID of an avatar that is a file of this server, whose URLs start with one of `bases`.
 
     No other avatar is ever fetched.
     """
@@ -486,7 +486,7 @@ async def get_invoice_xml(call: Call, invoice_id: str) -> Response:
     """Get an invoice as an e-invoice according to EN 16931, in the UN/CEFACT CII syntax.
 
     Available for sent invoices. It requires the country and name of the buyer, and the country of the seller with a VAT
-    id or tax number; otherwise the request fails with 422, stating what is missing and where to enter it. A draft fails
+    ID or tax number; otherwise the request fails with 422, stating what is missing and where to enter it. A draft fails
     with 409 `invoice_draft`, and a void invoice with 409 `invoice_void`.
     """
     row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=invoice_id)

@@ -205,7 +205,7 @@ class OfferedTime(msgspec.Struct):
 
 
 class _Time(msgspec.Struct, frozen=True):
-    """The timesheets of a draft by id, and the requested ids. `before` are those that it has already claimed."""
+    """The timesheets of a draft by ID, and the requested IDs. `before` are those that it has already claimed."""
 
     times: Mapping[str, InvoicedTime]
     before: list[str]

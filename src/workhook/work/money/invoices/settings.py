@@ -119,7 +119,7 @@ class InvoiceSettings(msgspec.Struct, frozen=True):
 
     @property
     def lacks_vat_id(self) -> Literal["seller", "buyer"] | None:
-        """The party that lacks the VAT id required by `reverse_charge`, if these settings have that category."""
+        """The party that lacks the VAT ID required by `reverse_charge`, if these settings have that category."""
         return lacking_vat_id(self.seller, self.buyer) if self.rate.category == "reverse_charge" else None
 
     @property
@@ -152,7 +152,7 @@ _DEFAULT_COLUMNS = [
 def with_parties(
     statement: sa.Select[Any], account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any]
 ) -> sa.Select[Any]:
-    """Add the columns of `seller_of_row` and `buyer_of_row` to a statement with the ids of the account and project."""
+    """Add the columns of `seller_of_row` and `buyer_of_row` to a statement with the IDs of the account and project."""
     return (
         statement.outerjoin(_issuer, _issuer.c.id == account_id)
         .outerjoin(account_billing, account_id == _ACCOUNT)
@@ -212,9 +212,9 @@ def settings_of_row(row: Row) -> InvoiceSettings:
 
 
 def lacking_vat_id(seller: Seller, buyer: Party | None) -> Literal["seller", "buyer"] | None:
-    """Return the party without a VAT id, or None.
+    """Return the party without a VAT ID, or None.
 
-    If the buyer owes the tax, the invoice must have both ids (Directive 2006/112/EC, Article 226(3) and (4)).
+    If the buyer owes the tax, the invoice must have both IDs (Directive 2006/112/EC, Article 226(3) and (4)).
     """
     if not seller.vat_id:
         return "seller"

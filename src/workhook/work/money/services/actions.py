@@ -89,7 +89,7 @@ _read = row_reader(Service)
 
 
 async def find_services(reader: Reader, actor: Actor, query: ServiceQuery) -> Rows[Service]:
-    """Return the services by id, one more than fits on the page. Raises `Invalid` for an invalid cursor."""
+    """Return the services by ID, one more than fits on the page. Raises `Invalid` for an invalid cursor."""
     key = lists.after(query, tuple[str])
     params: dict[str, object] = {"user_id": actor.user.id, "limit": query.limit + 1, **reach_params(actor)}
     filters = {"after": key[0]} if key else {}

@@ -77,7 +77,7 @@ class ServiceCreate(msgspec.Struct):
 
 
 class ServiceEdit(msgspec.Struct):
-    """Omitted fields are left unchanged. `service_prices` replaces all prices; an unchanged price keeps its id."""
+    """Omitted fields are left unchanged. `service_prices` replaces all prices; an unchanged price keeps its ID."""
 
     title: Title | UnsetType = UNSET
     description: LongText | UnsetType | None = UNSET
@@ -168,7 +168,7 @@ def prices_of_text(text: str) -> tuple[ServicePrice, ...]:
 
 
 def replaced_prices(old: Sequence[ServicePrice], wanted: Sequence[ServicePriceParameters]) -> tuple[ServicePrice, ...]:
-    """Return the prices for `wanted`, in the same order. A price that equals an old one keeps its id.
+    """Return the prices for `wanted`, in the same order. A price that equals an old one keeps its ID.
 
     Raises `Invalid`.
     """

@@ -43,7 +43,7 @@ routes = Routes(WEBHOOK_API, "people", read="organization.people", write="organi
 
 
 class OrganizationInvitationBody(msgspec.Struct):
-    """The person to invite: the id of a user, or an e-mail address. Never reveals whether an address has an account."""
+    """The person to invite: the ID of a user, or an e-mail address. Never reveals whether an address has an account."""
 
     invitee_id: Annotated[int, Meta(ge=1, le=2**53 - 1)] | UnsetType = UNSET
     email: Email | UnsetType = UNSET
@@ -125,7 +125,7 @@ async def invite(write: Write, body: OrganizationInvitationBody) -> Invitation:
     field = "invitee_id"
     if not isinstance(body.invitee_id, UnsetType):
         row = await write.tx.fetch_one(_by_id, {"user_id": write.actor.user.id, "id": body.invitee_id})
-        if row is None or not row["is_known"]:  # enumerating ids must not reveal all logins of the server
+        if row is None or not row["is_known"]:  # enumerating IDs must not reveal all logins of the server
             raise _invalid("invitee_id", "invitee_id is not the id of a user who shares an organization with you")
         invitee = account_of(row)
         logins = [key_of(invitee.login)]

@@ -206,7 +206,7 @@ def _by_address(files: Sequence[GitHubFile]) -> dict[str, Issue]:
 
 
 def _address(thing: Issue | ProjectItem) -> str:
-    """Return the common address of an issue and its project item. A draft only has an id."""
+    """Return the common address of an issue and its project item. A draft only has an ID."""
     if thing.url:
         return thing.url
     if isinstance(thing, Issue):

@@ -36,7 +36,7 @@ _addresses = _members.with_only_columns(accounts.c.id, mail_address.label("addre
 
 
 async def addresses_of(reader: Reader, organization_id: int) -> dict[str, int]:
-    """Return the members' ids by confirmed e-mail address, except addresses shared by several members."""
+    """Return the members' IDs by confirmed e-mail address, except addresses shared by several members."""
     return by_address(await reader.fetch_all(_addresses, {"organization_id": organization_id}))
 
 
@@ -54,7 +54,7 @@ class People:
     def __init__(self, members: Iterable[Account], named: Mapping[str, str], addresses: Mapping[str, int] = {}) -> None:
         """Index the members.
 
-        `named` contains logins by user name, full name or id in the other service. `addresses` contains ids of members
+        `named` contains logins by user name, full name or ID in the other service. `addresses` contains IDs of members
         by confirmed e-mail address. Raises `KeyError` with a login that is not a member's.
         """
         by_login = {key_of(each.login): each for each in members}
@@ -101,7 +101,7 @@ class Assigned(NamedTuple):
 
 
 def match_assignees(task: PlannedTask, people: People, seeing: Collection[int], source: str) -> Assigned:
-    """Match the members of a task. `seeing` contains the ids of users who can see the project."""
+    """Match the members of a task. `seeing` contains the IDs of users who can see the project."""
     known = [people.find(each, source) for each in task.members]
     found = [each if each is not None and each.id in seeing else None for each in known]
     assignees = {each.id: each for each in found if each is not None}

@@ -83,7 +83,7 @@ def deadline_of(text: str, field: str, warn: ThingWarnings) -> int | None:
 
 
 def moment_of_id(external_id: str) -> int | None:
-    """Return the time encoded in a Trello id, whose first eight hexadecimal digits are seconds since the epoch."""
+    """Return the time encoded in a Trello ID, whose first eight hexadecimal digits are seconds since the epoch."""
     return int(external_id[:8], 16) * 1000 if _OBJECT_ID.fullmatch(external_id) else None
 
 

@@ -103,7 +103,7 @@ class KindPages:
 
     `first` and `next` take `owner` (the account, or the number of the project) and `limit`. `next` also takes
     `after(row)` of the previous page's last row. If the kind belongs to its owner `through` another table, they read
-    the ids of that table's rows, and `child_rows` reads the kind's rows that refer to these ids (`ids`).
+    the IDs of that table's rows, and `child_rows` reads the kind's rows that refer to these IDs (`ids`).
     """
 
     def __init__(self, kind: LineKind) -> None:
@@ -157,7 +157,7 @@ def _besides(kind: LineKind, table: sa.Table) -> Sequence[sa.ColumnElement[bool]
 
 
 class ExportedBytes(msgspec.Struct, frozen=True, array_like=True):
-    """A file or logo: its id, its name in the blob store, and its size."""
+    """A file or logo: its ID, its name in the blob store, and its size."""
 
     id: str
     blob: str
@@ -211,7 +211,7 @@ async def write_lines(database: Database, account: Account, folder: Path, progre
 
 
 class _Lines:
-    """The reader of one export. Holds a page of rows, all people, and the ids of all projects in memory."""
+    """The reader of one export. Holds a page of rows, all people, and the IDs of all projects in memory."""
 
     def __init__(
         self, reader: Reader, account: Account, folder: Path, contents: _LinesWriter, progress: Progress
@@ -283,7 +283,7 @@ def contents_of(folder: Path) -> Iterator[ExportedBytes]:
 def manifest_of(
     folder: Path, account: Account, server: str, written: LinesWritten, missing: list[str]
 ) -> ExportManifest:
-    """Create the manifest. `missing` contains the ids of files missing from the blob store."""
+    """Create the manifest. `missing` contains the IDs of files missing from the blob store."""
     lost = set(missing)
     sizes = [each.size for each in contents_of(folder) if each.id not in lost]
     return ExportManifest(

@@ -1,6 +1,6 @@
 """The SQL of timesheets. Each statement is restricted to a project, a user or given tasks.
 
-A statement that writes several timers first locks the accounts of their users in the order of their ids, as starting a
+A statement that writes several timers first locks the accounts of their users in the order of their IDs, as starting a
 timer does, so that two transactions cannot deadlock.
 """
 
@@ -355,7 +355,7 @@ def _to_invoice(is_one: bool) -> sa.Select[Any]:
 async def list_to_invoice(
     reader: Reader, access: Access, since: int, to: int, *, limit: int, user: str | None = None
 ) -> Sequence[str]:
-    """List the ids of the project's unbilled timesheets that started in [`since`, `to`), oldest first.
+    """List the IDs of the project's unbilled timesheets that started in [`since`, `to`), oldest first.
 
     Unbilled means finished, billable and not on an invoice. Raises `storage.slow.QueryTooSlow`.
     """

@@ -272,7 +272,7 @@ def report_parts(
 ) -> sa.CompoundSelect[Any]:
     """Return the rows of `keys` and `SUMS` that a report adds up.
 
-    `keys` are `bucket` (a number of `unit_ms`) or columns. `places` selects the projects' repository ids. `names` are
+    `keys` are `bucket` (a number of `unit_ms`) or columns. `places` selects the projects' repository IDs. `names` are
     the filters: `user`, `billable`, `invoiced`.
     """
     found: list[sa.Select[Any]] = []

@@ -126,7 +126,7 @@ _lost_everywhere = _lost.where(timesheets.c.user_id == bigint_param("runner_id")
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """Timesheets with their fixed rates, and the terms of each by its id."""
+    """Timesheets with their fixed rates, and the terms of each by its ID."""
 
     timesheets: list[Timesheet]
     terms: dict[str, TimeTerms]
