@@ -85,7 +85,7 @@ def texts(catalogues: Iterable[Path]) -> Iterator[str]:
 
 
 def count_violations(counted: dict[Pattern, int], limits: dict[Pattern, int], where: str) -> Iterator[str]:
-    """Yield a fault for each pattern that occurs more often than its limit, or less often, so that the limit is lowered."""
+    """Yield a fault for each pattern whose count exceeds its limit, or is below it: the limit must then be lowered."""
     for pattern, limit in limits.items():
         if counted[pattern] > limit:
             yield f"{where}: “{pattern.name}” occurs {counted[pattern]} times, {limit} are allowed (prose_rules.py)"

@@ -18,7 +18,7 @@ MAX_FUNCTION_LINES = 60
 PACKAGE = "workhook"
 PRINTING_AREAS = frozenset({"cli", "git_push"})  # these print as their purpose; all others log
 RETRYING_AREAS = frozenset({"http", "events", "identity", "work", "hooks", "web"})
-ONCE = frozenset({"workhook.http.system", "workhook.identity.rate"})  # probes, and counters with a fallback
+ONCE = frozenset({"workhook.http.system", "workhook.identity.rate"})  # probes; the rate limit, with a fallback
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 LOGGER_NAME = re.compile(r"(^|_)log(ger)?$|^(get_)?logger$", re.IGNORECASE)
 

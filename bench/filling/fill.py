@@ -1,4 +1,4 @@
-"""Fills an empty database: first the few rows that all others reference, then the others, several thousand at a time."""
+"""Fills an empty database: first the few rows that all others reference, then those, several thousand at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Amounts of money: integers in minor units internally, decimal numbers with their currency's number of decimal places in JSON.
+"""Amounts of money: integers in minor units internally, and decimal numbers in JSON.
 
 A parameter is parsed as a decimal number before its currency is known, and `to_minor` converts it to minor units once
 it is. Currencies and their decimal places are those of ISO 4217. See decision 32.

@@ -211,8 +211,8 @@ def join_few(
 ) -> tuple[sa.Join, sa.FromClause]:
     """Join each row with the rows that `top`, which is correlated with it, selects from a table.
 
-    Returns the join and these rows in it. SQLite has no LATERAL, so there the rows are looked up again by their primary
-    key `key`, with all columns of the table.
+    Returns the join and these rows in it. SQLite has no LATERAL, so there the rows are fetched a second time by their
+    primary key `key`, with all columns of the table.
     """
     if dialect == "postgresql":
         few: sa.FromClause = top.lateral("few")

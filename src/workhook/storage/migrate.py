@@ -1,4 +1,4 @@
-"""Upgrades a database to the newest schema, or refuses one that a newer version of Workhook has already migrated.
+"""Upgrades a database to the newest schema, or rejects one that a newer version of Workhook has already migrated.
 
 A new database is created as a whole (`storage.schema`), in one transaction and without Alembic. An existing one runs
 the migrations of `storage.migrations` that it lacks.
@@ -153,7 +153,7 @@ def _make_sqlite(path: Path) -> None:
     """Create the file without Alembic, which would take a second and 10 MB that stay in the server's memory."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        path.touch(mode=0o600)  # SQLite creates the files beside it with the same mode
+        path.touch(mode=0o600)  # SQLite creates the files next to it with the same mode
     except OSError as error:
         log.debug("database_file_not_made", reason=str(error))  # SQLite reports it later
     connection = sqlite3.connect(path, timeout=SQLITE_WAIT_S, isolation_level=None)

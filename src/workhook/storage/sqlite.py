@@ -219,7 +219,7 @@ class SqliteTransaction(Transaction):
 
 
 class _SqliteSnapshot(Reader):
-    """A read transaction on a thread of its own. It ends with its connection."""
+    """A read transaction on its own thread. It ends with its connection."""
 
     def __init__(self, threads: ConnectionThreads, compiler: Compiler) -> None:
         self.threads, self._compile = threads, compiler

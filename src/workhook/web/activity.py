@@ -134,7 +134,7 @@ _DELETED_OF: Mapping[str, str] = {
     "file_comment": text("%(who)s deleted a comment by %(whose)s on the file “%(what)s”."),
     "file_comment_reply": text("%(who)s deleted a reply by %(whose)s to a comment on a file."),
 }
-"""For a comment of somebody else."""
+"""For a comment by someone else."""
 _CHANGED = text("%(who)s changed the %(fields)s of “%(what)s”.")
 _AMONG_ITSELF: Mapping[str, str] = {
     _SENTENCES["task"]["created"]: text("%(who)s created the task."),
@@ -160,7 +160,7 @@ _MENTIONED: Mapping[str, str] = {
     "file_comment": text("%(who)s mentioned the task in a comment on the file “%(what)s”."),
     "file_comment_reply": text("%(who)s mentioned the task in a reply to a comment on a file."),
 }
-_COMMIT_CHARS = 7  # as Git shortens the hash of a commit
+_COMMIT_CHARS = 7  # as Git abbreviates commit hashes
 _OTHER = text("%(who)s: %(event)s %(action)s")
 _PUBLISHED = text("%(who)s published the event %(event)s.")
 

@@ -112,9 +112,10 @@ async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> 
 
 
 async def lock_app(tx: Transaction, app_id: int) -> bool:
-    """Return whether the app exists, and keep its tokens from being ended together.
+    """Lock the app against a revocation of all its tokens.
 
-    Issuing one locks the app before everything else (docs/contributors/decisions/0025-one-actor.md).
+    Returns whether the app exists. Take this lock before any other when issuing a token
+    (docs/contributors/decisions/0025-one-actor.md).
     """
     return await tx.fetch_one(_by_id_kept, {"id": app_id}) is not None
 

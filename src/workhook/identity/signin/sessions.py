@@ -139,7 +139,7 @@ async def record_last_seen(database: Database, found: ActiveSession) -> None:
 
 
 async def list_of(reader: Reader, user_id: int) -> list[Row]:
-    """Return the user's sessions with ID, created_at, seen_at, address and user_agent, most recently used first."""
+    """Return the user's sessions with `id`, `created_at`, `seen_at`, `address` and `user_agent`, most recent first."""
     return list(await reader.fetch_all(_of_user, {"user_id": user_id, "now": now_ms()}))
 
 

@@ -160,8 +160,8 @@ class Money(msgspec.Struct):
     """The payments and balance of an invoice for its page. `left`: the unrefunded part of each payment, by its ID.
 
     `rates`, `lines`: billed amounts and how much of them can still be credited. `was`: the balance shown on the page,
-    sent by its forms. `form`: the refused form; its section is one of the constants or the ID of the payment to refund.
-    `rounded`: the time of a draft, if it is rounded.
+    sent by its forms. `form`: the rejected form; its section is one of the constants or the ID of the payment to
+    refund. `rounded`: the time of a draft, if it is rounded.
     """
 
     payments: Sequence[Payment] = ()
@@ -263,7 +263,7 @@ async def show_invoice(
 
 
 async def show_refused(visit: Visit, form: PageForm) -> Response:
-    """Show the invoice in the path with the refused form."""
+    """Show the invoice in the path with the rejected form."""
     access, invoice = await invoice_at(visit)
     if form.section not in (LINE, UNBILLED):
         form.was = balance_of(invoice)
@@ -277,7 +277,10 @@ async def _book(
     book: Callable[[Write, Access, Invoice, T], Awaitable[object]],
     text: str,
 ) -> Response:
-    """Run a form of the invoice. Forms made for another balance are refused: they may have been submitted twice."""
+    """Run a form of the invoice.
+
+    Forms made for another balance are rejected, because they may have been submitted twice.
+    """
     called = {"invoice_items": "unit_price"}
 
     @form_page(show_refused, FIELDS, section=kind, called=called, on=(Invalid, Conflict))

@@ -91,7 +91,7 @@ def _find(items: Sequence[Item], index: int, was: str) -> int:
 
 
 async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | InvoiceItemInput]) -> None:
-    """Save all lines except those of time, which are unaffected. Raises what `edit_invoice` does."""
+    """Save all lines except those of time, which are unaffected. Raises the errors of `edit_invoice`."""
     if len(items) > ITEMS_MAX:
         raise Conflict(
             say("An invoice can have at most {} lines. Create another invoice for the rest.", ITEMS_MAX),
@@ -203,7 +203,7 @@ async def save_line(visit: Visit) -> Response:
             known = rules.items_of(current.items)
             place = _find(known, index, was)
             items[place] = _with_rest(line, known[place], current.currency)
-        else:  # the action refuses it with its own message
+        else:  # the action rejects it with its own message
             items[index : index + 1] = [line]
         await _write_lines(write, current, items)
 

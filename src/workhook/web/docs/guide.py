@@ -35,7 +35,7 @@ class GuideSection(NamedTuple):
 
 
 class GuidePage(NamedTuple):
-    """`name`: the address below `/docs/guide/`."""
+    """A page of the guide. `name` is its address below `/docs/guide/`."""
 
     name: str
     title: str
@@ -54,7 +54,7 @@ class GuideHit(NamedTuple):
 
 @cache
 def pages() -> dict[str, GuidePage]:
-    """By name. Raises `AssetsMissing`."""
+    """Return the pages by name. Raises `AssetsMissing`."""
     from markupsafe import Markup
 
     source = files("workhook.web.docs").joinpath("guide.json")

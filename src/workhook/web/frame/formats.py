@@ -243,7 +243,7 @@ def _read_foreign(typed: str) -> str | None:
 
 
 def read_quantity(typed: str) -> str:
-    """Parse like `read_number`, but refuse three zeros after the point: many people mean a thousand by `1.000`."""
+    """Parse like `read_number`, but reject three zeros after the point: many people mean a thousand by `1.000`."""
     found = read_number(typed)
     if found.endswith(".000"):
         message = gettext("“%(typed)s” is ambiguous. Enter %(one)s or %(thousands)s.")
@@ -253,9 +253,11 @@ def read_quantity(typed: str) -> str:
 
 
 def read_amount(typed: str, currency: str | None = None) -> str:
-    """Parse an amount of money like `read_number`; without a currency, credits or hours, which have two decimal places.
+    """Parse an amount of money like `read_number`.
 
-    More decimal places are refused, because three are probably thousands in another language's notation. One or two
+    Without a currency, it is in credits or hours, with two decimal places.
+
+    More decimal places are rejected, because three are probably thousands in another language's notation. One or two
     zeros are ignored.
     """
     digits = HUNDREDTH_DIGITS if currency is None else digits_of(currency)

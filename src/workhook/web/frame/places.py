@@ -232,8 +232,10 @@ class Visit:
         return found
 
     async def admit(self, fields: dict[str, list[str]]) -> None:
-        """Check and remove the field `csrf` of a form with a file, before any of the file is kept: it has to precede
-        the file. Raises `Forbidden`."""
+        """Check and remove the field `csrf` of an upload form, before any of the file is kept.
+
+        The field must precede the file. Raises `Forbidden`.
+        """
         key = "".join(fields.pop("csrf", []))
         check_key(self.call, self.session, key)
         if self.sent is not None:
@@ -350,7 +352,7 @@ def for_site(
 
 
 def _once(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Callable[[Visit], Awaitable[Any]]:
-    """Repeat the first answer for a form that was sent before."""
+    """Repeat the first response to a form that was sent before."""
 
     async def handle(visit: Visit) -> Any:
         visit.sent = sent = SentForm(visit.call, visit.session)
@@ -387,7 +389,7 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
             visit = visit_of(call, session)
             await call.services.count_form(f"pages:{session.user.id}")
             media_type = (call.header("content-type") or "").lstrip().lower()
-            if reads_form or not media_type.startswith("multipart/form-data"):  # `read_form` refuses other types
+            if reads_form or not media_type.startswith("multipart/form-data"):  # `read_form` rejects other types
                 visit.fields = await read_form(call, session)
             else:
                 check_sender(call, session)

@@ -92,7 +92,7 @@ class SentForm:
 
     async def find_answer(self) -> Response | None:
         """Return the first response, or None for a new form. Raises `Conflict` if it can't be repeated."""
-        row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})  # its answer may be null
+        row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})  # the response may be null
         return await self.first_answer() if row is not None else None
 
     async def first_answer(self) -> Response:

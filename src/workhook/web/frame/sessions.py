@@ -252,7 +252,7 @@ def check_sender(call: Call, session: Session | None) -> None:
     """Raise `Forbidden` for a form of another site, before its body is read.
 
     Our own pages also send `Origin: null`, because of their referrer policy `no-referrer` (Fetch Standard, "append a
-    request Origin header"). `Sec-Fetch-Site` distinguishes them, and the field `csrf` protects in any case.
+    request Origin header"). `Sec-Fetch-Site` distinguishes them, and the field `csrf` protects regardless of both.
     """
     if session is not None:
         call.record.set_subject(session.user.id)  # attempts by other sites appear in the user's audit log

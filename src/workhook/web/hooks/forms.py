@@ -1,7 +1,7 @@
 """The form of a webhook, and its conversion to and from the API's body.
 
 The API's parser reads the body (`hooks.bodies.parse_hook`), so a form has the same checks and messages. A form also
-refuses what would silently leave deliveries unsigned or without a password.
+rejects input that would silently leave deliveries unsigned or without a password.
 """
 
 from __future__ import annotations
@@ -137,13 +137,13 @@ def _body_of(fields: Mapping[str, str], secret: str, hook: Hook | None) -> dict[
     """Return the form as the API's body."""
     config: dict[str, object] = {name: fields[name].strip() for name in CONFIG if name in fields}
     if hook is None:
-        config["secret"] = "" if is_mask(secret) else secret  # `secret_faults` refuses it
+        config["secret"] = "" if is_mask(secret) else secret  # `secret_faults` rejects it
     elif hook.secret is not None:
         config["secret"] = MASK
     password = fields.get("password", "")
     had_no_name = hook is not None and hook.password is not None and not hook.config.get("username")
     has_none = hook is None or hook.password is None
-    if password and not (is_mask(password) and has_none and config.get("username")):  # this is refused by `_missing`
+    if password and not (is_mask(password) and has_none and config.get("username")):  # `_missing` rejects this
         config["password"] = password
     elif not has_none and (config.get("username") or had_no_name):
         config["password"] = MASK

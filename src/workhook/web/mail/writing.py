@@ -19,7 +19,7 @@ from workhook.work.money.invoices.mail import InvoiceFile
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """`name`: unique among the messages of this server, and stable across attempts."""
+    """The addressing of a message. `name` is unique among the messages of this server, and stable across attempts."""
 
     sender: Address
     address: str

@@ -135,7 +135,7 @@ async def show_list(visit: Visit, site: AppSite) -> Response:
 
 @places.shown(new=True)
 async def show_new(visit: Visit, site: AppSite) -> Response:
-    """Show the form of a new app."""
+    """Show the form for a new app."""
     return await _new_page(visit, UNSENT, site)
 
 

@@ -45,7 +45,7 @@ from workhook.work.people.membership import add_link, is_mailed, send_link
 
 
 class MadeLink(HiddenRepr, msgspec.Struct, frozen=True):
-    """`who`: the invited login or address. `is_sent`: the link is e-mailed."""
+    """A new link. `who` is the invited login or address. `is_sent` means that the link is e-mailed."""
 
     who: str
     role: str
@@ -180,7 +180,7 @@ def _leads_to(invitation: Invitation) -> str:
 
 @routes.post("/invitations/links/{token}", action="member.add")
 async def page_invitation_post(call: Call) -> Response:
-    """Make an account, and come in with it."""
+    """Create an account and join with it."""
     fields = await read_form(call, None)
     invitation = await _find(call, None)
     if not _may_be_new(call, invitation):
@@ -196,7 +196,7 @@ async def page_invitation_post(call: Call) -> Response:
         hashed = await passwords.hash_password(fields["password"])
         headers = await _come_in(call, wanted, hashed)
     except Invalid as problem:
-        await throttle.count_link(call.database, call.address)  # the answer reveals logins
+        await throttle.count_link(call.database, call.address)  # the response reveals logins
         found: dict[str, list[str]] = {}
         for each in problem.faults:
             found.setdefault(each.field or "login", []).append(in_words(each.message or each.code))

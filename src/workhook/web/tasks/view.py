@@ -238,7 +238,7 @@ def says(edit: TaskEdit, name: str, task: Task) -> bool:
 
 
 def digest(task: Task, name: str) -> str:
-    """Return a digest of a field's value, with which a form proves what its page showed."""
+    """Return a digest of a field's value. The form submits it, to detect changes made after its page was rendered."""
     return hashlib.sha256(json.encode(value_of(task, name))).hexdigest()[:32]
 
 

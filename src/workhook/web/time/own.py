@@ -203,7 +203,7 @@ async def start_own_timer(visit: Visit) -> Response:
 async def add_own_entry(visit: Visit) -> Response:
     """Add a time entry to a task of any project."""
     currency = DEFAULT_CURRENCY
-    if task_id := visit.fields.get("task_id"):  # otherwise the form is refused below
+    if task_id := visit.fields.get("task_id"):  # otherwise the form is rejected below
         currency = (await actions.get_task(visit.database, visit.actor, task_id)).project.currency
     return await _create(visit, spent(visit, currency), gettext("The time entry was added."))
 

@@ -1,6 +1,6 @@
 """Quotas of an account: the statement that counts its usage, and a per-process cache of the result.
 
-The events of requests that create records are watched. If they exceed a quota, the request is refused before the
+The events of requests that create records are watched. If they exceed a quota, the request is rejected before the
 commit.
 """
 
@@ -251,7 +251,7 @@ EVENT_ACTIONS = frozenset({"event.publish", "event.dispatch", "hook.create", "ho
 """Actions that store an event at the caller's request. Operations and pages share the names of the audit log."""
 
 _SETTLING = frozenset({"payment.create", "credit_note.create"})
-"""Settling an invoice is never refused."""
+"""Settling an invoice is never rejected."""
 
 ACTIONS = frozenset({"created", "added", "started", "granted", "spent"})
 """Event actions of the work API that report a new record."""
@@ -260,7 +260,7 @@ ACTIONS = frozenset({"created", "added", "started", "granted", "spent"})
 class _Growth(msgspec.Struct):
     """The growth of an account in a transaction.
 
-    `asked` marks growth that may be refused. `file_bytes` is the total size of the account's other files, if the
+    `asked` marks growth that may be rejected. `file_bytes` is the total size of the account's other files, if the
     transaction has counted it.
     """
 
@@ -313,7 +313,7 @@ def _makes(operation: Operation, draft: Draft) -> bool:
         return False
     if action == "task.bulk":
         return draft.name == "task"  # moving a task can start a timer
-    # Invoices issued by the start of a subscription never cause a refusal, but they are counted.
+    # Invoices issued by the start of a subscription never cause a rejection, but they are counted.
     return action != "service_checkout.create" or draft.name == "service_checkout"
 
 

@@ -1,4 +1,4 @@
-"""Delete the data of a project or an organization in batches, each in a transaction of its own."""
+"""Delete the data of a project or an organization in batches, each in its own transaction."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def find_place(sizes: Sequence[int], position: int | None) -> BucketPlace:
 
 
 class BucketSplit(msgspec.Struct, frozen=True):
-    """A split of the bucket `full`: its tasks after the first `keeps` moved to the bucket `new` beside it.
+    """A split of the bucket `full`: its tasks after the first `keeps` moved to the bucket `new` next to it.
 
     `place` is where the inserted task now belongs.
     """

@@ -107,7 +107,7 @@ def _sqlite_query(table: str, parameter: str) -> str:
     """Return the full-text query for `table` on SQLite."""
     searched = SEARCHED[table]
     texts = ""
-    if searched.inside:  # these have a column of their own
+    if searched.inside:  # these have their own column
         texts = f"{{{' '.join('payer' if each in searched.names else each for each in searched.words)}}} : "
 
     def term(word: str, found: str, inner: str) -> str:

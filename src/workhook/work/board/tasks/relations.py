@@ -158,7 +158,7 @@ async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list
 
 
 # --- circular dependencies --------------------------------------------------------------------------------------------
-# Tasks in the trash are included: restoring one must not close a circle.
+# Tasks in the trash are included, because restoring one must not create a cycle.
 
 REACH_MAX = 10_000
 """The maximum number of task pairs read for one change, which takes some ten milliseconds."""
@@ -188,7 +188,7 @@ async def reachable(tx: Transaction, ids: Collection[str]) -> dict[str, list[str
 
 
 def find_circle(graph: Graph, starts: Iterable[str]) -> list[str]:
-    """Return the tasks of a circle through one of `starts`, listed first and last; empty if there is no circle."""
+    """Return the tasks of a cycle through one of `starts`, listed first and last; empty if there is no cycle."""
     is_done: set[str] = set()  # no path from these leads back to where a search began
     for start in starts:
         path, following = [start], [iter(graph.get(start, ()))]

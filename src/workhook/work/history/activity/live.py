@@ -145,7 +145,7 @@ class Stream(messages.Endless):
         self._waiting_bytes = 0
         self._woken = asyncio.Event()
         self._ended = False
-        self.leaving = False  # whether the access check has refused the listener
+        self.leaving = False  # whether the access check has rejected the listener
 
     def offer(self, event_id: int, data: bytes) -> None:
         """Accept an event from the hub.

@@ -428,7 +428,7 @@ def document_of(invoice: Invoice, repository: Repository, row: Row, credit: Cred
 
 
 def attachment(make: Callable[[], EInvoice], document_id: str) -> EInvoice | None:
-    """Return the e-invoice, or None if required data is missing or it fails. The document is printed in any case."""
+    """Return the e-invoice, or None if required data is missing or it fails. The document is printed either way."""
     try:
         return make()
     except Invalid:
@@ -444,7 +444,7 @@ def xml_answer(document: EInvoice, file_name: str) -> Response:
 
 
 async def pdf_answer(call: Call, repository: Repository, document: Document) -> Response:
-    """Answer with the PDF of a document. Raises `Unavailable`."""
+    """Respond with the PDF of a document. Raises `Unavailable`."""
     made = await create_pdf(call.services, repository, document, (call.base, call.public_base))
     headers = disposition(document.file_name, "inline")
     if made.missing is not None:
