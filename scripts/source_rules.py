@@ -152,8 +152,7 @@ def import_violations(source: Source, order: tuple[Level, ...]) -> Iterator[str]
 
 
 def room_violations(source: Source, area: str, order: tuple[Level, ...]) -> Iterator[str]:
-    """Yield imports between the subpackages of an area that go to a later one, a sibling, or one missing from the
-    order.
+    """Yield imports from a subpackage of an area into a later one, a sibling, or one missing from the order.
 
     A module directly in the area may import every subpackage, but not the other way round.
     """

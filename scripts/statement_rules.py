@@ -1,5 +1,4 @@
-"""A rule for all SQL statements: the FROM of a subquery must not name a table that an enclosing query also has in its
-FROM.
+"""A rule for all SQL statements: a subquery must not have a table in its FROM that an enclosing query has, too.
 
 Such a subquery reads all rows of the table, of every tenant, although it was meant to read the row of the enclosing
 query. SQLAlchemy correlates a subquery only with the query immediately around it, not with outer ones, unless told to

@@ -100,8 +100,10 @@ _mailed = (
 
 
 class Limit(NamedTuple):
-    """A limit. `free` is the number of failures before the first pause. `cleared` means that a success resets the
-    count."""
+    """A limit.
+
+    `free` is the number of failures before the first pause. `cleared` means that a success resets the count.
+    """
 
     key: str
     free: int

@@ -76,8 +76,10 @@ async def add_unbilled(visit: Visit) -> Response:
 
 
 def refused(visit: Visit, problem: Invalid | Conflict, offer: OfferedTime) -> PageForm:
-    """Return the rejected form. Entries without a rate share one message; the form's value `entry` is the first of
-    them."""
+    """Return the rejected form.
+
+    Entries without a rate share one message; the form's value `entry` is the first of them.
+    """
     form = refused_form(visit.fields, problem, section=UNBILLED)
     if not any(each.code == "no_rate" for each in problem.faults):
         return form

@@ -215,8 +215,10 @@ def _lines_of_notes(notes: Iterable[CreditNote]) -> list[Item]:
 async def show_invoice(
     visit: Visit, access: Access, invoice: Invoice, form: PageForm | None = None, *, missing: Invalid | None = None
 ) -> Response:
-    """Show an invoice with its payments. `form`: the submitted form of one section; `missing`: why no e-invoice can be
-    made."""
+    """Show an invoice with its payments.
+
+    `form`: the submitted form of one section; `missing`: why no e-invoice can be made.
+    """
     form = form or PageForm()
     money = await money_of(visit.database, access, invoice)
     money.form = form

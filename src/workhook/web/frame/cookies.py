@@ -41,8 +41,10 @@ def is_https(call: Call) -> bool:
 
 
 def read(call: Call, name: str, *, length_max: int = _LENGTH_MAX) -> str | None:
-    """Return the value of a cookie, or None. Over HTTPS only the `__Host-` cookie counts, which neither other hosts nor
-    HTTP can set."""
+    """Return the value of a cookie, or None.
+
+    Over HTTPS only the `__Host-` cookie counts, which neither other hosts nor HTTP can set.
+    """
     wanted = _full_name(call, name)
     for pair in (call.header("cookie") or "").split(";"):
         found, _, value = pair.strip().partition("=")

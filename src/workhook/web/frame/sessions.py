@@ -117,8 +117,10 @@ async def record(
 
 
 async def record_failure(tx: Transaction, call: Call, user: Account | None) -> None:
-    """Record a failed sign-in of a user, or of an unknown one (None). The typed login isn't stored, because people
-    sometimes type their password there."""
+    """Record a failed sign-in of a user, or of an unknown one (None).
+
+    The typed login isn't stored, because people sometimes type their password there.
+    """
     login, account_id = (user.login, user.id) if user else ("", 0)
     await audit.record(tx, None, "user.sign_in_failed", login, account_id=account_id, detail=_browser(call))
 

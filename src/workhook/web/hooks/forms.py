@@ -94,8 +94,11 @@ def parse(
     secret: str = "",
     hook: Hook | None = None,
 ) -> HookChange:
-    """Read the form. `secret`: of a new webhook; `hook`: the edited webhook, which keeps its secret and password.
-    Raises `Invalid` with all errors of the API's parser and of the form."""
+    """Read the form.
+
+    `secret`: of a new webhook; `hook`: the edited webhook, which keeps its secret and password. Raises `Invalid` with
+    all errors of the API's parser and of the form.
+    """
     faults = Faults(_missing(fields, hook))
     if hook is None and not (wrong := secret_faults(fields)):
         with faults:

@@ -1,5 +1,7 @@
-"""The outcome of an attempt in the reader's language. Responses of a receiver are distinguished from failures without
-one: the API has an HTTP status for both."""
+"""The outcome of an attempt in the reader's language.
+
+Responses of a receiver are distinguished from failures without one: the API has an HTTP status for both.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,10 @@ def briefly(status: str) -> str:
 
 
 def reason(status: str, *, url: str = "", limit_s: float | None = None) -> str:
-    """Return the text shown next to `briefly` or the response code. `url`, of the receiver, and `limit_s`, for a
-    response, make it more exact."""
+    """Return the text shown next to `briefly` or the response code.
+
+    `url`, of the receiver, and `limit_s`, for a response, make it more exact.
+    """
     if _redirect(status) not in ("", _NOT_CHANGED):
         return gettext("redirects aren’t followed")
     if answered(status):

@@ -117,8 +117,10 @@ SHOWN_MAX = 100
 
 
 async def list_app_hooks(visit: Visit, site: HookSite) -> tuple[list[AppHook], int]:
-    """Return the first webhooks that OAuth apps created in an organization, and their total; empty for a project and
-    for visitors who are not owners."""
+    """Return the first webhooks that OAuth apps created in an organization, and their total.
+
+    Empty for a project, and for visitors who are not owners.
+    """
     if site.owner.repository is not None:
         return [], 0
     found = await find_organization(visit.database, site.owner.account.login, visit.actor.user.id)

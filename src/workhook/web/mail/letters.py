@@ -19,8 +19,11 @@ from workhook.work.money.invoices.paper import DocumentLocale
 
 
 class Letter(HiddenRepr, msgspec.Struct, frozen=True):
-    """`button`: its text and URL. `thread`: a key for grouping messages in mail programs. `reason`: why the recipient
-    gets the message. `unsubscribe`: the URL to unsubscribe from this kind of message."""
+    """`button`: its text and URL.
+
+    `thread`: a key for grouping messages in mail programs. `reason`: why the recipient gets the message. `unsubscribe`:
+    the URL to unsubscribe from this kind of message.
+    """
 
     subject: str
     intro: str

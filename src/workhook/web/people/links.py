@@ -55,8 +55,10 @@ class MadeLink(HiddenRepr, msgspec.Struct, frozen=True):
 
 
 async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLink | None:
-    """Create a link to an invitation of this transaction and e-mail it if possible. Returns None unless the form
-    requests the link."""
+    """Create a link to an invitation of this transaction and e-mail it if possible.
+
+    Returns None unless the form requests the link.
+    """
     if "link" not in visit.fields:
         await send_link(write, invitation, language())
         return None

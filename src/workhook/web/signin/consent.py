@@ -141,8 +141,10 @@ async def _read_request(call: Call, query: Mapping[str, Sequence[str]]) -> Autho
 
 
 async def _goes_straight_on(call: Call, session: Session, request: AuthorizationRequest) -> bool:
-    """Return whether the user has already authorized everything. Native apps always ask, because another program may
-    pose as the authorized one (RFC 8252 8.6)."""
+    """Return whether the user has already authorized everything.
+
+    Native apps always ask, because another program may pose as the authorized one (RFC 8252 8.6).
+    """
     other = request.login is not None and request.login.lower() != session.user.login.lower()
     if other or request.select_account or request.is_native:
         return False
@@ -257,8 +259,10 @@ async def page_device_decide(call: Call) -> Response:
 
 
 async def _find_request(call: Call, session: Session, typed: str) -> DeviceRequest | Response:
-    """Return the request with this code, or the form with an error. Guesses are limited per session and address (RFC
-    8628 5.1)."""
+    """Return the request with this code, or the form with an error.
+
+    Guesses are limited per session and address (RFC 8628 5.1).
+    """
     if not session.is_recent:
         return confirm_redirect(f"{DEVICE}?{urlencode({'user_code': typed})}")
     login = f"\0device {session.id}"  # no login can be this one: no form takes NUL

@@ -1,5 +1,7 @@
-"""Imports from other programs: the page of an account, and the form it shares with the first steps. A preview shows
-what would be created and what cannot be imported."""
+"""Imports from other programs: the page of an account, and the form it shares with the first steps.
+
+A preview shows what would be created and what cannot be imported.
+"""
 
 from __future__ import annotations
 

@@ -57,8 +57,11 @@ FIELD_LABELS: Mapping[str, str] = {
 
 
 class FormChoices(NamedTuple):
-    """The choices of the form. `columns`: the shown titles; those in `done` are finished. `logins`: member logins by
-    the names of people in the file; empty for no member."""
+    """The choices of the form.
+
+    `columns`: the shown titles; those in `done` are finished. `logins`: member logins by the names of people in the
+    file; empty for no member.
+    """
 
     title: str
     columns: Sequence[str] = ()
@@ -93,8 +96,11 @@ class PersonOffer(NamedTuple):
 
 
 class ImportPreview(NamedTuple):
-    """What would be created, what already exists, and what would be lost. `project`: the full name of the project of an
-    earlier import. `may_rename`: the visitor can choose the title. `is_new`: there is something to import."""
+    """What would be created, what already exists, and what would be lost.
+
+    `project`: the full name of the project of an earlier import. `may_rename`: the visitor can choose the title.
+    `is_new`: there is something to import.
+    """
 
     file_name: str
     title: str

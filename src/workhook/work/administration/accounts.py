@@ -241,8 +241,10 @@ async def remove_user(write: Write, login: str) -> None:
 
 
 async def find_obstacles(reader: Reader, account: Account) -> list[Fault]:
-    """Return the reasons why an account cannot be removed now, with remedies. Does not check for the last
-    administrator."""
+    """Return the reasons why an account cannot be removed now, with remedies.
+
+    Does not check for the last administrator.
+    """
     alone = await actions.list_owned_alone(reader, account)
     faults = actions.LastOwner(account, alone).faults if alone else ()
     return [*faults, *await _list_own_things(reader, account)]

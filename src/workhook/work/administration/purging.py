@@ -91,8 +91,10 @@ def _history() -> _History:
 
 @cache
 def tables_of_accounts() -> tuple[tuple[sa.Table, str], ...]:
-    """Return the tables with an organization's ID and the column that holds it, dependents before the tables they
-    reference."""
+    """Return the tables with an organization's ID, and the column that contains it.
+
+    Dependents precede the tables they reference.
+    """
     return tuple(
         (table, name)
         for table in reversed(metadata.sorted_tables)
@@ -103,7 +105,7 @@ def tables_of_accounts() -> tuple[tuple[sa.Table, str], ...]:
 
 @cache
 def tables_of_projects() -> tuple[sa.Table, ...]:
-    """Return the tables with a project's ID, dependents before the tables they reference."""
+    """Return the tables with a project's ID. Dependents precede the tables they reference."""
     return tuple(
         table
         for table in reversed(metadata.sorted_tables)

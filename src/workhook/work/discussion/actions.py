@@ -248,8 +248,10 @@ REPLIES_MAX, REPLIES_CHARS_MAX = 500, 256 * 1024
 
 
 async def insert(tx: Transaction, comment: C, **places: object) -> C:
-    """Store a comment or reply and return it with its ID. `places`: `repository_id`, `user_id`, and `task_id` or
-    `file_id`."""
+    """Store a comment or reply and return it with its ID.
+
+    `places`: `repository_id`, `user_id`, and `task_id` or `file_id`.
+    """
     row = await tx.fetch_one(_KINDS[type(comment)].insert, {**_values(comment), **places})
     assert row is not None
     return msgspec.structs.replace(comment, id=int(row["id"]))

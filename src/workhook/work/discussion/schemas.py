@@ -49,7 +49,7 @@ class CommentCreate(msgspec.Struct):
 
 
 class CommentEdit(msgspec.Struct):
-    """Fields that are omitted are not changed."""
+    """Omitted fields are left unchanged."""
 
     text: CommentText | UnsetType = UNSET
     private: bool | UnsetType = UNSET
@@ -67,7 +67,7 @@ class ReplyCreate(msgspec.Struct):
 
 
 class ReplyEdit(msgspec.Struct):
-    """Fields that are omitted are not changed."""
+    """Omitted fields are left unchanged."""
 
     body: Markup | UnsetType = UNSET
     private: bool | UnsetType = UNSET

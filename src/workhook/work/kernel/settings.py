@@ -387,7 +387,7 @@ class InvoiceDefaultsEdit(msgspec.Struct):
 
 
 class AccountBillingEdit(InvoiceDefaultsEdit):
-    """Fields that are omitted are not changed; null clears a field."""
+    """Omitted fields are left unchanged; null clears a field."""
 
     legal_name: PartyName | UnsetType | None = UNSET
     address: PartyAddress | UnsetType | None = UNSET
@@ -403,7 +403,7 @@ class AccountBillingEdit(InvoiceDefaultsEdit):
 
 
 class BuyerEdit(msgspec.Struct):
-    """Fields that are omitted are not changed; null clears a field."""
+    """Omitted fields are left unchanged; null clears a field."""
 
     name: PartyName | UnsetType | None = UNSET
     address: PartyAddress | UnsetType | None = UNSET
@@ -413,8 +413,10 @@ class BuyerEdit(msgspec.Struct):
 
 
 class ProjectBillingEdit(InvoiceDefaultsEdit):
-    """Fields that are omitted are not changed; null resets a field to the organization's setting, and clears all of
-    `buyer`."""
+    """Omitted fields are left unchanged.
+
+    Null resets a field to the organization's setting, and clears all of `buyer`.
+    """
 
     buyer: BuyerEdit | UnsetType | None = UNSET
     budget: Annotated[BudgetEdit, Meta(description="Null: none.")] | UnsetType | None = UNSET

@@ -144,8 +144,7 @@ class _RowMapper:
         return row.cells.get(self._chosen[meaning], "") if meaning in self._chosen else ""
 
     def _keys_of_rows(self) -> list[str]:
-        """Return a key for each row, based on its ID or, if it has none, on its title and its number among rows with
-        that title."""
+        """Return a key for each row, based on its ID or else on its title and its number among rows with that title."""
         keys = []
         lines: dict[str, int] = {}
         for row in self._table.rows:

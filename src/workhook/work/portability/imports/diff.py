@@ -129,8 +129,9 @@ def waits_of(plan: ImportPlan) -> Iterator[Dependency]:
 
 
 def batches_of(plan: ImportPlan, rest: Remaining, size: int) -> Iterator[ImportPlan]:
-    """Split the plan into batches of up to `size` tasks and comments. There is at least one batch, and the first
-    creates the columns.
+    """Split the plan into batches of up to `size` tasks and comments.
+
+    There is at least one batch, and the first creates the columns.
 
     A task always stays with its comments and subtasks, even if these exceed `size`.
     """

@@ -194,8 +194,10 @@ def plan_of_files(files: Sequence[GitHubFile], title: str, choices: Choices) -> 
 
 
 def _by_address(files: Sequence[GitHubFile]) -> dict[str, Issue]:
-    """Return issues by address, the last one of each. Raises `InvalidFile` if different issues share a number without a
-    URL."""
+    """Return issues by address, the last one of each.
+
+    Raises `InvalidFile` if different issues share a number without a URL.
+    """
     found: dict[str, Issue] = {}
     for each in (issue for file in files for issue in file.issues):
         address = _address(each)

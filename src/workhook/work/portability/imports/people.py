@@ -93,8 +93,7 @@ def _key(name: str) -> str:
 
 
 class Assigned(NamedTuple):
-    """The `assignees` of a task, oldest account first, and the `strangers` without an account or access to the
-    project."""
+    """The `assignees` of a task, oldest account first, and its `strangers`: people without an account or access."""
 
     assignees: list[Account]
     strangers: list[Person]
@@ -138,8 +137,10 @@ def author_of(comment: PlannedComment, people: People, importer: Account, source
 
 
 class UnmatchedPerson(msgspec.Struct, frozen=True):
-    """A person without an account. `known_as` is the name for `--member`. `assigned` is false for people who only wrote
-    comments."""
+    """A person without an account.
+
+    `known_as` is the name for `--member`. `assigned` is false for people who only wrote comments.
+    """
 
     name: str
     known_as: str

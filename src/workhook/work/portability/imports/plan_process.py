@@ -1,5 +1,7 @@
-"""Planning of untrusted files in a resource-limited process, which can neither stall the server nor exhaust its
-memory."""
+"""Planning of untrusted files in a resource-limited process.
+
+The files can neither stall the server nor exhaust its memory.
+"""
 
 from __future__ import annotations
 

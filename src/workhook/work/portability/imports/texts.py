@@ -74,8 +74,10 @@ def parse_moment(text: str) -> int | None:
 
 
 def deadline_of(text: str, field: str, warn: ThingWarnings) -> int | None:
-    """Return the due date, or None with a warning if it is invalid. `field` is the field of the task that keeps the
-    text."""
+    """Return the due date, or None with a warning if it is invalid.
+
+    `field` is the field of the task that keeps the text.
+    """
     found = parse_moment(text)
     if text and found is None:
         warn(say("its due date {} is not a valid time and is kept in the field {}", repr(shown(text)), field))

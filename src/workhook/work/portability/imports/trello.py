@@ -345,8 +345,10 @@ def _own_column(export: Export, name: str, title: str) -> PlannedColumn:
 
 
 def _columns(export: Export, stages: StageNames) -> tuple[list[PlannedColumn], dict[str, _ListColumn]]:
-    """Return the columns, and a mapping of list IDs to them. Open lists come first, by position, then archived
-    lists."""
+    """Return the columns, and a mapping of list IDs to them.
+
+    Open lists come first, by position, then archived lists.
+    """
     key_of = UniqueNames(KEY_MAX_CHARS)
     columns: dict[str, PlannedColumn] = {}
     by_list: dict[str, _ListColumn] = {}

@@ -121,8 +121,11 @@ class KindPages:
             self.child_rows = sa.select(table).where(any_of(refers, "ids")).order_by(*table.primary_key.columns)
 
     def _page(self, dialect: str, *, begins: bool) -> sa.Select[Any]:
-        """Select a page. On PostgreSQL the order includes the owner, because the planner might otherwise scan the rows
-        of all owners by primary key (see `storage.index_ranges`)."""
+        """Select a page.
+
+        On PostgreSQL the order includes the owner, because the planner might otherwise scan the rows of all owners by
+        primary key (see `storage.index_ranges`).
+        """
         owner, after = bigint_param("owner"), [sa.bindparam(f"after_{each.name}", type_=each.type) for each in self.key]
         order = self.key
         rows = self._rows.where(self.owner == owner)
@@ -396,8 +399,7 @@ async def create_archive(services: Services, actor: Actor, account: Account, bas
 
 
 def require_export_slot(account: Account) -> None:
-    """Raise `Conflict` during another export of the organization, or `TooManyRequests` if two exports are being
-    prepared."""
+    """Raise `Conflict` during another export of the organization, or `TooManyRequests` while two are being prepared."""
     if account.id in _running:
         message = say("An export of {} is already running. Wait for it to finish, or stop it.", account.login)
         raise Conflict(message, code="export_running")

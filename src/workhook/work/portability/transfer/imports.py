@@ -329,8 +329,10 @@ _insert = insert_into(
 
 
 class Newcomer(msgspec.Struct, frozen=True):
-    """A new account. `was` is the login on the other server. `kind` is user, or former for a person who cannot sign
-    in."""
+    """A new account.
+
+    `was` is the login on the other server. `kind` is user, or former for a person who cannot sign in.
+    """
 
     was: str
     login: str
