@@ -70,7 +70,7 @@ class _From(NamedTuple):
 def refuse(sql: str) -> None:
     """Raise `Clash` if a statement violates the rule.
 
-    Also refuses a join nested in an outer join, because SQLite materializes all of its rows.
+    Also rejects a join nested in an outer join, because SQLite materializes all of its rows.
     """
     if _NESTED.search(sql):
         raise Clash(f"a join within an outer join: join one table after the other\n{sql}")

@@ -38,7 +38,7 @@ def is_running(pid: int) -> bool:
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Limits of a process: `timeout_s` is wall-clock time, `cpu_s` is CPU time, `output_bytes` bounds the answer."""
+    """Limits of a process: `timeout_s` is wall-clock time, `cpu_s` is CPU time, `output_bytes` bounds the result."""
 
     timeout_s: float
     cpu_s: int

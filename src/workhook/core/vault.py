@@ -54,7 +54,7 @@ class Vault:
         self._keys = tuple(base64.urlsafe_b64decode(key) for key in keys)
 
     def seal(self, secret: str | None) -> bytes | None:
-        """Encrypt a secret. None and the empty string give None.
+        """Encrypt a secret. Returns None for None and the empty string.
 
         Call it in the transaction that stores the secret, after its first statement, because a rotation waits for
         transactions.

@@ -4,7 +4,7 @@ URLs are checked twice: `check_url` checks the text when a hook is created, and 
 is opened, the only check that a DNS server with changing responses cannot bypass.
 
 The ranges come from the IANA special-purpose address registries (RFC 6890 and its updates). They are listed here
-because `ipaddress.is_global` considers several of them global, and its answers differ between Python versions.
+because `ipaddress.is_global` considers several of them global, and its results differ between Python versions.
 """
 
 from __future__ import annotations

@@ -79,7 +79,10 @@ class LeasedLanes:
     """
 
     def __init__(self, services: Services, *, wake: Callable[[], None], hangs: Callable[[], bool]) -> None:
-        """`wake` is called when there may be something to do. `hangs` returns whether the worker hangs."""
+        """Create an empty set of lanes.
+
+        `wake` is called when there may be something to do. `hangs` returns whether the worker hangs.
+        """
         self._services = services
         self._wake, self._hangs = wake, hangs
         self._database = services.database

@@ -289,9 +289,9 @@ def caller_of(call: Call) -> Caller:
 async def retry_on_changed_premise(call: Call, act: Callable[[], Awaitable[T]]) -> T:
     """Run `act`, which commits on the caller's premise.
 
-    If the premise no longer holds, or `act` is refused, the caller is looked up again and `act` is retried, because a
-    refusal must not rest on an earlier read. Raises the errors of `act` and the authenticator, and `Unavailable` if the
-    premise keeps changing.
+    If the premise no longer holds, or `act` is rejected, the caller is read again and `act` is retried, because a
+    rejection must not be based on an earlier read. Raises the errors of `act` and the authenticator, and `Unavailable`
+    if the premise keeps changing.
     """
     for number in range(RELYING_TRIES):
         try:

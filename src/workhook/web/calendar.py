@@ -67,7 +67,7 @@ class Day(msgspec.Struct, frozen=True):
 
 
 class Calendar(msgspec.Struct, frozen=True):
-    """The due tasks of a span. `more` tells whether more tasks are due than are shown."""
+    """The due tasks of a span. `more` is true if more tasks are due than are shown."""
 
     weeks: Sequence[Sequence[Day]]
     count: int

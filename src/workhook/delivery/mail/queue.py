@@ -171,7 +171,7 @@ async def record(
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """`oldest_ms`: the age of the oldest due message, or 0."""
+    """The messages that are due. `oldest_ms` is the age of the oldest one, or 0."""
 
     waiting: int
     oldest_ms: int

@@ -223,7 +223,7 @@ async def app_installations_suspend(write: Write, installation_id: int) -> None:
 async def app_installations_unsuspend(write: Write, installation_id: int) -> None:
     """Unsuspend an installation.
 
-    An app can only lift a suspension of its own. An owner's suspension must be lifted by an owner.
+    An app can only lift its own suspension. An owner's suspension must be lifted by an owner.
     """
     await installer.unsuspend(
         write.tx, None, await _get_own_installation(write.tx, app_of(write.call).id, installation_id), by="app"

@@ -185,7 +185,7 @@ class OauthClient(NamedTuple):
 async def _read_request(
     call: Call, known: Mapping[str, str], shape: type[msgspec.Struct]
 ) -> tuple[Fields, OauthClient] | Response:
-    """Return the fields of the body and the client that sent it, or the response that refuses it."""
+    """Return the fields of the body and the client that sent it, or the response that rejects it."""
     fields = await read(call, known)
     if isinstance(fields, Refusal):
         return refusal(call, fields, shape)

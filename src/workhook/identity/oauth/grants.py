@@ -129,7 +129,7 @@ async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
 class Refusal(msgspec.Struct, frozen=True):
     """The reason why no token was issued.
 
-    It is returned, not raised, because the changes that accompany a refusal are committed. `error` is GitHub's code.
+    It is returned, not raised, because the changes that accompany it are committed. `error` is GitHub's code.
     `interval`, in seconds, is only set for `slow_down`.
     """
 

@@ -32,7 +32,7 @@ class BoardCard(msgspec.Struct, frozen=True):
     """A task on the board, as the API returns it.
 
     `state` is its urgency. `labels` are pairs of name and hue. `ticked` of its `items` checklist items are done. `runs`
-    tells whether a timer is running.
+    is true if a timer is running.
     """
 
     task: Any
@@ -49,7 +49,7 @@ class BoardCard(msgspec.Struct, frozen=True):
 class BoardColumn(msgspec.Struct, frozen=True):
     """A column and its cards that match the filters.
 
-    `count` includes cards that don't match. `more` tells whether the column has more than `CARDS_MAX` cards.
+    `count` includes cards that don't match. `more` is true if the column has more than `CARDS_MAX` cards.
     """
 
     column: Column

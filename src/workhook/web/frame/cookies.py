@@ -65,7 +65,7 @@ def write(call: Call, name: str, value: str, *, max_age_s: int | None = None) ->
 
 @cache
 def _header(name: str) -> str:
-    """Return `Set-Cookie` in a unique spelling, so a dict can hold several. All are sent in lowercase."""
+    """Return `Set-Cookie` in a unique spelling, so a dict can contain several. All are sent in lowercase."""
     number = next(_spellings)
     return "".join(sign.upper() if number >> bit & 1 else sign for bit, sign in enumerate("set-cookie"))
 

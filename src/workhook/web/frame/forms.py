@@ -45,7 +45,7 @@ class PageForm(msgspec.Struct):
 
     `section` names the rejected form on a page with several, and `reasons` are the sentences that explain why. `was` is
     the digest of the values that the page showed. `now` has the current values that differ from the typed ones.
-    `is_gone` tells that the edited object no longer exists.
+    `is_gone` is true if the edited object no longer exists.
     """
 
     values: Mapping[str, str] = {}

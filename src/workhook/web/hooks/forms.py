@@ -96,8 +96,8 @@ def parse(
 ) -> HookChange:
     """Read the form.
 
-    `secret`: of a new webhook; `hook`: the edited webhook, which keeps its secret and password. Raises `Invalid` with
-    all errors of the API's parser and of the form.
+    `secret` is that of a new webhook. `hook` is the edited webhook, which keeps its secret and password. Raises
+    `Invalid` with all errors of the API's parser and of the form.
     """
     faults = Faults(_missing(fields, hook))
     if hook is None and not (wrong := secret_faults(fields)):

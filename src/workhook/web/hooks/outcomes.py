@@ -41,7 +41,7 @@ _LIMIT = text("no response within the %(seconds)s s limit")
 
 
 def answered(status: str) -> bool:
-    """Return whether the receiver responded. `status`: of a delivery, as in the API."""
+    """Return whether the receiver responded. `status` is the delivery's status in the API."""
     return status.startswith(_ANSWERED)
 
 

@@ -41,7 +41,7 @@ _REFUSED = {
 
 
 class HookSite(msgspec.Struct, frozen=True):
-    """The owner of a page's webhooks. `access`: of the visitor to the project; None for an organization."""
+    """The owner of a page's webhooks. `access` is the visitor's access to the project, or None for an organization."""
 
     owner: HookOwner
     access: Access | None
@@ -60,7 +60,10 @@ class HookPlaces(Places):
     """Places that exist for both kinds of sites and receive their `HookSite`."""
 
     def route(self, method: str, path: str, *, right: str = "", **facts: Any) -> Callable[[SitePage], SitePage]:  # type: ignore[override]
-        """`right`: read, write, or delete; by default the one of the method."""
+        """Declare a page or form.
+
+        `right` is read, write, or delete, and defaults to the one that the method requires.
+        """
         asked = right or ("read" if method == "GET" else "write")
 
         def declare(function: SitePage) -> SitePage:

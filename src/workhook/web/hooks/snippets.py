@@ -41,7 +41,7 @@ class Snippet(msgspec.Struct, frozen=True):
 
 @cache
 def get_snippets(header_prefix: str) -> tuple[Snippet, ...]:
-    """Return the snippets of all languages. `header_prefix`: of the server's own headers."""
+    """Return the snippets of all languages. `header_prefix` is the prefix of the server's own headers."""
     return tuple(_snippet(name, title, header_prefix) for name, title in LANGUAGES.items())
 
 

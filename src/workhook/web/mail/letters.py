@@ -19,10 +19,10 @@ from workhook.work.money.invoices.paper import DocumentLocale
 
 
 class Letter(HiddenRepr, msgspec.Struct, frozen=True):
-    """`button`: its text and URL.
+    """The content of a message.
 
-    `thread`: a key for grouping messages in mail programs. `reason`: why the recipient gets the message. `unsubscribe`:
-    the URL to unsubscribe from this kind of message.
+    `button` is its text and URL. `thread` is a key by which mail programs group messages. `reason` explains why the
+    recipient gets the message. `unsubscribe` is the URL to unsubscribe from this kind of message.
     """
 
     subject: str

@@ -131,7 +131,7 @@ def may_write(repository: Repository) -> bool:
 
 
 class OwnChoice(NamedTuple):
-    """Like `TaskChoice`, by project. `more` tells whether the visitor can track time on other tasks."""
+    """Like `TaskChoice`, by project. `more` is true if the visitor can track time on other tasks."""
 
     asked: str
     groups: list[TaskGroup]

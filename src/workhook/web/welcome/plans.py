@@ -88,7 +88,7 @@ class FormChoices(NamedTuple):
 
 
 class PersonOffer(NamedTuple):
-    """A person in the file. `login`: of the member chosen for them."""
+    """A person in the file. `login` is that of the member chosen for them."""
 
     name: str
     known_as: str

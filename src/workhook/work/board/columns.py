@@ -381,7 +381,7 @@ _count_revision = (
 async def move_tasks(write: Write, access: Access, column: Column, fallback: Column) -> None:
     """Move the tasks of `column` to the end of `fallback`, in their order, and publish a `moved` event for each.
 
-    The caller must hold the locks of both columns.
+    The caller must hold the locks on both columns.
     """
     params = {"column_id": column.id, "column_id_from": column.id, "fallback_id": fallback.id, "now": write.now}
     row = await write.tx.fetch_one(_fallback_size, params)

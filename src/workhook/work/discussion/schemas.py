@@ -208,7 +208,7 @@ PLACES = {
     "file_comment_id": "file_comments.id",
     "file_comment_reply_id": "file_comment_replies.id",
 }
-"""The columns that hold the comment or reply of a mention. Each row sets one of them, and is deleted with it."""
+"""The columns that reference the comment or reply of a mention. Each row sets one of them and is deleted with it."""
 
 
 def _parent_column(name: str) -> sa.Column[int | None]:

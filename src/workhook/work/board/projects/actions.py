@@ -271,7 +271,7 @@ async def lock_names_for_rename(tx: Transaction, repository_id: int) -> None:
 async def free_name(tx: Transaction, account_id: int, name: str) -> str:
     """Return `name`, with the first free suffix (`-2`, `-3`, …) if it is reserved or already taken in the account.
 
-    The caller must hold the lock of `lock_names`.
+    The caller must hold the lock that `lock_names` acquires.
     """
     # In a name of maximum length, a suffix replaces the last characters.
     pattern = key_of(name)[: NAME_MAX_CHARS - 12] + "%"

@@ -55,7 +55,7 @@ from workhook.work.time.timesheets.schemas import timesheets
 class _Stored(NamedTuple):
     """Amounts stored in a column, in the rows of a project or an account that match `where`.
 
-    `words` is their name in messages, and `remedy` tells how to change such an amount.
+    `words` is their name in messages, and `remedy` explains how to change such an amount.
     """
 
     words: str

@@ -98,7 +98,7 @@ def _add_party(parent: ET.Element, name: str, party: EParty) -> None:
     _add(element, "ram:Name", party.name)
     address = _add(element, "ram:PostalTradeAddress")
     lines = party.lines
-    if len(lines) > len(LINES_OF_ADDRESS):  # the last line holds the rest
+    if len(lines) > len(LINES_OF_ADDRESS):  # the last line contains the rest
         lines = (*lines[:2], ", ".join(lines[2:]))
     for line, text in zip(LINES_OF_ADDRESS, lines, strict=False):
         _add(address, f"ram:{line}", text)

@@ -162,7 +162,7 @@ def strangers_of(
 
 
 def unknown_people(strangers: Sequence[UnmatchedPerson], hint: str) -> list[str]:
-    """Return a warning that lists the strangers. `hint` tells how to match them."""
+    """Return a warning that lists the strangers. `hint` explains how to match them."""
     names = [each.name for each in strangers]
     remark = say("no user matches {}", name_some(names))
     return [f"{remark}: {hint}" if hint else remark] if names else []

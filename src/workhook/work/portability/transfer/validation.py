@@ -288,7 +288,7 @@ class _Checker:
             if kind.name == PROJECTS:
                 places = checked.places.setdefault(PROJECTS, {})
                 places[line.id] = len(places)
-            if kind.name == "invoices":  # a payment without a record of its own shares its invoice's ID
+            if kind.name == "invoices":  # a payment without its own record shares its invoice's ID
                 chosen = checked.texts.setdefault("payments", NewIds()).chosen
                 chosen[line.id.replace("inv_", "pay_", 1)] = new.replace("inv_", "pay_", 1)
 

@@ -375,7 +375,7 @@ async def find_unbilled_ms(reader: Reader, access: Access) -> int:
 
 
 async def find_default_terms(reader: Reader, access: Access) -> TimeTerms:
-    """Return the terms of the caller's time in the project, for a task without terms of its own."""
+    """Return the terms of the caller's time in the project, for a task without its own terms."""
     row = await reader.fetch_one(_terms_of_project, {"repository_id": access.repository.id, "user_id": access.user.id})
     return TimeTerms() if row is None else terms_of(row)  # None if the project has been purged in the meantime
 
