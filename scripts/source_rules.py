@@ -273,7 +273,8 @@ def print_violations(source: Source) -> Iterator[str]:
 def transaction_violations(source: Source) -> Iterator[str]:
     """Yield transactions that are not retried after a deadlock. `in_transaction` and `idempotency.write` retry them.
 
-    Deliveries and commands are exempt: an unrecorded delivery becomes due again, and a person repeats a command.
+    Deliveries and commands are exempt, because an unrecorded delivery becomes due again, and a person repeats a
+    command.
     """
     if source.area not in RETRYING_AREAS or source.module in ONCE:
         return

@@ -44,7 +44,7 @@ def print_table(
         if shown and width <= console.width:
             console.print(table)
             return
-    # Ids and times must not be cut.
+    # IDs and times must not be cut.
     click.echo("\n\n".join(to_lines({name: row[name] for name in columns}) for row in rows))
 
 

@@ -65,7 +65,7 @@ class SystemResolver:
             raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error
         found = await self._answer_to(key)
         if isinstance(found, OSError):
-            raise type(found)(*found.args)  # a copy: all callers that share the error would extend its traceback
+            raise type(found)(*found.args)  # a copy, because all its callers would extend its traceback
         flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
         return [
             Resolved(hostname=host, host=_address_of(where), port=port, family=family, proto=protocol, flags=flags)
@@ -73,7 +73,7 @@ class SystemResolver:
         ]
 
     async def close(self) -> None:
-        """Do nothing: lookups end on their own."""
+        """Do nothing, because lookups end on their own."""
 
     async def _answer_to(self, key: _Key) -> _Answer:
         until, kept = self._kept.get(key, (0.0, []))

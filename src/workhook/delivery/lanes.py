@@ -119,7 +119,7 @@ class Lane:
 
     hook: Hook
     signer: Signer
-    lease_until: int  # nothing starts later: another process may own the lane by then
+    lease_until: int  # nothing starts later, because another process may own the lane by then
     failing_since: int | None = None
     signer_until: int | None = None  # expiry of the previous secret
     ready: deque[PendingAttempt] = field(default_factory=deque)
@@ -330,8 +330,8 @@ class Lane:
     def offer(self, offered: OfferedDispatch, version: int, is_recorded: IsRecorded) -> bool:
         """Take over a new dispatch if everything due before it is here or done and the hook has `version`.
 
-        Otherwise it is read from the database, after the earlier ones. It may already be here: a read can see the
-        commit before the committer learns of it.
+        Otherwise it is read from the database, after the earlier ones. It may already be here, because a read can see
+        the commit before the committer learns of it.
         """
         if self.paused or self.hook.version != version or not self.hook.active:
             self.may_have_more = True

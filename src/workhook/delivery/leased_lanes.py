@@ -253,7 +253,7 @@ class LeasedLanes:
                 self._read_again.add(hook.id)
                 return None
             self._read_again.discard(hook.id)
-            # Nothing may be sent with a wrong signature: the hook waits for a process that has the key.
+            # Nothing may be sent with a wrong signature, so the hook waits for a process that has the key.
             metrics.TROUBLE.labels("secret").inc()
             log.error("secret_unreadable", hook_id=hook.id, error=str(error))
             self._not_before[hook.id] = now_ms() + UNREADABLE_MS

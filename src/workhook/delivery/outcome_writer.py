@@ -113,7 +113,7 @@ class OutcomeWriter:
             log.error("recorded_failed", exc_info=error)
 
     async def _write(self, batch: Sequence[FinishedAttempt], health: Health) -> None:
-        """Retry until the batch is written: an unrecorded attempt would be sent again."""
+        """Retry until the batch is written, because an unrecorded attempt would be sent again."""
         pause_s = 0.05
         left, tried = batch, False
         while True:

@@ -273,7 +273,7 @@ async def record(
 
     `failing` maps hook IDs to the time since which the receiver fails (milliseconds), or None if it succeeds again.
     """
-    # Lock lanes before dispatches, and both by ID, as everywhere else: another order could deadlock.
+    # Lock lanes before dispatches, and both by ID, as everywhere else, because another order could deadlock.
     advances = sorted(advances)
     health = [{"hook_id": each, "since": failing[each]} for each in sorted(failing)]
     late = {each[0] for each in advances}

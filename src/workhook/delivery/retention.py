@@ -45,7 +45,7 @@ class _Way(NamedTuple):
 def _newest(id_: sa.Column[int], at: sa.Column[int]) -> sa.Select[Any]:
     """Select the highest ID of the newest time before `before`, with one probe of the time index.
 
-    Ids nearly follow the times, so a few old rows may have a higher ID; they are removed an hour later.
+    IDs nearly follow the times, so a few old rows may have a higher ID; they are removed an hour later.
     """
     return sa.select(id_).where(at < bigint_param("before")).order_by(at.desc(), id_.desc()).limit(_ONE)
 
@@ -53,7 +53,7 @@ def _newest(id_: sa.Column[int], at: sa.Column[int]) -> sa.Select[Any]:
 def _way(
     table: sa.Table, key: Sequence[sa.Column[int]], at: sa.ColumnElement[int], *conditions: sa.ColumnElement[bool]
 ) -> _Way:
-    # The time is compared in Python: with a condition, PostgreSQL would read all old rows from the time index.
+    # The time is compared in Python, because with a condition, PostgreSQL would read all old rows from the time index.
     columns = {each.name: each for each in (table.c.id, *key)}
     following = (
         sa.select(*columns.values(), at.label("at"))

@@ -125,7 +125,7 @@ def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
 async def append(tx: Transaction, draft: Draft) -> int:
     """Insert an event immediately and return its ID.
 
-    The caller delivers it (a ping, a test): it is not fanned out, and the activity does not list it.
+    The caller delivers it (a ping, a test). It is not fanned out, and the activity does not list it.
     """
     await send(tx)
     row = await tx.fetch_row(_insert, _insert_params(tx, [_watched_row(tx, draft, listed=False)])[0])

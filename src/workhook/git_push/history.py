@@ -105,7 +105,7 @@ def path_text(raw: bytes) -> str:
 
 
 def _changed_files(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str, Files]:
-    """Compare with the first parent, even for merges: path filters need the changes to the pushed branch."""
+    """Compare with the first parent, even for merges, because path filters need the changes to the pushed branch."""
     asked = "".join(f"{oid} {parent}\n" if parent else f"{oid}\n" for oid, parent in parents.items())
     options = ("-r", "-z", "--root", "--no-renames", "--name-status", "--no-ext-diff", "--ignore-submodules=none")
     output = git.run(git_dir, "diff-tree", "--stdin", *options, stdin=asked.encode())

@@ -288,7 +288,7 @@ def _exchange(base_url: str, path: str, token: str, body: bytes) -> tuple[int, b
 
 @contextlib.contextmanager
 def _cut_after(sock: socket.socket, bound_s: float) -> Iterator[None]:
-    """Bound the whole exchange: a socket timeout restarts with every byte of a slowly dripping response."""
+    """Bound the whole exchange, because a socket timeout restarts with every byte of a slowly dripping response."""
     sock.settimeout(bound_s)
     timer = threading.Timer(bound_s, _cut, (sock,))
     timer.daemon = True

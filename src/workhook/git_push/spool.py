@@ -138,7 +138,7 @@ def server_url(config: Config) -> str:
         try:
             url = json.loads((config.data_dir / "server.json").read_bytes())["url"]
         except FileNotFoundError:
-            # Do not guess: any program listening on a likely port would receive the token.
+            # Do not guess, because any program listening on a likely port would receive the token.
             raise NoServer(f"no server runs with the data folder {config.data_dir}") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"server.json in the data folder is not usable ({type(error).__name__})") from error
@@ -289,7 +289,10 @@ def sent_ids(folder: HookFolder, name: str) -> set[str]:
 
 
 def mark_sent(folder: HookFolder, name: str, update_id: str) -> None:
-    """Record an accepted update. Not synced: after a power failure, the update is published again under the same ID."""
+    """Record an accepted update.
+
+    Not synced, because after a power failure, the update is published again under the same ID.
+    """
     with open(folder.spool / f"{name}.sent", "a", encoding="utf-8") as file:
         file.write(update_id + "\n")
 

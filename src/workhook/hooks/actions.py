@@ -312,7 +312,7 @@ async def _save(write: HookWrite, old: Hook, new: Hook) -> Hook:
     await tx.execute(_update, {**_stored(new), "hook_id": new.id})
     if new.active != old.active:
         # Activating the hook also resets its failing days and drops dispatches that slipped in meanwhile. Lanes are
-        # locked before dispatches, as everywhere else: another order could deadlock.
+        # locked before dispatches, as everywhere else, because another order could deadlock.
         await tx.execute(_healthy_again, {"hook_id": new.id})
         await drop_waiting(tx, [new.id])
     _audit(tx, write.actor, write.owner, new, "hook.update", **changes_of(old, new, write.vault))
@@ -349,7 +349,7 @@ def _clashes(other: Hook, new: Hook, old: Hook | None) -> bool:
 
 
 async def _check_against_others(write: HookWrite, hook: Hook, old: Hook | None = None) -> None:
-    # Only hooks visible to the caller are compared and counted: a rejection must not reveal others.
+    # Only hooks visible to the caller are compared and counted, because a rejection must not reveal others.
     others = [each for each in await queries.all_hooks(write.tx, write.owner) if each.id != hook.id]
     if any(_clashes(each, hook, old) for each in others):
         raise Invalid(faults=[fault(say("Hook already exists on this {}", write.owner.target))])

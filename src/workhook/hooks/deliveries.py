@@ -93,7 +93,7 @@ def parse_query(values: Mapping[str, Sequence[str]]) -> Filters:
 def parse_selection(body: Mapping[str, Any]) -> Filters:
     """Parse which deliveries to redeliver; an empty body selects the failed ones. Raises `Invalid` listing every fault.
 
-    Unknown filters are errors: ignoring one would redeliver more than intended.
+    Unknown filters are errors, because ignoring one would redeliver more than intended.
     """
     kinds = {"status": str, "since": str, "until": str, "event": str, "ids": list}
     check_types(body, {name: kinds[name] for name in body if name in kinds}, nullable=kinds)

@@ -135,7 +135,7 @@ class RequestRecord:
         self.rights[account_id, repository_id] = rank
 
     def show_as_owner(self, organization_id: int) -> None:
-        """Show the e-mail addresses of the organization's members in the response: the caller is an owner."""
+        """Show the e-mail addresses of the organization's members in the response, because the caller is an owner."""
         self.viewer.owner_of.add(organization_id)
 
 
@@ -256,8 +256,8 @@ class Call(HiddenRepr):
     async def body(self, limit: int = JSON_BODY_MAX) -> bytes:
         """Read the request's body. Raises `TooLarge` as soon as it exceeds `limit` bytes.
 
-        If the body arrives slowly, the authenticator runs again and raises its errors: a token revoked in the meantime
-        must not complete a request.
+        If the body arrives slowly, the authenticator runs again and raises its errors, because a token revoked in the
+        meantime must not complete a request.
         """
         declared = self.header("content-length")
         if declared and declared.isdigit() and int(declared) > limit:
@@ -346,8 +346,8 @@ def tag_of(body: bytes) -> str:
 def names_tag(condition: str | None, tag: str) -> bool:
     """Return whether `If-Match` or `If-None-Match` is `*` or lists the tag.
 
-    The comparison is weak (8.8.3.2), even for `If-Match`, for which the RFC excludes weak tags: these tags change with
-    every byte of the body.
+    The comparison is weak (8.8.3.2), even for `If-Match`, for which the RFC excludes weak tags, because these tags
+    change with every byte of the body.
     """
     if condition is None:
         return False

@@ -167,7 +167,8 @@ class _Endpoint:
 
     async def _check(self, call: Call) -> None:
         await self._app.authenticator(call)
-        # A bound method without the call: a cycle would keep the body in memory until the next garbage collection.
+        # A bound method without the call, because a cycle would keep the body in memory until the next garbage
+        # collection.
         call.checked_at_s, call.recheck = time.monotonic(), self._check
 
     def _note_refused(self, call: Call, problem: Problem) -> None:
@@ -188,7 +189,7 @@ class _Endpoint:
 
 
 def _is_browser(request: Request) -> bool:
-    """Return whether a person is browsing: the request accepts a page or has a page's session."""
+    """Return whether a person is browsing: if the request accepts a page or has a page's session."""
     is_from_page = "workhook_session=" in request.headers.get("cookie", "")
     return is_from_page or prefers_page(request.headers.get("accept"), otherwise=False)
 

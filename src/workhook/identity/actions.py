@@ -60,7 +60,7 @@ add_membership = (
 remove_membership = sa.delete(memberships).where(
     memberships.c.organization_id == bigint_param("organization_id"), memberships.c.user_id == bigint_param("user_id")
 )
-# Always in this order: if two owners leave concurrently, the second one sees that the first has left.
+# Always in this order, so that if two owners leave concurrently, the second one sees that the first has left.
 _owners_and_one = (
     sa.select(memberships.c.user_id, memberships.c.role)
     .where(

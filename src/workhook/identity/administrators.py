@@ -27,7 +27,7 @@ _appoint = (
     .on_conflict_do_nothing(index_elements=["user_id"])
 )
 _dismiss = sa.delete(administrators).where(administrators.c.user_id == bigint_param("user_id"))
-# In this order: if two leave concurrently, the second one sees that the first has left.
+# In this order, so that if two leave concurrently, the second one sees that the first has left.
 _lock = sa.select(administrators.c.user_id).order_by(administrators.c.user_id).with_for_update()
 _other_administrators = (
     sa.select(administrators.c.user_id)

@@ -266,7 +266,6 @@ def _is_let_in(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
 
 
 def _set_token_headers(call: Call, actor: Actor) -> None:
-    """Set the headers that describe the caller's token."""
     if not KINDS[actor.token_kind].confined:
         call.answer_headers["X-OAuth-Scopes"] = ", ".join(sorted(actor.scopes))
     if actor.client_id is not None:

@@ -38,7 +38,7 @@ Concurrent inviters can each exceed it by one.
 CLIENT = "client"
 """The role of a client in a repository.
 
-GitHub's clients do not know this role: an invited person sees it as `read`, and the lists of a repository omit it.
+GitHub's clients do not know this role, so an invited person sees it as `read`, and the lists of a repository omit it.
 """
 
 PATH = "/invitations/links/"

@@ -28,7 +28,7 @@ from workhook.storage.metadata import bigint_param
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """A right that a person or an app has lost in a place.
 
-    The database has already been changed: handlers check the remaining rights, not the one that was removed.
+    The database has already been changed, so handlers check the remaining rights, not the one that was removed.
     """
 
     account_id: int | None
@@ -111,7 +111,7 @@ _in_account = invitations.c.place.in_(_places)
 _at_place = invitations.c.place == sa.bindparam("place", type_=sa.Text)
 
 _invitee = accounts.alias("invitee")
-# Locked first: if two rights are lost concurrently, the second loss sees the first.
+# Locked first, so that if two rights are lost concurrently, the second loss sees the first.
 _made = (
     sa.select(
         invitations.c.id, invitations.c.account_id, invitations.c.repository_id, _invitee.c.login.label("invitee")

@@ -427,7 +427,7 @@ def index_references(table: sa.Table) -> None:
         partial_index(f"ix_{table.name}_{name}", table.c[name], where=table.c[name].is_not(None))
 
 
-# Ids increase: a person's newest notification has the highest one.
+# IDs increase, so a person's newest notification has the highest one.
 notifications = sa.Table(
     "notifications",
     metadata,
@@ -455,7 +455,7 @@ partial_index(
     unique=True,
 )
 
-# Contains only explicit choices: without a row, notifications are enabled.
+# Contains only explicit choices. Without a row, notifications are enabled.
 notification_settings = sa.Table(
     "notification_settings",
     metadata,

@@ -214,7 +214,7 @@ async def _copy_rows(
         raise _other_schema(found)
     counts = [await connection.fetchval(f'SELECT count(*) FROM "{each.name}"') for each in tables]  # noqa: S608  # ours
     total, done, sums = sum(counts), 0, dict[str, Sum]()
-    # No rollback is needed: a failed copy is discarded.
+    # No rollback is needed, because a failed copy is discarded.
     writer.execute("PRAGMA journal_mode=OFF")
     writer.execute("PRAGMA synchronous=OFF")
     triggers = writer.execute(_TRIGGERS).fetchall()

@@ -133,10 +133,10 @@ class Transaction(Reader):
     def defer(self, statement: Executable, rows: Sequence[Params], *, name: str = "") -> None:
         """Queue a write whose result is not needed. Queued writes are sent together before the next read or at commit.
 
-        They take one round trip. On PostgreSQL they are one statement: no part sees the writes of another part, and no
-        two parts may change the same row. A conflict with a queued write is a bug and fails immediately, on SQLite too
-        (`storage.statements`, which does not know the writes of triggers). Only a plain INSERT may have several rows.
-        Database errors are raised when the writes are sent.
+        They take one round trip. On PostgreSQL they are one statement, so no part sees the writes of another part, and
+        no two parts may change the same row. A conflict with a queued write is a bug and fails immediately, on SQLite
+        too (`storage.statements`, which does not know the writes of triggers). Only a plain INSERT may have several
+        rows. Database errors are raised when the writes are sent.
         """
         if rows:
             self._check_conflicts(statement)

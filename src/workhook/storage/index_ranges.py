@@ -47,7 +47,7 @@ def index_range(
 
 
 class IdRange(msgspec.Struct, frozen=True):
-    """Ids above `low` and below `high`, both excluded."""
+    """IDs above `low` and below `high`, both excluded."""
 
     low: int = 0
     high: int = HIGHEST

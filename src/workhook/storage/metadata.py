@@ -1,6 +1,6 @@
 """The shared metadata object, and column types that both databases support without conversion.
 
-Columns contain only integers, text, bytes, floats and booleans: times are milliseconds since the epoch, and JSON is
+Columns contain only integers, text, bytes, floats and booleans. Times are milliseconds since the epoch, and JSON is
 text or bytes.
 """
 
@@ -82,7 +82,7 @@ def bigint_param(name: str) -> sa.BindParameter[int]:
     return sa.bindparam(name, type_=sa.BigInteger())
 
 
-# A row that readiness checks write: a database that is read-only is not ready.
+# A row that readiness checks write, because a database that is read-only is not ready.
 probe = sa.Table(
     "probe",
     metadata,

@@ -442,7 +442,10 @@ class Changes(AsyncIterator[bytes]):
 
 @live_places.get("/{owner}/{project}/live", head=False)
 async def live(visit: Visit) -> Response:
-    """Stream the project's changes to an open page. Clients get none: the timing would reveal private changes."""
+    """Stream the project's changes to an open page.
+
+    Clients get none, because the timing would reveal private changes.
+    """
     access = await visit.access()
     access.require_member("follow the activity of a project")
     listener = listener_of_session(visit.session.id, visit.actor.user.id, access.repository.owner.id)

@@ -80,7 +80,7 @@ def basic_credentials(header: str | None) -> tuple[str, str] | None:
 
 
 def _unverified_claims(token: str) -> dict[str, Any]:
-    """Parse the claims once: the same ones are trusted after the signature is verified."""
+    """Parse the claims once, so that the same ones are trusted after the signature is verified."""
     if len(token) > _LENGTH_MAX or not _COMPACT.fullmatch(token):
         raise Unauthenticated(_UNDECODABLE)
     header, claims = (_object(part) for part in token.split(".")[:2])

@@ -245,7 +245,7 @@ async def installations_create(write: Write, create: s.InstallationCreate) -> Cr
     """Install an app on an organization."""
     organization, base = named_organization(write.call).account, write.call.base
     chosen, faults = await _chosen(write.tx, organization, create.repository_selection, create.repositories)
-    # In this order: a slug may equal another app's client ID in lower case.
+    # In this order, because a slug may equal another app's client ID in lower case.
     app = await queries.find_client(write.tx, create.app) or await queries.find_slug(write.tx, create.app)
     if app is None:
         raise Invalid(faults=[*faults, installer.no_such_app()])

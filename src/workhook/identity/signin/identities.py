@@ -55,7 +55,7 @@ async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple
     """Return the user, and what was done: `linked`, `created` or None.
 
     An address is matched only if the provider has verified it and exactly one user has it, without another identity at
-    that issuer: a subject that inherits an address must not inherit the account. Raises `SignInRefused`, and
+    that issuer, because a subject that inherits an address must not inherit the account. Raises `SignInRefused`, and
     `UniqueViolation` for a concurrent sign-in, which should be retried.
     """
     known = await _find(tx, claims)

@@ -117,7 +117,7 @@ def faults_of(password: str, user: Account) -> Sequence[str]:
 
 
 def _is_unicode(text: str) -> bool:
-    """Return whether the text is valid Unicode: a terminal can pass arbitrary bytes."""
+    """Return whether the text is valid Unicode. A terminal can pass arbitrary bytes."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -155,7 +155,7 @@ _tokens = _usable_tokens.where(any_of(tokens.c.id, "token_ids"))
 async def find_actor(reader: Reader, token: str) -> Actor | None:
     """Return the actor of a valid token, without the call's `address` and `need`.
 
-    Raises `Forbidden` for a suspended installation. Tokens are compared only through the index on their digests: its
+    Raises `Forbidden` for a suspended installation. Tokens are compared only through the index on their digests. Its
     timing reveals something about the SHA-256 of a guess, which an attacker cannot choose, and nothing about a token.
     """
     row = await reader.fetch_one(_token, {"digest": digest_of(token)})

@@ -1,6 +1,6 @@
 """Single-use secrets: authorization codes, device codes and refresh tokens. Links only use `store`.
 
-Only their digests are stored, with the time of use: a code that is used twice was stolen.
+Only their digests are stored, with the time of use, because a code that is used twice was stolen.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ PAYMENT, CREDIT, CREDIT_LINE = "payment", "credit", "credit_line"
 FIELDS = ("amount", "paid_at", "method", "reference", "total", "reason", "rate", "line", "unit_price")
 LINE, UNBILLED = "line", "unbilled"  # sections of the invoice page with a form
 UNDO_MAX_CHARS = 500
-"""The longest texts of a line whose removal can be undone: the undo is stored in a cookie."""
+"""The longest texts of a line whose removal can be undone, because the undo is stored in a cookie."""
 
 
 def recipient(invoice: Invoice) -> str:

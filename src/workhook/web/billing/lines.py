@@ -1,4 +1,4 @@
-"""The lines of a draft: each is added, changed, and removed by its own form.
+"""The lines of a draft. Each is added, changed, and removed by its own form.
 
 The API takes all lines at once, so each form re-reads the lines under a lock and finds its own by digest.
 """
@@ -192,7 +192,7 @@ async def _line_again(visit: Visit, form: PageForm) -> Response:
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}", action="invoice.edit")
 @form_page(_line_again, FIELDS, on=(Invalid, Conflict))
 async def save_line(visit: Visit) -> Response:
-    """Change a line of a draft. Without `was` the line is added: it was removed while it was being edited."""
+    """Change a line of a draft. Without `was` the line is added, because it was removed while it was being edited."""
     _, invoice = await invoice_at(visit)
     index, was = _number_of(visit), visit.fields.get("was", "")
 

@@ -99,7 +99,7 @@ async def _on_reply(visit: Visit, change: Callable[[Write, Held[Reply]], Awaitab
 
 
 def _private(visit: Visit, access: Access) -> dict[str, object]:
-    """Read the checkbox: browsers don't send an unticked one, and clients don't have it."""
+    """Read the checkbox. Browsers don't send an unticked one, and clients don't have it."""
     return {} if access.is_client else {"private": "private" in visit.fields}
 
 

@@ -219,8 +219,8 @@ def task_credits(minor: int, *, signed: bool = False) -> str:
 def read_number(typed: str) -> str:
     """Parse a number in the reader's language into the API's form: `1,250.5` is `1250.5`.
 
-    Raises `ValueError` for anything else, including the notation of other languages: a mistaken comma or point would
-    change the number by a factor of a thousand. The message shows how to write it.
+    Raises `ValueError` for anything else, including the notation of other languages, because a mistaken comma or point
+    would change the number by a factor of a thousand. The message shows how to write it.
     """
     if (found := _read(typed, *_DECIMAL[texts.language()])) is not None:
         return found

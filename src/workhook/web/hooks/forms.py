@@ -128,7 +128,7 @@ def _missing(fields: Mapping[str, str], hook: Hook | None) -> list[Fault]:
 
 
 def secret_faults(fields: Mapping[str, str]) -> list[Fault]:
-    """Return the errors of the secret option: an empty secret would leave deliveries unsigned."""
+    """Return the errors of the secret option. An empty secret would leave deliveries unsigned."""
     kind = fields.get("secret_kind", "make")
     own = fields.get("secret", "").strip()
     if kind == "own" and (not own or is_mask(own)):
@@ -137,7 +137,6 @@ def secret_faults(fields: Mapping[str, str]) -> list[Fault]:
 
 
 def _body_of(fields: Mapping[str, str], secret: str, hook: Hook | None) -> dict[str, object]:
-    """Return the form as the API's body."""
     config: dict[str, object] = {name: fields[name].strip() for name in CONFIG if name in fields}
     if hook is None:
         config["secret"] = "" if is_mask(secret) else secret  # `secret_faults` rejects it

@@ -1,6 +1,6 @@
 """The outcome of an attempt in the reader's language.
 
-Responses of a receiver are distinguished from failures without one: the API has an HTTP status for both.
+Responses of a receiver are distinguished from failures without one, because the API has an HTTP status for both.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ async def page_invitation(call: Call) -> Response:
     session = await signed_in(call)
     invitation = await _find(call, session.user if session else None)
     if session is None:
-        # The link doesn't prove ownership of the address it was sent to: the inviter has it as well.
+        # The link doesn't prove ownership of the address it was sent to, because the inviter has it as well.
         email = invitation.email or "" if is_mailed(invitation) else ""
         return _for_strangers(call, invitation, PageForm({"email": email}))
     visit = visit_of(call, session)

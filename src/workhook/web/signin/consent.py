@@ -94,7 +94,7 @@ async def page_authorize(call: Call) -> Response:
     try:
         request = await _read_request(call, call.query)
     except Redirected as wrong:
-        # Only for a signed-in user: otherwise this would be an open redirect (RFC 9700 4.11.2).
+        # Only for a signed-in user, because otherwise this would be an open redirect (RFC 9700 4.11.2).
         return onwards(wrong.uri) if session else sign_in_redirect(call)
     if session is None:
         return sign_in_redirect(call)
@@ -265,7 +265,7 @@ async def _find_request(call: Call, session: Session, typed: str) -> DeviceReque
     """
     if not session.is_recent:
         return confirm_redirect(f"{DEVICE}?{urlencode({'user_code': typed})}")
-    login = f"\0device {session.id}"  # no login can be this one: no form takes NUL
+    login = f"\0device {session.id}"  # no login can be this one, because no form accepts NUL
     try:
         attempt = await throttle.begin(call.database, login, call.address, everywhere=throttle.FREE_BY_LOGIN)
     except TooManyRequests as problem:

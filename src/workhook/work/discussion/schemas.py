@@ -215,7 +215,7 @@ def _parent_column(name: str) -> sa.Column[int | None]:
     return sa.Column(name, sa.BigInteger, sa.ForeignKey(PLACES[name], ondelete="CASCADE"))
 
 
-# Ids increase over time. `user_id` is the mentioned person, `author_id` the author.
+# IDs increase over time. `user_id` is the mentioned person, `author_id` the author.
 mentions = sa.Table(
     "mentions",
     metadata,

@@ -1,8 +1,8 @@
 """`/projects/{id}/members`, `/me` and `/organizations/{login}/members`.
 
 Members are users; a membership has no record. A user who is added to a project may write there, whatever access the
-organization grants. Access granted by the organization cannot be removed here: owners see every project, and members
-see all that are not private.
+organization grants. Access granted by the organization cannot be removed here, because owners see every project, and
+members see all that are not private.
 """
 
 from __future__ import annotations

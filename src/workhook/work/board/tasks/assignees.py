@@ -68,7 +68,7 @@ _ids_of_team = (
     sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == bigint_param("repository_id")),
 )
 _ids_of_clients = sa.select(clients.c.user_id).where(clients.c.repository_id == bigint_param("repository_id"))
-# Collect the IDs first: checking every account of the server would take too long.
+# Collect the IDs first, because checking every account of the server would take too long.
 team_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team)))
 team_and_caller = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, sa.select(bigint_param("caller_id")))))
 people_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, _ids_of_clients)))

@@ -1,4 +1,4 @@
-"""Bulk changes of tasks: one transaction reads them together and writes them together."""
+"""Bulk changes of tasks, which one transaction reads together and writes together."""
 
 from __future__ import annotations
 

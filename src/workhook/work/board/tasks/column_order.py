@@ -26,7 +26,7 @@ BUCKET_FILL = 96
 BUCKET_MAX = 160
 """The maximum size of a bucket.
 
-Moving a card costs the same in columns of 10 and of 10,000 tasks: with larger buckets, counting within one takes
+Moving a card costs the same in columns of 10 and of 10,000 tasks. With larger buckets, counting within one takes
 longer; with more buckets, counting the buckets does.
 """
 
@@ -275,8 +275,8 @@ class ColumnOrder:
     def kept_buckets(self) -> list[Bucket]:
         """The buckets to keep.
 
-        A column always keeps at least one. Buckets that were already empty also stay: dropping one changes no task, so
-        transactions that wait for the column would not notice.
+        A column always keeps at least one. Buckets that were already empty also stay, because dropping one changes no
+        task, so transactions that wait for the column would not notice.
         """
         return [each for each in self.buckets if each.size or each.id in self._always_empty] or self.buckets[:1]
 

@@ -104,7 +104,6 @@ _BEGINNING = f"""CASE WHEN number BETWEEN 1 AND {PREFIXED_MAX} AND longest <= {T
 
 
 def _sqlite_query(table: str, parameter: str) -> str:
-    """Return the full-text query for `table` on SQLite."""
     searched = SEARCHED[table]
     texts = ""
     if searched.inside:  # these have their own column

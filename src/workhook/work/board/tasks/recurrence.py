@@ -1,6 +1,6 @@
 """Recurrence rules of tasks (RFC 5545, days only), such as `FREQ=WEEKLY;BYDAY=MO`, and the tasks that follow.
 
-Rules repeat by days: parts below a day are rejected, and so are parts that exclude days from a daily rule. Every
+Rules repeat by days. Parts below a day are rejected, and so are parts that exclude days from a daily rule. Every
 accepted rule can be computed in a fixed number of steps. Times of day are in a time zone, so 09:00 stays 09:00 when the
 clocks change.
 """

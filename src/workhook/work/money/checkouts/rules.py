@@ -1,10 +1,10 @@
 """The states of a subscription, their transitions and their calendar, as pure functions.
 
-pending → (complete) active ⇄ paused → canceled. Only times are stored, and the status follows from them: a subscription
+pending → (complete) active ⇄ paused → canceled. Only times are stored, and the status follows from them. A subscription
 that ends with its period is active until then, and canceled afterwards without being changed.
 
 The calendar uses the seller's time zone and milliseconds since the epoch. Period ends are counted from an anchor, so
-they do not drift: a monthly subscription that starts on 31 January has periods ending on 28 February, 31 March and 30
+they do not drift. A monthly subscription that starts on 31 January has periods ending on 28 February, 31 March and 30
 April. They keep the time of day when the clocks change.
 """
 

@@ -315,8 +315,8 @@ class LedgerWriter(msgspec.Struct, frozen=True):
 async def lock_ledger(write: Write, repository: Repository) -> LedgerWriter:
     """Lock the project's row for appending to its ledger, or raise `NotFound` if the project is deleted.
 
-    Call this before the transaction writes anything else to the project: a row that refers to the project takes a
-    shared lock on it, and two transactions that share a lock cannot both upgrade it.
+    Call this before the transaction writes anything else to the project, because a row that refers to the project takes
+    a shared lock on it, and two transactions that share a lock cannot both upgrade it.
     """
     if await write.tx.fetch_one(_lock, {"repository_id": repository.id}) is None:
         raise NotFound()

@@ -26,7 +26,7 @@ DRAWN_LOGO, LOGO_DOTS_PER_INCH = "drawn.png", 600
 _ALWAYS_THERE = re.compile("[\0-\u024f\u0391-\u03a1\u03a3-\u03ce\u0401-\u044f\u2010-\u2022\u2026\u20ac]*")
 _NOT_SHOWN = re.compile(r'the text `"(.+?)"` could not be displayed')
 _ESCAPED = re.compile(r"\\u\{([0-9a-f]+)\}")
-# Each character is a separate text, so Typst reports each one: an archival PDF must not contain boxes.
+# Each character is a separate text, so Typst reports each one, because an archival PDF must not contain boxes.
 _CHARACTERS = """#set page(width: 200mm, height: auto)
 #set text(font: "Libertinus Serif")
 #for each in json("characters.json") [#text(each)

@@ -1,6 +1,6 @@
 """Characters that no font of this machine has. Invoice pages warn about them before a client sees boxes.
 
-Finding them takes a limited process, so each character is checked only once: a character with a font is cached for the
+Finding them takes a limited process, so each character is checked only once. A character with a font is cached for the
 lifetime of this process, and one without for some minutes, because fonts may be installed in the meantime.
 """
 

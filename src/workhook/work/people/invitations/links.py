@@ -1,4 +1,4 @@
-"""Invitation links: owners and admins create them, and anyone with the link can accept or decline (decision 27).
+"""Invitation links. Owners and admins create them, and anyone with the link can accept or decline (decision 27).
 
 The rules of the API apply. Links are created only on pages.
 """

@@ -1,7 +1,7 @@
 """Plans of projects from tables with one task per row. Pure functions.
 
-docs/team/import.md lists the recognized field names. Workhook's own export of tasks has more: its cells can contain
-lists, checklists, fields and rules.
+docs/team/import.md lists the recognized field names. Workhook's own export of tasks contains more, because its cells
+can contain lists, checklists, fields and rules.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ _terms = with_terms(
     TaskTerms.of(tasks),
 ).where(any_of(timesheets.c.id, "ids"))
 
-# Includes deleted projects: a timer that was forgotten there still runs, unseen.
+# Includes deleted projects, because a timer that was forgotten there still runs, unseen.
 anywhere = (
     of_project.join(projects, projects.c.repository_id == timesheets.c.repository_id)
     .join(accounts, accounts.c.id == projects.c.account_id)

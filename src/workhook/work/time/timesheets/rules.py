@@ -1,6 +1,6 @@
 """The times and states of timesheets, as pure functions.
 
-Times are in milliseconds since the epoch. Durations are in milliseconds but always whole seconds: a fraction of a
+Times are in milliseconds since the epoch. Durations are in milliseconds but always whole seconds. A fraction of a
 second never counts, so the same number is shown, summed and billed. Source: "States" of the work API, and Timesheet in
 the specification.
 """

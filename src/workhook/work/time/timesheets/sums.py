@@ -52,7 +52,7 @@ NOBODY, NO_TASK = 0, ""
 timesheet_changes = sa.Table(
     "timesheet_changes",
     metadata,
-    # Without foreign keys: notes of a project that is removed in the meantime are deleted like any others.
+    # Without foreign keys, because notes of a project that is removed in the meantime are deleted like any others.
     sa.Column("id", BigId, primary_key=True),
     sa.Column("repository_id", sa.BigInteger, nullable=False),
     sa.Column("user_id", sa.BigInteger, nullable=False),

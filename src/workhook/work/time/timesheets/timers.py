@@ -272,12 +272,12 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
 async def project_ends(write: Write, repository: Repository) -> None:
     """Finish the running and paused timers of a project that was just deleted or archived.
 
-    The project is locked before the accounts: both changes wait for transactions that add something to the project, and
-    those may be about to start a timer.
+    The project is locked before the accounts, because both changes wait for transactions that add something to the
+    project, and those may be about to start a timer.
     """
     place = {"account_id": repository.owner.id, "repository_id": repository.id}
     await write.tx.fetch_all(_lock_all, place)
     rows = await write.tx.fetch_all(_in_project, {**place, "user_id": 0})
     running = [replace(each, repository_gone=False) for each in queries.timesheets_of(rows, 0)]
-    # They run until now: deleting the project may have waited long for its locks.
+    # They run until now, because deleting the project may have waited long for its locks.
     await finish(Write(write.tx, write.caller, write.base), running)
