@@ -1,4 +1,4 @@
-"""Write the schemas of the records in events: `python -m scripts.event_schemas`, to be run whenever a record changes.
+"""Write the schemas of the records in events: `python -m scripts.event_schemas`. Run it whenever a record changes.
 
 The schemas are derived from the records' declarations (`workhook.core.records`). The event catalog reads the generated
 file, so it need not import the work API. A test checks that the file is up to date.

@@ -91,7 +91,7 @@ def confirm_deletion(login: str, complaint: Sequence[str] = ()) -> None:
 
 @contextmanager
 def interrupted(advice: str) -> Iterator[None]:
-    """If the command is interrupted, explain the state of unfinished work."""
+    """Explain the state of unfinished work if the command is interrupted."""
     try:
         yield
     except BaseException as error:

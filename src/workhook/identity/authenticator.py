@@ -35,7 +35,7 @@ _BEARER = {"WWW-Authenticate": "Bearer"}
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The result of authentication in `Call.actor`: the caller, and the checked objects of the path.
+    """The result of authentication in `Call.actor`: the caller, and the checked objects in the path.
 
     `app` is an app that authenticates as itself, with its JWT or client secret. `premise` is set if the repository was
     not read for this request, so that the commit must check it (`retry_on_changed_premise`).

@@ -180,14 +180,14 @@ class Transaction(Reader):
         self._after_commit.append(callback)
 
     async def finish(self) -> None:
-        """For engines: run the steps, including steps added by steps, and send the queued statements."""
+        """Run the steps, including steps added by steps, and send the queued statements. Called by engines."""
         while self._before_commit:
             await self._before_commit.pop(0)(self)
         self.is_ending = True
         await self.flush()
 
     def committed(self) -> None:
-        """For engines: run the callbacks, now that the transaction is durable. Their errors are logged."""
+        """Run the callbacks, now that the transaction is durable. Their errors are logged. Called by engines."""
         for callback in self._after_commit:
             try:
                 callback()

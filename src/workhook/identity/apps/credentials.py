@@ -148,7 +148,7 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 
 BITS = 2048
 BITS_MAX = 8192  # limits the time to verify a signature
-EXPONENT_MAX = 2**32  # likewise; nearly every key has 65537
+EXPONENT_MAX = 2**32  # also limits it; nearly every key has 65537
 PEM_MAX = 8192
 
 _CLIENT_ID_PREFIXES = {"oauth": "Ov23li", "app": "Iv23li"}
@@ -170,7 +170,7 @@ def new_client_id(kind: str) -> str:
 
 
 async def new_key() -> NewKey:
-    """Generate an RSA key of 2048 bits. Takes a good part of a second, so do it before a transaction."""
+    """Generate an RSA key of 2048 bits. Takes up to a second, so do it before a transaction."""
     return await asyncio.to_thread(_make)
 
 

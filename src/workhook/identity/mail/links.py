@@ -172,7 +172,7 @@ def _signature(key: bytes, content: str) -> str:
 CONFIRM_PATH = "/settings/notifications/confirm/"
 CONFIRM_GOOD_MS = DAY_MS
 ASKED_MAX = 5
-"""Maximum number of links per user and day, so that no one can spam strangers."""
+"""Maximum number of links per user per day, so that no one can spam strangers."""
 ADDRESS_MAX = 10
 """Maximum number of links to one address within a day of the first, from all accounts."""
 

@@ -367,7 +367,7 @@ async def bring_back(visit: Visit) -> Response:
 
 
 async def _column(visit: Visit) -> tuple[Access, Column, list[Column]]:
-    """Return the access, the column of the path and all columns of the project. Raises `NotFound`."""
+    """Return the access, the column in the path and all columns of the project. Raises `NotFound`."""
     access = await visit.access()
     found = await columns.list_board_columns(visit.database, access.repository.id)
     column = next((each for each in found if each.id == visit.path("column_id")), None)

@@ -96,7 +96,7 @@ async def read_folder(visit: Visit, access: Access) -> FolderPage:
 
 
 async def find_file(visit: Visit, access: Access | None = None) -> tuple[Access, File]:
-    """Return the file of the path. Raises `NotFound` if it is not in the project of the path.
+    """Return the file in the path. Raises `NotFound` if it is not in the project in the path.
 
     `access` is the visitor's access to that project, if the caller has it already.
     """

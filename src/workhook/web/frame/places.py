@@ -138,14 +138,14 @@ class Visit:
         return int(text) if text.isascii() and text.isdigit() and len(text) <= _ID_DIGITS_MAX else None
 
     async def access(self) -> Access:
-        """Return the visitor's rights in the project of the path. Raises `NotFound`."""
+        """Return the visitor's rights in the project in the path. Raises `NotFound`."""
         found = await self._find_repository()
         if found is None:
             raise NotFound()
         return await find_access(self.database, self.actor, found.project_id)
 
     async def follow(self) -> Access:
-        """Like `access`, for a page that reloads when its project changes.
+        """Return `access`, for a page that reloads when its project changes.
 
         Must run before all other reads, because the page counts only later events as unseen. Clients don't follow,
         since the timing would reveal private changes.
@@ -159,7 +159,7 @@ class Visit:
         return access
 
     async def repository(self, rule: str) -> Repository:
-        """Return the repository of the path if the visitor has the right `policy.RULES[rule]`.
+        """Return the repository in the path if the visitor has the right `policy.RULES[rule]`.
 
         Raises `NotFound` or `Forbidden`.
         """
@@ -172,14 +172,14 @@ class Visit:
         return await queries.find_repository(self.database, owner, name, self.actor.user.id)
 
     async def organization(self, rule: str) -> Organization:
-        """Like `repository`, for the organization of the path."""
+        """Return the organization in the path, like `repository`."""
         found = await queries.find_organization(self.database, self.path("owner"), self.actor.user.id)
         organization = policy.check_organization(found, policy.RULES[rule], self.actor)
         self.call.actor = Caller(self.actor, rate.UNKNOWN, organization=organization)
         return organization
 
     async def account(self) -> tuple[Account, str | None]:
-        """Return the account of the path and the visitor's role in it.
+        """Return the account in the path and the visitor's role in it.
 
         The role is `owner` in their own account and None without one. Raises `NotFound`.
         """

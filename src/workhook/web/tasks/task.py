@@ -45,7 +45,7 @@ class Changed(Conflict):
 
 
 async def task_at(visit: Visit) -> tuple[Access, Task]:
-    """Return the task of the path. Raises `NotFound` if it is not in the project of the path."""
+    """Return the task in the path. Raises `NotFound` if it is not in the path's project."""
     access = await visit.access()
     task_id, project_id = visit.path("task_id"), access.repository.project_id
     return access, await actions.get_task(visit.database, visit.actor, task_id, project_id=project_id)

@@ -96,7 +96,7 @@ class PersonOffer(NamedTuple):
 
 
 class ImportPreview(NamedTuple):
-    """What would be created, what already exists, and what would be lost.
+    """The preview: what would be created, what already exists, and what would be lost.
 
     `project`: the full name of the project of an earlier import. `may_rename`: the visitor can choose the title.
     `is_new`: there is something to import.

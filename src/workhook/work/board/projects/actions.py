@@ -264,7 +264,7 @@ async def lock_names(tx: Transaction, account_id: int) -> None:
 
 
 async def lock_names_for_rename(tx: Transaction, repository_id: int) -> None:
-    """Like `lock_names`, for renaming a project."""
+    """Lock like `lock_names`, to rename a project."""
     await tx.fetch_one(_lock_account_of, {"repository_id": repository_id})
 
 

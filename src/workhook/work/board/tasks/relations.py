@@ -161,7 +161,7 @@ async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list
 # Tasks in the trash are included, because restoring one must not create a cycle.
 
 REACH_MAX = 10_000
-"""The maximum number of task pairs read for one change, which takes some ten milliseconds."""
+"""The maximum number of task pairs read for one change, which takes about ten milliseconds."""
 
 Graph = Mapping[str, Sequence[str]]
 """The blockers of each task."""

@@ -51,7 +51,10 @@ calendar_feeds = sa.Table(
 )
 
 REQUESTS_MAX = 120
-"""Reads of a feed per hour and process, because a read must not cause writes. Calendars poll a few times an hour."""
+"""Reads of a feed per hour in each process, because a read must not cause writes.
+
+Calendars poll a few times an hour.
+"""
 _reads = Windows(REQUESTS_MAX)
 
 _KEY_BYTES = 32

@@ -43,7 +43,7 @@ class NewAccount(msgspec.Struct):
 
 
 async def renew_link(write: Write, found: Invitation, language: str | None = None) -> SecretLink:
-    """Replace the link of an invitation, which the caller thereby renews."""
+    """Renew an invitation on behalf of the caller, with a new link."""
     renewed = await invitations.invite(
         write.tx, found.repository or found.account, write.actor.user, found.role, invitee=found.invitee,
         email=found.email, is_known=found.is_known, strangers=write.may_invite_strangers,

@@ -171,7 +171,7 @@ FORMAT: Literal["workhook-organization"] = "workhook-organization"
 VERSION = 1
 """The version of the format, raised for changes that older servers cannot read."""
 LINES_MAX = 50_000_000
-"""The maximum number of lines in an export, each of which takes some 200 bytes of memory."""
+"""The maximum number of lines in an export, each of which takes about 200 bytes of memory."""
 MANIFEST_MAX_BYTES = 64 << 20
 MANIFEST, FILES, PEOPLE_FILE = "manifest.json", "files", "people.jsonl"
 

@@ -65,7 +65,7 @@ _STEP_BITS = 40
 
 
 class NewIds:
-    """New IDs for a kind with text IDs such as `tsk_…`. Takes some 200 bytes of memory per ID.
+    """New IDs for a kind with text IDs such as `tsk_…`. Takes about 200 bytes of memory per ID.
 
     A new ID keeps the timestamp and gets another random part, so that new IDs sort like the old ones. `chosen` contains
     new IDs that are derived from other IDs, by old ID.
