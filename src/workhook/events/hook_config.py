@@ -40,7 +40,7 @@ _UNSETS = "Null or an empty string unsets it."
 
 
 class ConfigChange(HiddenRepr, msgspec.Struct):
-    """The parsed configuration. `shown` has plain settings by name, with None for those to unset.
+    """The parsed configuration. `shown` contains plain settings by name, with None for those to unset.
 
     Secrets are UNSET if they are absent or masked.
     """

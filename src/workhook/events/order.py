@@ -81,7 +81,7 @@ _snapshot = PerDialect(
 class CommitSnapshot(msgspec.Struct, frozen=True):
     """The state of commits at one moment. `newest` is the highest visible ID.
 
-    `appending` has the transactions that may still commit lower IDs, by the lock key of their repository.
+    `appending` contains the transactions that may still commit lower IDs, by the lock key of their repository.
     """
 
     newest: int

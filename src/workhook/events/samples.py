@@ -97,7 +97,7 @@ def _changes(event: CatalogEvent) -> dict[str, Any]:
 
 
 def _value(path: str, schema: Mapping[str, Any]) -> Any:
-    """Return a sample value. `path` has the names of the enclosing fields, separated by dots."""
+    """Return a sample value. `path` contains the names of the enclosing fields, separated by dots."""
     if "anyOf" in schema:
         return _value(path, schema["anyOf"][0])
     if "const" in schema:

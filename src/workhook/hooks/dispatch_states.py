@@ -49,7 +49,7 @@ def columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
 def dispatch_fields(row: Row, retries: int | None, now: int) -> dict[str, object]:
     """Return the dispatch fields of `DeliveryItem`.
 
-    `row` has `columns`. `retries`: the hook's number of retries, or None if unknown. `now` is in milliseconds.
+    `row` contains `columns`. `retries`: the hook's number of retries, or None if unknown. `now` is in milliseconds.
     """
     [[later, newest]] = json.decode(row["attempts_made"])
     code = newest % CODES

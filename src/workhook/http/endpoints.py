@@ -179,7 +179,7 @@ class RoutesPerKind(RouteDecorators):
 class _Signature(NamedTuple):
     """The parts of a handler's signature.
 
-    `parts` has parameter name, path parameter and type; `structs` has the other parameters.
+    `parts` contains parameter name, path parameter and type; `structs` has the other parameters.
     """
 
     context: Any

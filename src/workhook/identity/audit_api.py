@@ -1,4 +1,4 @@
-"""The audit log of an organization, for its owners: in pages, or as a whole in JSON lines."""
+"""The audit log of an organization, for its owners, in pages or as a whole in JSON lines."""
 
 from __future__ import annotations
 

@@ -267,9 +267,9 @@ def _differing(target: Path, tables: Sequence[sa.Table], sums: dict[str, Sum]) -
 class BlobCopy:
     """A copy of blobs, hard-linking those that an earlier backup already has (`linked` counts them).
 
-    `sums` has the hexadecimal SHA-256 of each blob by name, and `size` is the total in bytes. `missing` are blobs that
-    the database references but the store lacks or has only partially. `damaged` are blobs whose SHA-256 differs from
-    the database's; they are copied unchanged.
+    `sums` contains the hexadecimal SHA-256 of each blob by name, and `size` is the total in bytes. `missing` are blobs
+    that the database references but the store lacks or has only partially. `damaged` are blobs whose SHA-256 differs
+    from the database's; they are copied unchanged.
     """
 
     def __init__(

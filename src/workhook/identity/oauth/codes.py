@@ -129,7 +129,7 @@ PARAMETERS = (
 
 
 class Redirected(Exception):
-    """An invalid request whose client is notified: `uri` has `error`, `error_description` and `state`."""
+    """An invalid request whose client is notified: `uri` contains `error`, `error_description` and `state`."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri)

@@ -48,8 +48,8 @@ log = structlog.get_logger(__name__)
 class FolderPage(msgspec.Struct, frozen=True):
     """The contents of a folder.
 
-    `folder` is None at the top level, which lists `folders`. `every` has all folders of the project. `older` is the
-    cursor of the next page: the ID of the last file.
+    `folder` is None at the top level, which lists `folders`. `every` contains all folders of the project. `older` is
+    the cursor of the next page: the ID of the last file.
     """
 
     folder: Folder | None

@@ -44,7 +44,7 @@ class PageForm(msgspec.Struct):
     """The values of a form and its errors, by field and as a whole.
 
     `section` names the rejected form on a page with several, and `reasons` are the sentences that explain why. `was` is
-    the digest of the values that the page showed. `now` has the current values that differ from the typed ones.
+    the digest of the values that the page showed. `now` contains the current values that differ from the typed ones.
     `is_gone` is true if the edited object no longer exists.
     """
 

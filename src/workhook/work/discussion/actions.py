@@ -375,7 +375,7 @@ def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
 
 
 async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int = 0) -> None:
-    """Raise `Conflict` if a comment would get too many replies: every response that includes it includes them all."""
+    """Raise `Conflict` if a comment would get too many replies, because its responses include all of them."""
     weight = await tx.fetch_row(_weight_of_replies, {"id": comment_id})
     if weight["count"] + count > REPLIES_MAX or weight["chars"] + chars > REPLIES_CHARS_MAX:
         raise Conflict(

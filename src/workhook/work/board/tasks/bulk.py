@@ -53,7 +53,7 @@ class TasksBulk(msgspec.Struct):
 
 
 class TasksBulkAnswer(msgspec.Struct):
-    """`tasks` has one item per operation: the task after all operations, or null if it was deleted."""
+    """`tasks` contains one item per operation: the task after all operations, or null if it was deleted."""
 
     tasks: list[Wire[Task] | None]
     success: bool = True

@@ -188,8 +188,8 @@ _UNRELATED: dict[str, Any] = {"subtasks": NO_SUBTASKS, "blocked_by": (), "blocke
 class ColumnTasks(msgspec.Struct, frozen=True):
     """A page of a column's tasks.
 
-    `first` is the position of the first task. `rows` has one item per task, with its sort key and assignees. `cut` is
-    true if the page ended early (`pages.PAGE_CHARS`).
+    `first` is the position of the first task. `rows` contains one item per task, with its sort key and assignees. `cut`
+    is true if the page ended early (`pages.PAGE_CHARS`).
     """
 
     access: Access

@@ -170,7 +170,7 @@ def _is_until(text: str, at_ms: int, day: date, zone: tzinfo) -> bool:
 
 
 class _Rule(msgspec.Struct, frozen=True):
-    """A parsed rule. `weekdays` has pairs of an ordinal (0 for every week) and a weekday (0 is Monday)."""
+    """A parsed rule. `weekdays` contains pairs of an ordinal (0 for every week) and a weekday (0 is Monday)."""
 
     freq: str
     interval: int

@@ -108,8 +108,8 @@ class TaskWriter:
     async def write(self, *, check_relations: bool = True) -> None:
         """Check the changes together, write them and publish their events.
 
-        Afterwards, `changes` has the tasks as stored. `check_relations` controls whether relations are checked; callers
-        may have checked them already. Raises `Conflict`, `Invalid` or `Busy`.
+        Afterwards, `changes` contains the tasks as stored. `check_relations` controls whether relations are checked;
+        callers may have checked them already. Raises `Conflict`, `Invalid` or `Busy`.
         """
         tx, now = self._write.tx, self._write.now
         gone = [each for each in self.changes.values() if each.deleted_name is not None]
