@@ -1,1 +1,4 @@
-"""Benchmarks of the design's targets: `python -m bench`. Every figure is the ratio of two measurements of one run."""
+"""Benchmarks of the design's targets: `python -m bench`.
+
+Every figure is the ratio of two measurements from the same run.
+"""

@@ -1,5 +1,7 @@
-"""`python -m bench` measures the figures and prints them. `python -m bench soak` watches memory for an hour.
-`python -m bench lists` fills a database and measures every list of the API with all of its filters and sort orders.
+"""`python -m bench` measures the figures and prints them.
+
+`python -m bench soak` watches memory for an hour. `python -m bench lists` fills a database and measures every list
+endpoint of the API with all of its filters and sort orders.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ async def post_all(
         return time.perf_counter() - started, time.process_time() - cpu_started
 
     async def run(total: int) -> tuple[float, float]:
-        numbers = itertools.repeat(None, total)  # shared: the next free worker takes the next one
+        numbers = itertools.repeat(None, total)  # shared: the next free worker takes the next request
         started, cpu_started = time.perf_counter(), time.process_time()
         await asyncio.gather(*(worker(session, numbers) for _ in range(connections)))
         return time.perf_counter() - started, time.process_time() - cpu_started

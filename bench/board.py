@@ -52,7 +52,7 @@ class Moving:
 class Board:
     """A context manager that runs `serve` on a core, with projects of an organization.
 
-    `more` has arguments of `serve`.
+    `more` contains further arguments for `serve`.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Board:
         return response.json()
 
     def column(self, project_id: str, count: int = 0) -> tuple[str, list[str]]:
-        """Create a column with `count` tasks, and return its id and theirs."""
+        """Create a column with `count` tasks, and return its ID and theirs."""
         column_id = self.call("POST", f"/projects/{project_id}/columns", json={"title": "To do"})["column"]["id"]
         task_ids: list[str] = []
         for start in range(0, count, AT_ONCE):
@@ -135,7 +135,7 @@ class Board:
     # --- A2 -----------------------------------------------------------------------------------------------------------
 
     def prepare_writing(self) -> None:
-        """Create columns in several projects: concurrent creations wait for each other only in the same column."""
+        """Create columns in several projects: concurrent requests wait for each other only within a column."""
         made = [self.column(project_id)[0] for project_id in self.projects for _ in range(COLUMNS)]
         self._write_paths = [f"/api/v1/columns/{each}/tasks" for each in made]
 

@@ -1,4 +1,4 @@
-"""W6 to W9: what a user of a browser waits for. Chromium, with its CPU slowed down four times where stated."""
+"""W6 to W9: how long users wait in a browser. Chromium, with its CPU slowed down by a factor of four where stated."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Postgres:
 
 
 class Place:
-    """A database and the data folder of its process, as `workhook` is started with them."""
+    """The database and the data folder that `workhook` is started with."""
 
     def __init__(self, folder: Path, url: str | None) -> None:
         folder.mkdir(parents=True)

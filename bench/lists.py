@@ -1,4 +1,4 @@
-"""`python -m bench lists`: fill a database, then measure every list of the API with each of its parameters."""
+"""`python -m bench lists`: fill a database, then measure every list endpoint of the API with each of its parameters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NOT_ASKED = {
 _CURSORS = {"cursor", "after", "before"}
 _PAGING = _CURSORS | {"per_page", "page"}
 _ALONG = {"q": rows.COMMON_WORD}  # where the parameter is required
-_NARROWED = {("report_timesheets", "group_by", "task"): "from"}  # unlimited, it would be refused for too many rows
+_NARROWED = {("report_timesheets", "group_by", "task"): "from"}  # unlimited, it would be rejected for too many rows
 
 
 class Question(NamedTuple):

@@ -31,7 +31,7 @@ class Live:
         return (self.server_us + self.database_us) / self.bare.cpu_us
 
     def further(self, alone: Live, number: int) -> Live:
-        """Return the cost of each additional endpoint, given `number` more of them than in `alone`."""
+        """Return the cost of each additional endpoint, given a run with `number` more of them than `alone`."""
         server_us, database_us = self.server_us - alone.server_us, self.database_us - alone.database_us
         return Live(self.bare, server_us / number, database_us / number)
 

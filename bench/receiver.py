@@ -1,7 +1,7 @@
-"""A receiver with next to no overhead: `python -m bench.receiver` prints its port and answers every POST with 200.
+"""A receiver with next to no overhead: `python -m bench.receiver` prints its port and responds to every POST with 200.
 
-Requests with `/hang/` in their path are neither answered nor counted. `GET /count` returns the number of requests, `GET
-/reset` clears it, and `GET /marks` returns the arrival time of each marked body, which begins with `{"mark":N,`.
+Requests with `/hang/` in their path get no response and are not counted. `GET /count` returns the number of requests,
+`GET /reset` clears it, and `GET /marks` returns the arrival time of each marked body, which begins with `{"mark":N,`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Connection(asyncio.Protocol):
         self._head = b""
         self._left = 0  # bytes of the body still to come
         self._fresh = False  # none of them has arrived yet
-        self._hangs = False  # this request is never answered
+        self._hangs = False  # this request never gets a response
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's class only has the same methods

@@ -1,4 +1,4 @@
-"""Controls the receiver process, and queries databases for work that is left."""
+"""Controls the receiver process, and queries databases for remaining work."""
 
 from __future__ import annotations
 
@@ -114,6 +114,6 @@ class Books:
         asyncio.run(wait())
 
     async def require(self, count: int, after: int = 0) -> None:
-        """Raise `CannotMeasure` unless `count` deliveries with ids above `after` succeeded."""
+        """Raise `CannotMeasure` unless `count` deliveries with IDs above `after` succeeded."""
         if (recorded := await self._number(_RECORDED.format(after=int(after)))) != count:
             raise CannotMeasure(f"{recorded} of {count} deliveries were recorded as successes")

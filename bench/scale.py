@@ -58,7 +58,7 @@ class Hanging:
 
     @property
     def ratio(self) -> float:
-        """Return the ratio, where a difference of `NEAR_MS` counts as half more at most."""
+        """Return the ratio. A difference of up to `NEAR_MS` counts as at most one half more."""
         return min(self.some / self.none, 1 + max(0.0, self.some - self.none) / (2 * NEAR_MS))
 
 

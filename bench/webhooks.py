@@ -33,7 +33,7 @@ _insert_lanes = sa.insert(lanes).from_select(
 
 
 def make_webhooks(place: Place, url: str, count: int) -> None:
-    """Create webhooks in an organization of a new world, which has one more webhook in a repository."""
+    """Create webhooks in an organization of a new world, which also has one webhook in a repository."""
     world.make_world(place, url, repositories=1)
     config = json.encode({"url": url, "content_type": "json"}).decode()
 

@@ -57,7 +57,7 @@ _last_delivery = sa.select(sa.func.coalesce(sa.func.max(deliveries.c.id), 0))
 
 @dataclass
 class World:
-    """The test data. `repositories` maps full names to the ids of their webhooks."""
+    """The test data. `repositories` maps full names to the IDs of their webhooks."""
 
     token: str
     repositories: dict[str, list[int]]
@@ -179,7 +179,7 @@ async def _add_hook(tx: Transaction, services: Services, actor: Actor, place: Ho
 
 
 def fill(where: Where, world: World, count: int) -> None:
-    """Create `count` due dispatches, one per event, in turn for each webhook.
+    """Create `count` due dispatches, one per event, for the webhooks in turn.
 
     Deliveries and dispatches of earlier rounds are deleted; events are kept.
     """
@@ -203,9 +203,9 @@ def fill(where: Where, world: World, count: int) -> None:
 
 
 def add(where: Where, world: World, count: int) -> int:
-    """Add `count` events with one due dispatch each, in turn for each webhook, keeping everything else.
+    """Add `count` events with one due dispatch each, for the webhooks in turn, and keep everything else.
 
-    Returns the id of the last delivery before.
+    Returns the ID of the last delivery before.
     """
     hook_ids = [hook_id for ids in world.repositories.values() for hook_id in ids]
 

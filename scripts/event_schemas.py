@@ -1,7 +1,7 @@
-"""Write the schemas of the records in events: `python -m scripts.event_schemas`, to be run whenever a record changes.
+"""Write the schemas of the records in events: `python -m scripts.event_schemas`. Run it whenever a record changes.
 
-The schemas are derived from the records' declarations (`workhook.core.records`). The event catalogue reads the
-generated file, so it need not import the work API. A test checks that the file is up to date.
+The schemas are derived from the records' declarations (`workhook.core.records`). The event catalog reads the generated
+file, so it need not import the work API. A test checks that the file is up to date.
 """
 
 from __future__ import annotations
@@ -91,7 +91,10 @@ def _of_field(field: RecordField, mark: EventSchema | None) -> Schema:
 
 
 def _of_type(kind: Any, name: str) -> Schema:
-    """Return the schema of a type. The `name` of the field distinguishes ids and times from plain numbers and texts."""
+    """Return the schema of a type.
+
+    The `name` of the field distinguishes IDs and times from plain numbers and strings.
+    """
     if get_origin(kind) is Annotated:
         return _of_type(kind.__origin__, name)
     arguments = get_args(kind)

@@ -1,5 +1,6 @@
-"""Find import cycles between modules, including lazy imports: `python -m scripts.import_cycles`. Exits with status 1
-if there are any.
+"""Find import cycles between modules, including lazy imports: `python -m scripts.import_cycles`.
+
+Exits with status 1 if there are any.
 
 Imports under `if TYPE_CHECKING` count, because a cycle of types is just as hard to read.
 """
@@ -25,8 +26,10 @@ def import_graph(sources: Sequence[Source]) -> dict[str, set[str]]:
 
 
 def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Return all cycles, each as a list of modules. To find the next cycle, the last import of the previous one is
-    removed."""
+    """Return all cycles, each as a list of modules.
+
+    To find the next cycle, the last import of the previous one is removed.
+    """
     left = {module: set(imported) for module, imported in graph.items()}
     found = []
     while True:

@@ -1,7 +1,7 @@
 """Patterns of prose that read as if translated, with how often each may occur. The limits may only fall.
 
-Checked are docstrings, documents, texts that users read (the catalogues' English), and the subjects of commits since
-the last release.
+Checked are docstrings, documents, texts that users read (the catalogs' English), and the subjects of commits since the
+last release.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PAST = re.compile(r"^(?!(?:Embed|Exceed|Feed|Need|Proceed|Seed|Shed|Speed)\b)\w
 
 
 class Pattern(NamedTuple):
-    """`docstrings`, `documents` and `texts` (for users): how often it may occur there."""
+    """A pattern, and how often it may occur in `docstrings`, in `documents` and in `texts` for users."""
 
     name: str
     expression: re.Pattern[str]
@@ -68,7 +68,7 @@ def paragraphs(markdown: str) -> Iterator[str]:
 
 
 def texts(catalogues: Iterable[Path]) -> Iterator[str]:
-    """Yield what users read in English: the ids of pages and what the English catalogue puts in their place."""
+    """Yield what users read in English: the IDs of pages and what the English catalog puts in their place."""
     english: dict[str, str] = {}
     others: set[str] = set()
     for path in catalogues:
@@ -85,7 +85,7 @@ def texts(catalogues: Iterable[Path]) -> Iterator[str]:
 
 
 def count_violations(counted: dict[Pattern, int], limits: dict[Pattern, int], where: str) -> Iterator[str]:
-    """Yield a fault for each pattern that occurs more often than its limit, or less often: then lower the limit."""
+    """Yield a fault for each pattern whose count exceeds its limit, or is below it: the limit must then be lowered."""
     for pattern, limit in limits.items():
         if counted[pattern] > limit:
             yield f"{where}: “{pattern.name}” occurs {counted[pattern]} times, {limit} are allowed (prose_rules.py)"

@@ -2,8 +2,8 @@
 
 python -m scripts.release [FOLDER]    default: dist/VERSION
 
-The version comes from the tag (`hatch_version`). The same commit gives the same files: builds take their time stamps
-from it.
+The version comes from the tag (`hatch_version`). The same commit always produces the same files, because builds take
+their timestamps from it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Write the SQL that creates this version's database schema: `python -m scripts.release_schema VERSION`, run for each
-release.
+"""Write the SQL that creates this version's database schema: `python -m scripts.release_schema VERSION`.
+
+Run it for each release.
 
 The scripts for both databases are stored in `tests/migrations/released` and never change afterwards. Tests upgrade them
 to every later schema.

@@ -18,7 +18,7 @@ MAX_FUNCTION_LINES = 60
 PACKAGE = "workhook"
 PRINTING_AREAS = frozenset({"cli", "git_push"})  # these print as their purpose; all others log
 RETRYING_AREAS = frozenset({"http", "events", "identity", "work", "hooks", "web"})
-ONCE = frozenset({"workhook.http.system", "workhook.identity.rate"})  # probes, and rates with a fallback
+ONCE = frozenset({"workhook.http.system", "workhook.identity.rate"})  # probes; the rate limit, with a fallback
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 LOGGER_NAME = re.compile(r"(^|_)log(ger)?$|^(get_)?logger$", re.IGNORECASE)
 
@@ -152,8 +152,7 @@ def import_violations(source: Source, order: tuple[Level, ...]) -> Iterator[str]
 
 
 def room_violations(source: Source, area: str, order: tuple[Level, ...]) -> Iterator[str]:
-    """Yield imports between the subpackages of an area that go to a later one, a sibling, or one missing from the
-    order.
+    """Yield imports from a subpackage of an area into a later one, a sibling, or one missing from the order.
 
     A module directly in the area may import every subpackage, but not the other way round.
     """
@@ -274,7 +273,8 @@ def print_violations(source: Source) -> Iterator[str]:
 def transaction_violations(source: Source) -> Iterator[str]:
     """Yield transactions that are not retried after a deadlock. `in_transaction` and `idempotency.write` retry them.
 
-    Deliveries and commands are exempt: an unrecorded delivery becomes due again, and a person repeats a command.
+    Deliveries and commands are exempt, because an unrecorded delivery becomes due again, and a person repeats a
+    command.
     """
     if source.area not in RETRYING_AREAS or source.module in ONCE:
         return

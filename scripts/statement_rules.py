@@ -1,5 +1,4 @@
-"""A rule for all SQL statements: the FROM of a subquery must not name a table that an enclosing query also has in its
-FROM.
+"""A rule for all SQL statements: a subquery must not have a table in its FROM that an enclosing query has, too.
 
 Such a subquery reads all rows of the table, of every tenant, although it was meant to read the row of the enclosing
 query. SQLAlchemy correlates a subquery only with the query immediately around it, not with outer ones, unless told to
@@ -71,7 +70,7 @@ class _From(NamedTuple):
 def refuse(sql: str) -> None:
     """Raise `Clash` if a statement violates the rule.
 
-    Also refuses a join nested in an outer join, because SQLite materializes all of its rows.
+    Also rejects a join nested in an outer join, because SQLite materializes all of its rows.
     """
     if _NESTED.search(sql):
         raise Clash(f"a join within an outer join: join one table after the other\n{sql}")
@@ -183,7 +182,7 @@ def _from(tokens: Group) -> _From:
 
 
 def _named(tokens: Group, at: int, found: _From, token: str | Group) -> int:
-    """Record the alias of a table, or its name if it has none. Return the position after it."""
+    """Record the alias of a table, or its name if it has none. Returns the position after it."""
     if isinstance(token, str) and at < len(tokens) and isinstance(tokens[at], Group):  # a function
         found.rest.append(tokens[at])
         at += 1

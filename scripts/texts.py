@@ -1,6 +1,6 @@
-"""Extract the texts of pages into the catalogues of other languages, and compile the catalogues.
+"""Extract the texts of pages into the catalogs of other languages, and compile the catalogs.
 
-The English catalogue is written by hand. It contains the texts that pages show in place of the API's messages
+The English catalog is written by hand. It contains the texts that pages show in place of the API's messages
 (`web.frame.refusals`).
 
 python -m scripts.texts           update every workhook.po, then compile the .mo files
@@ -64,13 +64,13 @@ def message_sentences() -> set[str]:
 
 
 def stored_in(path: Path) -> list[Message]:
-    """Return the messages of a catalogue."""
+    """Return the messages of a catalog."""
     with path.open("rb") as file:
         return [each for each in read_po(file) if each.id]
 
 
 def faults_of(path: Path) -> list[str]:
-    """Return the faults of a catalogue, one sentence each."""
+    """Return the faults of a catalog, one sentence each."""
     wanted = {(each.id, each.context) for each in collected() if each.id}
     there = {(each.id, each.context): each for each in stored_in(path)}
     faults = [f"{path}: {key[0]!r} is missing" for key in sorted(wanted - set(there), key=repr)]
@@ -84,7 +84,7 @@ def faults_of(path: Path) -> list[str]:
 
 
 def updated(path: Path) -> bytes:
-    """Return the catalogue with new texts added and unused ones removed."""
+    """Return the catalog with new texts added and unused ones removed."""
     catalog = Catalog(locale=path.parent.parent.name, project="Workhook", charset="utf-8")
     if path.exists():
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Writes docs/operators/cli.md from the commands themselves. `check_repository` compares the two.
+"""Write docs/operators/cli.md from the commands themselves. `check_repository` compares the two.
 
 python -m scripts.write_cli_reference
 """
@@ -53,7 +53,7 @@ def _below(command: click.Command, words: list[str]) -> Iterator[list[str]]:
 
 
 def help_of(words: list[str]) -> str:
-    """Return what `--help` prints on a terminal of 80 columns or more, without colours."""
+    """Return what `--help` prints on a terminal of 80 columns or more, without colors."""
     said = io.StringIO()
     kept = dict(os.environ)
     os.environ.update(COLUMNS="80", NO_COLOR="1")

@@ -1,4 +1,4 @@
-"""Writes the description of the format in docs/operators/move-an-organization.md from the kinds of lines.
+"""Write the description of the format in docs/operators/move-an-organization.md from the kinds of lines.
 
 `check_repository` compares the two.
 

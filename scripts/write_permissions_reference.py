@@ -1,4 +1,4 @@
-"""Writes docs/integrators/permissions.md from the policy table and the operations. `check_repository` compares the two.
+"""Write docs/integrators/permissions.md from the policy table and the operations. `check_repository` compares the two.
 
 python -m scripts.write_permissions_reference
 """

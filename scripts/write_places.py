@@ -1,4 +1,4 @@
-"""Writes docs/team/places.md from the pictured pages and tests/pictures/screens.toml. `check_repository` compares them.
+"""Write docs/team/places.md from the pictured pages and tests/pictures/screens.toml. `check_repository` compares them.
 
 python -m scripts.write_places
 """

@@ -1,4 +1,4 @@
-"""Writes docs/operators/settings.md from the settings themselves. `check_repository` compares the two.
+"""Write docs/operators/settings.md from the settings themselves. `check_repository` compares the two.
 
 python -m scripts.write_settings_reference
 """

@@ -1,4 +1,4 @@
-"""Writes the code on docs/integrators/verify.md from the snippets of the web app. `check_repository` compares the two.
+"""Write the code on docs/integrators/verify.md from the snippets of the web app. `check_repository` compares the two.
 
 python -m scripts.write_verify
 """

@@ -1,1 +1,1 @@
-"""Fills an empty database with many rows: two organizations with some members in common, and their data."""
+"""Fills an empty database with many rows: two organizations that share some members, and their data."""

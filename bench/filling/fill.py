@@ -1,4 +1,4 @@
-"""Fills an empty database: first the few rows that the many reference, then the many, several thousand at a time."""
+"""Fills an empty database: first the few rows that all others reference, then those, several thousand at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from workhook.work.kernel.tables import clients
 from workhook.work.money.services.schemas import services
 
 CHUNK = 10_000
-MORE_HOOKS = 200  # of the last repository; their events never occur
+MORE_HOOKS = 200  # of the last repository; none of their events ever occurs
 _HOOK_CONFIG = {"url": rows.URL, "content_type": "json", "insecure_ssl": "0"}
 
 Progress = Callable[[str, int, int], None]
@@ -48,7 +48,7 @@ _first_ids = {
 class Batch(NamedTuple):
     """Rows of one table with consecutive numbers starting at `first`.
 
-    `offset` names the parameter for the first row's id minus one.
+    `offset` names the parameter for the first row's ID minus one.
     """
 
     what: str
@@ -102,9 +102,9 @@ async def fill(database: Database, counts: RowCounts, progress: Progress = lambd
 
 
 class BaseRows:
-    """The few rows that the many reference: people, organizations, projects with their columns, webhooks and a token.
+    """The few rows that all others reference: people, organizations, projects with their columns, webhooks and a token.
 
-    `params` has their ids, for statements. `token` belongs to the owner of both organizations.
+    `params` contains their IDs, for statements. `token` belongs to the owner of both organizations.
     """
 
     def __init__(self, database: Database, counts: RowCounts) -> None:

@@ -10,7 +10,7 @@ from workhook.core.ids import lower_bound_id
 
 LEAST = 1000
 MOST = 100_000_000
-DAYS = 20  # that the rows span; fewer than any retention period
+DAYS = 20  # spanned by the rows; less than any retention period
 
 PROJECTS = 10  # per organization
 COLUMNS = 4  # per project
@@ -20,7 +20,7 @@ ORGANIZATIONS = ("acme", "globex")
 OWNER, SELDOM = "person1", "person7"  # owns both organizations; did everything rare, long ago
 
 IN_BUCKET = 80
-BUCKETS_FROM = 1 << 60  # ids of buckets, which are otherwise random
+BUCKETS_FROM = 1 << 60  # IDs of buckets, which are otherwise random
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class RowCounts:
         }
 
     def text_id(self, prefix: str, number: int) -> str:
-        """Return an id of a row created at the start."""
+        """Return an ID of a row created at the start."""
         return lower_bound_id(prefix, self.start_ms)[: len(prefix) + 11] + f"{number:016d}"
 
     def guid(self, dispatch: int) -> str:

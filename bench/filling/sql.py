@@ -26,7 +26,7 @@ N: Whole = _numbers.c.n
 
 
 def rows(table: sa.Table, columns: Mapping[str, sa.ColumnElement[Any]], *where: sa.ColumnElement[bool]) -> sa.Insert:
-    """Return an INSERT of one row per number, in order, so that ids assigned by the database follow it."""
+    """Return an INSERT of one row per number, in order, so that IDs assigned by the database follow it."""
     made = sa.select(*columns.values()).select_from(_numbers).where(*where).order_by(N)
     return sa.insert(table).from_select(list(columns), made, include_defaults=False)
 
@@ -73,7 +73,7 @@ def guid(at_ms: Whole, number: Whole) -> Text:
 
 
 def id_text(prefix: str, at_ms: Whole, number: Whole) -> Text:
-    """Return an id as created by `core.ids.new_id`, without its random part."""
+    """Return an ID as created by `core.ids.new_id`, without its random part."""
     return joined(text(f"{prefix}_"), *_digits(at_ms, _BASE32, 10), padded(number, 16))
 
 
@@ -103,7 +103,7 @@ def account_at(index: Whole) -> Whole:
 
 
 def column_at(index: Whole) -> Text:
-    """Return the id of the column with this index among all columns."""
+    """Return the ID of the column with this index among all columns."""
     return id_text("col", bigint_param("start"), index)
 
 

@@ -50,7 +50,7 @@ async def _receive(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 
 
 async def _told_or_nothing(telling: Awaitable[bytes]) -> bytes:
-    """Return the result, or nothing if it fails, so that the requesting process always gets an answer."""
+    """Return the result, or nothing if it fails, so that the requesting process always gets a response."""
     try:
         return await telling
     except Exception:
@@ -84,7 +84,7 @@ class Supervised:
         await _send(self._writer, _READY)
 
     async def metrics(self) -> bytes:
-        """Return the metrics of all processes, labelled with their numbers. Raises `Unavailable`."""
+        """Return the metrics of all processes, labeled with their numbers. Raises `Unavailable`."""
         asked: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._asked.append(asked)
         try:
@@ -134,7 +134,7 @@ class _Child:
         self._answers: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> None:
-        """Read messages from the process until it ends, answering its requests."""
+        """Read messages from the process until it ends, and respond to its requests."""
         with suppress(EOFError, OSError):
             while True:
                 kind, data = await _receive(self._reader)
@@ -162,7 +162,7 @@ class _Child:
         """
         if not self._is_serving:
             return None
-        while not self._told.empty():  # late answers to requests that gave up
+        while not self._told.empty():  # late responses to requests that gave up
             self._told.get_nowait()
         try:
             async with asyncio.timeout(METRICS_S):
@@ -297,7 +297,7 @@ class _Merged(Collector):
 
 
 def merged(texts: Mapping[int, bytes]) -> bytes:
-    """Merge the metrics of several processes into one text, labelling each sample with its process number."""
+    """Merge the metrics of several processes into one text, labeling each sample with its process number."""
     from prometheus_client.parser import text_string_to_metric_families  # not needed by a single process
 
     families: dict[str, Metric] = {}

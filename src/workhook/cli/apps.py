@@ -410,7 +410,7 @@ async def _install(
 
 
 async def _find_repository_ids(tx: Transaction, place: Account, names: Sequence[str]) -> list[int] | None:
-    """Return the ids of the organization's repositories, or None without names.
+    """Return the IDs of the organization's repositories, or None without names.
 
     Raises `CliError` listing all unknown names.
     """
@@ -485,8 +485,8 @@ def _installation_json(installation: schemas.Installation) -> dict[str, object]:
 
 
 async def find_app(reader: Reader, name: str, kind: AppKind) -> schemas.App:
-    """Find an app by slug or client id. Raises `CliError`."""
-    # In this order, because a slug can be derived from any name, even one that equals another app's client id in lower
+    """Find an app by slug or client ID. Raises `CliError`."""
+    # In this order, because a slug can be derived from any name, even one that equals another app's client ID in lower
     # case.
     app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
     if app is None:

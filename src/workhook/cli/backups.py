@@ -221,7 +221,7 @@ def _check_key(settings: Settings, folder: Path) -> str:
 
 
 async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequence[Any], progress: Progress) -> int:
-    """Restore the database and the files. Return the number of rows."""
+    """Restore the database and the files. Returns the number of rows."""
     from workhook.storage.backups import BlobCopy, lock_for_restore, restore_database, unlock_restored
     from workhook.storage.blobs import FOLDER, FolderBlobs
 
@@ -248,7 +248,7 @@ async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequ
 async def _fill_postgresql(settings: Settings, folder: Path, progress: Progress) -> int:
     """Copy from a temporary copy of the backup's database, because copying marks and migrates its source.
 
-    Return the rows.
+    Returns the rows.
     """
     from workhook.storage.backups import restore_database
     from workhook.storage.copying import copy

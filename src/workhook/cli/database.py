@@ -49,7 +49,7 @@ async def copy(
         ),
     ],
 ) -> None:
-    """Copy a SQLite database to PostgreSQL, with every row and its id.
+    """Copy a SQLite database to PostgreSQL, with every row and its ID.
 
     Stop the server and every worker first: a file in use is rejected. Once the copy has begun, no server starts with
     the file, so no write is lost. Finally, both sides are read and compared. You can interrupt the copy at any time and
@@ -101,7 +101,7 @@ def _path(file: str) -> Path:
 
 @contextmanager
 def _interruptible(path: Path) -> Iterator[None]:
-    """If the copy is interrupted, report what is kept and how to continue."""
+    """Report what is kept and how to continue if the copy is interrupted."""
     from workhook.storage.migrate import refusal_reason, sqlite_revision
 
     try:

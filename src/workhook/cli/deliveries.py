@@ -109,7 +109,7 @@ class DeliveryOptions:
         return self.hook, self.repository, self.organization
 
     async def hook_ids(self, reader: Reader) -> list[int]:
-        """Return the ids of the webhooks named by the options. Raises `CliError`."""
+        """Return the IDs of the webhooks named by the options. Raises `CliError`."""
         if sum(each is not None for each in self.owners) != 1:
             remedy = "Use exactly one of --hook, --repository and --organization."
             raise Misuse("the webhooks are not specified.", remedy)
@@ -178,7 +178,7 @@ async def redeliver(
 ) -> None:
     """Redeliver deliveries.
 
-    Give their ids, or select the webhooks with --hook, --repository or --organization. The other options filter the
+    Give their IDs, or select the webhooks with --hook, --repository or --organization. The other options filter the
     deliveries of those webhooks. By default, this redelivers failed deliveries that have not been delivered since. Each
     event is sent once under its guid, however many attempts it had, and retried if it fails. If the command is
     interrupted, a server continues.
@@ -235,7 +235,7 @@ def _json_text(payload: object) -> str:
 PAGE = 100
 POLL_S = 0.5
 LOOK_BACK_S = 5.0
-"""On PostgreSQL, a delivery with a smaller id may still be committed for this long after a delivery was seen."""
+"""On PostgreSQL, a delivery with a smaller ID may still be committed for this long after a delivery was seen."""
 
 _WIDTHS = {"delivered_at": 24, "id": 8, "hook_id": 7, "event": 28, "status_code": 3, "duration": 6, "status": 0}
 
@@ -323,7 +323,7 @@ class _Tail:
 
     def __init__(self, after_id: int) -> None:
         self.after_id = after_id
-        self._seen: dict[int, float] = {}  # ids that may be found again → when they were seen, oldest first
+        self._seen: dict[int, float] = {}  # IDs that may be found again → when they were seen, oldest first
 
     def unseen(self, items: Sequence[DeliveryItem]) -> list[DeliveryItem]:
         now = time.monotonic()

@@ -28,7 +28,7 @@ class Misuse(CliError):
 
 
 def explain(error: Exception, settings: Settings | None, option: str | None = None) -> list[str] | None:
-    """Return lines that explain an error, its place and its remedy, or None for a bug of the program.
+    """Return lines that explain an error, its place and its remedy, or None for a bug in the program.
 
     `option`: the argument that names the database of `settings`, if it is not --data or --database-url.
     """
@@ -139,7 +139,7 @@ def _the_key(error: vault.VaultError, settings: Settings | None) -> list[str]:
     return [f"{text}.", "Restore the key that belongs to this database, as the file or in WORKHOOK_SECRET_KEY."]
 
 
-# Errors that the user can fix; any other database error is a bug of the program.
+# Errors that the user can fix; any other database error is a bug in the program.
 _SQLITE = ("BUSY", "CANTOPEN", "CORRUPT", "FULL", "IOERR", "LOCKED", "NOTADB", "PERM", "READONLY")
 _POSTGRESQL = ("08", "25", "28", "3D", "42501", "53", "57", "58")  # prefixes of SQLSTATE
 
@@ -186,7 +186,7 @@ def _the_system(error: OSError, settings: Settings | None, option: str | None) -
         return [f"{text}.", "Free some space where the command or its output is written, and rerun it."]
     text = " ".join(str(error).split()).rstrip(".")
     if "Connect call failed" in text:
-        refused = f"[Errno {errno.ECONNREFUSED}]"  # also in the text of several errors, which have no errno
+        refused = f"[Errno {errno.ECONNREFUSED}]"  # also in the text of combined errors, which have no errno
         text = "connection refused" if isinstance(error, ConnectionRefusedError) or refused in text else "no connection"
     elif isinstance(error, TimeoutError):
         text = "no answer in time"

@@ -145,7 +145,7 @@ async def csv(
     """Create a project from each table, with a task for each row in the column that the row names.
 
     The title of the project is `--title`, or else the name of the file. Importing a table again under the same title
-    adds its new rows. Rows are identified by id, or else by title.
+    adds its new rows. Rows are identified by ID, or else by title.
     """
     if title is not None and len(files) > 1:
         raise Misuse("--title names one project, but each file becomes a project.", "Import the files one by one.")

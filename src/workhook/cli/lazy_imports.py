@@ -31,7 +31,7 @@ class _LazyFinder(MetaPathFinder):
 
 @contextmanager
 def lazy_imports() -> Iterator[None]:
-    """Within the block, load Workhook's newly imported modules only when they are first used."""
+    """Load Workhook's modules imported within the block only when they are first used."""
     finder = _LazyFinder()
     sys.meta_path.insert(0, finder)
     try:
@@ -42,7 +42,7 @@ def lazy_imports() -> Iterator[None]:
 
 @contextmanager
 def not_installed(name: str) -> Iterator[None]:
-    """Within the block, make an optional dependency of another library appear uninstalled."""
+    """Make an optional dependency of another library appear uninstalled within the block."""
     sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails then, as Python documents
     try:
         yield

@@ -135,7 +135,7 @@ async def import_(
     ] = (),
     dry_run: Annotated[bool, Flag("Only check the export and show what would be created.")] = False,
 ) -> None:
-    """Import an organization exported from another server. The content is the same, with new ids.
+    """Import an organization exported from another server. The content is the same, with new IDs.
 
     The whole export is validated first. Errors are reported by file, line and field, and nothing is written. The
     organization is created in a single commit, so an interrupted import can be run again. Files it has already stored

@@ -44,7 +44,7 @@ def print_table(
         if shown and width <= console.width:
             console.print(table)
             return
-    # Ids and times must not be cut.
+    # IDs and times must not be cut.
     click.echo("\n\n".join(to_lines({name: row[name] for name in columns}) for row in rows))
 
 
@@ -70,7 +70,7 @@ def format_time(at_ms: int | None) -> str | None:
 
 
 def complain(lines: Sequence[str], *, as_log: bool = False) -> None:
-    """Print an error and its remedy on standard error. `as_log` prints one line of the JSON log."""
+    """Print an error and its remedy to standard error. `as_log` prints one line of the JSON log."""
     if as_log:
         log.configure(style="json")
         remedy = " ".join(line.strip() for line in lines[1:])
@@ -91,7 +91,7 @@ def confirm_deletion(login: str, complaint: Sequence[str] = ()) -> None:
 
 @contextmanager
 def interrupted(advice: str) -> Iterator[None]:
-    """If the command is interrupted, explain the state of unfinished work."""
+    """Explain the state of unfinished work if the command is interrupted."""
     try:
         yield
     except BaseException as error:

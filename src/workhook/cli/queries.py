@@ -75,7 +75,7 @@ async def lock_first_start(tx: Transaction) -> None:
 
 
 async def an_owner(reader: Reader, account: Account) -> Account | None:
-    """Return the user itself, or the organization's first owner who is not disabled."""
+    """Return the user, or the first owner of the organization who is not disabled."""
     if account.kind == "user":
         return account
     row = await reader.fetch_one(_owners, {"organization_id": account.id})
@@ -88,7 +88,7 @@ async def has_token_noted(reader: Reader, user: Account, note: str) -> bool:
 
 
 async def project_titled(reader: Reader, account: Account, title: str, name: str) -> int | None:
-    """Return the repository id of the oldest project with this title or name."""
+    """Return the repository ID of the oldest project with this title or name."""
     params = {"account_id": account.id, "title": title, "name_key": name}
     row = await reader.fetch_one(_project_titled, params)
     return row["repository_id"] if row else None

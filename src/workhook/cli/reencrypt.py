@@ -38,7 +38,7 @@ _page = {
     .limit(bigint_param("limit"))
     for table, names in SEALED.items()
 }
-# Replaces only unchanged values: values changed meanwhile are already encrypted with the newest key.
+# Replaces only unchanged values, because values changed meanwhile are already encrypted with the newest key.
 _replace = {
     f"{table.name}.{each}": sa.update(table)
     .where(table.c.id == bigint_param("row_id"), table.c[each] == sa.bindparam("before", type_=sa.LargeBinary()))

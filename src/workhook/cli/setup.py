@@ -59,7 +59,7 @@ class FirstStart:
 
 
 class _Made(dict[str, object]):
-    """New records by kind: a login, or the id of a token. A project has an audit entry of its own."""
+    """New records by kind: a login, or the ID of a token. A project has its own audit entry."""
 
     async def record(self, tx: Transaction, place: Account, user: Account) -> None:
         """Add an entry to the audit log, unless nothing was created."""

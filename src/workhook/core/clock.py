@@ -35,7 +35,8 @@ def now_ms() -> int:
 def follow_clock(at_ns: int, monotonic_ns: int, wrong_by_ns: int = 0) -> None:
     """Make `now_ms` follow a clock that showed `at_ns` (nanoseconds since the epoch) at `monotonic_ns`.
 
-    If the host's clock agrees within the error `wrong_by_ns`, it is followed instead: the two may be the same clock.
+    If the host's clock agrees within the error `wrong_by_ns`, it is followed instead, because the two may be the same
+    clock.
     """
     looks = []
     for _ in range(5):  # use the reading with the least interruption

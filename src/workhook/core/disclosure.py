@@ -44,7 +44,7 @@ class PrivateText(str):
 
 @dataclass
 class Viewer:
-    """The reader of a response. `owner_of` contains ids of organizations that the reader is known to own."""
+    """The reader of a response. `owner_of` contains IDs of organizations that the reader is known to own."""
 
     person_id: int | None = None
     owner_of: set[int] = field(default_factory=set)

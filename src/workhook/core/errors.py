@@ -1,7 +1,7 @@
 """The errors that reach a caller, and the messages they carry.
 
 Each area renders an error in its own format (`http.problems`). A `Message` is an English sentence, which the API
-returns as it is. Pages look up its translation by its id (`web.frame.refusals`).
+returns as it is. Pages look up its translation by its ID (`web.frame.refusals`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Message(str):
 def say(sentence: str, /, *values: object) -> Message:
     """Format a sentence, filling its `{}` with the values.
 
-    The sentence must be a literal, because the translation catalogues are extracted from these calls.
+    The sentence must be a literal, because the translation catalogs are extracted from these calls.
     """
     return _build_message(sentence.format(*values), sentence, values)
 
@@ -57,7 +57,7 @@ def say(sentence: str, /, *values: object) -> Message:
 def compose(sentence: str, /, *values: object) -> Message:
     """Build a sentence, or a part of one, out of parts.
 
-    Values that are messages are merged into the sentence's id. The catalogues contain only whole sentences.
+    Values that are messages are merged into the sentence's ID. The catalogs contain only whole sentences.
     """
     whole, *pieces = sentence.split("{}")
     of_whole: list[object] = []

@@ -53,7 +53,7 @@ class FairQueue:
             if turn in queue:
                 queue.remove(turn)
                 self._drop_empty(account_id)
-            elif not turn.cancelled():  # cancelled just as it got its turn: pass the turn on
+            elif not turn.cancelled():  # canceled just as it got its turn: pass the turn on
                 self._running.discard(account_id)
                 self._start_next()
             raise
@@ -65,7 +65,7 @@ class FairQueue:
                 return
             queue = self._waiting[account_id]
             while queue and (turn := queue.popleft()):
-                if not turn.done():  # otherwise its request was cancelled in the meantime
+                if not turn.done():  # otherwise its request was canceled in the meantime
                     turn.set_result(None)
                     self._running.add(account_id)
                     break

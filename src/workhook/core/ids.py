@@ -25,10 +25,10 @@ os.register_at_fork(after_in_child=_pool.clear)
 
 
 def _random() -> bytes:
-    """Return 16 random bytes for an id.
+    """Return 16 random bytes for an ID.
 
-    Bytes for 256 ids are read at a time, because a system call per id took longer than everything else in creating a
-    request's id.
+    Bytes for 256 IDs are read at a time, because a system call per ID took longer than everything else in creating a
+    request's ID.
     """
     try:
         return _pool.pop()
@@ -41,13 +41,13 @@ def _random() -> bytes:
 def new_id(prefix: str) -> str:
     """Return `prefix_` and 26 lower-case base32 characters, for example `prj_…`.
 
-    They encode 48 bits of milliseconds and 80 random bits, which makes ids sort by time.
+    They encode 48 bits of milliseconds and 80 random bits, which makes IDs sort by time.
     """
     return _id(prefix, now_ms(), int.from_bytes(_random()[:10]))
 
 
 def lower_bound_id(prefix: str, at_ms: int) -> str:
-    """Return the lower bound of ids that `new_id` creates from `at_ms` (milliseconds since the epoch) onwards."""
+    """Return the lower bound of IDs that `new_id` creates from `at_ms` (milliseconds since the epoch) onward."""
     return _id(prefix, at_ms, 0)
 
 
@@ -56,7 +56,7 @@ def _id(prefix: str, at_ms: int, tail: int) -> str:
 
 
 def base32(number: int, chars: int) -> str:
-    """Return the last `chars` base32 digits of the number, in the alphabet of ids."""
+    """Return the last `chars` base32 digits of the number, in the alphabet of IDs."""
     return "".join(_BASE32[number >> shift & 31] for shift in range(5 * (chars - 1), -1, -5))
 
 
@@ -87,7 +87,7 @@ def new_request_id() -> str:
 
 
 def is_request_id(text: str) -> bool:
-    """Return whether a request id set by a proxy is usable."""
+    """Return whether a request ID set by a proxy is usable."""
     return _REQUEST_ID.fullmatch(text) is not None
 
 

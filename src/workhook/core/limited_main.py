@@ -41,7 +41,7 @@ def _limit(cpu_s: int, memory_bytes: int) -> None:
 def main(script: Path) -> None:
     os.closerange(3, 65536)  # uvloop passes on descriptors that the server has marked as inheritable
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # output of libraries is not part of the answer
+    os.dup2(2, 1)  # output of libraries is not part of the result
     job = json.load(sys.stdin.buffer)
     _limit(job["cpu_s"], job["memory_bytes"])
     sys.path[:] = job["path"]  # isolated mode ignores PYTHONPATH

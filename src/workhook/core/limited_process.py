@@ -27,7 +27,7 @@ _TO_START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process with this id exists, whichever user runs it."""
+    """Return whether a process with this ID exists, whichever user runs it."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -38,7 +38,7 @@ def is_running(pid: int) -> bool:
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Limits of a process: `timeout_s` is wall-clock time, `cpu_s` is CPU time, `output_bytes` bounds the answer."""
+    """Limits of a process: `timeout_s` is wall-clock time, `cpu_s` is CPU time, `output_bytes` bounds the result."""
 
     timeout_s: float
     cpu_s: int

@@ -1,7 +1,7 @@
-"""Amounts of money: integers in minor units internally, numbers with the decimals of their currency in JSON.
+"""Amounts of money: integers in minor units internally, and decimal numbers in JSON.
 
 A parameter is parsed as a decimal number before its currency is known, and `to_minor` converts it to minor units once
-it is. Currencies and their decimals are those of ISO 4217. See decision 32.
+it is. Currencies and their decimal places are those of ISO 4217. See decision 32.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ CURRENCIES = frozenset(_ACTIVE.split())
 DEFAULT_CURRENCY = "USD"
 """The currency if none is specified."""
 
-# Currencies whose minor unit (ISO 4217, list one, column "Mnr unt") is not two decimals.
+# Currencies whose minor unit (ISO 4217, list one, column "Mnr unt") does not have two decimal places.
 _WITHOUT = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF"
 _THREE = "BHD IQD JOD KWD LYD OMR TND"
 UNUSUAL_DIGITS = {**dict.fromkeys(_WITHOUT.split(), 0), **dict.fromkeys(_THREE.split(), 3)}
-"""Decimals of the currencies that do not have two."""
+"""Decimal places of the currencies that do not have two."""
 USUAL_DIGITS = 2
 MOST_DIGITS = max(UNUSUAL_DIGITS.values())
 
 
 def digits_of(currency: str) -> int:
-    """Return the number of decimals of the currency; the last one is its minor unit."""
+    """Return the number of decimal places of the currency; the last one is its minor unit."""
     return UNUSUAL_DIGITS.get(currency, USUAL_DIGITS)
 
 
@@ -49,7 +49,7 @@ TOTAL_MAX_MINOR = 2 * AMOUNT_MAX_MINOR
 """Upper bound of an invoice's total with up to 100 % tax, which can be paid, refunded or credited in one amount."""
 HUNDREDTH_DIGITS = 2
 HUNDREDTHS_MAX = AMOUNT_MAX_MINOR // 10**HUNDREDTH_DIGITS
-"""Upper bound of credits and other numbers with two decimals."""
+"""Upper bound of credits and other numbers with two decimal places."""
 
 _TEXT_MAX_CHARS = 40
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,4})?", re.ASCII | re.IGNORECASE)
@@ -70,7 +70,7 @@ def parse_money(raw: object) -> Decimal:
 
 
 def parse_hundredths(raw: object) -> int:
-    """Parse a non-negative number with at most two decimals. Raises `ValueError` stating the accepted values."""
+    """Parse a non-negative number with at most two decimal places. Raises `ValueError` stating the accepted values."""
     wanted = "a number of at least 0 with at most two decimals"
     amount = parse_decimal(raw, wanted)
     if amount < 0:
@@ -102,14 +102,14 @@ def parse_decimal(raw: object, wanted: str) -> Decimal:
 
 
 def _scaled(amount: Decimal, digits: int) -> int | None:
-    """Return the amount in units of its last decimal, or None if it has more than `digits` decimals."""
+    """Return the amount in units of its last decimal place, or None if it has more than `digits` decimal places."""
     numerator, denominator = amount.as_integer_ratio()
     found, rest = divmod(numerator * 10**digits, denominator)
     return None if rest else found
 
 
 def to_minor_or_none(amount: Decimal, currency: str) -> int | None:
-    """Return the amount in minor units of the currency, or None if it has too many decimals."""
+    """Return the amount in minor units of the currency, or None if it has too many decimal places."""
     return _scaled(amount, digits_of(currency))
 
 
@@ -125,7 +125,7 @@ def amount_fault(amount: Decimal, currency: str, field: str, *, maximum_minor: i
 
 
 def decimals(currency: str) -> Message:
-    """Describe the decimals of the currency: `no decimals` or `at most 2 decimals`."""
+    """Describe the decimal places of the currency: `no decimals` or `at most 2 decimals`."""
     digits = digits_of(currency)
     return compose("at most {} decimals", digits) if digits else compose("no decimals")
 
@@ -133,7 +133,7 @@ def decimals(currency: str) -> Message:
 def to_minor(amount: Decimal, currency: str, field: str, *, maximum_minor: int = AMOUNT_MAX_MINOR) -> int:
     """Return the amount in minor units.
 
-    Raises `Invalid`, naming the field and the currency, for too many decimals or more than `maximum_minor`.
+    Raises `Invalid`, naming the field and the currency, for too many decimal places or more than `maximum_minor`.
     """
     if fault := amount_fault(amount, currency, field, maximum_minor=maximum_minor):
         raise Invalid(faults=[fault])
@@ -150,7 +150,7 @@ def half_up(value: int, unit: int) -> int:
 def convert_minor(minor: int, before: str, after: str) -> int | None:
     """Convert an amount to the minor units of another currency, keeping the number.
 
-    Returns None if the other currency has too few decimals or the result would be too large.
+    Returns None if the other currency has too few decimal places or the result would be too large.
     """
     more = digits_of(after) - digits_of(before)
     if more >= 0:
@@ -162,12 +162,12 @@ def convert_minor(minor: int, before: str, after: str) -> int | None:
 
 
 def amount_of(minor: int, currency: str) -> Decimal:
-    """Return minor units as a number with all decimals of the currency."""
+    """Return minor units as a number with all decimal places of the currency."""
     return Decimal(minor).scaleb(-digits_of(currency))
 
 
 def amount_text(minor: int, currency: str) -> str:
-    """Format minor units with all decimals of the currency: 8000 is `80.00` in EUR and `8000` in JPY."""
+    """Format minor units with all decimal places of the currency: 8000 is `80.00` in EUR and `8000` in JPY."""
     return f"{amount_of(minor, currency):f}"
 
 
@@ -187,7 +187,7 @@ def _shown(value: int, digits: int) -> int | float:
 
 
 Minor = Annotated[int, JsonForm(int | float, to_amount, beside="currency")]
-"""Minor units of the record's `currency`. JSON has a number with at most that currency's decimals."""
+"""Minor units of the record's `currency`. JSON has a number with at most that currency's decimal places."""
 
 Hundredths = Annotated[int, JsonForm(int | float, to_hundredths)]
-"""Hundredths. JSON has a number with at most two decimals."""
+"""Hundredths. JSON has a number with at most two decimal places."""

@@ -48,8 +48,9 @@ def fault(environ: Mapping[str, str] | None = None) -> str | None:
 
 
 def turn_on(role: str) -> Callable[[], None]:
-    """Start tracing in this process if it is requested. Returns a function that sends the remaining spans and stops
-    tracing.
+    """Start tracing in this process if it is requested.
+
+    Returns a function that sends the remaining spans and stops tracing.
 
     `role` is `serve` or `worker`. Faults are logged, and the process continues without traces.
     """

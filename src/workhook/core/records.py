@@ -87,7 +87,7 @@ Timestamp = Annotated[int, JsonForm(str, to_millis_text), MOMENT]
 
 
 def resource_id(prefix: str, *, optional: bool = False) -> EventSchema:
-    """Declare an id as created by `core.ids.new_id(prefix)`. For `optional`, see `EventSchema`."""
+    """Declare an ID as created by `core.ids.new_id(prefix)`. For `optional`, see `EventSchema`."""
     return EventSchema({"pattern": f"^{prefix}_[0-9a-z]{{26}}$"}, optional=optional)
 
 

@@ -14,8 +14,8 @@ from prometheus_client import Counter
 
 HEADER = "traceparent"
 
-# Version, trace id, span id and flags: https://www.w3.org/TR/trace-context/#traceparent-header-field-values. Later
-# versions may append more after another `-`. Version `ff` and all-zero ids are invalid.
+# Version, trace ID, span ID and flags: https://www.w3.org/TR/trace-context/#traceparent-header-field-values. Later
+# versions may append more after another `-`. Version `ff` and all-zero IDs are invalid.
 _FORM = re.compile(r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 SPANS = Counter("workhook_spans_total", "Spans accepted by the collector (sent) or not (lost).", ["outcome"])
@@ -25,7 +25,7 @@ _current: ContextVar[str | None] = ContextVar("traceparent", default=None)
 
 
 class Trace(NamedTuple):
-    """Hexadecimal ids of the trace (32 digits) and of the parent span (16 digits), and flags from 0 to 255."""
+    """Hexadecimal IDs of the trace (32 digits) and of the parent span (16 digits), and flags from 0 to 255."""
 
     trace_id: str
     span_id: str

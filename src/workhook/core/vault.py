@@ -54,7 +54,7 @@ class Vault:
         self._keys = tuple(base64.urlsafe_b64decode(key) for key in keys)
 
     def seal(self, secret: str | None) -> bytes | None:
-        """Encrypt a secret. None and the empty string give None.
+        """Encrypt a secret. Returns None for None and the empty string.
 
         Call it in the transaction that stores the secret, after its first statement, because a rotation waits for
         transactions.
@@ -76,7 +76,7 @@ class Vault:
                     raise VaultError(f"a stored secret was encrypted with a key that is not in {KEY_FILE}.") from None
 
     def reseal(self, sealed: bytes) -> bytes | None:
-        """Encrypt a secret with the newest key. Return None if it already used that key. Raise `VaultError`."""
+        """Encrypt a secret with the newest key. Returns None if it already used that key. Raises `VaultError`."""
         self._look()
         try:
             self._newest.decrypt(bytes(sealed))
@@ -169,7 +169,7 @@ def write_keys(path: Path, keys: Sequence[bytes]) -> None:
 
 
 def _draft(path: Path, keys: Sequence[bytes], owner: os.stat_result | None = None) -> Path:
-    """Write a private temporary file beside `path`, durably."""
+    """Write a private temporary file next to `path`, durably."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

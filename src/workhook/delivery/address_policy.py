@@ -4,7 +4,7 @@ URLs are checked twice: `check_url` checks the text when a hook is created, and 
 is opened, the only check that a DNS server with changing responses cannot bypass.
 
 The ranges come from the IANA special-purpose address registries (RFC 6890 and its updates). They are listed here
-because `ipaddress.is_global` considers several of them global, and its answers differ between Python versions.
+because `ipaddress.is_global` considers several of them global, and its results differ between Python versions.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _REFUSED_V4 = [
     )
 ]
 _GLOBAL_UNICAST_V6 = ipaddress.IPv6Network("2000::/3")
-# Everything outside 2000::/3 is refused: ::/96 including loopback, SIIT (::ffff:0:0:0/96), both NAT64 prefixes
+# Everything outside 2000::/3 is rejected: ::/96 including loopback, SIIT (::ffff:0:0:0/96), both NAT64 prefixes
 # (64:ff9b::/96, 64:ff9b:1::/48), discard (100::/64), SRv6 (5f00::/16), ULA (fc00::/7), link-local (fe80::/10),
 # site-local (fec0::/10), multicast (ff00::/8), and unassigned ranges.
 _REFUSED_V6 = [
     ipaddress.IPv6Network(text)
     for text in (
-        "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID, ORCHIDv2, drone ids
+        "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID, ORCHIDv2, drone IDs
         "2001:db8::/32",  # documentation
         "2002::/16",  # 6to4: carries any IPv4 address
         "3fff::/20",  # documentation
@@ -122,7 +122,7 @@ class AddressPolicy:
         ]
 
     def permits(self, address: str) -> bool:
-        """Return whether `address`, an IP literal with an optional zone id, may be reached. Other text is refused."""
+        """Return whether `address`, an IP literal with an optional zone ID, may be reached. Other text is rejected."""
         try:
             parsed = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
@@ -158,7 +158,7 @@ class Resolver(Protocol):
 
 
 class GuardedResolver:
-    """Refuses a name if any of its addresses is refused; otherwise the order of the addresses would decide."""
+    """Rejects a name if any of its addresses is rejected; otherwise the order of the addresses would decide."""
 
     def __init__(self, policy: AddressPolicy, resolver: Resolver) -> None:
         self._policy = policy
@@ -183,7 +183,7 @@ class GuardedResolver:
 def as_resource_exhausted(error: OSError) -> ResourceExhausted | None:
     if isinstance(error, ResourceExhausted):
         return error
-    if error.errno in _OWN_ERRNOS and not isinstance(error, socket.gaierror):  # uses numbers of its own
+    if error.errno in _OWN_ERRNOS and not isinstance(error, socket.gaierror):  # uses its own numbers
         return ResourceExhausted(error.errno, error.strerror)
     return None
 

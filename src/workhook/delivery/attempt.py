@@ -190,7 +190,7 @@ def _end_span(span: TraceSpan, outcome: Outcome) -> None:
 async def _prepare(
     signer: Signer, work: PendingAttempt, payload: bytes, now: int, traceparent: str | None
 ) -> SignedRequest:
-    """Sign a large payload in a thread: 25 MB take 0.1 s, or 0.5 s as a form, and would block the loop."""
+    """Sign a large payload in a thread, because 25 MB take 0.1 s, or 0.5 s as a form, and would block the loop."""
     prepare = functools.partial(
         signer.prepare, payload, guid=work.guid, event=work.event, now_ms=now, traceparent=traceparent
     )

@@ -32,8 +32,8 @@ from workhook.delivery.address_policy import (
 
 MAX_HEAD_BYTES = 64 * 1024  # of a response, including preceding interim responses
 MAX_BODY_BYTES = 64 * 1024  # the rest of the body is not read
-# Includes chunked framing: a 64 KiB body in one-byte chunks takes 0.4 MB. Only framing without content reaches this
-# limit.
+# Includes chunked framing, because a 64 KiB body in one-byte chunks takes 0.4 MB. Only framing without content reaches
+# this limit.
 MAX_RECEIVED_BYTES = 1536 * 1024
 KEEP_ALIVE_S = 15.0
 _ONE_WRITE_BYTES = 64 * 1024  # larger bodies are written in pieces, as fast as the transport sends them
@@ -57,7 +57,7 @@ def _context(*, verify: bool) -> ssl.SSLContext:
     return context
 
 
-# Created at import, while the CA files can surely be opened: a process that is out of descriptors would silently trust
+# Created at import, when the CA files can surely be opened. A process that is out of descriptors would silently trust
 # no certificate.
 CONTEXTS = {True: _context(verify=True), False: _context(verify=False)}
 
@@ -103,7 +103,7 @@ class Pooled(Protocol):
 class ConnectionPool:
     """The connections of a sender, at most `most`. A new connection replaces the one that has been idle longest.
 
-    The pool never blocks: the sender must not use more than `most` connections at once.
+    The pool never blocks, so the sender must not use more than `most` connections at once.
     """
 
     def __init__(self, limit: int) -> None:
@@ -501,7 +501,7 @@ class Client:
     # --- deadlines ----------------------------------------------------------------------------------------------------
 
     def _set_timer(self, deadline: float) -> None:
-        """Share one timer among all requests: a timer for each would cost as much as handling the response."""
+        """Share one timer among all requests, because a timer for each would cost as much as handling the response."""
         if self._timer is not None:
             if self._timer_at <= deadline:
                 return

@@ -30,8 +30,8 @@ LONGEST_S = 10.0  # for a slot, and again for the result
 SLOW_S = 2.0  # a domain with a lookup this long is slow ...
 SLOW_FOR_S = 60.0  # ... for this long
 FOUND_S = 5.0  # how long a result is reused; its addresses are checked at every connection
-# A failure is reused for five times as long as it took, so the first retry of a delivery (after 10 s) looks it up again
-# unless that is expensive.
+# A failure is reused for five times as long as it took, so the first retry of a delivery (after 10 s) repeats the
+# lookup unless it is expensive.
 FAILED_FACTOR = 5.0
 FAILED_S = (1.0, 30.0)
 _REMEMBERED = 4096
@@ -65,7 +65,7 @@ class SystemResolver:
             raise socket.gaierror(socket.EAI_NONAME, "not a host name") from error
         found = await self._answer_to(key)
         if isinstance(found, OSError):
-            raise type(found)(*found.args)  # a copy: all callers that share the error would extend its traceback
+            raise type(found)(*found.args)  # a copy, because all its callers would extend its traceback
         flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
         return [
             Resolved(hostname=host, host=_address_of(where), port=port, family=family, proto=protocol, flags=flags)
@@ -73,7 +73,7 @@ class SystemResolver:
         ]
 
     async def close(self) -> None:
-        """Do nothing: lookups end on their own."""
+        """Do nothing, because lookups end on their own."""
 
     async def _answer_to(self, key: _Key) -> _Answer:
         until, kept = self._kept.get(key, (0.0, []))

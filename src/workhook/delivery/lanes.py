@@ -62,7 +62,7 @@ def work_from_row(row: Row) -> PendingAttempt:
 def precedes(one: PendingAttempt, other: PendingAttempt) -> bool:
     """Return whether `one` is sent before `other`.
 
-    First attempts are ordered by id, regardless of clocks; otherwise the earlier due time comes first.
+    First attempts are ordered by ID, regardless of clocks; otherwise the earlier due time comes first.
     """
     if not one.attempts and not other.attempts:
         return one.id < other.id
@@ -119,7 +119,7 @@ class Lane:
 
     hook: Hook
     signer: Signer
-    lease_until: int  # nothing starts later: another process may own the lane by then
+    lease_until: int  # nothing starts later, because another process may own the lane by then
     failing_since: int | None = None
     signer_until: int | None = None  # expiry of the previous secret
     ready: deque[PendingAttempt] = field(default_factory=deque)
@@ -312,7 +312,7 @@ class Lane:
     def end_read(self, found: Sequence[PendingAttempt], *, full: bool, is_recorded: IsRecorded) -> bool:
         """Add the work that was read, then the work offered meanwhile if nothing precedes it.
 
-        `full`: more may be due. Return whether the database has more work that no signal will announce.
+        `full`: more may be due. Returns whether the database has more work that no signal will announce.
         """
         again, self.reading, self.read_again = self.read_again, False, False
         incoming, self.incoming = self.incoming, []
@@ -330,8 +330,8 @@ class Lane:
     def offer(self, offered: OfferedDispatch, version: int, is_recorded: IsRecorded) -> bool:
         """Take over a new dispatch if everything due before it is here or done and the hook has `version`.
 
-        Otherwise it is read from the database, after the earlier ones. It may already be here: a read can see the
-        commit before the committer learns of it.
+        Otherwise it is read from the database, after the earlier ones. It may already be here, because a read can see
+        the commit before the committer learns of it.
         """
         if self.paused or self.hook.version != version or not self.hook.active:
             self.may_have_more = True
@@ -359,7 +359,7 @@ class Lane:
     def add(self, work: PendingAttempt) -> None:
         """Insert work into `ready` in order.
 
-        A first attempt precedes all with a higher id, even across a retry between them.
+        A first attempt precedes all with a higher ID, even across a retry between them.
         """
         place = len(self.ready)
         for number in range(place - 1, -1, -1):

@@ -1,7 +1,7 @@
 """The lanes of this process: which have work, and which are loaded.
 
 The assignment of lanes to processes is computed, not stored (see `membership`). Lanes without work use no memory, and a
-lane waiting to be loaded only its hook's id.
+lane waiting to be loaded only its hook's ID.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Schedule:
             heapq.heappush(self._heap, entry)
 
     def pop_due(self, now: int) -> dict[int, int]:
-        """Remove the times that have been reached; return hook id → its first one."""
+        """Remove the times that have been reached; return hook ID → its first one."""
         found: dict[int, int] = {}
         while self._heap and self._heap[0][0] <= now:
             at, hook_id = entry = heapq.heappop(self._heap)
@@ -79,7 +79,10 @@ class LeasedLanes:
     """
 
     def __init__(self, services: Services, *, wake: Callable[[], None], hangs: Callable[[], bool]) -> None:
-        """`wake` is called when there may be something to do. `hangs` returns whether the worker hangs."""
+        """Create an empty set of lanes.
+
+        `wake` is called when there may be something to do. `hangs` returns whether the worker hangs.
+        """
         self._services = services
         self._wake, self._hangs = wake, hangs
         self._database = services.database
@@ -121,9 +124,9 @@ class LeasedLanes:
     # --- work --------------------------------------------------------------------------------------------------------
 
     def mark_due(self, due: dict[int, int]) -> bool:
-        """Record due times: hook id → milliseconds, or 0 for now.
+        """Record due times: hook ID → milliseconds, or 0 for now.
 
-        Return whether there is anything to do now.
+        Returns whether there is anything to do now.
         """
         now = now_ms()
         to_do = False
@@ -250,7 +253,7 @@ class LeasedLanes:
                 self._read_again.add(hook.id)
                 return None
             self._read_again.discard(hook.id)
-            # Nothing may be sent with a wrong signature: the hook waits for a process that has the key.
+            # Nothing may be sent with a wrong signature, so the hook waits for a process that has the key.
             metrics.TROUBLE.labels("secret").inc()
             log.error("secret_unreadable", hook_id=hook.id, error=str(error))
             self._not_before[hook.id] = now_ms() + UNREADABLE_MS

@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 @cache
 def _process_scope() -> str:
-    """Return the scope in which a process id is unique: the host, its boot and its PID namespace.
+    """Return the scope in which a process ID is unique: the host, its boot and its PID namespace.
 
     Containers can share a host name and all have PID 1.
     """
@@ -52,7 +52,7 @@ def _process_scope() -> str:
 
 
 def is_dead(owner: str) -> bool:
-    """Return whether an owner in this scope has died. An owner with this process's id may be an earlier process."""
+    """Return whether an owner in this scope has died. An owner with this process's ID may be an earlier process."""
     place, _, rest = owner.partition("/")
     number = rest.partition("/")[0]
     if place != _process_scope() or not number.isdigit():
@@ -73,7 +73,7 @@ class Leases:
         self._database = database.low_traffic
         self._lease_ms = lease_ms
         self._beat_ms = min(BEAT_MS, round(lease_ms * BEATS))
-        # Scope, process id and nonce: a process in the same scope can tell whether the owner is still alive.
+        # Scope, process ID and nonce. A process in the same scope can tell whether the owner is still alive.
         self.owner = f"{_process_scope()}/{os.getpid()}/{secrets.token_hex(4)}"
         _ours.add(self.owner)
         self.epoch = 0  # changes with each join; 0 if not a member
@@ -141,7 +141,7 @@ class Leases:
             seen = await self._beat(in_flight)
         if seen is not None:
             if missed or _clock_ms() >= good_until:
-                # This process has just joined, lost the database, or was suspended: the other processes may still be
+                # This process has just joined, lost the database, or was suspended, so the other processes may still be
                 # alive.
                 self._patient_until = _clock_ms() + self._lease_ms
                 self._patient_with = frozenset(each.epoch for each in seen.members)
@@ -155,7 +155,7 @@ class Leases:
         return self.membership.generation, sorted(each for each in in_flight() if not may_work_on(each))
 
     async def _beat(self, in_flight: Callable[[], Sequence[int]]) -> Snapshot | None:
-        """Send a heartbeat. Return None if the lease is lost and the process is stopping."""
+        """Send a heartbeat. Returns None if the lease is lost and the process is stopping."""
         sent_at = _clock_ms()
         announced, was_leaving = self._announcement(in_flight), self._leaving
         seen: Snapshot | None = None
@@ -182,7 +182,7 @@ class Leases:
         return seen
 
     def _lost(self) -> None:
-        """Forget the lease: other processes have removed this one and own its lanes."""
+        """Forget the lease, because other processes have removed this one and own its lanes."""
         log.warning("lease_lost", owner=self.owner, epoch=self.epoch)
         self.epoch = self._good_until = self._renew_at = 0
         self.membership.clear()

@@ -1,7 +1,7 @@
 """Assigns lanes to processes by rendezvous hashing. During changes, no lane ever has two processes.
 
 The processes of a generation form a view. A new generation can move a lane to another process. Each process acts on a
-view as soon as it has seen it: it starts nothing more for lanes that are not its own. It then acknowledges the
+view as soon as it has seen it, and starts nothing more for lanes that are not its own. It then acknowledges the
 generation, listing the lanes that still have attempts in flight. A process starts work on a new lane when all others
 have acknowledged the generation and none still has the lane in flight. A process may therefore work on a lane only if
 it owns the lane in every view since the last one that all had acknowledged.
@@ -96,7 +96,7 @@ class LaneAssignment:
         return self._settled and not self._foreign
 
     def clear(self) -> None:
-        """Forget all views: this process is no longer a member."""
+        """Forget all views, because this process is no longer a member."""
         self._views, self._settled, self._foreign = [], False, frozenset()
 
     def apply(self, snapshot: Snapshot) -> None:
@@ -128,7 +128,7 @@ class LaneAssignment:
 
 # --- SQL --------------------------------------------------------------------------------------------------------------
 
-_ONLY = 1  # the id of the single row
+_ONLY = 1  # the ID of the single row
 
 _me = sa.and_(workers.c.owner == sa.bindparam("me"), workers.c.epoch == bigint_param("my_epoch"))
 _raise_generation = (
@@ -180,7 +180,7 @@ async def join(tx: Transaction, owner: str, lease_ms: int) -> int:
 async def renew(
     tx: Transaction, owner: str, epoch: int, lease_ms: int, acknowledged: int, finishing: Sequence[int]
 ) -> bool:
-    """Extend the lease by `lease_ms` from now. Return False if the process was removed."""
+    """Extend the lease by `lease_ms` from now. Returns False if the process was removed."""
     still = json.encode_text(list(finishing))
     me = {"me": owner, "my_epoch": epoch}
     return bool(await tx.execute(_renew, {**me, "lease_ms": lease_ms, "acted_by": acknowledged, "still": still}))

@@ -1,7 +1,7 @@
 """Writes outcomes in batches, many in one short transaction.
 
-A failure keeps its slot until the commit. A success has already freed its slot, so the number of waiting outcomes has a
-limit of its own.
+A failure keeps its slot until the commit. A success has already freed its slot, so the number of waiting outcomes is
+limited separately.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SEVERAL = 4  # attempts in flight that justify lingering although an outcome is 
 PAUSE_MAX_S = 5.0
 
 Health = Mapping[int, int | None]
-"""Hook id → time since which its receiver fails (milliseconds), or None if it succeeds again."""
+"""Hook ID → time since which its receiver fails (milliseconds), or None if it succeeds again."""
 
 log = structlog.get_logger(__name__)
 
@@ -113,7 +113,7 @@ class OutcomeWriter:
             log.error("recorded_failed", exc_info=error)
 
     async def _write(self, batch: Sequence[FinishedAttempt], health: Health) -> None:
-        """Retry until the batch is written: an unrecorded attempt would be sent again."""
+        """Retry until the batch is written, because an unrecorded attempt would be sent again."""
         pause_s = 0.05
         left, tried = batch, False
         while True:
@@ -199,7 +199,7 @@ def _is_waited_for(finished: FinishedAttempt) -> bool:
 
 
 def _health_changes(batch: Sequence[FinishedAttempt]) -> dict[int, int | None]:
-    """Return changes by hook id: the time since which it fails (milliseconds), or None if it succeeds again."""
+    """Return changes by hook ID: the time since which it fails (milliseconds), or None if it succeeds again."""
     changes: dict[int, int | None] = {}
     for each in batch:
         hook_id, known = each.lane.hook.id, each.lane.failing_since

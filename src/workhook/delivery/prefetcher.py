@@ -26,7 +26,7 @@ LANE_MAX = 64  # in one lane
 LANE_LOW = 32  # a lane with fewer reads more; 16 was too few: fast receivers ran dry before the read finished
 PAGE_LEAST = 8  # per lane; fewer would be used up before the next read
 INLINE_MAX = 64 * 1024  # bytes; larger payloads are loaded one at a time, when they are sent
-RECORDED_MAX = 4096  # recorded dispatches remembered
+RECORDED_MAX = 4096  # the number of recorded dispatches to keep track of
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Prefetcher:
         work.held = 0
 
     def recorded(self, works: Iterable[PendingAttempt]) -> None:
-        """Remember recorded work, because a commit that began earlier still saw it as due."""
+        """Keep track of recorded work, because a commit that began earlier still saw it as due."""
         for work in works:
             put_bounded(self._recorded, work.id, None, RECORDED_MAX)
 
@@ -100,7 +100,7 @@ class Prefetcher:
     async def load_due(self, *, idle: bool) -> bool:
         """Read due dispatches for the emptiest lanes.
 
-        `idle`: some slots are unused. Return whether to continue immediately, because a hook has changed or there is
+        `idle`: some slots are unused. Returns whether to continue immediately, because a hook has changed or there is
         more to read.
         """
         self._turn += 1
@@ -193,7 +193,8 @@ def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[ReadPlan]:
     ready = sum(len(lane.ready) for lane in brisk)
     room = READY_MAX - ready - slow_ready
     low = [lane for lane in slow if lane.needs_more and not lane.ready]
-    # One each: a hung receiver has one attempt at a time, and larger pages would leave most such lanes with none.
+    # One each, because a hung receiver has one attempt at a time, and larger pages would leave most such lanes with
+    # none.
     pages = _page(low, min(room, SLOW_MAX - slow_ready), 1, PAGE_LEAST)
     room -= sum(len(page.lanes) * page.per_lane for page in pages)
     low = [lane for lane in brisk if lane.needs_more and len(lane.ready) < LANE_LOW]

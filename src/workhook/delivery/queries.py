@@ -122,13 +122,13 @@ _payloads = hot(sa.select(events.c.id, events.c.payload).where(any_of(events.c.i
 
 
 async def pending_hooks(reader: Reader, after: int, limit: int) -> dict[int, int]:
-    """Return hook id → due time of its next attempt (milliseconds) for the first `limit` hooks above `after`."""
+    """Return hook ID → due time of its next attempt (milliseconds) for the first `limit` hooks above `after`."""
     rows = await reader.fetch_all(_pending_hooks, {"after": after, "limit": limit})
     return {row["hook_id"]: row["due_at"] for row in rows}
 
 
 async def later_times(reader: Reader, hook_ids: Sequence[int], now: int, per_lane: int) -> dict[int, list[int]]:
-    """Return hook id → sorted due times after `now`, at most `per_lane` for each hook."""
+    """Return hook ID → sorted due times after `now`, at most `per_lane` for each hook."""
     found: dict[int, list[int]] = {}
     params = {"hook_ids": list(hook_ids), "now": now, "per_lane": per_lane}
     for row in await reader.fetch_all(_later_times, params):
@@ -141,7 +141,7 @@ async def due_dispatches(
 ) -> Sequence[Row]:
     """Return the next dispatches of these hooks, except the `busy` ones.
 
-    `since` maps hook ids to the due time to start from (milliseconds). SQLite ignores it and reads from the beginning,
+    `since` maps hook IDs to the due time to start from (milliseconds). SQLite ignores it and reads from the beginning,
     at no extra cost.
     """
     params = {
@@ -151,7 +151,7 @@ async def due_dispatches(
 
 
 async def payloads(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]:
-    """Return event id → payload, without damaged payloads."""
+    """Return event ID → payload, without damaged payloads."""
     rows = await reader.fetch_all(_payloads, {"event_ids": list(event_ids)})
     found = {row["id"]: from_stored(row["payload"]) for row in rows}
     return {event_id: payload for event_id, payload in found.items() if payload is not None}
@@ -173,7 +173,7 @@ async def drop_unrequested(tx: Transaction, dispatch_ids: Sequence[int]) -> None
 
 
 async def failing_since(reader: Reader, hook_ids: Sequence[int]) -> dict[int, int | None]:
-    """Return hook id → time since which its receiver has had no success (milliseconds)."""
+    """Return hook ID → time since which its receiver has had no success (milliseconds)."""
     rows = await reader.fetch_all(_health, {"hook_ids": list(hook_ids)})
     return {row["hook_id"]: row["failing_since"] for row in rows}
 
@@ -193,7 +193,7 @@ DeliveryRow = tuple[object, ...]
 """A row of `DELIVERY_COLUMNS`."""
 
 AdvanceRow = tuple[int, int, int, int, int | None, int]
-"""The update of a dispatch: its id, the number of attempts it must still have, how many redeliveries this attempt
+"""The update of a dispatch: its ID, the number of attempts it must still have, how many redeliveries this attempt
 counts for, its retries after this attempt, the due time of the next attempt (milliseconds, or None), and the epoch of
 the lease that must still be valid."""
 
@@ -269,11 +269,11 @@ async def record(
     failing: Mapping[int, int | None],
     now: int,
 ) -> set[int]:
-    """Commit the outcomes of attempts. Return the dispatches that were not updated (see above).
+    """Commit the outcomes of attempts. Returns the dispatches that were not updated (see above).
 
-    `failing` maps hook ids to the time since which the receiver fails (milliseconds), or None if it succeeds again.
+    `failing` maps hook IDs to the time since which the receiver fails (milliseconds), or None if it succeeds again.
     """
-    # Lock lanes before dispatches, and both by id, as everywhere else: another order could deadlock.
+    # Lock lanes before dispatches, and both by ID, as everywhere else, because another order could deadlock.
     advances = sorted(advances)
     health = [{"hook_id": each, "since": failing[each]} for each in sorted(failing)]
     late = {each[0] for each in advances}
@@ -298,6 +298,6 @@ async def record(
 
 
 async def attempts_of(reader: Reader, dispatch_ids: Sequence[int]) -> dict[int, int]:
-    """Return dispatch id → number of recorded attempts."""
+    """Return dispatch ID → number of recorded attempts."""
     rows = await reader.fetch_all(_attempts, {"dispatch_ids": list(dispatch_ids)})
     return {row["id"]: row["attempts"] for row in rows}

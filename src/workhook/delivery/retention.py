@@ -1,6 +1,6 @@
 """Purges rows older than the retention period in small batches, so nothing waits for it.
 
-Each run passes over the old rows once in key order, up to the id of the newest old row, which it reads first. A batch
+Each run passes over the old rows once in key order, up to the ID of the newest old row, which it reads first. A batch
 is a number of rows read, whether they are kept or removed, and the next batch starts after it. The work therefore grows
 linearly with the number of rows.
 """
@@ -43,9 +43,9 @@ class _Way(NamedTuple):
 
 
 def _newest(id_: sa.Column[int], at: sa.Column[int]) -> sa.Select[Any]:
-    """Select the highest id of the newest time before `before`, with one probe of the time index.
+    """Select the highest ID of the newest time before `before`, with one probe of the time index.
 
-    Ids nearly follow the times, so a few old rows may have a higher id; they are removed an hour later.
+    IDs nearly follow the times, so a few old rows may have a higher ID; they are removed an hour later.
     """
     return sa.select(id_).where(at < bigint_param("before")).order_by(at.desc(), id_.desc()).limit(_ONE)
 
@@ -53,7 +53,7 @@ def _newest(id_: sa.Column[int], at: sa.Column[int]) -> sa.Select[Any]:
 def _way(
     table: sa.Table, key: Sequence[sa.Column[int]], at: sa.ColumnElement[int], *conditions: sa.ColumnElement[bool]
 ) -> _Way:
-    # The time is compared in Python: with a condition, PostgreSQL would read all old rows from the time index.
+    # The time is compared in Python, because with a condition, PostgreSQL would read all old rows from the time index.
     columns = {each.name: each for each in (table.c.id, *key)}
     following = (
         sa.select(*columns.values(), at.label("at"))
@@ -90,9 +90,9 @@ _keys_by_age = AgedRows(event_keys.c.created_at, event_keys.c.scope, event_keys.
 
 
 async def prune(database: Database, before: int, now: int) -> dict[str, int]:
-    """Remove rows created before `before` (milliseconds), and publishers' ids after a day.
+    """Remove rows created before `before` (milliseconds), and publishers' IDs after a day.
 
-    Return the row counts by table.
+    Returns the row counts by table.
     """
     delivery, event = await _bound(database, _newest_delivery, before), await _bound(database, _newest_event, before)
     arrival = await _bound(database, _newest_arrival, before)

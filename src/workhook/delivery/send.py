@@ -209,7 +209,7 @@ def _text(raw: bytes) -> str:
 
 
 def _decode(body: bytes, encoding: str) -> bytes:
-    """Decode `body` to at most `MAX_BODY_BYTES`. Return it unchanged if that fails."""
+    """Decode `body` to at most `MAX_BODY_BYTES`. Returns it unchanged if that fails."""
     windows = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}.get(encoding.strip().lower(), ())
     for window in windows:  # "deflate" means zlib (RFC 9110, 8.4.1.2), but some servers omit the zlib header
         try:

@@ -160,7 +160,8 @@ class Signer:
 def with_installation(payload: bytes, installation_id: int) -> bytes:
     """Add `installation`, the installation that the app may act as, to a payload for the app's hook.
 
-    It replaces a publisher's value: otherwise a publisher in one organization could make the app act in another.
+    It replaces a publisher's value, because otherwise a publisher in one organization could make the app act in
+    another.
     """
     shape = json.encode(installation_to_response(installation_id))
     if _INSTALLATION in payload:

@@ -1,1 +1,1 @@
-"""The event catalogue, and the outbox that records events."""
+"""The event catalog, and the outbox that records events."""

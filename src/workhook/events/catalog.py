@@ -1,4 +1,4 @@
-"""The catalogue of event names: those of GitHub's webhooks, and Workhook's own.
+"""The catalog of event names: those of GitHub's webhooks, and Workhook's own.
 
 Everything is built once at import; a lookup reads a dict. The names, their actions and the kinds of webhook that may
 list them are in `github_names.json` and, following the "Events" section of the work API, in `own_names.json`.
@@ -23,11 +23,11 @@ ANY_EVENT = "*"
 
 
 class CatalogEvent(msgspec.Struct, frozen=True):
-    """One event name of the catalogue.
+    """One event name of the catalog.
 
     `actions` are the known ones; a payload may have others. `targets` are the kinds of webhook that may list the event;
-    a webhook on `*` receives it in any case. Events that only apps receive on GitHub (such as `merge_group`) may be
-    listed by all webhooks, because apps have no webhooks of their own here. `shared` events are common on code hosting
+    a webhook on `*` always receives it. Events that only apps receive on GitHub (such as `merge_group`) may be listed
+    by all webhooks, because apps have no webhooks of their own here. `shared` events are common on code hosting
     platforms, so publishers may use the name. `origin` is `own` if Workhook creates the payload from its own resources
     (described by `schema`).
     """
@@ -96,7 +96,7 @@ def valid_for(name: str, target: HookTarget) -> bool:
 
 
 def known(name: str) -> bool:
-    """Return whether the name is in the catalogue, including names that only webhooks on `*` receive."""
+    """Return whether the name is in the catalog, including names that only webhooks on `*` receive."""
     return name in CATALOG
 
 

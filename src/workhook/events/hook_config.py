@@ -40,7 +40,7 @@ _UNSETS = "Null or an empty string unsets it."
 
 
 class ConfigChange(HiddenRepr, msgspec.Struct):
-    """The parsed configuration. `shown` has plain settings by name, with None for those to unset.
+    """The parsed configuration. `shown` contains plain settings by name, with None for those to unset.
 
     Secrets are UNSET if they are absent or masked.
     """
@@ -140,7 +140,7 @@ def _read_rotation(change: ConfigChange, value: Any) -> str | None:
 
 
 def _content_type(value: Any) -> str | None:
-    """Keep a known value as written: Terraform would plan a change for a synonym."""
+    """Keep a known value as written, because Terraform would plan a change for a synonym."""
     if isinstance(value, str) and value in CONTENT_TYPES:
         return value
     return CONTENT_TYPES.get(value.strip().lower()) if isinstance(value, str) else None
@@ -258,7 +258,7 @@ def standard_key(secret: bytes) -> bytes | None:
 
 
 def require_standard_secret(config: Mapping[str, str], secret: str | None) -> None:
-    """Raise `Invalid` if `standard` headers lack a `whsec_` secret: receivers would reject every delivery."""
+    """Raise `Invalid` if `standard` headers lack a `whsec_` secret, because receivers would reject every delivery."""
     if config.get("header_style") == "standard" and (secret is None or standard_key(secret.encode()) is None):
         message = "secret must be whsec_ followed by a base64 key if header_style is standard"
         raise Invalid(faults=[fault(message, field="secret")])

@@ -1,17 +1,17 @@
-"""The order of events, and the id below which no event is still in flight.
+"""The order of events, and the ID below which no event is still in flight.
 
-An event gets its id before it is committed. PostgreSQL commits transactions in any order, so a reader that has seen
+An event gets its ID before it is committed. PostgreSQL commits transactions in any order, so a reader that has seen
 event 11 cannot know whether 10 was rolled back, belongs to another organization or will appear in a moment. A reader
-that remembers only "I have everything up to 11" would miss it for ever.
+that remembers only "I have everything up to 11" would miss it forever.
 
-Therefore a transaction that is about to assign an id to an event of a repository takes a shared advisory lock and holds
+Therefore a transaction that is about to assign an ID to an event of a repository takes a shared advisory lock and holds
 it until its commit is visible (`number_in`). A reader queries the newest visible event and, later in the same
-statement, the holders of such locks (`commit_snapshot`). Every transaction with a lower id is then among these holders
+statement, the holders of such locks (`commit_snapshot`). Every transaction with a lower ID is then among these holders
 or has ended. Once all of them have ended, a read finds all events up to the newest one that will ever exist.
 
 Readers wait only for transactions that append events to the same repository. With the usual measure, the server's
 oldest transaction (`pg_snapshot_xmin`), any long transaction in any database would hold everything back, and a
-transaction id stored with the events is meaningless in a database restored from a dump.
+transaction ID stored with the events is meaningless in a database restored from a dump.
 
 SQLite has one writer at a time, so everything visible is complete.
 """
@@ -42,11 +42,11 @@ _next_number: sa.ColumnElement[int] = sa.literal_column("nextval('events_id_seq'
 
 
 def number_in(repository_id: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-    """Return the expression for the id of an event of the repository, for the INSERT on PostgreSQL."""
+    """Return the expression for the ID of an event of the repository, for the INSERT on PostgreSQL."""
     lock = sa.func.pg_advisory_xact_lock_shared(
         LOCK_CLASS, sa.cast(repository_id.op("&")(sa.cast(_KEY_MASK, sa.BigInteger)), sa.Integer)
     )
-    # CASE evaluates its condition first, so the lock is taken before the id. Events without a repository need no lock.
+    # CASE evaluates its condition first, so the lock is taken before the ID. Events without a repository need no lock.
     return sa.case((lock.is_(None), _next_number), else_=_next_number)
 
 
@@ -57,7 +57,7 @@ last_given = sa.func.coalesce(
     .scalar_subquery(),
     0,
 )
-"""The highest id so far, on SQLite."""
+"""The highest ID so far, on SQLite."""
 
 _newest = sa.func.coalesce(sa.select(sa.func.max(events.c.id)).scalar_subquery(), 0).label("newest")
 _database: sa.Select[Any] = sa.select(sa.literal_column("oid")).select_from(
@@ -79,9 +79,9 @@ _snapshot = PerDialect(
 
 
 class CommitSnapshot(msgspec.Struct, frozen=True):
-    """The state of commits at one moment. `newest` is the highest visible id.
+    """The state of commits at one moment. `newest` is the highest visible ID.
 
-    `appending` has the transactions that may still commit lower ids, by the lock key of their repository.
+    `appending` contains the transactions that may still commit lower IDs, by the lock key of their repository.
     """
 
     newest: int

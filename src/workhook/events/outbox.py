@@ -46,7 +46,7 @@ class Outbox:
     def __init__(self) -> None:
         self.waiting: list[tuple[Draft, Mapping[str, object]]] = []  # with their rows
         self.is_queued = False  # a step before the commit will send them
-        self.repositories: set[int] = set()  # listeners of these are signalled after the commit
+        self.repositories: set[int] = set()  # listeners of these are signaled after the commit
 
 
 F = TypeVar("F")
@@ -92,7 +92,7 @@ def _insert_on_postgresql() -> sa.Insert:
 
 _written = (events.c.id, events.c.name, events.c.account_id, events.c.repository_id)
 WRITTEN = sa.table("written", *(sa.column(each.name, each.type) for each in _written))
-"""On PostgreSQL, the events inserted by the same statement. On SQLite the last one's id is `order.last_given`."""
+"""On PostgreSQL, the events inserted by the same statement. On SQLite the last one's ID is `order.last_given`."""
 _insert = hot(
     PerDialect(
         sqlite=insert_into(events, *COLUMNS).returning(events.c.id),
@@ -123,9 +123,9 @@ def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
 
 
 async def append(tx: Transaction, draft: Draft) -> int:
-    """Insert an event immediately and return its id.
+    """Insert an event immediately and return its ID.
 
-    The caller delivers it (a ping, a test): it is not fanned out, and the activity does not list it.
+    The caller delivers it (a ping, a test). It is not fanned out, and the activity does not list it.
     """
     await send(tx)
     row = await tx.fetch_row(_insert, _insert_params(tx, [_watched_row(tx, draft, listed=False)])[0])
@@ -162,7 +162,7 @@ def insert_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
 
 
 def row_of(draft: Draft, *, listed: bool | None = None) -> dict[str, Any]:
-    """Return the columns of an event, without its id.
+    """Return the columns of an event, without its ID.
 
     With `listed` None, all events except those about webhooks are listed.
     """

@@ -1,6 +1,6 @@
-"""A sample payload for each event in the catalogue, generated from its schema, and the quotes sent with pings.
+"""A sample payload for each event in the catalog, generated from its schema, and the quotes sent with pings.
 
-A sample shows the structure, with invented ids and names. If the catalogue has no schema because others publish the
+A sample shows the structure, with invented IDs and names. If the catalog has no schema because others publish the
 event, the sample has the fields common to all events.
 """
 
@@ -54,7 +54,7 @@ _PATTERNS = {
     r"\d\d$": "80.00",
     r"\d{2,3})?$": "80.00",
 }
-_ID = "{26}"  # pattern of the part after an id's prefix
+_ID = "{26}"  # pattern of the part after an ID's prefix
 _UNSET = frozenset({"completed_at", "deleted_at", "avatar", "base_ref"})  # null in the common case
 _FLAGS_SET = frozenset({"active", "distinct", "billable"})
 
@@ -97,7 +97,7 @@ def _changes(event: CatalogEvent) -> dict[str, Any]:
 
 
 def _value(path: str, schema: Mapping[str, Any]) -> Any:
-    """Return a sample value. `path` has the names of the enclosing fields, separated by dots."""
+    """Return a sample value. `path` contains the names of the enclosing fields, separated by dots."""
     if "anyOf" in schema:
         return _value(path, schema["anyOf"][0])
     if "const" in schema:

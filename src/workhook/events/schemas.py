@@ -1,6 +1,6 @@
 """JSON Schemas (draft 2020-12) of the payloads that Workhook itself creates, built from shared parts.
 
-They are documentation, served with the catalogue, and tests compare actual events with them. Events published by others
+They are documentation, served with the catalog, and tests compare actual events with them. Events published by others
 are not validated.
 """
 

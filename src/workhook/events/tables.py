@@ -1,4 +1,4 @@
-"""`events`: one row per event. `event_keys`: the publishers' own event ids, kept for 24 hours."""
+"""`events`: one row per event. `event_keys`: the publishers' own event IDs, kept for 24 hours."""
 
 from __future__ import annotations
 

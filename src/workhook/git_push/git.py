@@ -52,7 +52,7 @@ def run(git_dir: Path, *arguments: str, stdin: bytes = b"", timeout_s: float = T
 
 
 def branches_and_tags(git_dir: Path, timeout_s: float = TIMEOUT_S) -> tuple[tuple[str, str], ...]:
-    """Return object id and name of each ref that a push can report. Raises the errors of `run`."""
+    """Return object ID and name of each ref that a push can report. Raises the errors of `run`."""
     options = ("--format=%(objectname) %(refname)", "refs/heads", "refs/tags")
     output = run(git_dir, "for-each-ref", *options, timeout_s=timeout_s).decode("utf-8", "surrogateescape")
     rows = (line.partition(" ") for line in output.split("\n") if line)

@@ -26,7 +26,7 @@ _KINDS = {b"A": "added", b"D": "removed"}  # others are modified; a rename is a 
 
 
 def load_commits(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str, CommitJson]:
-    """Return commits by id. `parents` maps each to its first parent, or None for a root. Raises `git.GitError`."""
+    """Return commits by ID. `parents` maps each to its first parent, or None for a root. Raises `git.GitError`."""
     if not parents:
         return {}
     files = _changed_files(git_dir, parents)
@@ -105,7 +105,7 @@ def path_text(raw: bytes) -> str:
 
 
 def _changed_files(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str, Files]:
-    """Compare with the first parent, even for merges: path filters need the changes to the pushed branch."""
+    """Compare with the first parent, even for merges, because path filters need the changes to the pushed branch."""
     asked = "".join(f"{oid} {parent}\n" if parent else f"{oid}\n" for oid, parent in parents.items())
     options = ("-r", "-z", "--root", "--no-renames", "--name-status", "--no-ext-diff", "--ignore-submodules=none")
     output = git.run(git_dir, "diff-tree", "--stdin", *options, stdin=asked.encode())
@@ -113,7 +113,7 @@ def _changed_files(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str
 
 
 def _split_files(fields: Sequence[bytes], found: dict[str, Files]) -> dict[str, Files]:
-    """Group the output of `diff-tree`: a commit id, then a letter and a path per file.
+    """Group the output of `diff-tree`: a commit ID, then a letter and a path per file.
 
     Git omits commits without changes.
     """
@@ -135,7 +135,7 @@ MAX_COMMITS = 2048  # GitHub's limit of commits in a `push` payload; the newest 
 
 
 class PushRefs:
-    """The refs before and after one push, and its commit ranges. Git only receives object ids known to exist."""
+    """The refs before and after one push, and its commit ranges. Git only receives object IDs known to exist."""
 
     def __init__(self, git_dir: Path, entry: Push) -> None:
         self._git_dir = git_dir

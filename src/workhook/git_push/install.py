@@ -37,7 +37,7 @@ printf '%s\\n' "$updates" | "${{0%/*}}/{chained}" "$@"
 
 
 class InstallError(Exception):
-    """The obstacle, described for the person installing."""
+    """Why the hook cannot be installed, worded for the user who installs it."""
 
 
 class Installed(NamedTuple):

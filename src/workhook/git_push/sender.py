@@ -167,7 +167,7 @@ class _Sender:
             return payload.bare(update, entry, address=builder.address)
 
     def _pause(self, pause_s: float) -> bool:
-        """Wait until the pause ends or another process knocks. Return whether one has."""
+        """Wait until the pause ends or another process knocks. Returns whether one has."""
         with self._open_pipe() as readers:
             if not self._mark.exists():
                 select.select(readers, [], [], pause_s)
@@ -288,7 +288,7 @@ def _exchange(base_url: str, path: str, token: str, body: bytes) -> tuple[int, b
 
 @contextlib.contextmanager
 def _cut_after(sock: socket.socket, bound_s: float) -> Iterator[None]:
-    """Bound the whole exchange: a socket timeout restarts with every byte of a slowly dripping response."""
+    """Bound the whole exchange, because a socket timeout restarts with every byte of a slowly dripping response."""
     sock.settimeout(bound_s)
     timer = threading.Timer(bound_s, _cut, (sock,))
     timer.daemon = True

@@ -1,9 +1,9 @@
 """`GIT_DIR/workhook`: configuration, log, and the spool of pushes waiting for the server.
 
 The spool contains one file per push, in push order, until the server has accepted all of it. Files appear by rename, so
-they are complete or absent. Next to `NAME.json`, `NAME.sent` lists the ids that the server has already accepted, so
+they are complete or absent. Next to `NAME.json`, `NAME.sent` lists the IDs that the server has already accepted, so
 that a killed sender does not start the push over. Losing it only causes repeats, which the server recognizes by their
-ids.
+IDs.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def server_url(config: Config) -> str:
         try:
             url = json.loads((config.data_dir / "server.json").read_bytes())["url"]
         except FileNotFoundError:
-            # Do not guess: any program listening on a likely port would receive the token.
+            # Do not guess, because any program listening on a likely port would receive the token.
             raise NoServer(f"no server runs with the data folder {config.data_dir}") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"server.json in the data folder is not usable ({type(error).__name__})") from error
@@ -181,7 +181,7 @@ class CorruptEntry(Exception):
 
 
 class RefUpdate(NamedTuple):
-    """One line of `post-receive`: ids of 40 or 64 digits, all zeros for none. `id` makes publishing idempotent."""
+    """One line of `post-receive`: IDs of 40 or 64 digits, all zeros for none. `id` makes publishing idempotent."""
 
     id: str
     before: str
@@ -192,7 +192,7 @@ class RefUpdate(NamedTuple):
 class Push(NamedTuple):
     """One push.
 
-    `refs` are (object id, name) of branches and tags right after it, or None if Git could not list them.
+    `refs` are (object ID, name) of branches and tags right after it, or None if Git could not list them.
     """
 
     pushed_at_ms: int
@@ -264,7 +264,7 @@ def _parse_ref(line: str) -> tuple[str, str]:
 
 
 def is_oid(text: object) -> bool:
-    """Return whether `text` is a full SHA-1 or SHA-256 object id. Nothing else is ever passed to Git."""
+    """Return whether `text` is a full SHA-1 or SHA-256 object ID. Nothing else is ever passed to Git."""
     return isinstance(text, str) and len(text) in (40, 64) and not text.strip("0123456789abcdef")
 
 
@@ -289,7 +289,10 @@ def sent_ids(folder: HookFolder, name: str) -> set[str]:
 
 
 def mark_sent(folder: HookFolder, name: str, update_id: str) -> None:
-    """Record an accepted update. Not synced: after a power failure, the update is published again under the same id."""
+    """Record an accepted update.
+
+    Not synced, because after a power failure, the update is published again under the same ID.
+    """
     with open(folder.spool / f"{name}.sent", "a", encoding="utf-8") as file:
         file.write(update_id + "\n")
 
@@ -308,7 +311,10 @@ def set_aside(folder: HookFolder, name: str) -> Path:
 
 
 def reject(folder: HookFolder, entry: Push, update: RefUpdate, answer: str) -> Path:
-    """Keep a rejected update as a spool file, with the server's response beside it. Moving the file back retries it."""
+    """Keep a rejected update as a spool file, with the server's response next to it.
+
+    Moving the file back retries it.
+    """
     target = folder.rejected / f"{update.id}.json"
     write_durably(target.with_suffix(".answer"), answer.encode("utf-8", "replace"))
     write_durably(target, encode(entry._replace(updates=(update,))))

@@ -199,7 +199,7 @@ async def delete_app_hook(tx: Transaction, actor: Actor, organization: Account, 
 async def deactivate_failing(services: Services, seen: Hook, reason: str) -> bool:
     """Deactivate a failing hook unless it has changed since `seen`, its state when the receiver failed.
 
-    The reason is recorded in the audit log and a `hook` event. Return whether the hook was deactivated.
+    The reason is recorded in the audit log and a `hook` event. Returns whether the hook was deactivated.
     """
     return await services.database.in_transaction(partial(_deactivate, seen=seen, reason=reason, base=services.base))
 
@@ -312,7 +312,7 @@ async def _save(write: HookWrite, old: Hook, new: Hook) -> Hook:
     await tx.execute(_update, {**_stored(new), "hook_id": new.id})
     if new.active != old.active:
         # Activating the hook also resets its failing days and drops dispatches that slipped in meanwhile. Lanes are
-        # locked before dispatches, as everywhere else: another order could deadlock.
+        # locked before dispatches, as everywhere else, because another order could deadlock.
         await tx.execute(_healthy_again, {"hook_id": new.id})
         await drop_waiting(tx, [new.id])
     _audit(tx, write.actor, write.owner, new, "hook.update", **changes_of(old, new, write.vault))
@@ -349,7 +349,7 @@ def _clashes(other: Hook, new: Hook, old: Hook | None) -> bool:
 
 
 async def _check_against_others(write: HookWrite, hook: Hook, old: Hook | None = None) -> None:
-    # Only hooks visible to the caller are compared and counted: a rejection must not reveal others.
+    # Only hooks visible to the caller are compared and counted, because a rejection must not reveal others.
     others = [each for each in await queries.all_hooks(write.tx, write.owner) if each.id != hook.id]
     if any(_clashes(each, hook, old) for each in others):
         raise Invalid(faults=[fault(say("Hook already exists on this {}", write.owner.target))])
@@ -480,7 +480,7 @@ async def redeliver_many(call: Call, hook_id: int, filters: Filters) -> redelive
 async def send_sample(write: Write, hook_id: int, name: str, action: str | None) -> None:
     """Send the sample of an event to a single webhook, even if it is inactive or not subscribed to the event.
 
-    Raises `Invalid` if the catalogue has no such event.
+    Raises `Invalid` if the catalog has no such event.
     """
     hook = await hook_of(write.call, write.tx, hook_id)
     payload = samples.sample(name, action, around=False) if known(name) else {}

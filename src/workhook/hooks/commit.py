@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 
 class CommittedDispatch(msgspec.Struct, frozen=True):
-    """A committed dispatch of one event to one hook, due now. `event` has the values of `outbox.COLUMNS`.
+    """A committed dispatch of one event to one hook, due now. `event` contains the values of `outbox.COLUMNS`.
 
     `version` is the hook's version at the commit, `app_id` the OAuth app that created the hook, and
     `hook_repository_id` is None for an organization's hook. `before`: the hook's other dispatches that were due at the
@@ -99,8 +99,8 @@ def offer(database: Database, new: CommittedDispatch) -> bool:
 class NewEvent(msgspec.Struct, frozen=True):
     """An event to commit.
 
-    `event` has the values of `outbox.COLUMNS`. `entry` has those of `audit.COLUMNS`, or is None if the event is not
-    audited. `premise`: the condition the event depends on, unless it was just checked.
+    `event` contains the values of `outbox.COLUMNS`. `entry` has those of `audit.COLUMNS`, or is None if the event is
+    not audited. `premise`: the condition the event depends on, unless it was just checked.
     """
 
     event: Mapping[str, Any]
@@ -119,7 +119,7 @@ _committers: WeakKeyDictionary[Database, Batcher[NewEvent, Committed]] = WeakKey
 
 
 def committer_of(database: Database) -> Batcher[NewEvent, Committed]:
-    """Return the batcher of publications. Events of one repository get ids in the order they were added."""
+    """Return the batcher of publications. Events of one repository get IDs in the order they were added."""
     found = _committers.get(database)
     if found is None:
         found = _committers[database] = Batcher(

@@ -93,7 +93,7 @@ def parse_query(values: Mapping[str, Sequence[str]]) -> Filters:
 def parse_selection(body: Mapping[str, Any]) -> Filters:
     """Parse which deliveries to redeliver; an empty body selects the failed ones. Raises `Invalid` listing every fault.
 
-    Unknown filters are errors: ignoring one would redeliver more than intended.
+    Unknown filters are errors, because ignoring one would redeliver more than intended.
     """
     kinds = {"status": str, "since": str, "until": str, "event": str, "ids": list}
     check_types(body, {name: kinds[name] for name in body if name in kinds}, nullable=kinds)
@@ -152,7 +152,7 @@ class DeliveryPage(msgspec.Struct):
 
 
 def parse_cursor(text: str | None) -> int | None:
-    """Return the id of the first delivery of a page. Raises `Malformed`."""
+    """Return the ID of the first delivery of a page. Raises `Malformed`."""
     if text is None:
         return None
     number = text.removeprefix(_CURSOR)
@@ -172,7 +172,7 @@ async def list_deliveries(
 ) -> DeliveryPage:
     """Return a page of deliveries, newest first. Raises `storage.slow.QueryTooSlow`.
 
-    A cursor is the id of the first delivery of its page. `retries`: the hook's number of retries, or None if unknown.
+    A cursor is the ID of the first delivery of its page. `retries`: the hook's number of retries, or None if unknown.
     """
     older = IdRange() if cursor is None else IdRange(high=cursor + 1)
     rows = await history.page(reader, hook_id, filters, older, limit=per_page + 1, newest_first=True)
@@ -191,7 +191,7 @@ async def list_deliveries(
 async def list_newer(
     reader: Reader, hook_id: int, filters: Filters, *, after_id: int, limit: int
 ) -> list[DeliveryItem]:
-    """Return at most `limit` deliveries with ids above `after_id`, oldest first. Raises `storage.slow.QueryTooSlow`."""
+    """Return at most `limit` deliveries with IDs above `after_id`, oldest first. Raises `storage.slow.QueryTooSlow`."""
     newer = IdRange(low=after_id)
     rows = await history.page(reader, hook_id, filters, newer, limit=limit, newest_first=False)
     now = now_ms()

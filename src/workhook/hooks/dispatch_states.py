@@ -33,7 +33,7 @@ def columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
     made = (
         sa.select(
             sa.func.count(sa.case((attempt.c.id > table.c.id, 1))).label("later"),
-            # The status of the highest id, which is below 2^53. Not ordered by id: PostgreSQL might use the id's index.
+            # The status of the highest ID, which is below 2^53. Not ordered by ID: PostgreSQL might use the ID's index.
             sa.func.max(attempt.c.id * _CODES + attempt.c.status_code).label("newest"),
         )
         .where(attempt.c.guid == table.c.guid)
@@ -49,15 +49,14 @@ def columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
 def dispatch_fields(row: Row, retries: int | None, now: int) -> dict[str, object]:
     """Return the dispatch fields of `DeliveryItem`.
 
-    `row` has `columns`. `retries`: the hook's number of retries, or None if unknown. `now` is in milliseconds.
+    `row` contains `columns`. `retries`: the hook's number of retries, or None if unknown. `now` is in milliseconds.
     """
     [[later, newest]] = json.decode(row["attempts_made"])
     code = newest % CODES
     found = json.decode(row["dispatch"])
     # It is kept as long as its deliveries, unless it was deleted manually.
     [[attempts, repeats, wanted, next_at]] = found or [[1 + later, 0, 0, None]]
-    # Counted back from the newest, because older ones may be purged. An attempt recorded too late has no number of its
-    # own.
+    # Counted back from the newest, because older ones may be purged. An attempt recorded too late has no number.
     attempt = max(1, attempts - later)
     # A requested redelivery restarts the schedule after the previous attempts.
     most = None if retries is None or not found else max(attempts, attempts - repeats + 1 + retries)

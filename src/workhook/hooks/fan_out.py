@@ -276,5 +276,5 @@ async def send_by_hand(tx: Transaction, draft: Draft, hook: Hook) -> None:
 
 
 async def drop_waiting(tx: Transaction, hook_ids: Sequence[int]) -> None:
-    """Drop the waiting dispatches of these hooks. Rows are locked in order of id, as they are everywhere else."""
+    """Drop the waiting dispatches of these hooks. Rows are locked in order of ID, as they are everywhere else."""
     await tx.execute(_drop_waiting, {"hook_ids": list(hook_ids)})

@@ -178,7 +178,7 @@ _waiting = sa.select(
 def _changes(dialect: str) -> sa.Select[Any]:
     """Select the newest changes of the hook among the newest of the account's hooks.
 
-    Not joined by id: PostgreSQL might scan the log in id order.
+    Not joined by ID: PostgreSQL might scan the log in ID order.
     """
     names = ("action", "detail", "target", "status")
     ways = []

@@ -1,11 +1,11 @@
 """Finds deliveries of a hook: those matching filters, test deliveries, and those with a given text in the payload.
 
-Filtered deliveries are ordered by id and found without reading many rows that do not match.
+Filtered deliveries are ordered by ID and found without reading many rows that do not match.
 
 Filters are not checked row by row. They select index ranges in which every row matches: one for each event that the
 hook has had (with the given action, if any), each outcome and each kind of attempt. The first rows of all ranges are
-merged. The number of events is bounded by the catalogue. Times are converted to id bounds (`storage.index_ranges`).
-Deliveries that were recorded late have an index of their own, because their ids do not follow their times.
+merged. The number of events is bounded by the catalog. Times are converted to ID bounds (`storage.index_ranges`).
+Deliveries that were recorded late have their own index, because their IDs do not follow their times.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ async def page(
     answered: Answered = items,
     more: Mapping[str, object] | None = None,
 ) -> Sequence[Row]:
-    """Return at most `limit` deliveries with ids within the bounds.
+    """Return at most `limit` deliveries with IDs within the bounds.
 
     `answered` returns the columns. Pass the same function object for the same columns, because statements are cached by
     it. `more` are its parameters. Raises `storage.slow.QueryTooSlow`.
@@ -212,7 +212,7 @@ def _select_by_guid(shape: Shape) -> sa.Select[Any]:
 
 
 def _ranges(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
-    """Select the first ids for each event, outcome and kind of attempt."""
+    """Select the first IDs for each event, outcome and kind of attempt."""
     event, kind = _events(shape).subquery("each_event"), _kinds(shape).subquery("each_kind")
     row = deliveries.alias("ranged")
     conditions = [

@@ -65,7 +65,7 @@ BUSY_TRIES = 20
 
 
 class Publication(msgspec.Struct, frozen=True):
-    """A validated event from a publisher. `id`: the publisher's own id for the event."""
+    """A validated event from a publisher. `id`: the publisher's own ID for the event."""
 
     event: str
     payload: dict[str, Any]
@@ -146,7 +146,7 @@ async def publish(
         try:
             return await database.in_transaction(step)
         except UniqueViolation:
-            # A concurrent request with this id was faster; its commit is now visible.
+            # A concurrent request with this ID was faster; its commit is now visible.
             continue
         except Unavailable as problem:
             if problem.code != "busy":

@@ -103,7 +103,7 @@ async def list_arrivals(reader: Reader, hook_id: int) -> list[Arrival]:
 
 
 async def find_newest_arrival(reader: Reader, hook_id: int) -> int:
-    """Return the id of the newest request, or 0 before the first."""
+    """Return the ID of the newest request, or 0 before the first."""
     row = await reader.fetch_one(_newest_ids, {"hook_id": hook_id})
     return row["id"] if row else 0
 

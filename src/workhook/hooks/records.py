@@ -221,7 +221,7 @@ class HookViewer(msgspec.Struct, frozen=True):
     All callers who may read a repository's hooks see every hook, as on GitHub. Of an organization's hooks, an OAuth app
     sees only those it created, and no other caller sees them (Authentication 3 of the spec).
 
-    `app_id`: the id of the OAuth app, or None for users and installed apps. `everything`: Workhook itself and its
+    `app_id`: the ID of the OAuth app, or None for users and installed apps. `everything`: Workhook itself and its
     commands.
     """
 

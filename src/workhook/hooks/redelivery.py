@@ -27,7 +27,7 @@ from workhook.storage.index_ranges import HIGHEST, IdRange
 from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.sweeping import for_each_isolated
 
-BATCH = 1000  # deliveries; a list of ids fits in one batch
+BATCH = 1000  # deliveries; a list of IDs fits in one batch
 FORECAST_BATCHES = 5
 RESULTS_MAX = 5000  # attempts read to determine the results of a job
 EVERY_S = 2.0
@@ -89,7 +89,7 @@ _count = (
 
 
 async def create_job(tx: Transaction, hook_id: int, filters: Filters) -> int:
-    """Create a job that redelivers every event with a matching delivery, and return its id.
+    """Create a job that redelivers every event with a matching delivery, and return its ID.
 
     Deliveries recorded from now on are excluded. Raises `Invalid` while the hook has an unfinished job.
     """
@@ -175,7 +175,7 @@ async def find(reader: Reader, hook_id: int, redelivery_id: int) -> Redelivery:
 
 
 async def find_running(reader: Reader, hook_id: int) -> int | None:
-    """Return the id of the hook's unfinished job, if any. There is at most one."""
+    """Return the ID of the hook's unfinished job, if any. There is at most one."""
     row = await reader.fetch_one(_running_of_hook, {"hook_id": hook_id})
     return None if row is None else int(row["id"])
 
@@ -195,7 +195,7 @@ async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
         database, job.hook_id, filters, within, limit=BATCH, newest_first=False, answered=_answered, more=more
     )
     done = len(rows) < BATCH
-    # A list of ids may name several deliveries of one event.
+    # A list of IDs may name several deliveries of one event.
     dispatch_ids = sorted({each["dispatch_id"] for each in rows if each["wanted"]})
     await advance_to(database, job, job.upto_id if done else rows[-1]["id"], dispatch_ids, done=done)
     row = await database.fetch_one(_by_id, {"id": redelivery_id})
@@ -248,7 +248,7 @@ def _answered(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any
 
 
 async def resume(services: Services, now: int) -> int:
-    """Continue all unfinished jobs round-robin, one batch each. Return the number of batches."""
+    """Continue all unfinished jobs round-robin, one batch each. Returns the number of batches."""
     database = services.database
     left = {row["id"] for row in await database.fetch_all(_running)}
 

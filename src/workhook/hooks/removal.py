@@ -108,7 +108,7 @@ async def forget_app(tx: Transaction, app_id: int) -> None:
 
 
 async def uninstalled(tx: Transaction, installation_id: int, account_id: int, remove: bool) -> list[str]:
-    """Implement `identity.removal.Uninstalled`. Return the paths of the installation's hooks, which owners see."""
+    """Implement `identity.removal.Uninstalled`. Returns the paths of the installation's hooks, which owners see."""
     rows = await tx.fetch_all(_of_installation, {"installation_id": installation_id, "account_id": account_id})
     if remove:
         await _remove_all(tx, [row["id"] for row in rows])

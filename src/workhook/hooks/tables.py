@@ -109,7 +109,7 @@ deliveries = sa.Table(
     sa.Column("request_headers", sa.LargeBinary, nullable=False),  # JSON; the payload is stored with the event
     sa.Column("response_headers", sa.LargeBinary, nullable=False),
     sa.Column("response_body", sa.LargeBinary, nullable=False),
-    # Recording time, if much later than delivered_at, so that the id does not reflect the time (decision 6).
+    # Recording time, if much later than delivered_at, so that the ID does not reflect the time (decision 6).
     sa.Column("recorded_at", Millis),
     sa.Index("ix_deliveries_hook_id", "hook_id", "id"),
     sa.Index("ix_deliveries_guid", "guid"),
@@ -144,7 +144,7 @@ redeliveries = sa.Table(
     sa.Column("id", BigId, primary_key=True),
     sa.Column("hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), nullable=False),
     sa.Column("filters", sa.Text, nullable=False),  # JSON of `history.Filters`
-    sa.Column("from_id", sa.BigInteger, nullable=False),  # the start; deliveries are processed in id order
+    sa.Column("from_id", sa.BigInteger, nullable=False),  # the start; deliveries are processed in ID order
     sa.Column("after_id", sa.BigInteger, nullable=False),  # the progress
     sa.Column("upto_id", sa.BigInteger, nullable=False),  # the newest delivery at the time of the request
     sa.Column("queued", sa.BigInteger, nullable=False),  # number of events to be redelivered

@@ -116,7 +116,7 @@ class RequestRecord:
     def set_subject(
         self, account_id: int, repository_id: int | None = None, *, hidden: bool = False, names: Iterable[str] = ()
     ) -> None:
-        """Report the request to this account's owners if it is refused.
+        """Report the request to this account's owners if it is rejected.
 
         `hidden` means that the place exists but the caller cannot see it; only then does a 404 count as a refusal.
         `names` are the account's login and the repository's name if they are part of the path.
@@ -135,7 +135,7 @@ class RequestRecord:
         self.rights[account_id, repository_id] = rank
 
     def show_as_owner(self, organization_id: int) -> None:
-        """Show the e-mail addresses of the organization's members in the response: the caller is an owner."""
+        """Show the e-mail addresses of the organization's members in the response, because the caller is an owner."""
         self.viewer.owner_of.add(organization_id)
 
 
@@ -153,7 +153,7 @@ class Call(HiddenRepr):
     recheck: Callable[[Call], Awaitable[None]] | None = None  # runs the authenticator again
     checked_at_s: float = 0.0  # when the authenticator ran, on the monotonic clock
     unchanged: Callable[[], Mapping[str, str]] | None = None  # makes the response a 304 with these headers
-    token_id: int = 0  # id of the authenticated token
+    token_id: int = 0  # ID of the authenticated token
     read_body: bytes = b""  # set by `body`
     refused: Problem | None = None  # the reason, if the response is not an error: a page, or status 200 with `error`
     made: object = None  # the response body that `write` will return
@@ -205,7 +205,7 @@ class Call(HiddenRepr):
         return value
 
     def path_integer(self, name: str) -> int:
-        """Return a numeric path parameter. Raises `NotFound` if it cannot be an id."""
+        """Return a numeric path parameter. Raises `NotFound` if it cannot be an ID."""
         text = self.path(name)
         if not text.isascii() or not text.isdigit() or len(text) > 15:
             raise NotFound()
@@ -238,7 +238,7 @@ class Call(HiddenRepr):
         text = self.query_text(name)
         if text is None:
             return default
-        # This many digits exceed `high` in any case, and Python refuses to parse several thousand of them.
+        # A number with this many digits always exceeds `high`, and Python refuses to parse several thousand of them.
         number = int(text[:1000]) if text.isascii() and text.isdigit() else low - 1
         if number < low:
             raise Invalid(
@@ -256,8 +256,8 @@ class Call(HiddenRepr):
     async def body(self, limit: int = JSON_BODY_MAX) -> bytes:
         """Read the request's body. Raises `TooLarge` as soon as it exceeds `limit` bytes.
 
-        If the body arrives slowly, the authenticator runs again and raises its errors: a token revoked in the meantime
-        must not complete a request.
+        If the body arrives slowly, the authenticator runs again and raises its errors, because a token revoked in the
+        meantime must not complete a request.
         """
         declared = self.header("content-length")
         if declared and declared.isdigit() and int(declared) > limit:
@@ -294,7 +294,7 @@ class Call(HiddenRepr):
         Raises `Malformed`, `TooLarge` and, with `strict_type`, `UnsupportedMediaType` for a body declared as anything
         other than plain JSON.
 
-        In areas that refuse undeclared parameters, repeated keys raise `Invalid`; elsewhere the last one wins. An
+        In areas that reject undeclared parameters, repeated keys raise `Invalid`; elsewhere the last one wins. An
         object sent with a form's content type is accepted, because curl sends that type with every `-d`. With `null`,
         JSON null also counts as an empty object, because Go clients send it for an omitted body.
         """
@@ -346,8 +346,8 @@ def tag_of(body: bytes) -> str:
 def names_tag(condition: str | None, tag: str) -> bool:
     """Return whether `If-Match` or `If-None-Match` is `*` or lists the tag.
 
-    The comparison is weak (8.8.3.2), even for `If-Match`, for which the RFC excludes weak tags: these tags change with
-    every byte of the body.
+    The comparison is weak (8.8.3.2), even for `If-Match`, for which the RFC excludes weak tags, because these tags
+    change with every byte of the body.
     """
     if condition is None:
         return False
@@ -390,7 +390,7 @@ def address_of(request: Request, settings: Settings) -> str | None:
 
 
 def request_id_of(request: Request, settings: Settings) -> str:
-    """Return a usable `X-Request-Id` set by the proxy if `trust_proxy` is on, otherwise a new id."""
+    """Return a usable `X-Request-Id` set by the proxy if `trust_proxy` is on, otherwise a new ID."""
     received = request.headers.get("x-request-id", "") if settings.trust_proxy else ""
     return received if is_request_id(received) else new_request_id()
 

@@ -14,7 +14,7 @@ from the JSON body or, in the work API, from the query string. The return type i
 a body, `Listed` and `Paged` are a page of a list, and `Created` is 201. The docstring's first paragraph is the summary
 in the OpenAPI document, and the rest is the description.
 
-A handler that returns an `Response` builds the response itself. Its `answers` are declared in the decorator, like
+A handler that returns a `Response` builds the response itself. Its `answers` are declared in the decorator, like
 everything else that the signature does not express (the fields of `Operation`).
 """
 
@@ -179,7 +179,7 @@ class RoutesPerKind(RouteDecorators):
 class _Signature(NamedTuple):
     """The parts of a handler's signature.
 
-    `parts` has parameter name, path parameter and type; `structs` has the other parameters.
+    `parts` contains parameter name, path parameter and type; `structs` has the other parameters.
     """
 
     context: Any

@@ -36,7 +36,7 @@ idempotency_keys = sa.Table(
     metadata,
     sa.Column("token_id", sa.BigInteger, sa.ForeignKey("tokens.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("key", sa.Text, primary_key=True),
-    # SHA-256 of method, path, query and body, followed by the rights: JSON of [account id, repository id, rank] for
+    # SHA-256 of method, path, query and body, followed by the rights: JSON of [account ID, repository ID, rank] for
     # each
     sa.Column("fingerprint", sa.LargeBinary, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),  # of the response, which had status 200
@@ -162,7 +162,7 @@ class _Undone(Exception):
 
 
 async def _decide_again(call: Call, change: Change) -> None:
-    """Raise the error with which `change` would be refused now. Its transaction is rolled back."""
+    """Raise the error with which `change` would be rejected now. Its transaction is rolled back."""
 
     async def attempt(tx: Transaction) -> None:
         await _changed(call, change, tx)

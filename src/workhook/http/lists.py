@@ -54,8 +54,8 @@ Key = tuple[Any, ...]
 class Rows(list[R]):
     """Rows of a list. `truncated` means that the read limit was reached before the end.
 
-    `keys` has the sort keys of the rows if the list provides them. `next_key` is the key after which there may be more
-    rows.
+    `keys` contains the sort keys of the rows if the list provides them. `next_key` is the key after which there may be
+    more rows.
     """
 
     def __init__(self, rows: Iterable[R] = (), *, truncated: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 The body of nearly all responses is bytes (`EncodedResponse`). A `Streamed` body is sent in parts as they become
 available, such as the content of a file or live events. A body that lasts until the client disconnects is `Endless`. It
-does not count towards the server's load: `opened` returns the number of endless bodies in this process, and
+does not count toward the server's load: `opened` returns the number of endless bodies in this process, and
 `http.protocol` allows for them.
 """
 

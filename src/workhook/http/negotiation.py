@@ -1,7 +1,7 @@
 """Content negotiation: media type, language and encoding (RFC 9110, section 12).
 
-Never compress a response that mixes secrets with content that an attacker controls: its length would leak the secrets
-(BREACH).
+Never compress a response that mixes secrets with content that an attacker controls, because its length would leak the
+secrets (BREACH).
 """
 
 from __future__ import annotations
@@ -94,5 +94,5 @@ def chosen_encoding(accepted: str | None, known: tuple[str, ...]) -> str | None:
     weights = dict(weighted(accepted))
     others = weights.get("*", 0.0)
     best = max(known, key=lambda name: weights.get(name, others))
-    # `identity` counts only if it is listed: it is always acceptable, but no client silently prefers more bytes.
+    # `identity` counts only if it is listed. It is always acceptable, but no client silently prefers more bytes.
     return best if weights.get(best, others) > weights.get("identity", 0.0) else None

@@ -48,7 +48,7 @@ class Area:
     undeclared: Literal["refused", "ignored", "handler"] = "handler"
 
     def request_headers(self, request_id: str) -> dict[str, str]:
-        """Return the headers with the request id. Terraform's `github_rest_api` data source needs GitHub's header."""
+        """Return the headers with the request ID. Terraform's `github_rest_api` data source needs GitHub's header."""
         own = {"X-Request-Id": request_id}
         return {**own, "X-GitHub-Request-Id": request_id} if self.style == "github" else own
 
@@ -93,7 +93,7 @@ class Operation:
     problems: tuple[int, ...] = ()  # statuses besides those of all similar operations
     without: tuple[int, ...] = ()  # statuses that this operation never returns
     media_type: str = "application/json"
-    counts: bool = True  # towards the rate limit of pages
+    counts: bool = True  # toward the rate limit of pages
     other_media_types: tuple[str, ...] = ()  # of text, selected by `Accept` for status 200
     etag: bool = True  # GETs only
     makes: bool = False  # a form whose second submission gets the first response

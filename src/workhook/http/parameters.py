@@ -1,6 +1,6 @@
 """Reads the parameters of a request into a msgspec struct and reports all faults at once.
 
-The struct is the single declaration of an operation's parameters: its types contain the limits, which are checked here
+The struct is the single declaration of an operation's parameters. Its types contain the limits, which are checked here
 and shown in the OpenAPI document. A field of type `UnsetType` may be absent, and one that may be None can be cleared.
 The types below express rules that JSON Schema cannot.
 

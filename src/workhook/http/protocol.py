@@ -1,6 +1,6 @@
 """HTTP on one connection, with limits on the size and slowness of requests from unauthenticated clients.
 
-uvicorn reads request heads of any size and waits for them indefinitely. Requests refused here never reach the
+uvicorn reads request heads of any size and waits for them indefinitely. Requests rejected here never reach the
 application.
 """
 
@@ -26,7 +26,7 @@ HEADERS_MAX = 100
 TARGET_MAX_BYTES = 8 * 1024
 PIPELINED_MAX = 100  # requests waiting for the response to an earlier one
 JOINED_MAX_BYTES = 64 * 1024  # of a body that is copied behind its head
-REQUESTS_MAX = 1000  # concurrent; half as many extra connections are accepted, only to be refused
+REQUESTS_MAX = 1000  # concurrent; half as many extra connections are accepted, only to be rejected
 LINGER_S = 5.0  # for clients that get a response before they have sent the whole request
 LINGER_MAX_BYTES = 128 * 1024 * 1024  # of that remaining input, which is discarded
 
@@ -97,7 +97,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def limit_concurrency(self) -> int | None:
-        """Return the limit plus the number of long-lived streams, which have a limit of their own."""
+        """Return the limit plus the number of long-lived streams, which have their own limit."""
         return None if self._limit is None else self._limit + messages.opened()
 
     @limit_concurrency.setter
@@ -413,7 +413,7 @@ def _busy() -> Problem:
 
 
 def _note(problem: Problem, method: str, address: str | None) -> str:
-    """Log and count a refusal. Returns the request id for its response."""
+    """Log and count a refusal. Returns the request ID for its response."""
     request_id = new_request_id()
     request_log.record_refusal(problem, request_id=request_id, method=method, route="(none)", address=address)
     request_log.REQUESTS.labels("(none)", "(none)", problem.status).inc()

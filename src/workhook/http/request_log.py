@@ -1,4 +1,4 @@
-"""Request metrics, and a log line for each refused request, so that its request id can be looked up."""
+"""Request metrics, and a log line for each rejected request, so that its request ID can be looked up."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def record_request(
 
 
 def record_refusal(problem: Problem, *, request_id: str, method: str, route: str, address: str | None) -> None:
-    """Log a refused request. `address` is the client's address.
+    """Log a rejected request. `address` is the client's address.
 
     `route` is the pattern without its values, because paths and queries can contain secrets.
     """

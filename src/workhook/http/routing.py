@@ -1,4 +1,4 @@
-"""The ASGI application for operations: request ids, versions, authentication, ETags, problems and metrics."""
+"""The ASGI application for operations: request IDs, versions, authentication, ETags, problems and metrics."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _FAILED = "The server failed. Its log contains the cause, under the request id."
 
 Authenticator = Callable[[Call], Awaitable[None]]  # called again for a call whose body arrived slowly
 Refused = Callable[[Call, Problem], None]  # receives every problem of an operation, however the response shows it
-ProblemPage = Callable[[Problem, str], Response]  # receives the request id; for browsers, never under /api
+ProblemPage = Callable[[Problem, str], Response]  # receives the request ID; for browsers, never under /api
 Reply = EncodedResponse | Streamed
 
 log = structlog.get_logger(__name__)
@@ -167,7 +167,8 @@ class _Endpoint:
 
     async def _check(self, call: Call) -> None:
         await self._app.authenticator(call)
-        # A bound method without the call: a cycle would keep the body in memory until the next garbage collection.
+        # A bound method without the call, because a cycle would keep the body in memory until the next garbage
+        # collection.
         call.checked_at_s, call.recheck = time.monotonic(), self._check
 
     def _note_refused(self, call: Call, problem: Problem) -> None:
@@ -188,7 +189,7 @@ class _Endpoint:
 
 
 def _is_browser(request: Request) -> bool:
-    """Return whether a person is browsing: the request accepts a page or has a page's session."""
+    """Return whether a person is browsing: if the request accepts a page or has a page's session."""
     is_from_page = "workhook_session=" in request.headers.get("cookie", "")
     return is_from_page or prefers_page(request.headers.get("accept"), otherwise=False)
 
@@ -219,10 +220,10 @@ def _check_version(call: Call) -> None:
 
 
 async def _refuse_undeclared(call: Call) -> None:
-    """Refuse parameters that an operation does not declare or that are repeated, before its handler runs.
+    """Reject parameters that an operation does not declare or that are repeated, before its handler runs.
 
     An operation with a body reads body and query with `parameters.read`, which reports unknown names. The others have
-    no body and only their declared query parameters. `Area.undeclared` determines the areas that refuse them.
+    no body and only their declared query parameters. `Area.undeclared` determines the areas that reject them.
 
     Raises `Invalid` listing every such parameter, and `Malformed`, `TooLarge` or `UnsupportedMediaType` for a body that
     is not a JSON object. In an area that ignores undeclared parameters, raises only `Malformed` and `TooLarge`.

@@ -211,7 +211,7 @@ def operations(
         """Get metrics in the Prometheus format.
 
         Send the token of the `metrics_token` setting: `Authorization: Bearer TOKEN`. Without that setting, only
-        requests from the server's own machine are answered.
+        requests from the server's own machine are accepted.
         """
         check_metrics_access(call.services.settings, call.request.client_host, call.request.headers)
         return Response(await metrics_text(), media_type=CONTENT_TYPE_LATEST)

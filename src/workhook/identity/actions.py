@@ -60,7 +60,7 @@ add_membership = (
 remove_membership = sa.delete(memberships).where(
     memberships.c.organization_id == bigint_param("organization_id"), memberships.c.user_id == bigint_param("user_id")
 )
-# Always in this order: if two owners leave concurrently, the second one sees that the first has left.
+# Always in this order, so that if two owners leave concurrently, the second one sees that the first has left.
 _owners_and_one = (
     sa.select(memberships.c.user_id, memberships.c.role)
     .where(
@@ -158,7 +158,7 @@ async def set_member(
 async def remove_member(
     tx: Transaction, organization: Account, user: Account, *, actor: Actor | None = None, base: str | None = None
 ) -> bool:
-    """Remove a member. Return whether they were one.
+    """Remove a member. Returns whether they were one.
 
     This also removes their own roles in the organization's projects, except as a client. Raises `Invalid` for the last
     owner.
@@ -212,7 +212,7 @@ async def set_collaborator(
 async def remove_collaborator(
     tx: Transaction, repository: Repository, user: Account, *, actor: Actor | None = None, base: str | None = None
 ) -> bool:
-    """Remove a collaborator. Return whether the user was one."""
+    """Remove a collaborator. Returns whether the user was one."""
     removed = await tx.execute(_remove_collaborator, {"repository_id": repository.id, "user_id": user.id}) > 0
     if removed:
         removal.delete_invitations_of(tx, repository.owner.id, repository.id, user)
@@ -326,7 +326,7 @@ async def disable(tx: Transaction, user: Account, *, base: str, actor: Actor | N
 
 
 async def enable(tx: Transaction, user: Account, *, actor: Actor | None = None) -> bool:
-    """Enable a user. Return whether they were disabled."""
+    """Enable a user. Returns whether they were disabled."""
     if not await tx.execute(_enable, {"user_id": user.id}):
         return False
     await sessions.end_all(tx, user.id)  # a concurrent sign-in may have left a session that was never valid

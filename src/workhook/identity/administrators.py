@@ -1,4 +1,4 @@
-"""Administrators of the server, who add people and organizations, disable people and remove accounts.
+"""Server administrators, who add people and organizations, disable people and remove accounts.
 
 They see no more of an organization than anyone else. The last one who is not disabled cannot be removed.
 """
@@ -27,7 +27,7 @@ _appoint = (
     .on_conflict_do_nothing(index_elements=["user_id"])
 )
 _dismiss = sa.delete(administrators).where(administrators.c.user_id == bigint_param("user_id"))
-# In this order: if two leave concurrently, the second one sees that the first has left.
+# In this order, so that if two leave concurrently, the second one sees that the first has left.
 _lock = sa.select(administrators.c.user_id).order_by(administrators.c.user_id).with_for_update()
 _other_administrators = (
     sa.select(administrators.c.user_id)
@@ -43,7 +43,7 @@ async def is_administrator(reader: Reader, user_id: int) -> bool:
 
 
 async def appoint(tx: Transaction, user: Account) -> bool:
-    """Make a user an administrator. Return False if they already are."""
+    """Make a user an administrator. Returns False if they already are."""
     if not await tx.execute(_appoint, {"user_id": user.id, "created_at": now_ms()}):
         return False
     await audit.record(tx, None, "administrator.add", user.login, account_id=user.id)
@@ -57,7 +57,10 @@ async def appoint_first(tx: Transaction, user: Account) -> None:
 
 
 async def dismiss(tx: Transaction, user: Account) -> bool:
-    """Remove an administrator. Return whether the user was one. Raises `Invalid` for the last who is not disabled."""
+    """Remove an administrator.
+
+    Returns whether the user was one. Raises `Invalid` for the last one who is not disabled.
+    """
     await require_another_administrator(tx, user)
     if not await tx.execute(_dismiss, {"user_id": user.id}):
         return False
@@ -66,7 +69,7 @@ async def dismiss(tx: Transaction, user: Account) -> bool:
 
 
 async def require_another_administrator(tx: Transaction, user: Account) -> None:
-    """Lock the administrators. Raise `Invalid` if the user is the last one who is not disabled."""
+    """Lock the administrators. Raises `Invalid` if the user is the last one who is not disabled."""
     known = {row["user_id"] for row in await tx.fetch_all(_lock)}
     if user.id in known and await tx.fetch_one(_other_administrators, {"user_id": user.id}) is None:
         message = say("{} is the last active administrator; appoint another one first", user.login)

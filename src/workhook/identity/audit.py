@@ -185,7 +185,7 @@ def _target(call: Call) -> str:
 
 
 def _made_id(body: Any) -> object:
-    """Return the id in `{"id": …}` or `{"task": {"id": …}, …}`."""
+    """Return the ID in `{"id": …}` or `{"task": {"id": …}, …}`."""
     fields = msgspec.structs.asdict(body) if isinstance(body, msgspec.Struct) else body
     if not isinstance(fields, dict):
         return None
@@ -346,7 +346,7 @@ class Refusals:
             pause_s = FLUSH_S if written else min(pause_s * 2, PAUSE_MAX_S)
 
     async def _write(self) -> bool:
-        """Write pending refusals. Return False if the database is unavailable.
+        """Write pending refusals. Returns False if the database is unavailable.
 
         An entry whose commit was never confirmed may be stored twice.
         """
@@ -406,7 +406,7 @@ class Budget:
 
 
 def _counts(call: Call, problem: Problem) -> bool:
-    """Tell whether a refusal is about invalid credentials, missing rights, a hidden object or the request limit."""
+    """Return whether a refusal is about invalid credentials, missing rights, a hidden object or the request limit."""
     if problem.status not in _STATUSES:
         return False
     if problem.status == 401:
@@ -425,7 +425,7 @@ def _key(call: Call, problem: Problem) -> _Alike:
 
 
 def _path_of(call: Call, repository_id: int | None) -> str:
-    """Return the path with the names of the place that was found, and ids.
+    """Return the path with the names of the place that was found, and IDs.
 
     Anything else may be a misplaced secret, and is shown as in the pattern, or as `…` for pages.
     """

@@ -1,4 +1,4 @@
-"""The audit log of an organization, for its owners: in pages, or as a whole in JSON lines."""
+"""The audit log of an organization, for its owners, in pages or as a whole in JSON lines."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _choice(call: Call, name: str, known: tuple[str, ...]) -> str:
 
 
 def _cursor(call: Call, name: str) -> int | None:
-    """Return the id in a cursor. Raises `Malformed` for values that do not come from a `Link` header."""
+    """Return the ID in a cursor. Raises `Malformed` for values that do not come from a `Link` header."""
     text = call.query_text(name)
     if text is None:
         return None

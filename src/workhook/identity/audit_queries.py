@@ -220,7 +220,7 @@ async def read(
     limit: int,
     patient: bool = False,
 ) -> Sequence[Row]:
-    """Return at most `limit` entries in this order, after the id `beyond`.
+    """Return at most `limit` entries in this order, after the ID `beyond`.
 
     Raises `storage.slow.QueryTooSlow` unless `patient`, as for commands.
     """
@@ -273,7 +273,7 @@ def _count(filters: frozenset[str]) -> sa.Select[Any]:
 
 
 async def prune(database: Database, before: int) -> int:
-    """Delete the entries before `before` (milliseconds). Return their number."""
+    """Delete the entries before `before` (milliseconds). Returns their number."""
 
     async def following(last: Row | None, limit: int) -> Sequence[Row]:
         rows = await database.fetch_all(_by_age, {"after_id": last["id"] if last else 0, "limit": limit})
@@ -296,7 +296,7 @@ _actor = sa.select(_acting.c.id.label("place")).where(_acting.c.login_key == sa.
 
 
 def entry_ids(dialect: str, filters: frozenset[str], newest_first: bool) -> sa.Select[Any]:
-    """Select the ids of matching entries.
+    """Select the IDs of matching entries.
 
     `filters` contains names of `Selection` fields. The parameters are their values, `category`, `low`, `high` and
     `limit`.

@@ -35,7 +35,7 @@ _BEARER = {"WWW-Authenticate": "Bearer"}
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The result of authentication in `Call.actor`: the caller, and the checked objects of the path.
+    """The result of authentication in `Call.actor`: the caller, and the checked objects in the path.
 
     `app` is an app that authenticates as itself, with its JWT or client secret. `premise` is set if the repository was
     not read for this request, so that the commit must check it (`retry_on_changed_premise`).
@@ -154,7 +154,7 @@ class Authenticator:
         ), None
 
     async def _repository(self, call: Call, actor: Actor) -> Repository | None:
-        """Return the repository in the path, by owner and name or by id."""
+        """Return the repository in the path, by owner and name or by ID."""
         if "{repository_id}" in call.operation.path:
             return await queries.find_repository_by_id(call.database, call.path_integer("repository_id"), actor.user.id)
         return await self._named.submit(_Named(call.path("owner"), call.path("repo"), actor.user.id))
@@ -253,7 +253,7 @@ def _gathering(find: Callable[[str, str, int], Awaitable[T]]) -> Batcher[_Named,
 
 
 def _is_let_in(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
-    """Tell whether an earlier result admits the caller.
+    """Return whether an earlier result admits the caller.
 
     A refusal leaves no trace in the request's record, because the place may now belong to someone else.
     """
@@ -266,7 +266,6 @@ def _is_let_in(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
 
 
 def _set_token_headers(call: Call, actor: Actor) -> None:
-    """Set the headers that describe the caller's token."""
     if not KINDS[actor.token_kind].confined:
         call.answer_headers["X-OAuth-Scopes"] = ", ".join(sorted(actor.scopes))
     if actor.client_id is not None:
@@ -289,9 +288,9 @@ def caller_of(call: Call) -> Caller:
 async def retry_on_changed_premise(call: Call, act: Callable[[], Awaitable[T]]) -> T:
     """Run `act`, which commits on the caller's premise.
 
-    If the premise no longer holds, or `act` is refused, the caller is looked up again and `act` is retried, because a
-    refusal must not rest on an earlier read. Raises the errors of `act` and the authenticator, and `Unavailable` if the
-    premise keeps changing.
+    If the premise no longer holds, or `act` is rejected, the caller is read again and `act` is retried, because a
+    rejection must not be based on an earlier read. Raises the errors of `act` and the authenticator, and `Unavailable`
+    if the premise keeps changing.
     """
     for number in range(RELYING_TRIES):
         try:

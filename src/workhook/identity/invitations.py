@@ -38,11 +38,11 @@ Concurrent inviters can each exceed it by one.
 CLIENT = "client"
 """The role of a client in a repository.
 
-GitHub's clients do not know this role: an invited person sees it as `read`, and the lists of a repository omit it.
+GitHub's clients do not know this role, so an invited person sees it as `read`, and the lists of a repository omit it.
 """
 
 PATH = "/invitations/links/"
-NOBODY = 0  # no account has this id
+NOBODY = 0  # no account has this ID
 _SECRET_BYTES = 32
 _SECRET_MAX_CHARS = 100
 
@@ -336,7 +336,7 @@ async def find_to_repository(reader: Reader, user: Account, invitation_id: int) 
 
 
 async def delete(tx: Transaction, invitation: Invitation) -> bool:
-    """Delete an invitation. Return whether it still existed."""
+    """Delete an invitation. Returns whether it still existed."""
     return await tx.execute(_delete, {"id": invitation.id}) > 0
 
 
@@ -351,7 +351,7 @@ async def take(tx: Transaction, invitation: Invitation, secret: str | None = Non
 
 
 async def withdraw(tx: Transaction, place: Account | Repository, invitee: Account) -> bool:
-    """Delete a user's invitation by login. Return whether there was one.
+    """Delete a user's invitation by login. Returns whether there was one.
 
     An invitation by e-mail is kept, because the inviter must not learn who owns the address.
     """
@@ -364,7 +364,7 @@ def withdraw_later(tx: Transaction, place: Account | Repository, invitee: Accoun
 
 
 async def change_role(tx: Transaction, invitation: Invitation, role: str) -> Invitation | None:
-    """Change the role that an invitation grants. Return None if it no longer exists."""
+    """Change the role that an invitation grants. Returns None if it no longer exists."""
     if not await tx.execute(_change, {"id": invitation.id, "role": role}):
         return None
     return msgspec.structs.replace(invitation, role=role)

@@ -369,7 +369,7 @@ async def repository_get(call: Call) -> s.RepositoryProfileShape:
 
 @routes.get("/user/{account_id}", access="account.read", action="account.get")
 async def account_get_by_number(call: Call, account_id: int) -> s.ProfileShape:
-    """Get a user or an organization by its id."""
+    """Get a user or an organization by its ID."""
     return _profile(call, await find_visible(call.database, actor_of(call), visible_by_id, id=account_id))
 
 

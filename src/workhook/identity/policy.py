@@ -43,14 +43,14 @@ Target = Literal["repository", "organization", "user", "app", "client"]
 class Rule:
     """An access rule.
 
-    - `target`: the object in the path. For `app`, the caller is an app with a JWT; for `client`, with its client id and
+    - `target`: the object in the path. For `app`, the caller is an app with a JWT; for `client`, with its client ID and
       secret.
     - `scopes`: a token with scopes needs one of these, if there are any.
     - `permission`: what a token with permissions needs.
     - `role`: the caller's required role. `invited` accepts members and invited people, whom the operation
       distinguishes.
     - `kinds`: the accepted kinds of token.
-    - `whole`: tokens for selected repositories are refused.
+    - `whole`: tokens for selected repositories are rejected.
     """
 
     target: Target

@@ -155,7 +155,7 @@ async def disabled_at(reader: Reader, user_id: int) -> int | None:
 
 
 async def find_organization(reader: Reader, named: str | int, user_id: int) -> Organization | None:
-    """Return an organization by login or id, with the user's role in it (None for non-members)."""
+    """Return an organization by login or ID, with the user's role in it (None for non-members)."""
     if isinstance(named, int):
         row = await reader.fetch_one(_organization_by_id, {"id": named, "user_id": user_id})
     else:
@@ -249,7 +249,7 @@ async def find_repository_by_id(reader: Reader, repository_id: int, user_id: int
 async def find_repositories(
     reader: Reader, account: Account, *, names: Iterable[str] = (), ids: Iterable[int] = (), user_id: int = 0
 ) -> list[Repository]:
-    """Return the account's repositories with any of the names or ids, oldest first, with the user's role in each."""
+    """Return the account's repositories with any of the names or IDs, oldest first, with the user's role in each."""
     params = {"account_id": account.id, "name_keys": list({key_of(name) for name in names}), "repository_ids": [*ids]}
     rows = await reader.fetch_all(_repositories_by_name_or_id, {**params, "user_id": user_id})
     return [repository_of(row, user_id) for row in rows]

@@ -110,7 +110,7 @@ class Windows:
         self._counts: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def hit(self, caller: str, count: int = 1) -> tuple[Usage, bool]:
-        """Count a request. Return the usage and whether it is within the limit."""
+        """Count a request. Returns the usage and whether it is within the limit."""
         now = now_ms() // 1000
         end, used = self._counts.get(caller, (0, 0))
         if now >= end:
@@ -165,7 +165,7 @@ class RateLimiter:
         self._sweeping: asyncio.Task[None] | None = None
 
     async def hit(self, caller: str, *, count: int = 1) -> tuple[Usage, bool]:
-        """Count a request. Return the usage and whether it is within the limit. A `count` of 0 only reads."""
+        """Count a request. Returns the usage and whether it is within the limit. A `count` of 0 only reads."""
         if self._limit == 0:
             return Usage(_UNLIMITED, 0, _UNLIMITED, now_ms() // 1000 + WINDOW_S), True
         kind, _, name = caller.partition(":")

@@ -28,7 +28,7 @@ from workhook.storage.metadata import bigint_param
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """A right that a person or an app has lost in a place.
 
-    The database has already been changed: handlers check the remaining rights, not the one that was removed.
+    The database has already been changed, so handlers check the remaining rights, not the one that was removed.
     """
 
     account_id: int | None
@@ -47,12 +47,12 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Forget = Callable[[Transaction, int], Awaitable[bool]]
-"""Called with the repository id. Returns False if it cannot be forgotten yet, without having changed anything."""
+"""Called with the repository ID. Returns False if it cannot be forgotten yet, without having changed anything."""
 ForgetApp = Callable[[Transaction, int], Awaitable[None]]
-"""Called with the app's id."""
+"""Called with the app's ID."""
 OnLoss = Callable[[Transaction, Loss], Awaitable[None]]
 Uninstalled = Callable[[Transaction, int, int, bool], Awaitable[list[str]]]
-"""Called with the ids of the installation and its account, and whether to remove the objects it created.
+"""Called with the IDs of the installation and its account, and whether to remove the objects it created.
 
 Returns the paths of these objects (`/repos/acme/website/hooks/7`).
 """
@@ -69,7 +69,7 @@ def links_start_with(base: str) -> None:
 
 
 async def forget(tx: Transaction, repository_id: int) -> bool:
-    """Make all packages forget a repository. Return False if one of them still needs it.
+    """Make all packages forget a repository. Returns False if one of them still needs it.
 
     The caller then rolls back, or changes nothing itself.
     """
@@ -111,7 +111,7 @@ _in_account = invitations.c.place.in_(_places)
 _at_place = invitations.c.place == sa.bindparam("place", type_=sa.Text)
 
 _invitee = accounts.alias("invitee")
-# Locked first: if two rights are lost concurrently, the second loss sees the first.
+# Locked first, so that if two rights are lost concurrently, the second loss sees the first.
 _made = (
     sa.select(
         invitations.c.id, invitations.c.account_id, invitations.c.repository_id, _invitee.c.login.label("invitee")

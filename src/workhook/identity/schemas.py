@@ -121,8 +121,8 @@ class Actor(msgspec.Struct, frozen=True):
     def counted_as(self) -> str:
         """The key of the request limit.
 
-        Creating more tokens does not raise the limit: the tokens of an installation share one, as do the tokens of an
-        app for one user and those derived from one personal token.
+        Creating more tokens does not raise the limit, because the tokens of an installation share one, as do the tokens
+        of an app for one user and those derived from one personal token.
         """
         if self.installation_id is not None:
             return f"installation:{self.installation_id}"

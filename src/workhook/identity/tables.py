@@ -1,7 +1,7 @@
 """The tables of identity.
 
 Accounts own repositories. A repository is a project: the webhook API addresses it by owner and name, the work API by
-its text id. An app is either an OAuth app (scopes) or an app (permissions, installations); both belong to an
+its text ID. An app is either an OAuth app (scopes) or an app (permissions, installations); both belong to an
 organization. Only digests of secrets are stored.
 """
 
@@ -97,7 +97,7 @@ invitations = sa.Table(
     of_account("inviter_id", nullable=False),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("expires_at", Millis, nullable=False),
-    # Unique together. The place is "o" or "r" with its id. The invitee is "u" with the user's id, or "e" with the
+    # Unique together. The place is "o" or "r" with its ID. The invitee is "u" with the user's ID, or "e" with the
     # address in lower case.
     sa.Column("place", sa.Text, nullable=False),
     sa.Column("invitee", sa.Text, nullable=False, index=True),
@@ -120,7 +120,7 @@ tokens = sa.Table(
     sa.Column("scopes", sa.Text, nullable=False),  # separated by spaces; empty for kinds with permissions
     sa.Column("permissions", sa.Text),  # JSON object, for fine-grained and installation tokens
     sa.Column("account_id", sa.BigInteger),  # the organization or user that a fine-grained token is confined to
-    sa.Column("repositories", sa.Text),  # JSON array of the ids it is confined to; null: all of them
+    sa.Column("repositories", sa.Text),  # JSON array of the IDs it is confined to; null: all of them
     sa.Column("app_id", sa.BigInteger, index=True),  # the app that it was issued to
     sa.Column("installation_id", sa.BigInteger, index=True),
     sa.Column("parent_id", sa.BigInteger, index=True),  # the token it was derived from, and is revoked with
@@ -160,7 +160,7 @@ audit_log = sa.Table(
     sa.Column("address", sa.Text),
     sa.Column("detail", sa.Text, nullable=False),  # JSON, without secrets
     sa.Index("ix_audit_log_account_id", "account_id", "id"),
-    # Each ends with the action and id: a selection is a few ranges, one for each matching action.
+    # Each ends with the action and ID: a selection is a few ranges, one for each matching action.
     sa.Index("ix_audit_log_action", "account_id", "action", "id"),
     sa.Index("ix_audit_log_actor", "account_id", "actor_id", "action", "id"),
     sa.Index("ix_audit_log_repository", "account_id", "repository_id", "action", "id"),
@@ -427,7 +427,7 @@ def index_references(table: sa.Table) -> None:
         partial_index(f"ix_{table.name}_{name}", table.c[name], where=table.c[name].is_not(None))
 
 
-# Ids increase: a person's newest notification has the highest one.
+# IDs increase, so a person's newest notification has the highest one.
 notifications = sa.Table(
     "notifications",
     metadata,
@@ -455,7 +455,7 @@ partial_index(
     unique=True,
 )
 
-# Contains only explicit choices: without a row, notifications are enabled.
+# Contains only explicit choices. Without a row, notifications are enabled.
 notification_settings = sa.Table(
     "notification_settings",
     metadata,
@@ -485,7 +485,7 @@ mail_messages = sa.Table(
     sa.Column("kind", sa.Text, nullable=False),  # a `MailKind`
     *reference_columns(),
     sa.Column("created_at", Millis, nullable=False),
-    # The key by which messages are counted: "u" and the user's id, or "i" and the invitation's.
+    # The key by which messages are counted: "u" and the user's ID, or "i" and the invitation's.
     sa.Column("recipient", sa.Text, nullable=False),
     sa.Column("language", sa.Text),  # null: the recipient's own
     sa.Column("sealed", sa.LargeBinary),  # the encrypted path of a link; removed once the message is sent or given up
@@ -516,7 +516,7 @@ partial_index(
 )
 index_references(mail_messages)
 
-# People about whom nothing is known have no row.
+# A person has no row until one of these facts is known.
 mail_recipients = sa.Table(
     "mail_recipients",
     metadata,

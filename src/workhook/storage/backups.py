@@ -214,7 +214,7 @@ async def _copy_rows(
         raise _other_schema(found)
     counts = [await connection.fetchval(f'SELECT count(*) FROM "{each.name}"') for each in tables]  # noqa: S608  # ours
     total, done, sums = sum(counts), 0, dict[str, Sum]()
-    # No rollback is needed: a failed copy is discarded.
+    # No rollback is needed, because a failed copy is discarded.
     writer.execute("PRAGMA journal_mode=OFF")
     writer.execute("PRAGMA synchronous=OFF")
     triggers = writer.execute(_TRIGGERS).fetchall()
@@ -241,7 +241,7 @@ def _insert(writer: sqlite3.Connection, table: sa.Table, rows: Sequence[Sequence
 
 
 async def _copy_numbers(connection: Any, writer: sqlite3.Connection, tables: Sequence[sa.Table]) -> None:
-    """Copy the sequences, so that no id is reused. They only grow, so they are read last."""
+    """Copy the sequences, so that no ID is reused. They only grow, so they are read last."""
     for table in tables:
         if not table.dialect_options["sqlite"]["autoincrement"]:
             continue
@@ -267,9 +267,9 @@ def _differing(target: Path, tables: Sequence[sa.Table], sums: dict[str, Sum]) -
 class BlobCopy:
     """A copy of blobs, hard-linking those that an earlier backup already has (`linked` counts them).
 
-    `sums` has the hexadecimal SHA-256 of each blob by name, and `size` is the total in bytes. `missing` are blobs that
-    the database references but the store lacks or has only partially. `damaged` are blobs whose SHA-256 differs from
-    the database's; they are copied unchanged.
+    `sums` contains the hexadecimal SHA-256 of each blob by name, and `size` is the total in bytes. `missing` are blobs
+    that the database references but the store lacks or has only partially. `damaged` are blobs whose SHA-256 differs
+    from the database's; they are copied unchanged.
     """
 
     def __init__(

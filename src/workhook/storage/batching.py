@@ -29,7 +29,7 @@ class _Waiting(NamedTuple, Generic[Item, Result]):
 
 
 class Batcher(Generic[Item, Result]):
-    """A batcher that calls `run` with the items of a round. `run` returns their answers in the same order.
+    """A batcher that calls `run` with the items of a round. `run` returns their results in the same order.
 
     Items of the same `queue` are never in two concurrent rounds, so they run in the order of arrival.
 
@@ -54,9 +54,9 @@ class Batcher(Generic[Item, Result]):
         self._rounds: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item) -> Result:
-        """Run the item in the next round and return its answer.
+        """Run the item in the next round and return its result.
 
-        If the caller is cancelled, an item that is already in a round still runs.
+        If the caller is canceled, an item that is already in a round still runs.
         """
         answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(item, answer))

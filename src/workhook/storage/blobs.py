@@ -93,7 +93,7 @@ class Incoming:
 
 
 class UploadDraft:
-    """The file of an upload, locked for one thread at a time: a cancelled upload does not wait for its last write."""
+    """The file of an upload, locked for one thread at a time. A canceled upload does not wait for its last write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

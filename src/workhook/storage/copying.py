@@ -1,8 +1,8 @@
 """Copies a SQLite file into PostgreSQL: every row unchanged, then both sides are read and compared.
 
-No other process may have the file open, and servers can no longer use it. The copy can be interrupted at any time: each
-part of a table is one transaction that also records the last copied key, and the next run continues after it. Lost
-connections are re-established.
+No other process may have the file open, and servers can no longer use it. The copy can be interrupted at any time,
+because each part of a table is one transaction that also records the last copied key, and the next run continues after
+it. Lost connections are re-established.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from workhook.storage.row_stream import (
 
 T = TypeVar("T")
 
-# Delays before each retry: a cluster takes half a minute to elect a new primary.
+# Delays before each retry, because a cluster takes half a minute to elect a new primary.
 PAUSES_S = (0.5, 1.0, 2.0, *[5.0] * 12)
 COPIED, COMPARED = "rows copied", "rows compared"
 
@@ -136,7 +136,7 @@ class CopySource:
         return count_in_file(self._connection, table)
 
     def last_number(self, table: sa.Table) -> int:
-        """Return the greatest id that any row has ever had, or 0."""
+        """Return the greatest ID that any row has ever had, or 0."""
         column = table.primary_key.columns[0].name
         query = (
             f'SELECT max(coalesce((SELECT max("{column}") FROM "{table.name}"), 0), '  # noqa: S608  # ours
@@ -496,7 +496,7 @@ async def _begin(source: CopySource, target: CopyTarget, where: str) -> tuple[Co
             f"{source.path} was already copied to {mark.place}.",
             f"To use the file again instead of the copy, run `{release_command(source.path)}`.",
         )
-    # A copy into another database is a new copy: the earlier one can no longer be continued.
+    # A copy into another database is a new copy, because the earlier one can no longer be continued.
     begun = mark.copy_id if mark and mark.place == where else None
     mark = CopyMarker(begun or secrets.token_hex(16), where, False)
     source.set_mark(mark)

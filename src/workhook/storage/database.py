@@ -122,7 +122,7 @@ class Transaction(Reader):
         """Run one statement and return the number of changed rows."""
 
     async def insert(self, table: Table, values: Params) -> int:
-        """Insert a row and return its id."""
+        """Insert a row and return its ID."""
         row = await self.fetch_row(insert_for_id(table, tuple(values)), values)
         return int(row["id"])
 
@@ -133,10 +133,10 @@ class Transaction(Reader):
     def defer(self, statement: Executable, rows: Sequence[Params], *, name: str = "") -> None:
         """Queue a write whose result is not needed. Queued writes are sent together before the next read or at commit.
 
-        They take one round trip. On PostgreSQL they are one statement: no part sees the writes of another part, and no
-        two parts may change the same row. A conflict with a queued write is a bug and fails immediately, on SQLite too
-        (`storage.statements`, which does not know the writes of triggers). Only a plain INSERT may have several rows.
-        Database errors are raised when the writes are sent.
+        They take one round trip. On PostgreSQL they are one statement, so no part sees the writes of another part, and
+        no two parts may change the same row. A conflict with a queued write is a bug and fails immediately, on SQLite
+        too (`storage.statements`, which does not know the writes of triggers). Only a plain INSERT may have several
+        rows. Database errors are raised when the writes are sent.
         """
         if rows:
             self._check_conflicts(statement)
@@ -180,14 +180,14 @@ class Transaction(Reader):
         self._after_commit.append(callback)
 
     async def finish(self) -> None:
-        """For engines: run the steps, including steps added by steps, and send the queued statements."""
+        """Run the steps, including steps added by steps, and send the queued statements. Called by engines."""
         while self._before_commit:
             await self._before_commit.pop(0)(self)
         self.is_ending = True
         await self.flush()
 
     def committed(self) -> None:
-        """For engines: run the callbacks, now that the transaction is durable. Their errors are logged."""
+        """Run the callbacks, now that the transaction is durable. Their errors are logged. Called by engines."""
         for callback in self._after_commit:
             try:
                 callback()

@@ -211,8 +211,8 @@ def join_few(
 ) -> tuple[sa.Join, sa.FromClause]:
     """Join each row with the rows that `top`, which is correlated with it, selects from a table.
 
-    Returns the join and these rows in it. SQLite has no LATERAL, so there the rows are looked up again by their primary
-    key `key`, with all columns of the table.
+    Returns the join and these rows in it. SQLite has no LATERAL, so there the rows are fetched a second time by their
+    primary key `key`, with all columns of the table.
     """
     if dialect == "postgresql":
         few: sa.FromClause = top.lateral("few")
@@ -224,7 +224,7 @@ def join_few(
 def join_by_key(
     dialect: str, rows: sa.Join, table: sa.Table, key: sa.ColumnElement[int], names: Sequence[str]
 ) -> tuple[sa.Join, sa.FromClause]:
-    """Join each row with the columns `names` of the row of `table` whose id is `key`.
+    """Join each row with the columns `names` of the row of `table` whose ID is `key`.
 
     Returns the join and that row in it. On PostgreSQL, OFFSET keeps the planner from reading `table` first, which it
     prefers while its statistics say that the table is nearly empty.

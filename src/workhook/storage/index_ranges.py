@@ -1,9 +1,9 @@
-"""Ranges of an index by time, although the index is ordered by id, and ranges of one owner.
+"""Ranges of an index by time, although the index is ordered by ID, and ranges of one owner.
 
-A list by time reads a range of the id index. Rows get their id when they are written, a little after the time they
-show. A row written at most `slack_ms` after its time has a higher id than every row whose time is `slack_ms` earlier,
-and a lower id than every row whose time is `slack_ms` later. A binary search of the primary key therefore finds, in
-about thirty probes, two ids that enclose all rows of a time range. Other rows between these ids are excluded by their
+A list by time reads a range of the ID index. Rows get their ID when they are written, a little after the time they
+show. A row written at most `slack_ms` after its time has a higher ID than every row whose time is `slack_ms` earlier,
+and a lower ID than every row whose time is `slack_ms` later. A binary search of the primary key therefore finds, in
+about thirty probes, two IDs that enclose all rows of a time range. Other rows between these IDs are excluded by their
 time.
 """
 
@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from workhook.storage.database import Reader
 from workhook.storage.metadata import bigint_param
 
-HIGHEST = 2**62  # above every id
+HIGHEST = 2**62  # above every ID
 
 ColumnValue = tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]
 """A column and its value, which is constant in the range."""
@@ -27,11 +27,11 @@ ColumnValue = tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]
 def index_range(
     dialect: str, alike: Sequence[ColumnValue], number: sa.ColumnElement[int], *, newest_first: bool, high: str = "high"
 ) -> sa.Select[Any]:
-    """Return the ids of one range of an index in order, at most `limit`.
+    """Return the IDs of one range of an index in order, at most `limit`.
 
     They are above the parameter `low` and below the one named by `high`. The index starts with the `alike` columns,
-    followed by the id. On PostgreSQL the order is written to match no other index. Otherwise the planner might scan the
-    table by id, past other owners' rows, when a large owner has none of the newest rows.
+    followed by the ID. On PostgreSQL the order is written to match no other index. Otherwise the planner might scan the
+    table by ID, past other owners' rows, when a large owner has none of the newest rows.
     """
     columns, values = [each for each, _ in alike], [each for _, each in alike]
     low, most = bigint_param("low"), bigint_param(high)
@@ -47,14 +47,14 @@ def index_range(
 
 
 class IdRange(msgspec.Struct, frozen=True):
-    """Ids above `low` and below `high`, both excluded."""
+    """IDs above `low` and below `high`, both excluded."""
 
     low: int = 0
     high: int = HIGHEST
 
 
 class TimeIndex:
-    """A search for ids by time in a table whose `id` follows the column `at`.
+    """A search for IDs by time in a table whose `id` follows the column `at`.
 
     `in_time`, called with the table or an alias of it, is true for rows that were written within the slack. Without it,
     all were.
@@ -71,7 +71,7 @@ class TimeIndex:
         self._statement = _halving(table, at, in_time)
 
     async def bounds(self, reader: Reader, *, since: int | None = None, until: int | None = None) -> IdRange:
-        """Return bounds of the ids of rows from `since` to `until` (milliseconds, both included)."""
+        """Return bounds of the IDs of rows from `since` to `until` (milliseconds, both included)."""
         low, high = 0, HIGHEST
         if since is not None:
             low = (await self._halve(reader, since - self._slack_ms - 1))[0]
@@ -80,7 +80,7 @@ class TimeIndex:
         return IdRange(low, high)
 
     async def _halve(self, reader: Reader, moment: int) -> tuple[int, int]:
-        """Return two ids: rows up to the first are of `moment` or earlier, and rows from the second on are later."""
+        """Return two IDs: rows up to the first are of `moment` or earlier, and rows from the second on are later."""
         row = await reader.fetch_row(self._statement, {"moment": moment})
         return row["low"], row["high"] if row["high"] <= row["newest"] else HIGHEST
 

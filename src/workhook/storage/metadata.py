@@ -1,6 +1,6 @@
 """The shared metadata object, and column types that both databases support without conversion.
 
-Columns contain only integers, text, bytes, floats and booleans: times are milliseconds since the epoch, and JSON is
+Columns contain only integers, text, bytes, floats and booleans. Times are milliseconds since the epoch, and JSON is
 text or bytes.
 """
 
@@ -22,7 +22,7 @@ metadata = sa.MetaData(
     }
 )
 
-# SQLite assigns ids itself only in a column declared as INTEGER.
+# SQLite assigns IDs itself only in a column declared as INTEGER.
 BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 Millis = sa.BigInteger
 
@@ -73,7 +73,7 @@ def insert_into(table: sa.Table, *columns: str) -> sa.Insert:
 
 @cache
 def insert_for_id(table: sa.Table, columns: tuple[str, ...]) -> Executable:
-    """Return an `INSERT` of exactly these columns that returns the row's id."""
+    """Return an `INSERT` of exactly these columns that returns the row's ID."""
     return insert_into(table, *columns).returning(table.c.id)
 
 
@@ -82,7 +82,7 @@ def bigint_param(name: str) -> sa.BindParameter[int]:
     return sa.bindparam(name, type_=sa.BigInteger())
 
 
-# A row that readiness checks write: a database that is read-only is not ready.
+# A row that readiness checks write, because a database that is read-only is not ready.
 probe = sa.Table(
     "probe",
     metadata,

@@ -1,4 +1,4 @@
-"""Upgrades a database to the newest schema, or refuses one that a newer version of Workhook has already migrated.
+"""Upgrades a database to the newest schema, or rejects one that a newer version of Workhook has already migrated.
 
 A new database is created as a whole (`storage.schema`), in one transaction and without Alembic. An existing one runs
 the migrations of `storage.migrations` that it lacks.
@@ -30,7 +30,7 @@ MOVED = "moved"  # a file that was copied, or is being copied, to PostgreSQL
 COPYING = "copying"  # a database whose copy is incomplete
 RESTORING = "restoring"  # a file that `workhook restore` has not finished
 SQLITE_WAIT_S = 30  # for another process that writes
-LOCK_TRIES = 7200  # for PostgreSQL steps that others would wait for: a backup may keep its locks for an hour
+LOCK_TRIES = 7200  # for PostgreSQL steps that others would wait for, because a backup may keep its locks for an hour
 SAID_EACH = 20  # one in this many attempts is logged
 LOOK_S = 0.5  # between checks of another process's migration, and of this one's progress
 LOCK_KEY = 0x776F726B686F6F6B  # PostgreSQL's advisory lock: one process migrates while the others wait
@@ -153,7 +153,7 @@ def _make_sqlite(path: Path) -> None:
     """Create the file without Alembic, which would take a second and 10 MB that stay in the server's memory."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        path.touch(mode=0o600)  # SQLite creates the files beside it with the same mode
+        path.touch(mode=0o600)  # SQLite creates the files next to it with the same mode
     except OSError as error:
         log.debug("database_file_not_made", reason=str(error))  # SQLite reports it later
     connection = sqlite3.connect(path, timeout=SQLITE_WAIT_S, isolation_level=None)

@@ -505,7 +505,7 @@ class PostgresDatabase(Database):
                 log.warning("notify_failed", error=str(error))
 
     def _notices(self, waiting: Mapping[str, set[int]]) -> list[str]:
-        """Return the payloads, with at most `NOTIFY_IDS` ids each."""
+        """Return the payloads, with at most `NOTIFY_IDS` IDs each."""
         notices = []
         for topic, ids in waiting.items():
             ordered = sorted(ids)
@@ -591,7 +591,7 @@ async def _keep(connection: Any) -> None:
 async def follow_clock(connection: Any) -> None:
     """Follow the server's clock, like all processes that share the database. Raises the driver's errors.
 
-    The server's time belongs to some moment of the round trip. Assuming its middle is off by at most half the round
+    The server's time belongs to some moment of the round trip. Assuming the middle is wrong by at most half the round
     trip, so the fastest of several readings is used. A host clock within that error is followed as it is.
     """
     took_ns, at_ns, monotonic_ns = min([await _read_clock(connection) for _ in range(CLOCK_LOOKS)])

@@ -66,7 +66,7 @@ def table_columns(record: type[Record], **references: sa.ForeignKey) -> list[sa.
 
 
 def selected(record: type[Record], table: sa.FromClause, prefix: str = "") -> list[sa.Label[Any]]:
-    """Return the columns that `row_reader` reads, to be put first in the SELECT."""
+    """Return the columns that `row_reader` reads. They must come first in the SELECT."""
     return [table.c[name].label(prefix + name) for name in _columns(record)]
 
 

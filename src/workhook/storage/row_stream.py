@@ -1,4 +1,4 @@
-"""Streams of rows: tables are read in parts from either database and compared after copying.
+"""Streams of rows, which read tables in parts from either database and compare them after copying.
 
 A `Sum` over the rows of a table is independent of their order and of the database they are read from.
 """

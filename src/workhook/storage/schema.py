@@ -1,6 +1,6 @@
 """The schema of a new database: the tables declared by the areas, plus further DDL.
 
-Statements that SQLAlchemy cannot express, such as triggers and full-text indexes, are declared beside their tables:
+Statements that SQLAlchemy cannot express, such as triggers and full-text indexes, are declared next to their tables:
 
     @ddl
     def _order(dialect: str) -> Iterable[str]:

@@ -1,7 +1,7 @@
 """Short notices between the parts of a process and between processes: "hooks 3 and 7 have work", "hook 5 changed".
 
 A signal is sent after a commit and may be lost in a crash or with a connection. Listeners must also find changes
-without it; a signal only makes that faster. `None` as the ids means "anything may have changed".
+without it; a signal only makes that faster. `None` as the IDs means "anything may have changed".
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import structlog
 Listener = Callable[[frozenset[int] | None], None]
 Forward = Callable[[str, frozenset[int]], None]
 
-DUE = "due"  # ids of hooks with a dispatch to send
-HOOK = "hook"  # ids of hooks that were changed, disabled or deleted
-EVENTS = "events"  # ids of repositories with new events
+DUE = "due"  # IDs of hooks with a dispatch to send
+HOOK = "hook"  # IDs of hooks that were changed, disabled or deleted
+EVENTS = "events"  # IDs of repositories with new events
 WORKERS = "workers"  # always 0: delivering processes joined, left, or acknowledged that others did
-FORMS = "forms"  # ids of sessions whose form was answered
-TOKENS = "tokens"  # ids of tokens that were revoked or changed; 0: any token may be affected
+FORMS = "forms"  # IDs of sessions whose form was answered
+TOKENS = "tokens"  # IDs of tokens that were revoked or changed; 0: any token may be affected
 
 log = structlog.get_logger(__name__)
 

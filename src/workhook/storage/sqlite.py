@@ -55,7 +55,7 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
 
 
 class ConnectionThreads:
-    """Threads with one connection each. A submitted job runs even if its caller is cancelled."""
+    """Threads with one connection each. A submitted job runs even if its caller is canceled."""
 
     def __init__(self, path: Path, count: int, *, readonly: bool) -> None:
         self._loop = asyncio.get_running_loop()
@@ -112,7 +112,7 @@ class _Group:
     def __init__(self) -> None:
         self.members: list[SqliteTransaction] = []
         self.durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # All members may have been cancelled by then, so the failure is logged where it occurs.
+        # All members may have been canceled by then, so the failure is logged where it occurs.
         self.durable.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
@@ -219,7 +219,7 @@ class SqliteTransaction(Transaction):
 
 
 class _SqliteSnapshot(Reader):
-    """A read transaction on a thread of its own. It ends with its connection."""
+    """A read transaction on its own thread. It ends with its connection."""
 
     def __init__(self, threads: ConnectionThreads, compiler: Compiler) -> None:
         self.threads, self._compile = threads, compiler
@@ -282,7 +282,7 @@ class SqliteDatabase(Database):
             except BaseException:
                 if transaction.opened:
                     await asyncio.shield(self._roll_back())
-                if transaction.is_committed:  # the caller was cancelled in the meantime
+                if transaction.is_committed:  # the caller was canceled in the meantime
                     transaction.committed()
                 raise
             group = None if transaction.is_committed else self._release(transaction)

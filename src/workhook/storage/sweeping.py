@@ -15,7 +15,7 @@ from workhook.storage.metadata import bigint_param
 
 T = TypeVar("T")
 
-SKIPPED_MAX = 100  # per kind and run; if more fail, single rows are not the cause
+SKIPPED_MAX = 100  # per kind per run; if more fail, single rows are not the cause
 
 log = structlog.get_logger(__name__)
 

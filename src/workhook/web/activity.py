@@ -134,7 +134,7 @@ _DELETED_OF: Mapping[str, str] = {
     "file_comment": text("%(who)s deleted a comment by %(whose)s on the file “%(what)s”."),
     "file_comment_reply": text("%(who)s deleted a reply by %(whose)s to a comment on a file."),
 }
-"""For a comment of somebody else."""
+"""For a comment by someone else."""
 _CHANGED = text("%(who)s changed the %(fields)s of “%(what)s”.")
 _AMONG_ITSELF: Mapping[str, str] = {
     _SENTENCES["task"]["created"]: text("%(who)s created the task."),
@@ -160,7 +160,7 @@ _MENTIONED: Mapping[str, str] = {
     "file_comment": text("%(who)s mentioned the task in a comment on the file “%(what)s”."),
     "file_comment_reply": text("%(who)s mentioned the task in a reply to a comment on a file."),
 }
-_COMMIT_CHARS = 7  # as Git shortens the hash of a commit
+_COMMIT_CHARS = 7  # as Git abbreviates commit hashes
 _OTHER = text("%(who)s: %(event)s %(action)s")
 _PUBLISHED = text("%(who)s published the event %(event)s.")
 
@@ -210,7 +210,7 @@ def found_in(payload: object, *names: str) -> str:
 
 
 class ProjectNames(NamedTuple):
-    """A project's address, its column titles by id, and its people's names by login."""
+    """A project's address, its column titles by ID, and its people's names by login."""
 
     base: str
     columns: Mapping[str, str]
@@ -287,13 +287,13 @@ def _template(event: str, action: str | None, payload: Any) -> str:
 
 
 def _is_emptied(event: str, payload: Any) -> bool:
-    """Tell whether a comment with replies was deleted, which empties its text instead."""
+    """Return whether a comment with replies was deleted, which empties its text instead."""
     change = _change_of(payload, "body" if event == "file_comment_reply" else "text")
     return change is not None and change.get("to") == ""
 
 
 def _was_there(event: str, payload: Any) -> bool:
-    """Tell whether the object was restored, which also has the action `created`."""
+    """Return whether the object was restored, which also has the action `created`."""
     made, changed = (found_in(payload, event, name) for name in ("created_at", "updated_at"))
     return made != changed
 
@@ -442,7 +442,10 @@ class Changes(AsyncIterator[bytes]):
 
 @live_places.get("/{owner}/{project}/live", head=False)
 async def live(visit: Visit) -> Response:
-    """Stream the project's changes to an open page. Clients get none: the timing would reveal private changes."""
+    """Stream the project's changes to an open page.
+
+    Clients get none, because the timing would reveal private changes.
+    """
     access = await visit.access()
     access.require_member("follow the activity of a project")
     listener = listener_of_session(visit.session.id, visit.actor.user.id, access.repository.owner.id)

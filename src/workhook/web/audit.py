@@ -112,8 +112,10 @@ class AuditFilter(msgspec.Struct):
 
 
 class AuditLine(msgspec.Struct, frozen=True):
-    """An entry on the page. `person`: the actor, if they belong to the organization. `details`: the other facts as
-    JSON, or empty."""
+    """An entry on the page.
+
+    `person`: the actor, if they belong to the organization. `details`: the other facts as JSON, or empty.
+    """
 
     entry: AuditEntry
     person: Account | None

@@ -67,7 +67,7 @@ class Day(msgspec.Struct, frozen=True):
 
 
 class Calendar(msgspec.Struct, frozen=True):
-    """`more` tells whether more tasks are due than shown."""
+    """The due tasks of a span. `more` is true if more tasks are due than are shown."""
 
     weeks: Sequence[Sequence[Day]]
     count: int
@@ -241,7 +241,7 @@ async def end_feed(visit: Visit) -> Response:
 
 
 async def _page(visit: Visit, access: Access, *, address: str = "", made: str = "") -> Response:
-    """`address` is the link of the feed `made`, if it was just created."""
+    """Show the page. `address` is the link of the feed `made`, if it was just created."""
     of_project, assigned = await feeds.find_feeds(visit.database, visit.actor.user, access.repository.id)
     return visit.page(
         "calendar/feed.html",
@@ -254,7 +254,7 @@ async def _page(visit: Visit, access: Access, *, address: str = "", made: str = 
 
 
 def _chosen(visit: Visit, access: Access) -> int | None:
-    """Return the id of the project for its feed, or None for the feed of assigned tasks. Raises `NotFound`."""
+    """Return the ID of the project for its feed, or None for the feed of assigned tasks. Raises `NotFound`."""
     which = visit.fields.get("feed")
     if which not in (PROJECT, ASSIGNED):
         raise NotFound()

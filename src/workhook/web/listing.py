@@ -73,7 +73,7 @@ def task_row(access: Access, task: Task, now: int) -> TaskRow:
 
 
 def row_of(task: Task, now: int, *, may_edit: bool) -> TaskRow:
-    """`now`: milliseconds since the epoch."""
+    """Return a table row. `now` is in milliseconds since the epoch."""
     is_completed, zone = task.completed_at is not None, formats.reader_zone()
     is_overdue = urgency(task.deadline, is_completed=is_completed, now=now, zone=zone) == "bad"
     return TaskRow(task, json.decode(task.labels), day(task.deadline), is_overdue, may_edit)

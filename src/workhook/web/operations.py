@@ -1,4 +1,4 @@
-"""All pages. None of them accepts a token: they need a session, or nothing."""
+"""All pages. None of them accepts a token; they need a session, or nothing."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ _FOR_PEOPLE = {"root": home.home, "apps_get_public": installing.about}
 
 
 def beside(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Add pages to operations of the API that have one: browsers ask for HTML by name, API clients do not."""
+    """Add pages to operations of the API that have one. Browsers request HTML by name, API clients do not."""
     for each in operations:
         shown = _FOR_PEOPLE.get(each.name)
         yield replace(each, handler=_either(each.handler, shown), for_people=True) if shown else each

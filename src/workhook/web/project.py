@@ -86,7 +86,7 @@ async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Response:
 
 
 async def _may_invite_strangers(visit: Visit, access: Access) -> bool:
-    """Tell whether the visitor may invite people by e-mail address (`invitations.invite`)."""
+    """Return whether the visitor may invite people by e-mail address (`invitations.invite`)."""
     setting = visit.call.services.settings.invite_strangers
     if setting == "owners":
         return await find_member_role(visit.database, access.repository.owner.id, visit.actor.user.id) == "owner"
@@ -168,7 +168,7 @@ async def delete(visit: Visit) -> Response:
 
 
 def names(typed: str, *names: str) -> bool:
-    """Tell whether one of the names was typed, ignoring case and spacing, since phones capitalize."""
+    """Return whether one of the names was typed, ignoring case and spacing, since phones capitalize."""
     return " ".join(typed.split()).casefold() in {" ".join(each.split()).casefold() for each in names}
 
 

@@ -41,8 +41,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Chore:
-    """A recurring job. `run(services, now)` receives the time in milliseconds and returns the number of items it
-    processed."""
+    """A recurring job.
+
+    `run(services, now)` receives the time in milliseconds and returns the number of items it processed.
+    """
 
     name: str
     every_s: float

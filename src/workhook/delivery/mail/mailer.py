@@ -129,7 +129,7 @@ class Mailer:
     async def _settle(self, message: MailMessage, address: str, outcome: MailOutcome) -> None:
         entry = {"id": message.id, "kind": message.kind, "attempt": message.attempts}
         pause_ms = queue.pause_after(message.attempts)
-        code = explain(outcome.reply).code  # the server's text besides the code contains addresses
+        code = explain(outcome.reply).code  # the rest of the server's text contains addresses
         if outcome.result == "sent":
             await queue.record(self._database, message, "sent")
             metrics.MAIL_SENT.inc()

@@ -64,7 +64,7 @@ def _checked(value: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether the text survives unencoded: nothing in it is parsed as an encoded word, and no space is lost."""
+    """Return whether the text survives unencoded, with nothing parsed as an encoded word and no space lost."""
     return text.isascii() and text.isprintable() and "=?" not in text and "  " not in text
 
 

@@ -26,9 +26,9 @@ LEASE_MS = 5 * MINUTE_MS
 """Longer than the work on a message can take, including rendering its PDF and waiting for the server."""
 FIRST_PAUSE_MS, LAST_PAUSE_MS = MINUTE_MS, 4 * HOUR_MS
 """With these pauses (1, 2, 4, 8 … minutes, then 4 hours), the last of `ATTEMPTS_MAX` is two days after the first."""
-PER_HOUR = 60  # messages per recipient and hour; others wait, except the recipient's own links
+PER_HOUR = 60  # messages per recipient per hour; others wait, except the recipient's own links
 PER_HOUR_FROM_ONE = 20
-"""Messages per recipient and hour caused by one other person, who must not use up the recipient's limit."""
+"""Messages per recipient per hour caused by one other person, who must not use up the recipient's limit."""
 BATCH = 1_000
 SENT_KEPT_MS, FAILED_KEPT_MS = 7 * DAY_MS, 30 * DAY_MS
 
@@ -171,7 +171,7 @@ async def record(
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """`oldest_ms`: the age of the oldest due message, or 0."""
+    """The messages that are due. `oldest_ms` is the age of the oldest one, or 0."""
 
     waiting: int
     oldest_ms: int

@@ -198,7 +198,7 @@ def describe_error(error: Exception, server: SmtpServer) -> str:
 def _context(*, is_checked: bool) -> ssl.SSLContext:
     """Return the TLS context.
 
-    Without a password, opportunistic TLS encrypts without checking the certificate: an attacker with an invalid
+    Without a password, opportunistic TLS encrypts without checking the certificate, because an attacker with an invalid
     certificate could just as well hide the offer of TLS (RFC 7435).
     """
     context = ssl.create_default_context()

@@ -151,7 +151,7 @@ async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
 
 
 async def revoke_tokens(tx: Transaction, actor: Actor | None, app: App) -> int:
-    """Revoke the app's tokens, and delete everything that could become one. Return how many tokens were valid."""
+    """Revoke the app's tokens, and delete everything that could become one. Returns how many tokens were valid."""
     app = await _lock(tx, app)  # issuing a token takes the same lock, so none is missed
     await _forget_consents(tx, app)
     count = await revoke_of(tx, app_id=app.id)

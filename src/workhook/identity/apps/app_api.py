@@ -223,7 +223,7 @@ async def app_installations_suspend(write: Write, installation_id: int) -> None:
 async def app_installations_unsuspend(write: Write, installation_id: int) -> None:
     """Unsuspend an installation.
 
-    An app can only lift a suspension of its own. An owner's suspension must be lifted by an owner.
+    An app can only lift its own suspension. An owner's suspension must be lifted by an owner.
     """
     await installer.unsuspend(
         write.tx, None, await _get_own_installation(write.tx, app_of(write.call).id, installation_id), by="app"
@@ -248,7 +248,7 @@ async def app_installation_of_repository(call: Call, owner: str, repo: str) -> s
 
 @routes.get("/repositories/{repository_id}/installation", action="installation.get")
 async def app_installation_of_repository_by_number(call: Call, repository_id: int) -> s.InstallationShape:
-    """Get the app's installation that covers a repository, by the repository's id."""
+    """Get the app's installation that covers a repository, by the repository's ID."""
     found = await queries.find_reaching(call.database, app_of(call), repository_id=repository_id)
     return s.installation_to_response(require_found(found), call.base)
 

@@ -380,7 +380,7 @@ class AppCreate(OauthAppCreate, kw_only=True):
 
 
 class OauthAppEdit(msgspec.Struct, kw_only=True):
-    """Fields that are omitted are not changed."""
+    """Omitted fields are left unchanged."""
 
     name: Name | UnsetType = UNSET
     callback_urls: Callbacks | UnsetType = UNSET
@@ -390,7 +390,7 @@ class OauthAppEdit(msgspec.Struct, kw_only=True):
 
 
 class AppEdit(OauthAppEdit, kw_only=True):
-    """Fields that are omitted are not changed."""
+    """Omitted fields are left unchanged."""
 
     permissions: Wanted | UnsetType = UNSET
     public: Public | UnsetType = UNSET
@@ -414,8 +414,10 @@ class InstallationCreate(msgspec.Struct, kw_only=True):
 
 
 class InstallationEdit(msgspec.Struct, kw_only=True):
-    """Fields that are omitted are not changed. To accept the permissions the app requests now, grant them in
-    `permissions`."""
+    """Omitted fields are left unchanged.
+
+    To accept the permissions the app requests now, grant them in `permissions`.
+    """
 
     permissions: Annotated[
         dict[str, Level] | UnsetType, Meta(description="Among the permissions the app requests.")

@@ -1,4 +1,4 @@
-"""Credentials of apps: a JSON Web Token signed with the app's key, or the client id and secret.
+"""Credentials of apps: a JSON Web Token signed with the app's key, or the client ID and secret.
 
 Private keys and secrets are generated here and not stored.
 """
@@ -55,7 +55,7 @@ async def authenticate_app(reader: Reader, token: str) -> App:
 
 
 async def authenticate_client(database: Database, client_id: str, client_secret: str) -> App | None:
-    """Return the app if the secret is one of its own. An unknown id takes the same time."""
+    """Return the app if the secret is one of its own. An unknown ID takes the same time."""
     app = await queries.find_client(database, client_id)
     digest = digest_of(client_secret)
     known = await database.fetch_all(_secrets, {"app_id": app.id if app else 0})
@@ -80,7 +80,7 @@ def basic_credentials(header: str | None) -> tuple[str, str] | None:
 
 
 def _unverified_claims(token: str) -> dict[str, Any]:
-    """Parse the claims once: the same ones are trusted after the signature is verified."""
+    """Parse the claims once, so that the same ones are trusted after the signature is verified."""
     if len(token) > _LENGTH_MAX or not _COMPACT.fullmatch(token):
         raise Unauthenticated(_UNDECODABLE)
     header, claims = (_object(part) for part in token.split(".")[:2])
@@ -101,7 +101,7 @@ def _object(part: str) -> dict[str, Any]:
 
 
 async def _issuer(reader: Reader, claims: dict[str, Any]) -> App | None:
-    """Return the app named by `iss`: its id, as a number or a string, or its client id."""
+    """Return the app named by `iss`: its ID, as a number or a string, or its client ID."""
     issuer = claims.get("iss")
     if isinstance(issuer, int) and not isinstance(issuer, bool):
         issuer = str(issuer)
@@ -148,7 +148,7 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 
 BITS = 2048
 BITS_MAX = 8192  # limits the time to verify a signature
-EXPONENT_MAX = 2**32  # likewise; nearly every key has 65537
+EXPONENT_MAX = 2**32  # also limits it; nearly every key has 65537
 PEM_MAX = 8192
 
 _CLIENT_ID_PREFIXES = {"oauth": "Ov23li", "app": "Iv23li"}
@@ -170,7 +170,7 @@ def new_client_id(kind: str) -> str:
 
 
 async def new_key() -> NewKey:
-    """Generate an RSA key of 2048 bits. Takes a good part of a second, so do it before a transaction."""
+    """Generate an RSA key of 2048 bits. Takes up to a second, so do it before a transaction."""
     return await asyncio.to_thread(_make)
 
 

@@ -206,7 +206,7 @@ async def _lock(tx: Transaction, installation_id: int) -> Installation:
 async def _repository_faults(
     tx: Transaction, account: Account, ids: Collection[int] | None, *, kept: Collection[int] = ()
 ) -> list[Fault]:
-    """Return the faults of the repository ids. `kept` were selected before, and may be in the trash."""
+    """Return the faults of the repository IDs. `kept` were selected before, and may be in the trash."""
     if ids is None:
         return []
     if not 1 <= len(ids) <= REPOSITORIES_MAX:

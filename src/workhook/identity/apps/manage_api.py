@@ -245,7 +245,7 @@ async def installations_create(write: Write, create: s.InstallationCreate) -> Cr
     """Install an app on an organization."""
     organization, base = named_organization(write.call).account, write.call.base
     chosen, faults = await _chosen(write.tx, organization, create.repository_selection, create.repositories)
-    # In this order: a slug may equal another app's client id in lower case.
+    # In this order, because a slug may equal another app's client ID in lower case.
     app = await queries.find_client(write.tx, create.app) or await queries.find_slug(write.tx, create.app)
     if app is None:
         raise Invalid(faults=[*faults, installer.no_such_app()])
@@ -404,7 +404,7 @@ async def _is_insider(call: Call, actor: Actor | None, app: App) -> bool:
 async def _chosen(
     tx: Transaction, account: Account, selection: str | UnsetType, names: list[str] | UnsetType
 ) -> tuple[list[int] | UnsetType | None, list[Fault]]:
-    """Return the ids of the named repositories (None: all; UNSET: unspecified) and faults."""
+    """Return the IDs of the named repositories (None: all; UNSET: unspecified) and faults."""
     if names is UNSET:
         if selection == "selected":
             message = "repositories must name the chosen ones where repository_selection is selected"

@@ -112,8 +112,11 @@ async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> 
 
 
 async def lock_app(tx: Transaction, app_id: int) -> bool:
-    """Return whether the app exists, and keep its tokens from being ended together. Whoever issues one locks the app
-    before everything else (docs/contributors/decisions/0025-one-actor.md)."""
+    """Lock the app against a revocation of all its tokens.
+
+    Returns whether the app exists. Take this lock before any other when issuing a token
+    (docs/contributors/decisions/0025-one-actor.md).
+    """
     return await tx.fetch_one(_by_id_kept, {"id": app_id}) is not None
 
 
@@ -273,7 +276,7 @@ async def find_on(reader: Reader, app: App, login: str) -> Installation | None:
 async def find_reaching(
     reader: Reader, app: App, *, named: tuple[str, str] | None = None, repository_id: int = 0
 ) -> Installation | None:
-    """Return the app's installation that covers the repository, by owner and name or else by id."""
+    """Return the app's installation that covers the repository, by owner and name or else by ID."""
     if named is None:
         row = await reader.fetch_one(_on_repository_by_id, {"app_id": app.id, "repository_id": repository_id})
     else:

@@ -193,7 +193,7 @@ def permission_faults(permissions: Mapping[str, str], *, most: Mapping[str, str]
 
 
 def _split(url: str) -> SplitResult | None:
-    """Return None unless it is an absolute URL with a host."""
+    """Split a URL. Returns None unless it is absolute and has a host."""
     if len(url) > URL_MAX or not _URL_CHARACTERS.fullmatch(url):
         return None
     return split_url(url)

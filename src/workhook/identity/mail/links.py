@@ -172,7 +172,7 @@ def _signature(key: bytes, content: str) -> str:
 CONFIRM_PATH = "/settings/notifications/confirm/"
 CONFIRM_GOOD_MS = DAY_MS
 ASKED_MAX = 5
-"""Maximum number of links per user and day, so that no one can spam strangers."""
+"""Maximum number of links per user per day, so that no one can spam strangers."""
 ADDRESS_MAX = 10
 """Maximum number of links to one address within a day of the first, from all accounts."""
 
@@ -208,7 +208,7 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
 
 
 def is_queued_for(detail: str | None, address: str) -> bool:
-    """Tell whether the message with this `detail` was sent to this address, which the user may have changed since."""
+    """Return whether the message with this `detail` was sent to this address, which the user may have changed since."""
     return detail == mailbox_of(address)
 
 
@@ -218,7 +218,7 @@ def confirm_path(vault: Vault, user_id: int, address: str, now: int) -> str:
 
 
 def is_confirmed_by(vault: Vault, user_id: int, address: str, token: str, now: int) -> bool:
-    """Tell whether the token after `CONFIRM_PATH` was sent to this address of the user and is still valid."""
+    """Return whether the token after `CONFIRM_PATH` was sent to this address of the user and is still valid."""
     until, _, signature = token.partition(".")
     if not (until.isascii() and until.isdigit() and len(until) <= 15 and int(until) > now):
         return False
@@ -251,7 +251,7 @@ def unsubscribe_path(vault: Vault, subscription: Subscription) -> str:
 
 
 def read_subscription(vault: Vault, token: str) -> Subscription | None:
-    """Parse the token after `UNSUBSCRIBE_PATH`. Return None unless it was signed by this server."""
+    """Parse the token after `UNSUBSCRIBE_PATH`. Returns None unless it was signed by this server."""
     content, _, signature = token[:_UNSUBSCRIBE_MAX_CHARS].rpartition(".")
     if not is_signed(vault, _UNSUBSCRIBE, content, signature):
         return None

@@ -24,7 +24,7 @@ _senders = {"count": 0}
 
 
 def start_sending() -> Callable[[], None]:
-    """Start queuing messages. Return a function that stops it."""
+    """Start queuing messages. Returns a function that stops it."""
     _senders["count"] += 1
 
     def undo() -> None:
@@ -216,7 +216,7 @@ async def find_recipient(reader: Reader, user_id: int) -> Recipient | None:
 
 
 async def find_bounces(reader: Reader, user_ids: list[int]) -> dict[int, Undelivered]:
-    """Return why a server refused the address that owners can see, by user id."""
+    """Return why a server refused the address that owners can see, by user ID."""
     rows = await reader.fetch_all(_bounces, {"user_ids": user_ids})
     return {row["id"]: explain(row["bounce"] or "") for row in rows}
 

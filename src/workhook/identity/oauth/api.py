@@ -185,7 +185,7 @@ class OauthClient(NamedTuple):
 async def _read_request(
     call: Call, known: Mapping[str, str], shape: type[msgspec.Struct]
 ) -> tuple[Fields, OauthClient] | Response:
-    """Return the fields of the body and the client that sent it, or the response that refuses it."""
+    """Return the fields of the body and the client that sent it, or the response that rejects it."""
     fields = await read(call, known)
     if isinstance(fields, Refusal):
         return refusal(call, fields, shape)
@@ -199,7 +199,7 @@ async def _read_request(
 async def _client(call: Call, fields: Fields) -> OauthClient | None:
     """Identify the client by HTTP Basic or the body (RFC 6749, section 2.3.1).
 
-    Returns None for a wrong id or secret, and for two different ids.
+    Returns None for a wrong ID or secret, and for two different IDs.
     """
     client_id, secret = fields.get("client_id", ""), fields.get("client_secret")
     basic = basic_credentials(call.header("authorization"))

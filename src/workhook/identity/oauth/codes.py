@@ -81,7 +81,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 
 
 def fits(asked: str, registered: Collection[str]) -> bool:
-    """Tell whether `asked` exactly matches a registered URI.
+    """Return whether `asked` exactly matches a registered URI.
 
     The port of a loopback address may differ, because a native app cannot know it beforehand (RFC 8252, section 7.3).
     """
@@ -91,7 +91,7 @@ def fits(asked: str, registered: Collection[str]) -> bool:
 
 
 def is_native(uri: str) -> bool:
-    """Tell whether the URI belongs to a program on the user's machine, by its loopback address or scheme (RFC 8252).
+    """Return whether the URI belongs to a program on the user's machine, by its loopback address or scheme (RFC 8252).
 
     Such a program can neither keep a secret nor prove its identity.
     """
@@ -100,7 +100,7 @@ def is_native(uri: str) -> bool:
 
 
 def can_be_sent_to(uri: str) -> bool:
-    """Tell whether a browser may be redirected to this URI, registered or not."""
+    """Return whether a browser may be redirected to this URI, registered or not."""
     scheme = _scheme(uri)
     if not scheme or scheme in _OF_THE_BROWSER or not uri.isprintable() or "#" in uri:
         return False
@@ -129,7 +129,7 @@ PARAMETERS = (
 
 
 class Redirected(Exception):
-    """An invalid request whose client is notified: `uri` has `error`, `error_description` and `state`."""
+    """An invalid request whose client is notified: `uri` contains `error`, `error_description` and `state`."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri)
@@ -186,7 +186,7 @@ def read_request(app: App | None, query: Mapping[str, Sequence[str]], issuer: st
 
 
 def client_id_of(query: Mapping[str, Sequence[str]]) -> str:
-    """Return the client id. Raises `Malformed` unless it is given exactly once."""
+    """Return the client ID. Raises `Malformed` unless it is given exactly once."""
     values = query.get("client_id", ())
     if len(values) != 1 or not values[0]:
         faults = [Fault(field="client_id", message="client_id is required, exactly once")]
@@ -286,7 +286,7 @@ EXPIRES_S = 900
 INTERVAL_S = 5
 SLOWER_S = 5
 WAITING_MAX = 1000
-"""Maximum number of undecided codes per app. They can be requested with its client id alone."""
+"""Maximum number of undecided codes per app. They can be requested with its client ID alone."""
 HEARD_OF_MS = MINUTE_MS
 """The time for which a code counts after its device last polled, in milliseconds.
 
@@ -353,7 +353,7 @@ def format_user_code(user_code: str) -> str:
 
 
 def parse_user_code(text: str) -> str | None:
-    """Normalize a user code, typed in any case and with any separators. Return None if it is invalid."""
+    """Normalize a user code, typed in any case and with any separators. Returns None if it is invalid."""
     letters = re.sub(r"[\W_]", "", text).upper()
     return letters if _USER_CODE.fullmatch(letters) else None
 

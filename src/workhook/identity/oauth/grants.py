@@ -53,7 +53,7 @@ def wanted(app: App, scopes: frozenset[str]) -> frozenset[str]:
 
 
 def covers(app: App, granted: frozenset[str], asked: frozenset[str]) -> bool:
-    """Tell whether `granted` covers `asked`, both in the form returned by `wanted`."""
+    """Return whether `granted` covers `asked`, both in the form returned by `wanted`."""
     if app.is_oauth:
         return asked <= expand(granted)
     return all(one in granted or one.partition(":")[0] + ":write" in granted for one in asked)
@@ -94,7 +94,7 @@ _end_open = [
 
 
 async def is_allowed(reader: Reader, app: App, user_id: int, asked: frozenset[str]) -> bool:
-    """Tell whether the user has granted `asked`, in the form returned by `wanted`."""
+    """Return whether the user has granted `asked`, in the form returned by `wanted`."""
     row = await reader.fetch_one(_find, {"app_id": app.id, "user_id": user_id})
     return row is not None and covers(app, parse_stored(row["scopes"]), asked)
 
@@ -110,13 +110,13 @@ async def allow(tx: Transaction, app: App, user_id: int, asked: frozenset[str]) 
 
 
 async def lock_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
-    """Lock a grant. Return False if it does not exist or its user is disabled."""
+    """Lock a grant. Returns False if it does not exist or its user is disabled."""
     named = {"app_id": app_id, "user_id": user_id}
     return await lock_app(tx, app_id) and await tx.fetch_one(_lock_enabled, named) is not None
 
 
 async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
-    """Revoke a grant with its tokens, refresh tokens and codes. Return whether it existed."""
+    """Revoke a grant with its tokens, refresh tokens and codes. Returns whether it existed."""
     named = {"app_id": app_id, "user_id": user_id}
     deleted = await tx.execute(_delete, named)
     for statement in _end_open:
@@ -129,7 +129,7 @@ async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
 class Refusal(msgspec.Struct, frozen=True):
     """The reason why no token was issued.
 
-    It is returned, not raised, because the changes that accompany a refusal are committed. `error` is GitHub's code.
+    It is returned, not raised, because the changes that accompany it are committed. `error` is GitHub's code.
     `interval`, in seconds, is only set for `slow_down`.
     """
 
@@ -255,12 +255,12 @@ _app_of = sa.select(grants.c.app_id).where(
 
 
 async def list_grants(reader: Reader, user_id: int) -> list[Row]:
-    """Return the user's grants, with the columns id, scopes, created_at, app_name, app_kind and owner."""
+    """Return the user's grants, with the columns `id`, `scopes`, `created_at`, `app_name`, `app_kind` and `owner`."""
     return list(await reader.fetch_all(_of_user, {"user_id": user_id}))
 
 
 async def revoke_own_grant(tx: Transaction, user_id: int, grant_id: int) -> int | None:
-    """Revoke one of the user's grants with its tokens. Return the app's id, or None if the grant does not exist."""
+    """Revoke one of the user's grants with its tokens. Returns the app's ID, or None if the grant does not exist."""
     row = await tx.fetch_one(_app_of, {"grant_id": grant_id, "user_id": user_id})
     if row is None or not await revoke_grant(tx, row["app_id"], user_id):
         return None

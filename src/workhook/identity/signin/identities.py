@@ -55,7 +55,7 @@ async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple
     """Return the user, and what was done: `linked`, `created` or None.
 
     An address is matched only if the provider has verified it and exactly one user has it, without another identity at
-    that issuer: a subject that inherits an address must not inherit the account. Raises `SignInRefused`, and
+    that issuer, because a subject that inherits an address must not inherit the account. Raises `SignInRefused`, and
     `UniqueViolation` for a concurrent sign-in, which should be retried.
     """
     known = await _find(tx, claims)
@@ -76,7 +76,7 @@ async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple
 
 
 async def link(tx: Transaction, user: Account, issuer: str, subject: str) -> bool:
-    """Link a subject to a user. Return False if it was linked already. Raise `Conflict` if it is another user's."""
+    """Link a subject to a user. Returns False if it was linked already. Raises `Conflict` if it is another user's."""
     known = await find(tx, Claims(issuer, subject))
     if known is not None and known.id != user.id:
         raise Conflict(f"{subject} of {issuer} already signs in as {known.login}. A subject has only one user.")

@@ -65,7 +65,8 @@ COMMON_PASSWORDS = frozenset(
 
 # OWASP's password storage guidance: 19 MiB, two passes, one lane. Takes about 25 ms on one core.
 MEMORY_KIB, PASSES, LANES = 19 * 1024, 2, 1
-# Two at a time use 38 MiB and leave CPU time for the event loop. Requests that would wait over a second are refused.
+# Two at a time use 38 MiB and leave CPU time for the event loop. Requests that would wait for more than a second are
+# rejected.
 THREADS, WAITING_MAX = 2, 40
 
 _find = sa.select(passwords.c.hash, passwords.c.changed_at, passwords.c.email).where(
@@ -116,7 +117,7 @@ def faults_of(password: str, user: Account) -> Sequence[str]:
 
 
 def _is_unicode(text: str) -> bool:
-    """Tell whether the text is valid Unicode: a terminal can pass arbitrary bytes."""
+    """Return whether the text is valid Unicode. A terminal can pass arbitrary bytes."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -135,7 +136,7 @@ def _plain(text: str) -> str:
 
 
 def _repeats(text: str) -> bool:
-    """Tell whether the text repeats one or two characters, or is a sequence of digits or letters."""
+    """Return whether the text repeats one or two characters, or is a sequence of digits or letters."""
     if len(set(text)) <= 2:
         return True
     around = 10 if text.isascii() and text.isdigit() else 0x110000  # 0 comes after 9
@@ -239,7 +240,7 @@ class KnownDevice(Protocol):
         """Users who have signed in there, with any password."""
 
     def __call__(self, user_id: int, changed_at: int) -> str | None:
-        """Return the browser's id if the user has signed in there since the password was changed."""
+        """Return the browser's ID if the user has signed in there since the password was changed."""
 
 
 class PasswordCheck(HiddenRepr, msgspec.Struct, frozen=True):
@@ -317,7 +318,7 @@ async def find_email(reader: Reader, user_id: int) -> str | None:
 
 
 async def set_email(tx: Transaction, user_id: int, email: str | None) -> bool:
-    """Set the address that the user claims. Return False if the user has no password."""
+    """Set the address that the user claims. Returns False if the user has no password."""
     return await tx.execute(_set_email, {"user_id": user_id, "email": email}) > 0
 
 

@@ -88,14 +88,14 @@ class ActiveSession(NamedTuple):
 
 
 async def is_first_user(reader: Reader, user_id: int) -> bool:
-    """Tell whether the user is the only one of the server and has never signed in."""
+    """Return whether the user is the only one of the server and has never signed in."""
     if await reader.fetch_one(_other_user, {"user_id": user_id}) is not None:
         return False
     return await reader.fetch_one(_sign_in, {"user_id": user_id}) is None
 
 
 async def start(tx: Transaction, user: Account, *, address: str | None, user_agent: str | None) -> tuple[int, str]:
-    """Start a session. Return its id and the secret for its cookie; only the secret's digest is stored."""
+    """Start a session. Returns its ID and the secret for its cookie; only the secret's digest is stored."""
     secret, now = secrets.token_urlsafe(_SECRET_BYTES), now_ms()
     params = {
         "digest": digest_of(secret),
@@ -139,12 +139,12 @@ async def record_last_seen(database: Database, found: ActiveSession) -> None:
 
 
 async def list_of(reader: Reader, user_id: int) -> list[Row]:
-    """Return the user's sessions with id, created_at, seen_at, address and user_agent, most recently used first."""
+    """Return the user's sessions with `id`, `created_at`, `seen_at`, `address` and `user_agent`, most recent first."""
     return list(await reader.fetch_all(_of_user, {"user_id": user_id, "now": now_ms()}))
 
 
 async def end(tx: Transaction, user_id: int, session_id: int) -> bool:
-    """End one of the user's own sessions. Return whether it existed."""
+    """End one of the user's own sessions. Returns whether it existed."""
     return await tx.execute(_end, {"session_id": session_id, "user_id": user_id}) > 0
 
 
@@ -153,7 +153,7 @@ async def end_by_secret(tx: Transaction, secret: str) -> None:
 
 
 async def end_others(tx: Transaction, user_id: int, kept_id: int = 0) -> int:
-    """End all of the user's sessions except `kept_id`. Return how many were ended."""
+    """End all of the user's sessions except `kept_id`. Returns how many were ended."""
     return await tx.execute(_end_others, {"user_id": user_id, "session_id": kept_id})
 
 
@@ -203,7 +203,7 @@ async def find_link(reader: Reader, secret: str) -> SignInLink | None:
 
 
 async def use_link(tx: Transaction, secret: str) -> bool:
-    """Use up a link. Return whether it was valid. Only one of two concurrent uses succeeds."""
+    """Use up a link. Returns whether it was valid. Only one of two concurrent uses succeeds."""
     return await tx.execute(_use, {"link_digest": digest_of(secret), "now": now_ms()}) > 0
 
 

@@ -100,8 +100,10 @@ _mailed = (
 
 
 class Limit(NamedTuple):
-    """A limit. `free` is the number of failures before the first pause. `cleared` means that a success resets the
-    count."""
+    """A limit.
+
+    `free` is the number of failures before the first pause. `cleared` means that a success resets the count.
+    """
 
     key: str
     free: int
@@ -111,7 +113,7 @@ class Limit(NamedTuple):
 class CountedAttempt(NamedTuple):
     """An admitted attempt, with its limits and the ends of the pauses it started (ms since the epoch, or 0).
 
-    `held` means that the user had too many attempts under another name, so even the right password is refused.
+    `held` means that the user had too many attempts under another name, so even the right password is rejected.
     """
 
     limits: tuple[Limit, ...]
@@ -155,7 +157,7 @@ async def begin(
 ) -> CountedAttempt:
     """Count an attempt as failed for the time being. Raises `TooManyRequests` during a pause.
 
-    `subject` is the id of the user with this `login`, or `nobody`; None if users have only one name. `device` is the id
+    `subject` is the ID of the user with this `login`, or `nobody`; None if users have only one name. `device` is the ID
     of a browser in which the user is known. `everywhere` is the number of failures of the login over all addresses
     before the first pause.
     """
@@ -215,7 +217,7 @@ async def count_asked(database: Database, login: str, address: str | None) -> No
 
 
 async def count_daily(tx: Transaction, key: str, *, most: int) -> bool:
-    """Count a message. Return False if the key has reached `most` within a day of the first message.
+    """Count a message. Returns False if the key has reached `most` within a day of the first message.
 
     Concurrent requests cannot exceed the limit.
     """

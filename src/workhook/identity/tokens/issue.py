@@ -142,7 +142,7 @@ async def issue(
 
 
 async def revoke(tx: Transaction, token_ids: Collection[int]) -> int:
-    """Revoke the tokens and all tokens derived from them. Return how many were valid."""
+    """Revoke the tokens and all tokens derived from them. Returns how many were valid."""
     changed = 0
     # Repeated, because another token may have been derived while this waited for the lock (`personal.lock_living`).
     while ids := [row["id"] for row in await tx.fetch_all(_living, {"ids": list(token_ids)})]:
@@ -240,7 +240,7 @@ _DELETES = (
 
 
 async def prune(database: Database, now: int) -> int:
-    """Delete ended rows: tokens after 90 days, device codes after an hour, others after a day. Return their number.
+    """Delete ended rows: tokens after 90 days, device codes after an hour, others after a day. Returns their number.
 
     Several processes may run this concurrently. Raises `Unavailable`.
     """

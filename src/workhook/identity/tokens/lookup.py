@@ -28,12 +28,12 @@ LEVELS = (None, "read", "write")
 
 
 def allows(grant: Grant, need: tuple[str, str] | None) -> bool:
-    """Tell whether a grant includes the permission and level in `need`; write includes read."""
+    """Return whether a grant includes the permission and level in `need`; write includes read."""
     return need is None or LEVELS.index(grant.permissions.get(need[0])) >= LEVELS.index(need[1])
 
 
 def covers(actor: Actor, account_id: int, repository_id: int | None = None) -> bool:
-    """Tell whether the token reaches the account and, if given, its repository, with any permission."""
+    """Return whether the token reaches the account and, if given, its repository, with any permission."""
     return actor.grants is None or _grant_for(actor, account_id, repository_id) is not None
 
 
@@ -50,7 +50,7 @@ def check_reach(actor: Actor, account_id: int, repository_id: int | None = None)
 
 
 def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repository_id: int | None) -> bool:
-    """Tell whether the token has this permission there, regardless of the current operation."""
+    """Return whether the token has this permission there, regardless of the current operation."""
     if actor.grants is None:
         return True
     grant = _grant_for(actor, account_id, repository_id)
@@ -58,7 +58,10 @@ def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repos
 
 
 def check_whole_account(actor: Actor, account_id: int) -> None:
-    """Refuse tokens for selected repositories too, for example to create one. Raises the errors of `check_reach`."""
+    """Also reject tokens for selected repositories, for example when creating a repository.
+
+    Raises the errors of `check_reach`.
+    """
     check_reach(actor, account_id)
     grant = None if actor.grants is None else _grant_for(actor, account_id, None)
     if grant is not None and grant.repository_ids is not None:
@@ -152,7 +155,7 @@ _tokens = _usable_tokens.where(any_of(tokens.c.id, "token_ids"))
 async def find_actor(reader: Reader, token: str) -> Actor | None:
     """Return the actor of a valid token, without the call's `address` and `need`.
 
-    Raises `Forbidden` for a suspended installation. Tokens are compared only through the index on their digests: its
+    Raises `Forbidden` for a suspended installation. Tokens are compared only through the index on their digests. Its
     timing reveals something about the SHA-256 of a guess, which an attacker cannot choose, and nothing about a token.
     """
     row = await reader.fetch_one(_token, {"digest": digest_of(token)})
@@ -163,7 +166,7 @@ async def find_actor(reader: Reader, token: str) -> Actor | None:
 
 
 async def find_actors(reader: Reader, token_ids: Collection[int]) -> dict[int, Actor]:
-    """Return the actors of the valid tokens, by token id."""
+    """Return the actors of the valid tokens, by token ID."""
     rows = await reader.fetch_all(_tokens, {"token_ids": sorted(token_ids)})
     found = {row["token_id"]: _actor_of(row) for row in rows}
     return {token_id: actor for token_id, actor in found.items() if actor is not None and not _is_suspended(actor)}
@@ -195,7 +198,7 @@ def _is_suspended(actor: Actor) -> bool:
 
 
 def is_current(actor: Actor) -> bool:
-    """Tell whether the actor's token has not expired, which cached tokens may have."""
+    """Return whether the actor's token has not expired, which cached tokens may have."""
     return actor.expires_at is None or actor.expires_at > now_ms()
 
 

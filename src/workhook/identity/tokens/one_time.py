@@ -1,6 +1,6 @@
 """Single-use secrets: authorization codes, device codes and refresh tokens. Links only use `store`.
 
-Only their digests are stored, with the time of use: a code that is used twice was stolen.
+Only their digests are stored, with the time of use, because a code that is used twice was stolen.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _insert(table: sa.Table, names: tuple[str, ...]) -> sa.Insert:
 
 
 async def store(tx: Transaction, table: sa.Table, secret: str, good_ms: int, **values: object) -> int:
-    """Store the digest of a new secret with these values. Return its expiry in milliseconds since the epoch."""
+    """Store the digest of a new secret with these values. Returns its expiry in milliseconds since the epoch."""
     now = now_ms()
     row = {**values, "digest": digest_of(secret), "created_at": now, "expires_at": now + good_ms}
     await tx.execute(_insert(table, tuple(row)), row)
@@ -54,5 +54,5 @@ async def find(reader: Reader, table: sa.Table, app_id: int, secret: str) -> Row
 
 
 async def use(tx: Transaction, table: sa.Table, secret: str) -> bool:
-    """Use up a secret. Return whether it was unused. Only one of two concurrent uses succeeds."""
+    """Use up a secret. Returns whether it was unused. Only one of two concurrent uses succeeds."""
     return await tx.execute(_use[table], {"digest": digest_of(secret), "now": now_ms()}) > 0

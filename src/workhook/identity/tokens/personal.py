@@ -390,7 +390,7 @@ def _sees(actor: Actor, token_id: int, scopes: Collection[str], allowed: Mapping
 
 
 async def end(tx: Transaction, by: Actor | None, token: TokenDetails) -> int:
-    """Revoke a token and those derived from it. Return how many were valid. `by` None: the command line."""
+    """Revoke a token and those derived from it. Returns how many were valid. `by` None: the command line."""
     ended = await revoke_with_family(tx, token.id, token.family)
     if ended:
         await _record(tx, by, "token.revoke", token, token.user_id)
@@ -462,7 +462,7 @@ def _expiry(wanted: TokenCreate, by: Actor | None, faults: list[Fault]) -> int |
 async def _resolve_place(
     tx: Transaction, user: Account, wanted: TokenCreate, faults: list[Fault]
 ) -> tuple[int, tuple[int, ...] | None] | None:
-    """Return the ids of the account and of its repositories (None: all), or None with faults."""
+    """Return the IDs of the account and of its repositories (None: all), or None with faults."""
     if isinstance(wanted.organization, UnsetType):
         message = "organization is required for a fine-grained token: an organization you are in, or your own login"
         faults.append(_fault("organization", message, "missing"))

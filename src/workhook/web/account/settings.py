@@ -80,7 +80,7 @@ places = Places("settings")
 
 
 class ProfileEdit(msgspec.Struct):
-    """`email`: the user's own address, if an administrator has not given them one."""
+    """A profile edit. `email` is the user's own address, unless an administrator has assigned one."""
 
     name: Title | None
     email: Email | UnsetType | None = UNSET
@@ -106,7 +106,7 @@ async def edit_profile(visit: Visit) -> Response:
     """Change the user's name."""
     edit, user = visit.form(ProfileEdit, "name", "email"), visit.actor.user
     if edit.email is not UNSET and edit.email != await _own_email(visit):
-        visit.require_recent("/settings")  # it is a name to sign in with
+        visit.require_recent("/settings")  # users can sign in with it
 
     async def save(write: Write) -> None:
         await actions.rename(write.tx, user, edit.name, actor=write.actor)
@@ -211,7 +211,7 @@ async def page_password_post(call: Call) -> Response:
     checked: PasswordCheck | None = None
     faults = [] if password == fields.get("again") else [gettext(_DIFFER)]
     faults += passwords.faults_of(password, user)
-    if faults:  # before the old password: looking at that counts as an attempt
+    if faults:  # before the old password, because checking that counts as an attempt
         return await _password_form(call, session, faults)
     try:
         if await passwords.hash_of(call.database, user.id) is not None:
@@ -254,5 +254,5 @@ async def _password_form(
 
 
 async def _is_first_and_late(call: Call, session: Session) -> bool:
-    """Return whether re-authentication is needed: the user has no password yet and the sign-in is not recent."""
+    """Return whether to re-authenticate: if the user has no password yet and the sign-in is not recent."""
     return not session.is_recent and await passwords.hash_of(call.database, session.user.id) is None

@@ -1,4 +1,4 @@
-"""Personal tokens: the pages over what `/user/tokens` offers to programs."""
+"""Pages for personal tokens, which programs manage with `/user/tokens`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workhook.web.frame.texts import gettext, text
 places = Places("tokens")
 
 SHOWN_MAX = 100
-SCOPE = "scope "  # the prefix of a scope's checkbox: no field of a form may occur twice
+SCOPE = "scope "  # prefix of a scope's checkbox, because a form field may occur only once
 DEFAULT_DAYS = "30"
 _LIFETIMES = {
     "7": text("in 7 days"),
@@ -54,7 +54,7 @@ async def list_tokens(visit: Visit) -> Response:
 
 @places.get("/settings/tokens/new")
 async def ask_for_token(visit: Visit) -> Response:
-    """Show the form of a new token."""
+    """Show the form for a new token."""
     visit.require_recent()
     return await _form(visit, PageForm({"days": DEFAULT_DAYS}))
 
@@ -76,7 +76,7 @@ async def _form(visit: Visit, form: PageForm) -> Response:
 @places.post("/settings/tokens/new", makes=True, action="token.create")
 @form_page(_form)
 async def create_token(visit: Visit) -> Response:
-    """Make a token. This page alone shows it."""
+    """Create a token. Only this page shows it."""
     visit.require_recent("/settings/tokens/new")
     note, days = visit.form(NoteField, "note").note, visit.fields.get("days", "")
     if days not in _LIFETIMES:

@@ -76,8 +76,10 @@ async def add_unbilled(visit: Visit) -> Response:
 
 
 def refused(visit: Visit, problem: Invalid | Conflict, offer: OfferedTime) -> PageForm:
-    """Return the refused form. Entries without a rate share one message; the form's value `entry` is the first of
-    them."""
+    """Return the rejected form.
+
+    Entries without a rate share one message; the form's value `entry` is the first of them.
+    """
     form = refused_form(visit.fields, problem, section=UNBILLED)
     if not any(each.code == "no_rate" for each in problem.faults):
         return form
@@ -142,7 +144,7 @@ async def _writable(visit: Visit) -> Access:
 
 @places.get("/{owner}/{project}/billing/new")
 async def new_invoice(visit: Visit) -> Response:
-    """Show the form of a new invoice."""
+    """Show the form for a new invoice."""
     access = await _writable(visit)
     begun = await drafts.find_presets(visit.database, access)
     values = {**begun.texts, "currency": begun.currency, "tax": percent_text(begun.rate.millionths)}
@@ -214,7 +216,10 @@ async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) 
 
 
 async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: Invoice | None = None) -> Response:
-    """`invoice` None: a new invoice. Submitted fields are shown even if they can no longer be changed."""
+    """Show the form for an invoice, or for a new one if it is None.
+
+    Submitted fields are shown even if they can no longer be changed.
+    """
     address = paging.project_address(visit, "billing")
     known = await find_settings(visit.database, access.repository.id)
     return await billing_page(

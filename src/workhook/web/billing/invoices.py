@@ -57,7 +57,7 @@ PAYMENT, CREDIT, CREDIT_LINE = "payment", "credit", "credit_line"
 FIELDS = ("amount", "paid_at", "method", "reference", "total", "reason", "rate", "line", "unit_price")
 LINE, UNBILLED = "line", "unbilled"  # sections of the invoice page with a form
 UNDO_MAX_CHARS = 500
-"""The longest texts of a line whose removal can be undone: the undo is stored in a cookie."""
+"""The longest texts of a line whose removal can be undone, because the undo is stored in a cookie."""
 
 
 def recipient(invoice: Invoice) -> str:
@@ -157,11 +157,11 @@ def percent_text(millionths: int | None) -> str:
 
 
 class Money(msgspec.Struct):
-    """The payments and balance of an invoice for its page. `left`: the unrefunded part of each payment, by its id.
+    """The payments and balance of an invoice for its page. `left`: the unrefunded part of each payment, by its ID.
 
     `rates`, `lines`: billed amounts and how much of them can still be credited. `was`: the balance shown on the page,
-    sent by its forms. `form`: the refused form; its section is one of the constants or the id of the payment to refund.
-    `rounded`: the time of a draft, if it is rounded.
+    sent by its forms. `form`: the rejected form; its section is one of the constants or the ID of the payment to
+    refund. `rounded`: the time of a draft, if it is rounded.
     """
 
     payments: Sequence[Payment] = ()
@@ -215,8 +215,10 @@ def _lines_of_notes(notes: Iterable[CreditNote]) -> list[Item]:
 async def show_invoice(
     visit: Visit, access: Access, invoice: Invoice, form: PageForm | None = None, *, missing: Invalid | None = None
 ) -> Response:
-    """Show an invoice with its payments. `form`: the submitted form of one section; `missing`: why no e-invoice can be
-    made."""
+    """Show an invoice with its payments.
+
+    `form`: the submitted form of one section; `missing`: why no e-invoice can be made.
+    """
     form = form or PageForm()
     money = await money_of(visit.database, access, invoice)
     money.form = form
@@ -263,7 +265,7 @@ async def show_invoice(
 
 
 async def show_refused(visit: Visit, form: PageForm) -> Response:
-    """Show the invoice in the path with the refused form."""
+    """Show the invoice in the path with the rejected form."""
     access, invoice = await invoice_at(visit)
     if form.section not in (LINE, UNBILLED):
         form.was = balance_of(invoice)
@@ -277,7 +279,10 @@ async def _book(
     book: Callable[[Write, Access, Invoice, T], Awaitable[object]],
     text: str,
 ) -> Response:
-    """Run a form of the invoice. Forms made for another balance are refused: they may have been submitted twice."""
+    """Run a form of the invoice.
+
+    Forms made for another balance are rejected, because they may have been submitted twice.
+    """
     called = {"invoice_items": "unit_price"}
 
     @form_page(show_refused, FIELDS, section=kind, called=called, on=(Invalid, Conflict))

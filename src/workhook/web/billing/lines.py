@@ -1,4 +1,4 @@
-"""The lines of a draft: each is added, changed, and removed by its own form.
+"""The lines of a draft. Each is added, changed, and removed by its own form.
 
 The API takes all lines at once, so each form re-reads the lines under a lock and finds its own by digest.
 """
@@ -61,8 +61,10 @@ def _values_of(item: Item, currency: str) -> dict[str, str]:
 
 
 def _with_rest(line: InvoiceItemInput, was: Item, currency: str) -> InvoiceItemInput:
-    """Copy the values that the form lacks from the old line. A cleared tax falls back to the invoice's, whatever its
-    category was."""
+    """Copy the values that the form lacks from the old line.
+
+    A cleared tax falls back to the invoice's, whatever its category was.
+    """
     kept = input_of_item(was, currency)
     if not line.discount:
         line.discount_amount = kept.discount_amount
@@ -91,7 +93,7 @@ def _find(items: Sequence[Item], index: int, was: str) -> int:
 
 
 async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | InvoiceItemInput]) -> None:
-    """Save all lines except those of time, which are unaffected. Raises what `edit_invoice` does."""
+    """Save all lines except those of time, which are unaffected. Raises the errors of `edit_invoice`."""
     if len(items) > ITEMS_MAX:
         raise Conflict(
             say("An invoice can have at most {} lines. Create another invoice for the rest.", ITEMS_MAX),
@@ -190,7 +192,7 @@ async def _line_again(visit: Visit, form: PageForm) -> Response:
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}", action="invoice.edit")
 @form_page(_line_again, FIELDS, on=(Invalid, Conflict))
 async def save_line(visit: Visit) -> Response:
-    """Change a line of a draft. Without `was` the line is added: it was removed while it was being edited."""
+    """Change a line of a draft. Without `was` the line is added, because it was removed while it was being edited."""
     _, invoice = await invoice_at(visit)
     index, was = _number_of(visit), visit.fields.get("was", "")
 
@@ -203,7 +205,7 @@ async def save_line(visit: Visit) -> Response:
             known = rules.items_of(current.items)
             place = _find(known, index, was)
             items[place] = _with_rest(line, known[place], current.currency)
-        else:  # the action refuses it with its own message
+        else:  # the action rejects it with its own message
             items[index : index + 1] = [line]
         await _write_lines(write, current, items)
 

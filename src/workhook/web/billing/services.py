@@ -52,7 +52,7 @@ async def _owner(visit: Visit) -> Owner:
 
 
 async def _owned(visit: Visit) -> Owner:
-    """Like `_owner`, for changes. Also raises `Forbidden`."""
+    """Return the account like `_owner`, for changes. Also raises `Forbidden`."""
     owner = await _owner(visit)
     owner.require_owner(_DOING)
     return owner
@@ -119,7 +119,7 @@ def _read(visit: Visit, shape: type[S], **values: object) -> S:
 
 @places.get("/{owner}/-/services/new")
 async def new_service(visit: Visit) -> Response:
-    """Show the form of a new service."""
+    """Show the form for a new service."""
     owner = await _owned(visit)
     currency = await find_price_currency(visit.database, owner.account.id) or _CURRENCY
     return await _new_page(visit, PageForm({"active": "1", "currency": currency, "interval": "month"}))

@@ -98,7 +98,7 @@ async def subscribe(visit: Visit) -> Response:
     """Subscribe the project to a service and, if the form says so, start immediately."""
     access = await visit.access()
     access.require_member(_DOING)
-    # One field holds the service and, if it has any, one of its prices.
+    # One field contains the service and, if it has prices, one of them.
     service_id, _, price_id = visit.fields.get("service", "").partition(" ")
     try:
         if not service_id:

@@ -114,7 +114,7 @@ def board_address(visit: Visit) -> str:
 card_places = Places("selection")
 
 CARDS_MAX = 200
-CHOSEN = "card-"  # prefix of a card's checkbox, followed by its id
+CHOSEN = "card-"  # prefix of a card's checkbox, followed by its ID
 
 
 @card_places.post("/{owner}/{project}/board/cards", action="task.bulk")
@@ -183,7 +183,7 @@ def places_of(cards: Mapping[str, Sequence[tuple[int, str]]]) -> str:
 
 
 def _read_places(text: str) -> list[tuple[str, int, str]]:
-    """Parse the output of `places_of` into column, position and id of each card. Raises `Malformed`."""
+    """Parse the output of `places_of` into column, position and ID of each card. Raises `Malformed`."""
     found = []
     for part in filter(None, text.split(";")):
         column, _, cards = part.partition("=")
@@ -367,7 +367,7 @@ async def bring_back(visit: Visit) -> Response:
 
 
 async def _column(visit: Visit) -> tuple[Access, Column, list[Column]]:
-    """Return the access, the column of the path and all columns of the project. Raises `NotFound`."""
+    """Return the access, the column in the path and all columns of the project. Raises `NotFound`."""
     access = await visit.access()
     found = await columns.list_board_columns(visit.database, access.repository.id)
     column = next((each for each in found if each.id == visit.path("column_id")), None)
@@ -377,7 +377,7 @@ async def _column(visit: Visit) -> tuple[Access, Column, list[Column]]:
 
 
 async def _cards(visit: Visit, write: Write, access: Access, column: Column) -> dict[str, list[tuple[int, str]]]:
-    """Return the positions and ids of the column's cards by column id, at most `OPERATIONS_MAX`."""
+    """Return the positions and IDs of the column's cards by column ID, at most `OPERATIONS_MAX`."""
     read = await column_tasks.read_column(write.tx, visit.actor, column.id, after=None, limit=OPERATIONS_MAX)
     tasks: list[Any] = await column_tasks.to_responses(write.tx, read, read.rows)
     return {column.id: [(task.position, task.id) for task in tasks]}

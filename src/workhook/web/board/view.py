@@ -32,7 +32,7 @@ class BoardCard(msgspec.Struct, frozen=True):
     """A task on the board, as the API returns it.
 
     `state` is its urgency. `labels` are pairs of name and hue. `ticked` of its `items` checklist items are done. `runs`
-    tells whether a timer is running.
+    is true if a timer is running.
     """
 
     task: Any
@@ -49,7 +49,7 @@ class BoardCard(msgspec.Struct, frozen=True):
 class BoardColumn(msgspec.Struct, frozen=True):
     """A column and its cards that match the filters.
 
-    `count` includes cards that don't match. `more` tells whether the column has more than `CARDS_MAX` cards.
+    `count` includes cards that don't match. `more` is true if the column has more than `CARDS_MAX` cards.
     """
 
     column: Column
@@ -101,7 +101,7 @@ async def _read_tasks(reader: Reader, access: Access, column: Column) -> tuple[S
 
 
 async def _running(reader: Reader, access: Access) -> set[str]:
-    """Return the ids of the tasks with a running timer."""
+    """Return the IDs of the tasks with a running timer."""
     return {each.task.id for each in await list_running(reader, access, limit=TIMERS_MAX) if each.task is not None}
 
 
@@ -132,7 +132,7 @@ def _card(
 
 
 def fits(task: Any, filters: Mapping[str, str], now: int) -> bool:
-    """Tell whether a task, as the API returns it, matches the filters."""
+    """Return whether a task, as the API returns it, matches the filters."""
     for name, value in filters.items():
         if name == "q" and value.casefold() not in task.title.casefold():
             return False
@@ -148,7 +148,7 @@ def fits(task: Any, filters: Mapping[str, str], now: int) -> bool:
 
 
 def _is_due(task: Any, span: str, now: int) -> bool:
-    """Tell whether the deadline is in `span`: `none`, `overdue` or `week`. Any other span matches."""
+    """Return whether the deadline is in `span`: `none`, `overdue` or `week`. Any other span matches."""
     if span == "none":
         return task.deadline is None
     if span not in ("overdue", "week"):

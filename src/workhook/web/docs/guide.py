@@ -35,7 +35,7 @@ class GuideSection(NamedTuple):
 
 
 class GuidePage(NamedTuple):
-    """`name`: the address below `/docs/guide/`."""
+    """A page of the guide. `name` is its address below `/docs/guide/`."""
 
     name: str
     title: str
@@ -54,7 +54,7 @@ class GuideHit(NamedTuple):
 
 @cache
 def pages() -> dict[str, GuidePage]:
-    """By name. Raises `AssetsMissing`."""
+    """Return the pages by name. Raises `AssetsMissing`."""
     from markupsafe import Markup
 
     source = files("workhook.web.docs").joinpath("guide.json")
@@ -83,8 +83,10 @@ def _pages_in(folder: str) -> Iterator[GuidePage]:
 
 
 def search(words: str) -> list[GuideHit]:
-    """Return at most `HITS_MAX` sections with all words, first those with words in their headings. If no section has
-    all of them, return those with the most, if that is half of them."""
+    """Return at most `HITS_MAX` sections with all words, first those with words in their headings.
+
+    If no section has all of them, return those with the most, if that is half of them.
+    """
     wanted = list(dict.fromkeys(words.lower().split()))
     everything = [(page, section) for page in pages().values() for section in page.sections] if wanted else []
     missed = [(page, section, _missing(page, section, wanted)) for page, section in everything]

@@ -20,7 +20,10 @@ _known: list[Operation] = []
 
 
 class OperationHit(NamedTuple):
-    """`name`: the fragment of `/docs` that opens the operation. `path`: including the prefix of its area."""
+    """An operation found by the search.
+
+    `name` is the fragment of `/docs` that opens it. `path` includes the prefix of its area.
+    """
 
     name: str
     method: str

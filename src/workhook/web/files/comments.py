@@ -76,7 +76,7 @@ async def delete_reply(visit: Visit) -> Response:
 
 
 async def _on_comment(visit: Visit, change: Callable[[Write, Held[FileComment]], Awaitable[object]]) -> None:
-    """Lock the comment of the path and call `change`. Raises `NotFound` if it is on another file."""
+    """Lock the comment in the path and call `change`. Raises `NotFound` if it is on another file."""
     comment_id = visit.call.path_integer("comment_id")
 
     async def step(write: Write) -> None:
@@ -89,7 +89,7 @@ async def _on_comment(visit: Visit, change: Callable[[Write, Held[FileComment]],
 
 
 async def _on_reply(visit: Visit, change: Callable[[Write, Held[Reply]], Awaitable[object]]) -> None:
-    """Like `_on_comment`, for the reply of the path."""
+    """Lock the reply in the path and call `change`, like `_on_comment`."""
     reply_id = visit.call.path_integer("reply_id")
 
     async def step(write: Write, held: Held[FileComment]) -> None:
@@ -99,7 +99,7 @@ async def _on_reply(visit: Visit, change: Callable[[Write, Held[Reply]], Awaitab
 
 
 def _private(visit: Visit, access: Access) -> dict[str, object]:
-    """Read the checkbox: browsers don't send an unticked one, and clients don't have it."""
+    """Read the checkbox. Browsers don't send an unticked one, and clients don't have it."""
     return {} if access.is_client else {"private": "private" in visit.fields}
 
 

@@ -155,9 +155,9 @@ def files_address(visit: Visit, folder_id: str | None = None) -> str:
 
 change_places = Places("file_changes")
 
-CHOSEN = "file-"  # prefix of a file's checkbox, followed by its id
+CHOSEN = "file-"  # prefix of a file's checkbox, followed by its ID
 UNDONE_MAX = 60
-"""Maximum number of files in an undo, because their ids are stored in a cookie."""
+"""Maximum number of files in an undo, because their IDs are stored in a cookie."""
 _ID = "fil_"
 
 
@@ -252,7 +252,7 @@ async def move_files(visit: Visit) -> Response:
 
 
 def _undo_of(visit: Visit, before: list[File]) -> Undo | None:
-    """Return the undo of a move, or None if the files came from several folders or their ids don't fit a cookie."""
+    """Return the undo of a move, or None if the files came from several folders or their IDs don't fit a cookie."""
     folders = {each.folder.id if each.folder else "" for each in before}
     if len(folders) > 1 or len(before) > UNDONE_MAX:
         return None

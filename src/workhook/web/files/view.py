@@ -48,8 +48,8 @@ log = structlog.get_logger(__name__)
 class FolderPage(msgspec.Struct, frozen=True):
     """The contents of a folder.
 
-    `folder` is None at the top level, which lists `folders`. `every` has all folders of the project. `older` is the
-    cursor of the next page: the id of the last file.
+    `folder` is None at the top level, which lists `folders`. `every` contains all folders of the project. `older` is
+    the cursor of the next page: the ID of the last file.
     """
 
     folder: Folder | None
@@ -62,8 +62,8 @@ class FolderPage(msgspec.Struct, frozen=True):
 class Comments(msgspec.Struct, frozen=True):
     """Comments on a file, newest last.
 
-    `later` is the cursor of the next page: the id of the last comment. `edits` and `reply_edits` are the last edits, by
-    id as a string.
+    `later` is the cursor of the next page: the ID of the last comment. `edits` and `reply_edits` are the last edits, by
+    ID as a string.
     """
 
     shown: Sequence[FileComment]
@@ -96,7 +96,7 @@ async def read_folder(visit: Visit, access: Access) -> FolderPage:
 
 
 async def find_file(visit: Visit, access: Access | None = None) -> tuple[Access, File]:
-    """Return the file of the path. Raises `NotFound` if it is not in the project of the path.
+    """Return the file in the path. Raises `NotFound` if it is not in the project in the path.
 
     `access` is the visitor's access to that project, if the caller has it already.
     """

@@ -1,1 +1,1 @@
-"""What every page is made with: layout, texts, assets, forms, and who looks at it."""
+"""Shared parts of all pages: layout, texts, assets, forms, and the current visitor."""

@@ -33,7 +33,7 @@ _spellings = (number for number in count() if not number & 8)  # bit 3 is the hy
 
 
 def is_https(call: Call) -> bool:
-    """Tell whether the browser uses HTTPS, according to the proxy or because `base_url` does."""
+    """Return whether the browser uses HTTPS, according to the proxy or because `base_url` does."""
     settings = call.services.settings
     came_by = origin(call.request, settings.trust_proxy)
     public = f"https://{urlsplit(came_by).netloc.lower()}"
@@ -41,8 +41,10 @@ def is_https(call: Call) -> bool:
 
 
 def read(call: Call, name: str, *, length_max: int = _LENGTH_MAX) -> str | None:
-    """Return the value of a cookie, or None. Over HTTPS only the `__Host-` cookie counts, which neither other hosts nor
-    HTTP can set."""
+    """Return the value of a cookie, or None.
+
+    Over HTTPS only the `__Host-` cookie counts, which neither other hosts nor HTTP can set.
+    """
     wanted = _full_name(call, name)
     for pair in (call.header("cookie") or "").split(";"):
         found, _, value = pair.strip().partition("=")
@@ -63,7 +65,7 @@ def write(call: Call, name: str, value: str, *, max_age_s: int | None = None) ->
 
 @cache
 def _header(name: str) -> str:
-    """Return `Set-Cookie` in a unique spelling, so a dict can hold several. All are sent in lowercase."""
+    """Return `Set-Cookie` in a unique spelling, so a dict can contain several. All are sent in lowercase."""
     number = next(_spellings)
     return "".join(sign.upper() if number >> bit & 1 else sign for bit, sign in enumerate("set-cookie"))
 
@@ -131,7 +133,7 @@ def to_base64(data: bytes) -> str:
 
 
 def is_own_origin(call: Call, text: str) -> bool:
-    """Tell whether `text` is an origin of this server."""
+    """Return whether `text` is an origin of this server."""
     settings = call.services.settings
     own = (origin(call.request, settings.trust_proxy), settings.base_url)
     return _normal(text) in {_normal(each) for each in own if each}
@@ -172,7 +174,7 @@ class _DeviceEntry(NamedTuple):
 
 
 def find_device(call: Call, user_id: int, changed_at: int) -> str | None:
-    """Return the id of this browser if the user has signed in with it since their last password change, or None."""
+    """Return the ID of this browser if the user has signed in with it since their last password change, or None."""
     known = (each.device for each in _device_entries(call) if (each.user_id, each.changed_at) == (user_id, changed_at))
     return next(known, None)
 

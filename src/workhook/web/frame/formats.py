@@ -206,7 +206,7 @@ def typed_hundredths(value: int | None) -> str:
 
 
 def number(value: Decimal) -> str:
-    """Format a number with all its decimals, for text and form fields: `1.5`."""
+    """Format a number with all its decimal places, for text and form fields: `1.5`."""
     return with_mark(f"{value:f}")
 
 
@@ -219,8 +219,8 @@ def task_credits(minor: int, *, signed: bool = False) -> str:
 def read_number(typed: str) -> str:
     """Parse a number in the reader's language into the API's form: `1,250.5` is `1250.5`.
 
-    Raises `ValueError` for anything else, including the notation of other languages: a mistaken comma or point would
-    change the number by a factor of a thousand. The message shows how to write it.
+    Raises `ValueError` for anything else, including the notation of other languages, because a mistaken comma or point
+    would change the number by a factor of a thousand. The message shows how to write it.
     """
     if (found := _read(typed, *_DECIMAL[texts.language()])) is not None:
         return found
@@ -243,7 +243,7 @@ def _read_foreign(typed: str) -> str | None:
 
 
 def read_quantity(typed: str) -> str:
-    """Parse like `read_number`, but refuse three zeros after the point: many people mean a thousand by `1.000`."""
+    """Parse like `read_number`, but reject three zeros after the point: many people mean a thousand by `1.000`."""
     found = read_number(typed)
     if found.endswith(".000"):
         message = gettext("“%(typed)s” is ambiguous. Enter %(one)s or %(thousands)s.")
@@ -253,10 +253,12 @@ def read_quantity(typed: str) -> str:
 
 
 def read_amount(typed: str, currency: str | None = None) -> str:
-    """Parse an amount of money like `read_number`; without a currency, credits or hours, which have two decimals.
+    """Parse an amount of money like `read_number`.
 
-    More decimals are refused, because three are probably thousands in another language's notation. One or two zeros
-    are ignored.
+    Without a currency, it is in credits or hours, with two decimal places.
+
+    More decimal places are rejected, because three are probably thousands in another language's notation. One or two
+    zeros are ignored.
     """
     digits = HUNDREDTH_DIGITS if currency is None else digits_of(currency)
     example = f"{Decimal(1250):.{digits}f}"
@@ -280,7 +282,7 @@ def read_amount(typed: str, currency: str | None = None) -> str:
 
 
 def read_hours(typed: str, _: str | None = None) -> str:
-    """Parse hours like `read_amount`, or a duration such as `1:30` or `90m`, into hours with two decimals."""
+    """Parse hours like `read_amount`, or a duration such as `1:30` or `90m`, into hours with two decimal places."""
     with_units = None if re.fullmatch(r"[^:a-zA-Z]*", typed) else typed_duration_ms(typed)
     return read_amount(typed) if with_units is None else f"{Decimal(with_units) / HOUR_MS:.{HUNDREDTH_DIGITS}f}"
 

@@ -3,7 +3,7 @@
 @places.post("/{owner}/settings")
 @form_page(show, FIELDS)
 async def save(visit: Visit) -> Response:
-    \"\"\"Save the form. If it is refused, `show(visit, form)` responds with the typed values and the errors.\"\"\"
+    \"\"\"Save the form. If it is rejected, `show(visit, form)` responds with the typed values and the errors.\"\"\"
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class ChangedMeanwhile(Conflict):
 class PageForm(msgspec.Struct):
     """The values of a form and its errors, by field and as a whole.
 
-    `section` names the refused form on a page with several, `reasons` are the sentences why. `was` is the digest of the
-    values that the page showed. `now` has the current values that differ from the typed ones. `is_gone` tells that the
-    edited object no longer exists.
+    `section` names the rejected form on a page with several, and `reasons` are the sentences that explain why. `was` is
+    the digest of the values that the page showed. `now` contains the current values that differ from the typed ones.
+    `is_gone` is true if the edited object no longer exists.
     """
 
     values: Mapping[str, str] = {}
@@ -63,7 +63,7 @@ class PageForm(msgspec.Struct):
         return self.values.get(name, otherwise)
 
     def has(self, name: str) -> bool:
-        """Tell whether a checkbox is ticked."""
+        """Return whether a checkbox is ticked."""
         return bool(self.values.get(name))
 
     def of(self, section: str, **values: str) -> PageForm:
@@ -128,7 +128,7 @@ def form_page(
     called: Mapping[str, str] | None = None,
     on: type[Problem] | tuple[type[Problem], ...] = Invalid,
 ) -> Callable[[Save[V, P]], Save[V, P]]:
-    """Decorate a function that saves a form: if it raises `on`, `show` responds with the refused form.
+    """Decorate a function that saves a form: if it raises `on`, `show` responds with the rejected form.
 
     The other parameters are those of `refused_form`.
     """
@@ -180,7 +180,7 @@ def faults_of(problem: Problem) -> tuple[dict[str, str], list[str]]:
 
 
 def is_late(fields: Mapping[str, str], current: Mapping[str, str]) -> bool:
-    """Tell whether the form would overwrite values that have changed since its page was rendered."""
+    """Return whether the form would overwrite values that have changed since its page was rendered."""
     if fields.get("was") == digest(current):
         return False
     return any(name in fields and not _same(fields[name], value) for name, value in current.items())
@@ -191,5 +191,5 @@ def _same(typed: str, value: str) -> bool:
 
 
 def digest(values: Mapping[str, str]) -> str:
-    """Return a digest of a form's values, with which the form later proves what its page showed."""
+    """Return a digest of a form's values. The form submits it, to detect changes made after its page was rendered."""
     return hashlib.sha256(json.encode(sorted(values.items()))).hexdigest()[:32]

@@ -62,5 +62,5 @@ async def logins_of(reader: Reader, access: Access) -> dict[str, str]:
 
 
 async def team_of(reader: Reader, access: Access) -> dict[str, str]:
-    """Like `logins_of`, without clients, who don't track time."""
+    """Return `logins_of` without clients, who don't track time."""
     return Names(await list_team(reader, access)).by_login

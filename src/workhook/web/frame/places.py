@@ -72,7 +72,7 @@ class QuantityField(NumberField):
 
 
 class AmountField(NumberField):
-    """The name of a form field with money; without a currency, with credits or hours, which have two decimals."""
+    """The name of a form field with money; without a currency, with credits or hours, which have two decimal places."""
 
     currency: str | None
 
@@ -133,19 +133,19 @@ class Visit:
         return self.call.query_text(name) or ""
 
     def query_id(self, name: str) -> int | None:
-        """Return the id in a query parameter, or None if it is missing or invalid."""
+        """Return the ID in a query parameter, or None if it is missing or invalid."""
         text = self.query(name)
         return int(text) if text.isascii() and text.isdigit() and len(text) <= _ID_DIGITS_MAX else None
 
     async def access(self) -> Access:
-        """Return the visitor's rights in the project of the path. Raises `NotFound`."""
+        """Return the visitor's rights in the project in the path. Raises `NotFound`."""
         found = await self._find_repository()
         if found is None:
             raise NotFound()
         return await find_access(self.database, self.actor, found.project_id)
 
     async def follow(self) -> Access:
-        """Like `access`, for a page that reloads when its project changes.
+        """Return `access`, for a page that reloads when its project changes.
 
         Must run before all other reads, because the page counts only later events as unseen. Clients don't follow,
         since the timing would reveal private changes.
@@ -159,7 +159,7 @@ class Visit:
         return access
 
     async def repository(self, rule: str) -> Repository:
-        """Return the repository of the path if the visitor has the right `policy.RULES[rule]`.
+        """Return the repository in the path if the visitor has the right `policy.RULES[rule]`.
 
         Raises `NotFound` or `Forbidden`.
         """
@@ -172,14 +172,14 @@ class Visit:
         return await queries.find_repository(self.database, owner, name, self.actor.user.id)
 
     async def organization(self, rule: str) -> Organization:
-        """Like `repository`, for the organization of the path."""
+        """Return the organization in the path, like `repository`."""
         found = await queries.find_organization(self.database, self.path("owner"), self.actor.user.id)
         organization = policy.check_organization(found, policy.RULES[rule], self.actor)
         self.call.actor = Caller(self.actor, rate.UNKNOWN, organization=organization)
         return organization
 
     async def account(self) -> tuple[Account, str | None]:
-        """Return the account of the path and the visitor's role in it.
+        """Return the account in the path and the visitor's role in it.
 
         The role is `owner` in their own account and None without one. Raises `NotFound`.
         """
@@ -232,8 +232,10 @@ class Visit:
         return found
 
     async def admit(self, fields: dict[str, list[str]]) -> None:
-        """Check and remove the field `csrf` of a form with a file, before any of the file is kept: it has to precede
-        the file. Raises `Forbidden`."""
+        """Check and remove the field `csrf` of an upload form, before any of the file is kept.
+
+        The field must precede the file. Raises `Forbidden`.
+        """
         key = "".join(fields.pop("csrf", []))
         check_key(self.call, self.session, key)
         if self.sent is not None:
@@ -350,7 +352,7 @@ def for_site(
 
 
 def _once(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Callable[[Visit], Awaitable[Any]]:
-    """Repeat the first answer for a form that was sent before."""
+    """Repeat the first response to a form that was sent before."""
 
     async def handle(visit: Visit) -> Any:
         visit.sent = sent = SentForm(visit.call, visit.session)
@@ -387,7 +389,7 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
             visit = visit_of(call, session)
             await call.services.count_form(f"pages:{session.user.id}")
             media_type = (call.header("content-type") or "").lstrip().lower()
-            if reads_form or not media_type.startswith("multipart/form-data"):  # `read_form` refuses other types
+            if reads_form or not media_type.startswith("multipart/form-data"):  # `read_form` rejects other types
                 visit.fields = await read_form(call, session)
             else:
                 check_sender(call, session)

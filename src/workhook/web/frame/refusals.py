@@ -1,8 +1,8 @@
 """Translation of error messages into the wording of pages and the reader's language.
 
-API errors are in English and name the API's fields and values. The English catalogue maps each API message to its
-wording on pages, and each field name (in the context `field`) to its label. In these messages, `{0}` is the first value
-and `{0:label}` the label of the field it names. Messages without an entry are shown unchanged.
+API errors are in English and name the API's fields and values. The English catalog maps each API message to its wording
+on pages, and each field name (in the context `field`) to its label. In these messages, `{0}` is the first value and
+`{0:label}` the label of the field it names. Messages without an entry are shown unchanged.
 """
 
 from __future__ import annotations

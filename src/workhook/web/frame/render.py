@@ -107,8 +107,10 @@ def _policy(form_action: Collection[str], nonce: str) -> str:
 
 
 def _source(address: str) -> str:
-    """Return the CSP source of a URL: its origin, or only its scheme for custom schemes and IPv6 hosts, which CSP can't
-    express. Raises `ValueError`."""
+    """Return the CSP source of a URL: its origin, or only its scheme.
+
+    Custom schemes and IPv6 hosts, which CSP can't express, are reduced to the scheme. Raises `ValueError`.
+    """
     parts = urlsplit(address)
     if not _SCHEME.fullmatch(parts.scheme):
         raise ValueError("the address of a form action needs a scheme")

@@ -1,5 +1,7 @@
-"""Idempotency of forms: a form that creates something runs once, even after a double click, a browser's retry, or going
-back and sending it again. A repeated form gets the first response.
+"""Idempotency of forms.
+
+A form that creates something runs once, even after a double click, a browser's retry, or going back and sending it
+again. A repeated form gets the first response.
 
 The field `csrf` differs each time a form is rendered (`cookies.masked`), so session, address and fields together
 identify one filled-in form. Their digest is stored at the start of the change's transaction, where a concurrent repeat
@@ -77,8 +79,10 @@ class SentForm:
             raise Repeated
 
     async def answered(self, answer: Response | None) -> None:
-        """Store the response to a completed change: a redirect, or JSON for a script. Pages may show secrets and aren't
-        stored."""
+        """Store the response to a completed change: a redirect, or JSON for a script.
+
+        Pages may show secrets and aren't stored.
+        """
         if not self.is_taken:
             return
         packed = b""
@@ -92,7 +96,7 @@ class SentForm:
 
     async def find_answer(self) -> Response | None:
         """Return the first response, or None for a new form. Raises `Conflict` if it can't be repeated."""
-        row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})  # its answer may be null
+        row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})  # the response may be null
         return await self.first_answer() if row is not None else None
 
     async def first_answer(self) -> Response:

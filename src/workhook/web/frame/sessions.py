@@ -117,8 +117,10 @@ async def record(
 
 
 async def record_failure(tx: Transaction, call: Call, user: Account | None) -> None:
-    """Record a failed sign-in of a user, or of an unknown one (None). The typed login isn't stored, because people
-    sometimes type their password there."""
+    """Record a failed sign-in of a user, or of an unknown one (None).
+
+    The typed login isn't stored, because people sometimes type their password there.
+    """
     login, account_id = (user.login, user.id) if user else ("", 0)
     await audit.record(tx, None, "user.sign_in_failed", login, account_id=account_id, detail=_browser(call))
 
@@ -252,7 +254,7 @@ def check_sender(call: Call, session: Session | None) -> None:
     """Raise `Forbidden` for a form of another site, before its body is read.
 
     Our own pages also send `Origin: null`, because of their referrer policy `no-referrer` (Fetch Standard, "append a
-    request Origin header"). `Sec-Fetch-Site` distinguishes them, and the field `csrf` protects in any case.
+    request Origin header"). `Sec-Fetch-Site` distinguishes them, and the field `csrf` protects regardless of both.
     """
     if session is not None:
         call.record.set_subject(session.user.id)  # attempts by other sites appear in the user's audit log

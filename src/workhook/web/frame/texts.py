@@ -1,8 +1,8 @@
-"""Translations with GNU gettext. Message ids are the English texts.
+"""Translations with GNU gettext. Message IDs are the English texts.
 
 Templates use `{{ _("Save") }}` or `{% trans %}…{% endtrans %}`, code uses `gettext("Save")`. `python -m scripts.texts`
 collects the messages into `locales/LANGUAGE/LC_MESSAGES/workhook.po`, and the build compiles the `.mo` files. The
-English catalogue contains the wording that replaces API messages (`frame.refusals`).
+English catalog contains the wording that replaces API messages (`frame.refusals`).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def negotiated(accepted: str | None) -> str:
 
 
 def text(message: str) -> str:
-    """Mark a message for the catalogues and return it unchanged, for a later call of `gettext`."""
+    """Mark a message for the catalogs and return it unchanged, for a later call of `gettext`."""
     return message
 
 
@@ -102,5 +102,5 @@ def npgettext(context: str, singular: str, plural: str, number: int) -> str:
 
 @cache
 def _translations(code: str) -> gnu.NullTranslations:
-    """Load a catalogue. Raises `FileNotFoundError` if the package was installed without its `.mo` files."""
+    """Load a catalog. Raises `FileNotFoundError` if the package was installed without its `.mo` files."""
     return gnu.translation("workhook", str(files("workhook.web").joinpath("locales")), languages=[code])

@@ -75,14 +75,14 @@ def _limit_s(visit: Visit) -> float:
 
 @places.get("/{hook_id}/deliveries/newest")
 async def newest_delivery(visit: Visit, site: HookSite) -> Response:
-    """Return the id of the newest delivery, by which a page notices new ones."""
+    """Return the ID of the newest delivery, by which a page notices new ones."""
     hook = await hook_at(visit)
     headers = {"Cache-Control": "no-store"}
     return Response((await newest(visit, hook)).encode(), headers=headers, media_type="text/plain; charset=utf-8")
 
 
 async def newest(visit: Visit, hook: Hook) -> str:
-    """Return the id of the newest delivery, or 0."""
+    """Return the ID of the newest delivery, or 0."""
     rows = await history.page(
         visit.database, hook.id, Filters(), IdRange(), limit=1, newest_first=True, answered=history.ids
     )
@@ -107,7 +107,7 @@ async def delivery(visit: Visit, site: HookSite) -> Response:
 
 
 async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_since: str = "") -> Response:
-    """`waits_since`: the mark at which the reader began to wait for another attempt."""
+    """Show a delivery. `waits_since` is the mark at which the reader began to wait for another attempt."""
     mark = waits_since or await newest(visit, hook)  # before the reads, so that nothing in between is missed
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
     attempts = await _attempts(visit, hook, found.guid)
@@ -253,7 +253,7 @@ async def redeliver_many(visit: Visit, site: HookSite) -> Response:
     chosen = DeliveryFilter.of({**visit.fields, "status": "failure"})
     if faults := _selection_faults(chosen):
         raise Invalid(faults=faults)
-    # A second one would be refused: show the progress of the first instead.
+    # A second one would be rejected, so show the progress of the first instead.
     if (running := await redelivery_jobs.find_running(visit.database, hook.id)) is not None:
         address = f"{site.address(hook.id)}/redeliveries/{running}"
         return visit.done(address, gettext("A redelivery is already in progress. Wait for it to finish."))

@@ -1,5 +1,8 @@
-"""The filters of a delivery list: those of the API, which use an index, and two that scan the newest of the remaining
-deliveries: the status code and a text in the payload."""
+"""The filters of a delivery list.
+
+The filters of the API use an index. Two others, the status code and a text in the payload, scan the newest of the
+remaining deliveries.
+"""
 
 from __future__ import annotations
 
@@ -122,8 +125,11 @@ def filter_of(visit: Visit) -> DeliveryFilter:
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """A page of the list. `looked_at`: the number of scanned deliveries; `oldest`: when the last of them was made;
-    `too_large`: the number of payloads that were not scanned."""
+    """A page of the list.
+
+    `looked_at`: the number of scanned deliveries; `oldest`: when the last of them was made; `too_large`: the number of
+    payloads that were not scanned.
+    """
 
     items: list[DeliveryItem]
     next_cursor: str | None = None

@@ -1,7 +1,7 @@
 """The form of a webhook, and its conversion to and from the API's body.
 
 The API's parser reads the body (`hooks.bodies.parse_hook`), so a form has the same checks and messages. A form also
-refuses what would silently leave deliveries unsigned or without a password.
+rejects input that would silently leave deliveries unsigned or without a password.
 """
 
 from __future__ import annotations
@@ -94,8 +94,11 @@ def parse(
     secret: str = "",
     hook: Hook | None = None,
 ) -> HookChange:
-    """Read the form. `secret`: of a new webhook; `hook`: the edited webhook, which keeps its secret and password.
-    Raises `Invalid` with all errors of the API's parser and of the form."""
+    """Read the form.
+
+    `secret` is that of a new webhook. `hook` is the edited webhook, which keeps its secret and password. Raises
+    `Invalid` with all errors of the API's parser and of the form.
+    """
     faults = Faults(_missing(fields, hook))
     if hook is None and not (wrong := secret_faults(fields)):
         with faults:
@@ -125,7 +128,7 @@ def _missing(fields: Mapping[str, str], hook: Hook | None) -> list[Fault]:
 
 
 def secret_faults(fields: Mapping[str, str]) -> list[Fault]:
-    """Return the errors of the secret option: an empty secret would leave deliveries unsigned."""
+    """Return the errors of the secret option. An empty secret would leave deliveries unsigned."""
     kind = fields.get("secret_kind", "make")
     own = fields.get("secret", "").strip()
     if kind == "own" and (not own or is_mask(own)):
@@ -134,16 +137,15 @@ def secret_faults(fields: Mapping[str, str]) -> list[Fault]:
 
 
 def _body_of(fields: Mapping[str, str], secret: str, hook: Hook | None) -> dict[str, object]:
-    """Return the form as the API's body."""
     config: dict[str, object] = {name: fields[name].strip() for name in CONFIG if name in fields}
     if hook is None:
-        config["secret"] = "" if is_mask(secret) else secret  # `secret_faults` refuses it
+        config["secret"] = "" if is_mask(secret) else secret  # `secret_faults` rejects it
     elif hook.secret is not None:
         config["secret"] = MASK
     password = fields.get("password", "")
     had_no_name = hook is not None and hook.password is not None and not hook.config.get("username")
     has_none = hook is None or hook.password is None
-    if password and not (is_mask(password) and has_none and config.get("username")):  # this is refused by `_missing`
+    if password and not (is_mask(password) and has_none and config.get("username")):  # `_missing` rejects this
         config["password"] = password
     elif not has_none and (config.get("username") or had_no_name):
         config["password"] = MASK
@@ -170,7 +172,7 @@ def new_secret() -> str:
 
 
 def catalogue(target: HookTarget) -> tuple[list[CatalogEvent], list[CatalogEvent]]:
-    """Return the events that such a webhook can select: those of Workhook, and published ones."""
+    """Return the events that such a webhook can select: Workhook's own and published ones."""
     fitting = [each for each in CATALOG.values() if valid_for(each.name, target)]
     own = [each for each in fitting if each.origin == "own"]
     return own, [each for each in fitting if each.origin != "own"]

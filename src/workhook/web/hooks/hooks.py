@@ -48,7 +48,7 @@ async def hooks(visit: Visit, site: HookSite) -> Response:
 
 @places.get("/new", right="write")
 async def new(visit: Visit, site: HookSite) -> Response:
-    """Show the form of a new webhook."""
+    """Show the form for a new webhook."""
     visit.require_recent()
     return _new_page(visit, site, forms.HookForm({"url": "", "content_type": "json"}))
 
@@ -128,12 +128,15 @@ async def update(visit: Visit, site: HookSite) -> Response:
 
 
 async def _update(visit: Visit, change: HookChange, seen: str = "") -> None:
-    """`seen`: the version shown by the form, if any. Raises `Invalid` if the webhook has changed since, because the
-    form contains all settings and would undo the other change."""
+    """Update the webhook.
+
+    `seen` is the version shown by the form, if any. Raises `Invalid` if the webhook has changed since, because the form
+    contains all settings and would undo the other change.
+    """
 
     async def step(write: Write) -> None:
         hook = await actions.update_hook(actions.hook_write(visit.call, write.tx), hook_id_of(visit), change)
-        if seen and seen not in (str(hook.version - 1), str(hook.version)):  # it counts every change, also this one
+        if seen and seen not in (str(hook.version - 1), str(hook.version)):  # it counts this change too
             raise Invalid(gettext("This webhook has changed since you opened the page."), code=CHANGED)
 
     await visit.change(step)

@@ -1,5 +1,7 @@
-"""The outcome of an attempt in the reader's language. Responses of a receiver are distinguished from failures without
-one: the API has an HTTP status for both."""
+"""The outcome of an attempt in the reader's language.
+
+Responses of a receiver are distinguished from failures without one, because the API has an HTTP status for both.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ _LIMIT = text("no response within the %(seconds)s s limit")
 
 
 def answered(status: str) -> bool:
-    """Return whether the receiver responded. `status`: of a delivery, as in the API."""
+    """Return whether the receiver responded. `status` is the delivery's status in the API."""
     return status.startswith(_ANSWERED)
 
 
@@ -49,8 +51,10 @@ def briefly(status: str) -> str:
 
 
 def reason(status: str, *, url: str = "", limit_s: float | None = None) -> str:
-    """Return the text shown next to `briefly` or the response code. `url`, of the receiver, and `limit_s`, for a
-    response, make it more exact."""
+    """Return the text shown next to `briefly` or the response code.
+
+    `url`, of the receiver, and `limit_s`, for a response, make it more exact.
+    """
     if _redirect(status) not in ("", _NOT_CHANGED):
         return gettext("redirects aren’t followed")
     if answered(status):

@@ -1,5 +1,6 @@
-"""Payloads and responses as text for a page: JSON is indented and colored, invisible characters are escaped, and long
-texts are cut.
+"""Payloads and responses as text for a page.
+
+JSON is indented and colored, invisible characters are escaped, and long texts are truncated.
 
 Receivers and publishers write these texts, so nothing in them may act as markup or change the direction of the page.
 """
@@ -29,8 +30,11 @@ _PLAIN_SPACE = frozenset("\n\t\r")
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A text for a page. `size`: bytes of the original. `cut`: only the first `shown` of `all` characters are shown;
-    both are 0 if they were not counted."""
+    """A text for a page.
+
+    `size`: bytes of the original. `cut`: only the first `shown` of `all` characters are shown; both are 0 if they were
+    not counted.
+    """
 
     text: Markup
     size: int
@@ -127,8 +131,10 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def difference(first: str, second: str) -> list[Line]:
-    """Compare both texts, truncated if long, line by line. Takes up to `DIFFERENCE_LINES_MAX` squared steps: call it in
-    a thread."""
+    """Compare both texts, truncated if long, line by line.
+
+    Takes up to `DIFFERENCE_LINES_MAX` squared steps: call it in a thread.
+    """
     old, new = (visible(_indented(each)).split("\n")[:DIFFERENCE_LINES_MAX] for each in (first, second))
     start = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
     if start is None:

@@ -41,7 +41,7 @@ _REFUSED = {
 
 
 class HookSite(msgspec.Struct, frozen=True):
-    """The owner of a page's webhooks. `access`: of the visitor to the project; None for an organization."""
+    """The owner of a page's webhooks. `access` is the visitor's access to the project, or None for an organization."""
 
     owner: HookOwner
     access: Access | None
@@ -60,7 +60,10 @@ class HookPlaces(Places):
     """Places that exist for both kinds of sites and receive their `HookSite`."""
 
     def route(self, method: str, path: str, *, right: str = "", **facts: Any) -> Callable[[SitePage], SitePage]:  # type: ignore[override]
-        """`right`: read, write, or delete; by default the one of the method."""
+        """Declare a page or form.
+
+        `right` is read, write, or delete, and defaults to the one that the method requires.
+        """
         asked = right or ("read" if method == "GET" else "write")
 
         def declare(function: SitePage) -> SitePage:
@@ -117,8 +120,10 @@ SHOWN_MAX = 100
 
 
 async def list_app_hooks(visit: Visit, site: HookSite) -> tuple[list[AppHook], int]:
-    """Return the first webhooks that OAuth apps created in an organization, and their total; empty for a project and
-    for visitors who are not owners."""
+    """Return the first webhooks that OAuth apps created in an organization, and their total.
+
+    Empty for a project, and for visitors who are not owners.
+    """
     if site.owner.repository is not None:
         return [], 0
     found = await find_organization(visit.database, site.owner.account.login, visit.actor.user.id)

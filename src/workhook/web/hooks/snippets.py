@@ -41,7 +41,7 @@ class Snippet(msgspec.Struct, frozen=True):
 
 @cache
 def get_snippets(header_prefix: str) -> tuple[Snippet, ...]:
-    """Return the snippets of all languages. `header_prefix`: of the server's own headers."""
+    """Return the snippets of all languages. `header_prefix` is the prefix of the server's own headers."""
     return tuple(_snippet(name, title, header_prefix) for name, title in LANGUAGES.items())
 
 
@@ -72,8 +72,10 @@ def _is_form(headers: Mapping[str, str]) -> bool:
 
 
 def command(delivery: DeliveryDetail) -> str:
-    """Return the command for a POSIX shell with bash's `$'…'` quoting, including the signatures as sent. Credentials
-    are not stored, so a placeholder marks them."""
+    """Return the command for a POSIX shell with bash's `$'…'` quoting, including the signatures as sent.
+
+    Credentials are not stored, so a placeholder marks them.
+    """
     lines = [f"curl {_quoted(delivery.url)}"]
     for name, value in delivery.request.headers.items():
         shown = value.replace(REDACTED, PASSWORD_PLACE) if name.lower().endswith("authorization") else value

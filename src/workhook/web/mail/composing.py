@@ -34,7 +34,10 @@ log = structlog.get_logger(__name__)
 
 
 class Composer:
-    """`base`: the address of this server, the start of every link. `sender`: of all messages."""
+    """Composes queued messages.
+
+    `base` is the address of this server, with which every link starts. All messages are from `sender`.
+    """
 
     def __init__(self, services: Services, base: str, sender: Address) -> None:
         self._services = services

@@ -19,8 +19,11 @@ from workhook.work.money.invoices.paper import DocumentLocale
 
 
 class Letter(HiddenRepr, msgspec.Struct, frozen=True):
-    """`button`: its text and URL. `thread`: a key for grouping messages in mail programs. `reason`: why the recipient
-    gets the message. `unsubscribe`: the URL to unsubscribe from this kind of message."""
+    """The content of a message.
+
+    `button` is its text and URL. `thread` is a key by which mail programs group messages. `reason` explains why the
+    recipient gets the message. `unsubscribe` is the URL to unsubscribe from this kind of message.
+    """
 
     subject: str
     intro: str
@@ -45,7 +48,10 @@ _BUTTONS: Mapping[str, str] = {
 def notification_letter(
     notification: Notification, base: str, unsubscribe: str, *, invoice: MailedInvoice | None, has_pdf: bool
 ) -> Letter:
-    """`base`: the address of this server. `invoice`: the subject, whose language is used for the letter."""
+    """Return the letter for a notification.
+
+    `base` is the address of this server. `invoice` is the subject, if it is one; the letter is in its language.
+    """
     notes = [] if invoice is None else _due_notes(invoice)
     if notification.deadline is not None:
         is_bare = is_day(notification.deadline)
@@ -96,7 +102,7 @@ def _subject(notification: Notification) -> str:
 
 
 def invitation_letter(invitation: Invitation, link: str) -> Letter:
-    """`link`: an absolute URL."""
+    """Return the letter. `link` is an absolute URL."""
     place = invitation.repository.title if invitation.repository else called(invitation.account)
     who = called(invitation.inviter)
     until = gettext("This link expires on %(at)s.") % {"at": _moment(invitation.expires_at)}
@@ -135,7 +141,7 @@ def own_link_letter(kind: str, link: str, expires_at: int) -> Letter:
 
 
 def confirmation_letter(link: str) -> Letter:
-    """`link`: an absolute URL."""
+    """Return the letter. `link` is an absolute URL."""
     return Letter(
         subject=gettext("Confirm your e-mail address"),
         intro=gettext("Confirm that you want to receive e-mail from Workhook at this address."),
@@ -148,7 +154,7 @@ def confirmation_letter(link: str) -> Letter:
 
 
 def trial_letter(base: str) -> Letter:
-    """For `workhook mail test`."""
+    """Return the letter that `workhook mail test` sends."""
     return Letter(
         subject=gettext("Test e-mail"),
         intro=gettext("This Workhook server can send e-mail."),

@@ -19,7 +19,7 @@ from workhook.work.money.invoices.mail import InvoiceFile
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """`name`: unique among the messages of this server, and stable across attempts."""
+    """The addressing of a message. `name` is unique among the messages of this server, and stable across attempts."""
 
     sender: Address
     address: str
@@ -39,7 +39,7 @@ def write_message(letter: Letter, envelope: Envelope, files: Sequence[InvoiceFil
         raw_header("Message-ID", f"<{envelope.name}@{domain}>"),
         raw_header("Auto-Submitted", "auto-generated"),
     ]
-    if letter.thread is not None:  # the task itself is not a message, but mail programs group by this id nevertheless
+    if letter.thread is not None:  # the task itself is not a message, but mail programs group by this ID nevertheless
         headers += [raw_header(name, f"<{letter.thread}@{domain}>") for name in ("In-Reply-To", "References")]
     if letter.unsubscribe is not None:
         headers.append(raw_header("List-Unsubscribe", f"<{letter.unsubscribe}>"))

@@ -75,7 +75,7 @@ class AppPlaces(Places):
     def sent(
         self, path: str = "", *, action: str, new: bool = False, makes: bool = False
     ) -> Callable[[SitePage], SitePage]:
-        """Declare a form. `makes`: see `Places.route`. `action`: its audit log action without the object."""
+        """Declare a form. For `makes`, see `Places.route`. `action` is its audit log action without the object."""
         return self._both("POST", path, new, action, makes=makes)
 
     def _both(
@@ -135,7 +135,7 @@ async def show_list(visit: Visit, site: AppSite) -> Response:
 
 @places.shown(new=True)
 async def show_new(visit: Visit, site: AppSite) -> Response:
-    """Show the form of a new app."""
+    """Show the form for a new app."""
     return await _new_page(visit, UNSENT, site)
 
 

@@ -76,7 +76,7 @@ async def _found(visit: Visit, *return_to: str) -> tuple[Organization, Installat
 
 
 async def _sent_to(visit: Visit) -> tuple[Organization, Installation]:
-    """Like `_found`, for a form on the page of an installation."""
+    """Return the installation like `_found`, for a form on its page."""
     return await _found(visit, PART, visit.path("installation_id"))
 
 

@@ -44,9 +44,11 @@ def settings_address(account: Account, *more: str) -> str:
 
 
 async def owned(visit: Visit, *return_to: str) -> Organization:
-    """Return the organization in the path if the visitor owns it and has signed in within the last hour. `return_to`:
-    the settings page to return to after re-authentication, by default the current one. Raises `NotFound`, `Forbidden`,
-    `ConfirmFirst`."""
+    """Return the organization in the path if the visitor owns it and has signed in within the last hour.
+
+    `return_to`: the settings page to return to after re-authentication, by default the current one. Raises `NotFound`,
+    `Forbidden`, `ConfirmFirst`.
+    """
     organization = await visit.organization("organization.admin")
     visit.require_recent(settings_address(organization.account, *return_to) if return_to else None)
     return organization

@@ -1,4 +1,4 @@
-"""The collaborators of a project: admins add and remove them and change their roles."""
+"""The collaborators of a project. Admins add and remove them and change their roles."""
 
 from __future__ import annotations
 

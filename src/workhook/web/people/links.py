@@ -45,7 +45,7 @@ from workhook.work.people.membership import add_link, is_mailed, send_link
 
 
 class MadeLink(HiddenRepr, msgspec.Struct, frozen=True):
-    """`who`: the invited login or address. `is_sent`: the link is e-mailed."""
+    """A new link. `who` is the invited login or address. `is_sent` means that the link is e-mailed."""
 
     who: str
     role: str
@@ -55,8 +55,10 @@ class MadeLink(HiddenRepr, msgspec.Struct, frozen=True):
 
 
 async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLink | None:
-    """Create a link to an invitation of this transaction and e-mail it if possible. Return None unless the form
-    requests the link."""
+    """Create a link to an invitation of this transaction and e-mail it if possible.
+
+    Returns None unless the form requests the link.
+    """
     if "link" not in visit.fields:
         await send_link(write, invitation, language())
         return None
@@ -75,7 +77,7 @@ async def make_new_link(visit: Visit, place: Account | Repository, back: str) ->
 
 
 async def withdraw(visit: Visit, place: Account | Repository) -> tuple[Invitation, str, str]:
-    """Delete the invitation in the path. Return it, the invited login or address, and the message."""
+    """Delete the invitation in the path. Returns it, the invited login or address, and the message."""
     number = visit.call.path_integer("invitation_id")
 
     async def end(write: Write) -> Invitation:
@@ -115,7 +117,7 @@ async def page_invitation(call: Call) -> Response:
     session = await signed_in(call)
     invitation = await _find(call, session.user if session else None)
     if session is None:
-        # The link doesn't prove ownership of the address it was sent to: the inviter has it as well.
+        # The link doesn't prove ownership of the address it was sent to, because the inviter has it as well.
         email = invitation.email or "" if is_mailed(invitation) else ""
         return _for_strangers(call, invitation, PageForm({"email": email}))
     visit = visit_of(call, session)
@@ -180,7 +182,7 @@ def _leads_to(invitation: Invitation) -> str:
 
 @routes.post("/invitations/links/{token}", action="member.add")
 async def page_invitation_post(call: Call) -> Response:
-    """Make an account, and come in with it."""
+    """Create an account and join with it."""
     fields = await read_form(call, None)
     invitation = await _find(call, None)
     if not _may_be_new(call, invitation):
@@ -196,7 +198,7 @@ async def page_invitation_post(call: Call) -> Response:
         hashed = await passwords.hash_password(fields["password"])
         headers = await _come_in(call, wanted, hashed)
     except Invalid as problem:
-        await throttle.count_link(call.database, call.address)  # the answer reveals logins
+        await throttle.count_link(call.database, call.address)  # the response reveals logins
         found: dict[str, list[str]] = {}
         for each in problem.faults:
             found.setdefault(each.field or "login", []).append(in_words(each.message or each.code))

@@ -1,4 +1,7 @@
-"""`/{owner}/people`: who is in an organization, and who is invited. Owners invite, change roles and remove."""
+"""`/{owner}/people`: the members of an organization and its invitations.
+
+Owners invite people, change roles and remove members.
+"""
 
 from __future__ import annotations
 

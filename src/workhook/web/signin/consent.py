@@ -94,7 +94,7 @@ async def page_authorize(call: Call) -> Response:
     try:
         request = await _read_request(call, call.query)
     except Redirected as wrong:
-        # Only for a signed-in user: otherwise this would be an open redirect (RFC 9700 4.11.2).
+        # Only for a signed-in user, because otherwise this would be an open redirect (RFC 9700 4.11.2).
         return onwards(wrong.uri) if session else sign_in_redirect(call)
     if session is None:
         return sign_in_redirect(call)
@@ -141,8 +141,10 @@ async def _read_request(call: Call, query: Mapping[str, Sequence[str]]) -> Autho
 
 
 async def _goes_straight_on(call: Call, session: Session, request: AuthorizationRequest) -> bool:
-    """Return whether the user has already authorized everything. Native apps always ask, because another program may
-    pose as the authorized one (RFC 8252 8.6)."""
+    """Return whether the user has already authorized everything.
+
+    Native apps always ask, because another program may pose as the authorized one (RFC 8252 8.6).
+    """
     other = request.login is not None and request.login.lower() != session.user.login.lower()
     if other or request.select_account or request.is_native:
         return False
@@ -161,7 +163,7 @@ async def _code(tx: Transaction, session: Session, request: AuthorizationRequest
 
 
 def _authorization_asked(session: Session, request: AuthorizationRequest) -> str:
-    """Return the user's id and the requested scopes. The form sends them back, so only what it showed is granted."""
+    """Return the user's ID and the requested scopes. The form sends them back, so only what it showed is granted."""
     return " ".join([str(session.user.id), *sorted(request.wanted)])
 
 
@@ -257,11 +259,13 @@ async def page_device_decide(call: Call) -> Response:
 
 
 async def _find_request(call: Call, session: Session, typed: str) -> DeviceRequest | Response:
-    """Return the request with this code, or the form with an error. Guesses are limited per session and address (RFC
-    8628 5.1)."""
+    """Return the request with this code, or the form with an error.
+
+    Guesses are limited per session and address (RFC 8628 5.1).
+    """
     if not session.is_recent:
         return confirm_redirect(f"{DEVICE}?{urlencode({'user_code': typed})}")
-    login = f"\0device {session.id}"  # no login can be this one: no form takes NUL
+    login = f"\0device {session.id}"  # no login can be this one, because no form accepts NUL
     try:
         attempt = await throttle.begin(call.database, login, call.address, everywhere=throttle.FREE_BY_LOGIN)
     except TooManyRequests as problem:

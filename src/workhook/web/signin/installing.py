@@ -46,7 +46,7 @@ routes = Routes(PAGES, "pages", etag=False)
 
 
 class RepositoryChoice(NamedTuple):
-    """The selected repositories in a form. `ticked`: their ids; `others`: names of more."""
+    """The selected repositories in a form. `ticked`: their IDs; `others`: names of more."""
 
     selection: str = ""
     ticked: frozenset[int] = frozenset()
@@ -156,7 +156,7 @@ def read_choice(fields: Mapping[str, str]) -> RepositoryChoice:
 
 
 async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryChoice) -> list[int] | None:
-    """Return the selected repository ids, or None for all current and future ones. Raises `Invalid`."""
+    """Return the selected repository IDs, or None for all current and future ones. Raises `Invalid`."""
     if sent.selection == "all":
         return None
     names = [each for each in _SEPARATORS.split(sent.others) if each]
@@ -174,8 +174,11 @@ async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryC
 
 
 def _asked(session: Session, app: App, place: Account) -> str:
-    """Return the ids of the user, the account and the app, and the scopes. The form sends them back, so only what it
-    showed is granted: the name in the URL may belong to another app by now."""
+    """Return the IDs of the user, the account and the app, and the scopes.
+
+    The form sends them back, so only what it showed is granted, because the name in the URL may belong to another app
+    by now.
+    """
     return " ".join([*map(str, (session.user.id, place.id, app.id)), *sorted(wanted(app, frozenset()))])
 
 

@@ -94,8 +94,11 @@ def _login_form(call: Call, return_to: str, login: str = "", problem: Problem | 
 
 
 def onwards(return_to: str, headers: dict[str, str]) -> Response:
-    """Redirect to `return_to`; to other programs through an intermediate page, because the policy's `form-action`
-    blocks redirects of forms to other origins."""
+    """Redirect to `return_to`.
+
+    Redirects to other programs use an intermediate page, because the policy's `form-action` blocks redirects of forms
+    to other origins.
+    """
     query = f"?to={quote(return_to, safe='')}"
     if return_to.startswith(_FOR_OTHERS) and len(query) <= QUERY_MAX_CHARS:
         return redirect(f"/login/continue{query}", headers)

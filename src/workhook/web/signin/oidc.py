@@ -1,7 +1,8 @@
 """Sign-in with an OpenID Connect provider.
 
-A cookie for ten minutes, signed with the vault's key, binds the provider's answer to this browser: nothing is stored,
-and any process can continue. It is deleted with the first answer; the provider accepts a code once.
+A cookie for ten minutes, signed with the vault's key, binds the provider's response to this browser, so nothing is
+stored and any process can continue. It is deleted with the first response, because the provider accepts a code only
+once.
 """
 
 from __future__ import annotations

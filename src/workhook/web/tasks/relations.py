@@ -61,7 +61,7 @@ async def tick_subtask(visit: Visit) -> Response:
 
 
 def is_final(column: Column) -> bool:
-    """Tell whether tasks that enter the column are completed."""
+    """Return whether tasks that enter the column are completed."""
     return completes(column.stage, column.finished)
 
 

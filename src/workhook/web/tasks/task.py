@@ -45,7 +45,7 @@ class Changed(Conflict):
 
 
 async def task_at(visit: Visit) -> tuple[Access, Task]:
-    """Return the task of the path. Raises `NotFound` if it is not in the project of the path."""
+    """Return the task in the path. Raises `NotFound` if it is not in the path's project."""
     access = await visit.access()
     task_id, project_id = visit.path("task_id"), access.repository.project_id
     return access, await actions.get_task(visit.database, visit.actor, task_id, project_id=project_id)
@@ -65,7 +65,10 @@ async def task(visit: Visit) -> Response:
 
 
 async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Response:
-    """`conflict` names a field that someone else has changed: the page shows both its typed and its current value."""
+    """Show a task.
+
+    `conflict` names a field that someone else has changed; the page shows both the typed and the current value.
+    """
     access = await visit.follow()
     after = visit.query_id("after") or 0
     shown = await read_task(visit.database, visit.actor, access, visit.path("task_id"), after)
@@ -99,7 +102,7 @@ async def edit_task(visit: Visit) -> Response:
     if name not in FIELDS or name not in visit.fields:
         raise Malformed("Problems parsing the form")
     if name in TERMS:
-        access.require_not_client()  # no answer may reveal whether a client guessed the rate
+        access.require_not_client()  # no response may reveal whether a client guessed the rate
     edit = read_edit(visit, name, access.repository.project_id, access.repository.currency)
     if getattr(edit, name) is UNSET:
         raise Invalid(faults=[Fault(field=name, code="missing", message=say("{} must not be empty", name))])

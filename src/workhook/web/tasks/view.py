@@ -106,13 +106,13 @@ class TaskView(msgspec.Struct, frozen=True):
     zone: tzinfo
     """The project's time zone, in which the task repeats."""
     edits: Mapping[str, LastEdit]
-    """The last edits of the comments, by id as a string."""
+    """The last edits of the comments, by ID as a string."""
     imported: frozenset[int]
-    """Ids of comments that the visitor imported rather than wrote."""
+    """IDs of comments that the visitor imported rather than wrote."""
 
     @property
     def may_tick(self) -> bool:
-        """Tell whether the visitor can tick subtasks, which takes a column of open and one of completed tasks."""
+        """Return whether the visitor can tick subtasks, which takes a column of open and one of completed tasks."""
         return self.may_write and len({completes(each.stage, each.finished) for each in self.columns}) == 2
 
     @property
@@ -150,7 +150,7 @@ class TaskView(msgspec.Struct, frozen=True):
 
 
 async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, after: int) -> TaskView:
-    """Return the task's page with comments after the id `after`. Raises `NotFound`."""
+    """Return the task's page with comments after the ID `after`. Raises `NotFound`."""
     task = await actions.get_task(reader, actor, task_id, project_id=access.repository.project_id)
     found_columns, people, known_labels, comments, hanging, times = await asyncio.gather(
         columns.list_board_columns(reader, access.repository.id),
@@ -230,7 +230,7 @@ def value_of(task: Task, name: str) -> object:
 
 
 def says(edit: TaskEdit, name: str, task: Task) -> bool:
-    """Tell whether the task already has the value of the edit."""
+    """Return whether the task already has the value of the edit."""
     wanted = getattr(edit, name)
     if isinstance(wanted, Decimal):
         wanted = to_minor_or_none(wanted, task.project.currency)
@@ -238,7 +238,7 @@ def says(edit: TaskEdit, name: str, task: Task) -> bool:
 
 
 def digest(task: Task, name: str) -> str:
-    """Return a digest of a field's value, with which a form proves what its page showed."""
+    """Return a digest of a field's value. The form submits it, to detect changes made after its page was rendered."""
     return hashlib.sha256(json.encode(value_of(task, name))).hexdigest()[:32]
 
 

@@ -177,7 +177,7 @@ def _undo(visit: Visit, timesheet: Timesheet) -> Undo | None:
 
 
 async def _find(visit: Visit) -> tuple[Timesheet, Access]:
-    """Return the entry of the path. Raises `NotFound`, also for clients and if it is in another project."""
+    """Return the entry in the path. Raises `NotFound`, also for clients and if it is in another project."""
     access = await visit.access()
     access.require_not_client()
     timesheet, its = await queries.find_timesheet(visit.database, visit.actor, visit.path("timesheet_id"))

@@ -76,7 +76,7 @@ FIELD = "task_q"
 
 
 class TaskChoice(NamedTuple):
-    """The tasks that a form offers for the search `asked`. `more` tells whether others exist."""
+    """The tasks that a form offers for the search `asked`. `more` is true if others exist."""
 
     asked: str
     tasks: Sequence[Task]

@@ -44,7 +44,7 @@ places = Places("own_time")
 
 
 class TaskGroup(NamedTuple):
-    """Tasks of a project, titles by id: open ones, for which a timer can be started, and finished ones."""
+    """Tasks of a project, titles by ID: open ones, for which a timer can be started, and finished ones."""
 
     project: str
     tasks: dict[str, str]
@@ -126,12 +126,12 @@ async def own_table(visit: Visit) -> Response:
 
 
 def may_write(repository: Repository) -> bool:
-    """Tell whether the page offers timers in the project. The actions make the final check."""
+    """Return whether the page offers timers in the project. The actions make the final check."""
     return repository.role in ("write", "admin") and not repository.archive
 
 
 class OwnChoice(NamedTuple):
-    """Like `TaskChoice`, by project. `more` tells whether the visitor can track time on other tasks."""
+    """Like `TaskChoice`, by project. `more` is true if the visitor can track time on other tasks."""
 
     asked: str
     groups: list[TaskGroup]
@@ -203,7 +203,7 @@ async def start_own_timer(visit: Visit) -> Response:
 async def add_own_entry(visit: Visit) -> Response:
     """Add a time entry to a task of any project."""
     currency = DEFAULT_CURRENCY
-    if task_id := visit.fields.get("task_id"):  # otherwise the form is refused below
+    if task_id := visit.fields.get("task_id"):  # otherwise the form is rejected below
         currency = (await actions.get_task(visit.database, visit.actor, task_id)).project.currency
     return await _create(visit, spent(visit, currency), gettext("The time entry was added."))
 

@@ -201,7 +201,7 @@ async def _foresee(visit: Visit, access: Access, user: str | None, query: Report
 
 
 async def _list_to_invoice(visit: Visit, access: Access, since: int, to: int, user: str | None) -> Sequence[str]:
-    """Return the ids of unbilled entries, at most one more than an invoice can have."""
+    """Return the IDs of unbilled entries, at most one more than an invoice can have."""
     return await queries.list_to_invoice(visit.database, access, since, to, user=user or None, limit=TIMESHEETS_MAX + 1)
 
 

@@ -161,7 +161,7 @@ async def week(visit: Visit) -> Response:
 
 
 async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], form: PageForm) -> Response:
-    """Return the page. `wanted` has its filters, `form` the form that adds an entry."""
+    """Return the page. `wanted` contains its filters, `form` the form that adds an entry."""
     name, now = zone_name(visit), now_ms()
     zone = zone_of(name)
     today = day_in(now, zone)

@@ -1,5 +1,7 @@
-"""Imports from other programs: the page of an account, and the form it shares with the first steps. A preview shows
-what would be created and what cannot be imported."""
+"""Imports from other programs: the page of an account, and the form it shares with the first steps.
+
+A preview shows what would be created and what cannot be imported.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,10 @@ def _form_page(visit: Visit, account: Account, result: ImportResult) -> Response
 
 
 async def take_export(visit: Visit, account: Account) -> ImportResult:
-    """Read the uploaded file and import it unless `step` is `look`. Raises what `read_form` and `import_plan` do."""
+    """Read the uploaded file and import it unless `step` is `look`.
+
+    Raises the errors of `read_form` and `import_plan`.
+    """
     memory = _Memory()
     form = await read_form(visit.call, memory, limit=EXPORT_MAX_BYTES, admit=visit.admit, parts=PARTS_MAX)
     await visit.call.body_came()
@@ -108,7 +113,7 @@ def imported_page(visit: Visit, account: Account, imported: Imported, onwards: s
 
 
 async def _look(visit: Visit, task_import: Import) -> Imported:
-    """Return what would be created. Raises `NotFound` and what `require_writable` does."""
+    """Return what would be created. Raises `NotFound` and the errors of `require_writable`."""
     would = await preview(visit.database, task_import)
     if would.project_id is not None:  # imported before, perhaps into a project that the visitor cannot see
         (await find_access(visit.database, visit.actor, would.project_id)).require_writable()

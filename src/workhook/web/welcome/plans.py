@@ -57,8 +57,11 @@ FIELD_LABELS: Mapping[str, str] = {
 
 
 class FormChoices(NamedTuple):
-    """The choices of the form. `columns`: the shown titles; those in `done` are finished. `logins`: member logins by
-    the names of people in the file; empty for no member."""
+    """The choices of the form.
+
+    `columns`: the shown titles; those in `done` are finished. `logins`: member logins by the names of people in the
+    file; empty for no member.
+    """
 
     title: str
     columns: Sequence[str] = ()
@@ -85,7 +88,7 @@ class FormChoices(NamedTuple):
 
 
 class PersonOffer(NamedTuple):
-    """A person in the file. `login`: of the member chosen for them."""
+    """A person in the file. `login` is that of the member chosen for them."""
 
     name: str
     known_as: str
@@ -93,8 +96,11 @@ class PersonOffer(NamedTuple):
 
 
 class ImportPreview(NamedTuple):
-    """What would be created, what already exists, and what would be lost. `project`: the full name of the project of an
-    earlier import. `may_rename`: the visitor can choose the title. `is_new`: there is something to import."""
+    """The preview: what would be created, what already exists, and what would be lost.
+
+    `project`: the full name of the project of an earlier import. `may_rename`: the visitor can choose the title.
+    `is_new`: there is something to import.
+    """
 
     file_name: str
     title: str
@@ -119,7 +125,7 @@ class ImportPreview(NamedTuple):
             file_name=file_name,
             title=imported.title,
             project=imported.repository,
-            may_rename=plan.source != "trello",  # whose boards are known by an id
+            may_rename=plan.source != "trello",  # whose boards are known by an ID
             made=made_things(imported),
             skipped=imported.skipped.tasks,
             lost=lost_things(imported),

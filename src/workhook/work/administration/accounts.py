@@ -1,4 +1,4 @@
-"""`/admin/users` and `/admin/organizations`: list, create, disable and remove accounts of the server.
+"""`/admin/users` and `/admin/organizations`: list, create, disable and remove accounts on the server.
 
 Events in organizations do not name an administrator, who may belong to another organization; their sender is Workhook
 itself. The audit log does name the administrator.
@@ -241,8 +241,10 @@ async def remove_user(write: Write, login: str) -> None:
 
 
 async def find_obstacles(reader: Reader, account: Account) -> list[Fault]:
-    """Return the reasons why an account cannot be removed now, with remedies. Does not check for the last
-    administrator."""
+    """Return the reasons why an account cannot be removed now, with remedies.
+
+    Does not check for the last administrator.
+    """
     alone = await actions.list_owned_alone(reader, account)
     faults = actions.LastOwner(account, alone).faults if alone else ()
     return [*faults, *await _list_own_things(reader, account)]
@@ -273,14 +275,14 @@ async def _free_login(tx: Transaction, account: Account) -> str:
 # --- the API, which is hidden from everyone else ----------------------------------------------------------------------
 
 routes = Routes(WEBHOOK_API, "administration", read="site_admin", write="site_admin")
-_TAKEN = Retry(UniqueViolation)  # if two requests want the same login at once, the second one is refused
+_TAKEN = Retry(UniqueViolation)  # if two requests choose the same login at once, the second one is rejected
 
 
 @routes.get("/admin/users", problems=(404,), action="user.list")
 async def admin_users_list(call: Call, page: Page) -> Paged[list[AdministeredUser]]:
     """List users.
 
-    Only administrators of the server can call this.
+    Only server administrators can call this.
     """
     await require_administrator(call.database, actor_of(call))
     found, total = await list_users(call.database, page)
@@ -291,8 +293,8 @@ async def admin_users_list(call: Call, page: Page) -> Paged[list[AdministeredUse
 async def admin_users_create(write: Write, wanted: UserCreate) -> Created[AdministeredUser]:
     """Create a user.
 
-    The user has no password yet. Use the command line to create a link with which they can set one. Only administrators
-    of the server can call this.
+    The user has no password yet. Use the command line to create a link with which they can set one. Only server
+    administrators can call this.
     """
     await require_administrator(write.tx, write.actor)
     made = await add_user(write, wanted.login, wanted.email, if_set(wanted.name))
@@ -305,8 +307,8 @@ async def admin_users_disable(write: Write, username: str) -> AdministeredUser:
     """Disable a user.
 
     Takes effect within a second: sessions, tokens and streams end, and timers are finished. The user's work is kept.
-    Returns 422 for the last owner of an organization and the last administrator. Only administrators of the server can
-    call this.
+    Returns 422 for the last owner of an organization and the last administrator. Only server administrators can call
+    this.
     """
     await require_administrator(write.tx, write.actor)
     return administered_user(await disable(write, username), write.call.base)
@@ -316,7 +318,7 @@ async def admin_users_disable(write: Write, username: str) -> AdministeredUser:
 async def admin_users_enable(write: Write, username: str) -> AdministeredUser:
     """Enable a user.
 
-    The user's previous tokens and password work again. Only administrators of the server can call this.
+    The user's previous tokens and password work again. Only server administrators can call this.
     """
     await require_administrator(write.tx, write.actor)
     return administered_user(await enable(write, username), write.call.base)
@@ -328,7 +330,7 @@ async def admin_users_delete(write: Write, username: str) -> None:
 
     The user's work is kept and attributed to a former member. Their name, address, tokens and memberships are removed
     permanently. Returns 422 for the last owner of an organization, the last administrator, and users with projects of
-    their own. Only administrators of the server can call this.
+    their own. Only server administrators can call this.
     """
     await require_administrator(write.tx, write.actor)
     await remove_user(write, username)

@@ -138,8 +138,8 @@ async def organization_delete(write: Write) -> Accepted:
 async def admin_organizations_delete(write: Write, org: str) -> Accepted:
     """Delete an organization as an administrator.
 
-    Works like `DELETE /orgs/{org}`. Only administrators of the server can call this; they do not need to be members of
-    the organization.
+    Works like `DELETE /orgs/{org}`. Only server administrators can call this; they do not need to be members of the
+    organization.
     """
     await require_administrator(write.tx, write.actor)
     organization = await find_account(write.tx, org)

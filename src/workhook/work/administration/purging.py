@@ -29,7 +29,7 @@ from workhook.work.board.projects.deletion import delete_in_batches
 DELETING, DELETED = "deleting", "deleted"
 """The account's `kind` while it is being emptied, and afterwards.
 
-The row is kept as a number without a name, because ids are never reused and finding all references to an account would
+The row is kept as a number without a name, because IDs are never reused and finding all references to an account would
 scan whole tables.
 """
 LAST_DELIVERIES_MS = HOUR_MS
@@ -91,8 +91,10 @@ def _history() -> _History:
 
 @cache
 def tables_of_accounts() -> tuple[tuple[sa.Table, str], ...]:
-    """Return the tables with an organization's id and the column that holds it, dependents before the tables they
-    reference."""
+    """Return the tables with an organization's ID, and the column that contains it.
+
+    Dependents precede the tables they reference.
+    """
     return tuple(
         (table, name)
         for table in reversed(metadata.sorted_tables)
@@ -103,7 +105,7 @@ def tables_of_accounts() -> tuple[tuple[sa.Table, str], ...]:
 
 @cache
 def tables_of_projects() -> tuple[sa.Table, ...]:
-    """Return the tables with a project's id, dependents before the tables they reference."""
+    """Return the tables with a project's ID. Dependents precede the tables they reference."""
     return tuple(
         table
         for table in reversed(metadata.sorted_tables)
@@ -112,7 +114,7 @@ def tables_of_projects() -> tuple[sa.Table, ...]:
 
 
 async def purge(services: Services, now: int) -> int:
-    """Empty deleted organizations, as a periodic task. Return how many were finished. Raises `Unavailable`."""
+    """Empty deleted organizations, as a periodic task. Returns how many were finished. Raises `Unavailable`."""
     found = [row["id"] for row in await services.database.fetch_all(_deleting, {})]
     return await for_each_isolated("deleted_organizations", found, lambda each: purge_one(services, each, now))
 
@@ -192,7 +194,7 @@ class _Emptying:
         return await self._repeat(self._finish)
 
     async def _repeat(self, step: Callable[[Transaction], Awaitable[bool]]) -> bool:
-        """Run `step` in transactions until it returns True. Return False if another process has the lock."""
+        """Run `step` in transactions until it returns True. Returns False if another process has the lock."""
 
         async def some(tx: Transaction) -> bool | None:
             return await step(tx) if await self._admit(tx) else None

@@ -1,7 +1,7 @@
 """Columns: `/projects/{id}/columns` and `/columns`.
 
 Everyone with write access to a project, except clients, can change its board. Editing a column locks its row; moving
-one locks all rows of the board, in the order of their ids.
+one locks all rows of the board, in the order of their IDs.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ _delete = sa.delete(columns).where(columns.c.id == sa.bindparam("column_id"))
 
 
 class ColumnRank(msgspec.Struct, array_like=True, order=True):
-    """A column's rank and id, which sort the columns of a board."""
+    """A column's rank and ID, which sort the columns of a board."""
 
     rank: int
     id: str
@@ -163,7 +163,10 @@ async def _find_column(
 
 
 def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[Access, Column, list[Column]]:
-    """Find a column in the rows of `_whole_board`. Raise `NotFound` if it is missing or was deleted during the wait."""
+    """Find a column in the rows of `_whole_board`.
+
+    Raises `NotFound` if it is missing or was deleted during the wait.
+    """
     access = to_access(rows[0] if rows else None, actor)
     ordered = sorted(rows, key=lambda row: (row["column_position"], row["column_id"]))
     board = [_read(row, position=position) for position, row in enumerate(ordered)]
@@ -198,7 +201,7 @@ async def create_column(write: Write, project_id: str, create: ColumnCreate) -> 
 
 
 async def add_column(write: Write, project_id: str, create: ColumnCreate) -> Column:
-    """Create a column. Raise `NotFound`, `Forbidden`, `Conflict` or `Invalid`."""
+    """Create a column. Raises `NotFound`, `Forbidden`, `Conflict` or `Invalid`."""
     row, access = await find_with_access(write.tx, _project, write.actor, project_id=project_id)
     board = sorted(msgspec.convert(json.decode(row["board"]), list[ColumnRank]))
     _require_board(access)
@@ -240,7 +243,7 @@ async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnA
     board: list[Column] = []
     if edit.position is UNSET:
         access, column = await _find_column(write.tx, _locked, write.actor, column_id)
-    else:  # all columns, by id: concurrent moves wait for each other and cannot deadlock
+    else:  # all columns, by ID: concurrent moves wait for each other and cannot deadlock
         rows = await write.tx.fetch_all(_board_to_move, {"column_id": column_id, "user_id": write.actor.user.id})
         access, column, board = _find_on_board(rows, write.actor, column_id)
     before = to_response(column)
@@ -315,7 +318,7 @@ async def _spread_if_crowded(tx: Transaction, access: Access, column: Column) ->
 
 
 async def _spread(tx: Transaction, board: Board) -> None:
-    """Store evenly spaced ranks, updating the columns in the order of their ids, which is the locking order."""
+    """Store evenly spaced ranks, updating the columns in the order of their IDs, which is the locking order."""
     ranked = {each.id: rank for each, rank in zip(board, spread(len(board)), strict=True) if each.rank != rank}
     await tx.execute_many(_set_rank, [{"column_id": each, "position": rank} for each, rank in sorted(ranked.items())])
 
@@ -378,7 +381,7 @@ _count_revision = (
 async def move_tasks(write: Write, access: Access, column: Column, fallback: Column) -> None:
     """Move the tasks of `column` to the end of `fallback`, in their order, and publish a `moved` event for each.
 
-    The caller must hold the locks of both columns.
+    The caller must hold the locks on both columns.
     """
     params = {"column_id": column.id, "column_id_from": column.id, "fallback_id": fallback.id, "now": write.now}
     row = await write.tx.fetch_one(_fallback_size, params)

@@ -129,10 +129,10 @@ async def close_tasks(
 
     Call this before appending the push's event, because appending takes the last lock of a transaction. Nothing is
     completed if the pusher's token lacks the permission to change tasks, or if a command publishes the event (`pusher`
-    is None): a committer's address is text that anyone can write. Tasks that are missing or already completed, or that
-    the pusher may not complete, are left unchanged.
+    is None), because a committer's address is text that anyone can write. Tasks that are missing or already completed,
+    or that the pusher may not complete, are left unchanged.
 
-    `base` is the base URL of links in events. Raise `tasks.queries.Busy`.
+    `base` is the base URL of links in events. Raises `tasks.queries.Busy`.
     """
     actor = _as_author_of_changes(pusher)
     if actor is None:

@@ -180,7 +180,7 @@ def _file_comment_of(row: Row, replies: tuple[Reply, ...]) -> FileComment:
 
 
 def _listed_file_comment(row: Row) -> FileComment:
-    replies = sorted(json.decode(row["replies"]))  # the first column is the id
+    replies = sorted(json.decode(row["replies"]))  # the first column is the ID
     people = (person_of_values(*each[_REPLY_COLUMNS:]) for each in replies)
     return _file_comment_of(row, tuple(map(_read_reply, replies, people)))
 
@@ -248,8 +248,10 @@ REPLIES_MAX, REPLIES_CHARS_MAX = 500, 256 * 1024
 
 
 async def insert(tx: Transaction, comment: C, **places: object) -> C:
-    """Store a comment or reply and return it with its id. `places`: `repository_id`, `user_id`, and `task_id` or
-    `file_id`."""
+    """Store a comment or reply and return it with its ID.
+
+    `places`: `repository_id`, `user_id`, and `task_id` or `file_id`.
+    """
     row = await tx.fetch_one(_KINDS[type(comment)].insert, {**_values(comment), **places})
     assert row is not None
     return msgspec.structs.replace(comment, id=int(row["id"]))
@@ -333,7 +335,7 @@ async def lock_reply(tx: Transaction, actor: Actor, comment_id: int, reply_id: i
 
 
 async def find_imported(reader: Reader, access: Access, comments: Sequence[TaskComment]) -> frozenset[int]:
-    """Return the ids of the comments that are attributed to the caller only because the caller imported them."""
+    """Return the IDs of the comments that are attributed to the caller only because the caller imported them."""
     own = [each.id for each in comments if each.user.id == access.user.id]
     return frozenset(row["id"] for row in await reader.fetch_all(_imported, {"ids": own})) if own else frozenset()
 
@@ -373,7 +375,7 @@ def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
 
 
 async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int = 0) -> None:
-    """Raise `Conflict` if a comment would get too many replies: every response that includes it includes them all."""
+    """Raise `Conflict` if a comment would get too many replies, because its responses include all of them."""
     weight = await tx.fetch_row(_weight_of_replies, {"id": comment_id})
     if weight["count"] + count > REPLIES_MAX or weight["chars"] + chars > REPLIES_CHARS_MAX:
         raise Conflict(
@@ -462,7 +464,7 @@ async def _find(
 
 
 def _common(write: Write, access: Access, private: bool | UnsetType) -> dict[str, Any]:
-    """Return the values of a new comment or reply. The database assigns the id."""
+    """Return the values of a new comment or reply. The database assigns the ID."""
     access.require_writable()
     _require_may_hide(access, private)
     user = person_to_response(write.actor.user)

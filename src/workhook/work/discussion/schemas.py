@@ -49,7 +49,7 @@ class CommentCreate(msgspec.Struct):
 
 
 class CommentEdit(msgspec.Struct):
-    """Fields that are omitted are not changed."""
+    """Omitted fields are left unchanged."""
 
     text: CommentText | UnsetType = UNSET
     private: bool | UnsetType = UNSET
@@ -67,7 +67,7 @@ class ReplyCreate(msgspec.Struct):
 
 
 class ReplyEdit(msgspec.Struct):
-    """Fields that are omitted are not changed."""
+    """Omitted fields are left unchanged."""
 
     body: Markup | UnsetType = UNSET
     private: bool | UnsetType = UNSET
@@ -198,7 +198,7 @@ def _counted(table: sa.Table, only_open: bool) -> sa.Select[Any]:
 
 
 async def count_on_tasks(reader: Reader, access: Access, table: sa.Table, task_ids: Sequence[str]) -> dict[str, int]:
-    """Count the comments or files that the caller can see, by task id. The tasks belong to the project of `access`."""
+    """Count the comments or files that the caller can see, by task ID. The tasks belong to the project of `access`."""
     rows = await reader.fetch_all(_counted(table, access.is_client), {"task_ids": task_ids})
     return {row["task_id"]: row["number"] for row in rows}
 
@@ -208,14 +208,14 @@ PLACES = {
     "file_comment_id": "file_comments.id",
     "file_comment_reply_id": "file_comment_replies.id",
 }
-"""The columns that hold the comment or reply of a mention. Each row sets one of them, and is deleted with it."""
+"""The columns that reference the comment or reply of a mention. Each row sets one of them and is deleted with it."""
 
 
 def _parent_column(name: str) -> sa.Column[int | None]:
     return sa.Column(name, sa.BigInteger, sa.ForeignKey(PLACES[name], ondelete="CASCADE"))
 
 
-# Ids increase over time. `user_id` is the mentioned person, `author_id` the author.
+# IDs increase over time. `user_id` is the mentioned person, `author_id` the author.
 mentions = sa.Table(
     "mentions",
     metadata,

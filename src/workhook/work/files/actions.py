@@ -146,7 +146,7 @@ async def lock_file(tx: Transaction, actor: Actor, file_id: str) -> tuple[Access
 
 
 async def lock_files(tx: Transaction, actor: Actor, file_ids: Collection[str]) -> list[tuple[Access, File]]:
-    """Lock the files in ascending order of their ids. Raises `NotFound` unless all exist."""
+    """Lock the files in ascending order of their IDs. Raises `NotFound` unless all exist."""
     wanted = sorted(set(file_ids))
     await tx.fetch_all(_lock_all, {"ids": wanted})
     return [await find_file(tx, actor, each) for each in wanted]

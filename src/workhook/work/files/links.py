@@ -3,7 +3,7 @@
     https://host/api/v1/files/fil_…/content?expires=1795305600&signature=…
 
 Anyone who can see a file gets its link, and anyone with the link can read the file until the link expires. The
-signature is an HMAC-SHA256 of the file's id and the expiry time, with a key derived from those of the vault.
+signature is an HMAC-SHA256 of the file's ID and the expiry time, with a key derived from those of the vault.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def links_from(vault: Vault, base: str) -> Links:
 
 
 def is_signed(vault: Vault, file_id: str, expires: str, signature: str) -> bool:
-    """Tell whether the signature is valid, in constant time, and the link has not expired."""
+    """Return whether the signature is valid, in constant time, and the link has not expired."""
     if not (expires.isascii() and expires.isdigit() and len(expires) <= 12 and signature.isascii()):
         return False
     expires_s = int(expires)

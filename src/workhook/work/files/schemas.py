@@ -40,7 +40,7 @@ class FileCreate(msgspec.Struct):
 
 
 class FileEdit(msgspec.Struct):
-    """Fields that are omitted are not changed.
+    """Omitted fields are left unchanged.
 
     Set `folder` to null to remove the file from its folder, and `task_id` to null to detach it from its task. `private`
     hides the file from clients, who cannot set it.
@@ -62,7 +62,7 @@ class FolderCreate(msgspec.Struct):
 
 
 class FolderEdit(msgspec.Struct):
-    """Fields that are omitted are not changed."""
+    """Omitted fields are left unchanged."""
 
     title: Title | UnsetType = UNSET
 

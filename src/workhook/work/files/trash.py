@@ -1,4 +1,4 @@
-"""Deleted files: they can be restored for 30 days, and are then removed together with their content."""
+"""Deleted files, which can be restored for 30 days and are then removed together with their content."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _blobs_in_use = sa.union_all(
 
 
 async def purge(services: Services, now: int) -> int:
-    """Remove expired files from the trash, and blobs of crashed uploads. Return the number of files.
+    """Remove expired files from the trash, and blobs of crashed uploads. Returns the number of files.
 
     Each row is deleted before its blob, after the commit. A crash in between leaves a blob for the next run to remove.
     Several processes may run this concurrently.
@@ -69,8 +69,8 @@ async def _purge_files(services: Services, before: int) -> int:
 async def _purge_blobs(services: Services, before: int) -> None:
     """Remove blobs that belong to no file or logo.
 
-    Blobs that are older than the database are kept: a server started with an empty database by mistake must not remove
-    the files of the right one.
+    Blobs that are older than the database are kept, because a server started with an empty database by mistake must not
+    remove the files of the right one.
     """
     first = await services.database.fetch_one(_first_account_at)
     if first is None:  # without accounts there were no uploads

@@ -1,5 +1,6 @@
-"""Read models that span the other packages: activity and its stream, feeds, notifications, search, lists across
-projects, time reports, and the trash.
+"""Read models that span the other packages.
+
+They cover activity and its stream, feeds, notifications, search, lists across projects, time reports, and the trash.
 
 Begin with `activity/queries`.
 """

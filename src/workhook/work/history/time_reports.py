@@ -81,7 +81,7 @@ _roles = sa.select(
 _PROJECT_COLUMNS = (projects.c.id.label("project_id"), projects.c.title.label("project_title"))
 
 # The currency in which each project would be invoiced. Rates without a currency are stored with the default number of
-# decimals, so the currency of the last invoice counts only if it has that many.
+# decimal places, so the currency of the last invoice counts only if it has that many.
 _invoiced = projects.alias("invoiced")
 _last_invoice = (
     sa.select(invoices.c.currency)
@@ -183,7 +183,7 @@ async def _is_outside(reader: Reader, user_id: int) -> bool:
 async def sum_timesheets(
     reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int
 ) -> Sequence[ReportGroup]:
-    """Return one group for each user (by login), task, project (by id) or day.
+    """Return one group for each user (by login), task, project (by ID) or day.
 
     Raises `Invalid` if there are more than `limit` groups or rows, and `storage.slow.QueryTooSlow`.
     """

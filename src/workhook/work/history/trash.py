@@ -248,9 +248,9 @@ async def list_deleted(
     limit: int,
     account_id: int | None = None,
 ) -> Sequence[Row]:
-    """Return rows of id, title, deleted_at and type, most recently deleted first.
+    """Return rows of `id`, `title`, `deleted_at` and `type`, most recently deleted first.
 
-    `after` is the (deleted_at, id) after which to start. `account_id` restricts the rows to that account and replaces
+    `after` is the `(deleted_at, id)` after which to start. `account_id` restricts the rows to that account and replaces
     the reach of a confined token.
     """
     params: dict[str, object] = {"user_id": actor.user.id, "since": since, "limit": limit, **reach_params(actor)}

@@ -76,8 +76,10 @@ class Access(msgspec.Struct, frozen=True):
         return not self.reads_only and not self.repository.archive
 
     def may_change(self, user_id: int) -> bool:
-        """Tell whether the caller may change something this user created; the rule for clients is that of
-        `require_own`."""
+        """Return whether the caller may change something that this user created.
+
+        For clients, the rule is that of `require_own`.
+        """
         return self.may_write and (not self.is_client or user_id == self.user.id)
 
     def require_writable(self) -> None:

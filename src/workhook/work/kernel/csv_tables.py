@@ -29,7 +29,7 @@ _LINE_BREAK = re.compile("[\u0085\u2028\u2029]")
 
 
 def wants_csv(accept: str | None) -> bool:
-    """Tell whether the `Accept` header prefers CSV to JSON (RFC 9110, section 12.5.1)."""
+    """Return whether the `Accept` header prefers CSV to JSON (RFC 9110, section 12.5.1)."""
     ranges = weighted(accept)
     wanted = max((weight for name, weight in ranges if name == MEDIA_TYPE), default=0.0)
     json = max((weight for name, weight in ranges if name == "application/json"), default=0.0)

@@ -69,7 +69,7 @@ def typed_duration_ms(text: str, unit_ms: int | None = None) -> int | None:
 
 
 def _plain(text: str) -> str:
-    """Normalize a text. Return an empty string if it cannot be a duration; digits of other scripts are rejected."""
+    """Normalize a text. Returns an empty string if it cannot be a duration; digits of other scripts are rejected."""
     typed = _SPACES.sub(" ", text).strip().lower()
     return typed if len(typed) <= TEXT_MAX_CHARS and typed.isascii() else ""
 
@@ -113,7 +113,7 @@ def hour_hundredths(duration_ms: int) -> int:
 
 
 def decimal_hours(duration_ms: int) -> float:
-    """Return the duration in hours, rounded half up to two decimals."""
+    """Return the duration in hours, rounded half up to two decimal places."""
     return hour_hundredths(duration_ms) / 100
 
 
@@ -128,7 +128,7 @@ def two_decimals(minor: int) -> str:
 
 
 def hours_text(duration_ms: int) -> str:
-    """Format `decimal_hours` with both decimals."""
+    """Format `decimal_hours` with both decimal places."""
     return two_decimals(hour_hundredths(duration_ms))
 
 

@@ -1,9 +1,9 @@
 """Lists with filters, sort orders and cursors. Each resource declares a `Listing`, and `read` reads one page of it.
 
-A list covers one project or several, and one statement reads it. An index holds the rows of each project in list order.
-The statement scans the first rows of every project, up to a share per project, and the first matching rows make up the
-page. If a project has more rows than its share, the page ends at the last scanned row of that project and the next page
-continues there. This way no row is missed, and a page scans a bounded number of rows.
+A list covers one project or several, and one statement reads it. An index contains the rows of each project in list
+order. The statement scans the first rows of every project, up to a share per project, and the first matching rows make
+up the page. If a project has more rows than its share, the page ends at the last scanned row of that project and the
+next page continues there. This way no row is missed, and a page scans a bounded number of rows.
 
 Text search uses a full-text index, which returns all matching rows. Within one project, the first rows of the list can
 be searched one by one beforehand (`FirstRows`): common words fill the page that way.
@@ -130,7 +130,7 @@ NEWEST_FIRST = Order(lambda row: {"id": row.c.id}, falling=True)
 class FirstRows(NamedTuple):
     """How many of a project's first rows are searched one by one for words.
 
-    SQLite's index tells whether a row contains them. PostgreSQL parses the text of every row, which costs more than
+    SQLite's index shows whether a row contains them. PostgreSQL parses the text of every row, which costs more than
     reading it, so `characters` bounds the total.
     """
 
@@ -495,7 +495,7 @@ def read_page(
 
 
 def is_cut(rows: Sequence[Row]) -> bool:
-    """Tell whether `cut_to_size` dropped rows of the page."""
+    """Return whether `cut_to_size` dropped rows of the page."""
     return bool(rows) and len(rows) < rows[0]["page_found"]
 
 

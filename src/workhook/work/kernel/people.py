@@ -67,7 +67,7 @@ def person_columns(
 
 
 def membership_of(repository_id: sa.ColumnElement[int], people: sa.FromClause = accounts) -> sa.ScalarSelect[int]:
-    """Select the id of the organization that owns the project if the person is a member of it, or else null."""
+    """Select the ID of the organization that owns the project if the person is a member of it, or else null."""
     return (
         sa.select(_belonging.c.organization_id)
         .join_from(_project_of_record, _belonging, _belonging.c.organization_id == _project_of_record.c.account_id)

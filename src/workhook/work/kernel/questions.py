@@ -58,7 +58,7 @@ require_project_unbilled: Question[[Transaction, int], None] = Question("require
 """Called before the project with this `repository_id`, whose row is locked, is deleted."""
 
 require_tasks_unbilled: Question[[Transaction, Mapping[str, str]], None] = Question("require_tasks_unbilled")
-"""Called before tasks are deleted, with their names by id, which the message uses."""
+"""Called before tasks are deleted, with their names by ID, which the message uses."""
 
 require_own_tasks: Question[[Transaction, Access, Mapping[str, str]], None] = Question("require_own_tasks")
 """Called before locked tasks of one project are deleted. Clients cannot delete tasks others have worked on."""
@@ -74,12 +74,12 @@ require_not_logo: Question[[Transaction, int, str, Literal["deleted", "made priv
 find_invoiced_conflict: Question[[Reader, str, Literal["changed", "deleted"]], Conflict] = Question(
     "find_invoiced_conflict"
 )
-"""Return the error for changing a timesheet that is billed on the invoice with this id."""
+"""Return the error for changing a timesheet that is billed on the invoice with this ID."""
 
 # --- follow-up work --------------------------------------------------------------------------------------------------
 
 lock_for_ending: Question[[Transaction, str], Ending] = Question("lock_for_ending")
-"""Called before the project with this id is locked to be archived or deleted (decision 13); locks what must end."""
+"""Called before the project with this ID is locked to be archived or deleted (decision 13); locks what must end."""
 
 tasks_completed: Question[[Write, Access, Sequence[str]], None] = Question("tasks_completed")
 """Called after tasks of one project entered a completing column, and before `task_started`."""

@@ -1,6 +1,6 @@
 """Quotas of an account: the statement that counts its usage, and a per-process cache of the result.
 
-The events of requests that create records are watched. If they exceed a quota, the request is refused before the
+The events of requests that create records are watched. If they exceed a quota, the request is rejected before the
 commit.
 """
 
@@ -251,7 +251,7 @@ EVENT_ACTIONS = frozenset({"event.publish", "event.dispatch", "hook.create", "ho
 """Actions that store an event at the caller's request. Operations and pages share the names of the audit log."""
 
 _SETTLING = frozenset({"payment.create", "credit_note.create"})
-"""Settling an invoice is never refused."""
+"""Settling an invoice is never rejected."""
 
 ACTIONS = frozenset({"created", "added", "started", "granted", "spent"})
 """Event actions of the work API that report a new record."""
@@ -260,7 +260,7 @@ ACTIONS = frozenset({"created", "added", "started", "granted", "spent"})
 class _Growth(msgspec.Struct):
     """The growth of an account in a transaction.
 
-    `asked` marks growth that may be refused. `file_bytes` is the total size of the account's other files, if the
+    `asked` marks growth that may be rejected. `file_bytes` is the total size of the account's other files, if the
     transaction has counted it.
     """
 
@@ -270,11 +270,11 @@ class _Growth(msgspec.Struct):
 
 
 class _Growths(dict[int, _Growth]):
-    """By account id."""
+    """By account ID."""
 
 
 def makes_records(action: str) -> bool:
-    """Tell whether an action creates records. Other writes edit, end, restore or delete existing ones."""
+    """Return whether an action creates records. Other writes edit, end, restore or delete existing ones."""
     return action == "task.bulk" or (action.endswith(".create") and action not in _SETTLING)
 
 
@@ -296,8 +296,10 @@ def watch(tx: Transaction, draft: Draft, size: int) -> None:
 def add_file(
     tx: Transaction, call: Call, memory: UsageMemory, account_id: int, more_bytes: int, *, beside: int
 ) -> None:
-    """Add a file, since events do not include file sizes. `beside` is the size of the other files, counted under a
-    lock."""
+    """Add a file, since events do not include file sizes.
+
+    `beside` is the size of the other files, counted under a lock.
+    """
     growth = _growth_of(tx, call, memory, account_id)
     growth.usage += StoredUsage(more_bytes, 0, 0)
     growth.file_bytes = beside
@@ -313,7 +315,7 @@ def _makes(operation: Operation, draft: Draft) -> bool:
         return False
     if action == "task.bulk":
         return draft.name == "task"  # moving a task can start a timer
-    # Invoices issued by the start of a subscription never cause a refusal, but they are counted.
+    # Invoices issued by the start of a subscription never cause a rejection, but they are counted.
     return action != "service_checkout.create" or draft.name == "service_checkout"
 
 
@@ -392,7 +394,7 @@ def too_large(max_mb: int, used_bytes: int | None) -> Problem:
 
 
 async def _may_know(reader: Reader, call: Call, account_id: int) -> bool:
-    """Tell whether the caller may see the usage: members may, clients may not."""
+    """Return whether the caller may see the usage: members may, clients may not."""
     actor = call.actor.actor if isinstance(call.actor, Caller) else None
     if actor is None:
         return False

@@ -26,7 +26,7 @@ class RecordEvent(msgspec.Struct, frozen=True):
     """A change of a record.
 
     `place` is the project or account that the record belongs to. Both are in their state after the change.
-    `extra_records` holds further records of the event, by name.
+    `extra_records` contains further records of the event, by name.
     """
 
     place: Repository | Account

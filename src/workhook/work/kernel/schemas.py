@@ -63,10 +63,10 @@ RATE_MAX_MINOR = 10**8
 """Keeps amounts and their sums within 64 bits."""
 
 RATE_MAX = RATE_MAX_MINOR // 100
-"""One million per hour in a currency with two decimals; less with three."""
+"""One million per hour in a currency with two decimal places; less with three."""
 
 RATE_PATTERN = r"^\d+(\.\d{2,3})?$"
-"""A rate as text, with all decimals of its currency."""
+"""A rate as text, with all decimal places of its currency."""
 
 
 def read_rate(raw: object) -> Decimal:

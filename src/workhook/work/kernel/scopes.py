@@ -61,7 +61,7 @@ _organization = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindpa
 class Scope(msgspec.Struct, frozen=True):
     """The projects that a statement covers.
 
-    - `confined`: by a token that does not reach everything its user sees.
+    - `confined`: limited by a token that does not reach everything its user sees.
     - `names`: which of the parameters `organization` and `project_ids` narrow it.
     - `team_only`: without projects in which the caller is a client.
     - `archived`: with archived projects.

@@ -1,6 +1,6 @@
 """Billing and time settings of accounts and projects: types, records, tables and parameters.
 
-IBANs have check digits (ISO 13616, ISO 7064 MOD 97-10). BICs (ISO 9362) and VAT ids are validated by format only. Tax
+IBANs have check digits (ISO 13616, ISO 7064 MOD 97-10). BICs (ISO 9362) and VAT IDs are validated by format only. Tax
 numbers have as many formats as there are tax offices and are stored as entered. Invoice number formats are user input,
 so they are parsed here and never passed to Python's string formatting.
 """
@@ -93,7 +93,7 @@ class Party(msgspec.Struct, frozen=True):
 class Seller(Party, frozen=True):
     """The party that bills.
 
-    `logo` is the id of the logo on the invoice's PDF. `timezone` is the IANA name of the zone of its days; null means
+    `logo` is the ID of the logo on the invoice's PDF. `timezone` is the IANA name of the zone of its days; null means
     UTC.
     """
 
@@ -220,7 +220,7 @@ def without_spaces(text: str) -> str:
 
 
 def plain_vat_id(text: str) -> str:
-    """Normalize a VAT id: `DE 123.456.789` becomes `DE123456789`."""
+    """Normalize a VAT ID: `DE 123.456.789` becomes `DE123456789`."""
     return _SEPARATORS.sub("", text).upper()
 
 
@@ -243,7 +243,7 @@ def bic_fault(text: str) -> str | None:
 
 
 def vat_id_fault(text: str) -> str | None:
-    """Return why a VAT id normalized by `plain_vat_id` is invalid, or None."""
+    """Return why a VAT ID normalized by `plain_vat_id` is invalid, or None."""
     if not text.isascii() or not _VAT_ID.fullmatch(text):
         return "a VAT id with the letters of its country first, such as DE123456789"
     form = _VAT_FORMS.get(text[:2])
@@ -387,7 +387,7 @@ class InvoiceDefaultsEdit(msgspec.Struct):
 
 
 class AccountBillingEdit(InvoiceDefaultsEdit):
-    """Fields that are omitted are not changed; null clears a field."""
+    """Omitted fields are left unchanged; null clears a field."""
 
     legal_name: PartyName | UnsetType | None = UNSET
     address: PartyAddress | UnsetType | None = UNSET
@@ -403,7 +403,7 @@ class AccountBillingEdit(InvoiceDefaultsEdit):
 
 
 class BuyerEdit(msgspec.Struct):
-    """Fields that are omitted are not changed; null clears a field."""
+    """Omitted fields are left unchanged; null clears a field."""
 
     name: PartyName | UnsetType | None = UNSET
     address: PartyAddress | UnsetType | None = UNSET
@@ -413,8 +413,10 @@ class BuyerEdit(msgspec.Struct):
 
 
 class ProjectBillingEdit(InvoiceDefaultsEdit):
-    """Fields that are omitted are not changed; null resets a field to the organization's setting, and clears all of
-    `buyer`."""
+    """Omitted fields are left unchanged.
+
+    Null resets a field to the organization's setting, and clears all of `buyer`.
+    """
 
     buyer: BuyerEdit | UnsetType | None = UNSET
     budget: Annotated[BudgetEdit, Meta(description="Null: none.")] | UnsetType | None = UNSET

@@ -47,7 +47,7 @@ import_links = sa.Table(
     metadata,
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), primary_key=True),
     sa.Column("source", sa.Text, primary_key=True),  # trello | asana | github | csv
-    sa.Column("external_id", sa.Text, primary_key=True),  # `KIND:ID`, with the id in the other service
+    sa.Column("external_id", sa.Text, primary_key=True),  # `KIND:ID`, with the ID in the other service
     in_project(),
     sa.Column("kind", sa.Text, nullable=False),  # project | column | task | task_comment | task_blocker
     sa.Column("internal_id", sa.Text, nullable=False),  # no foreign key: deleted records are not imported again

@@ -78,7 +78,7 @@ async def require_service_unbilled(tx: Transaction, service_id: str) -> None:
 async def require_tasks_unbilled(tx: Transaction, names: Mapping[str, str]) -> None:
     """Raise `Conflict` if any of the tasks is on issued invoices. Call this before deleting them.
 
-    `names` maps task ids to their names in messages.
+    `names` maps task IDs to their names in messages.
     """
     rows = await tx.fetch_all(_of_tasks, {"task_ids": sorted(names)})
     if rows:

@@ -176,7 +176,7 @@ _names = (
 
 
 async def list_client_names(reader: Reader, access: Access, limit: int) -> dict[str, str | None]:
-    """Return the names of the project's first clients, by client id. Raises `Forbidden` for a client."""
+    """Return the names of the project's first clients, by client ID. Raises `Forbidden` for a client."""
     access.require_member("see other clients")
     rows = await reader.fetch_all(_names, {"repository_id": access.repository.id, "limit": limit})
     return {row["id"]: row["name"] for row in rows}
@@ -262,7 +262,7 @@ async def lock_client(write: Write, client_id: str) -> tuple[Access, Client]:
 
 
 async def lock_own(tx: Transaction, actor: Actor, repository_id: int) -> tuple[Access, Client] | None:
-    """Lock the caller as a client. Return None if the caller is not a client."""
+    """Lock the caller as a client. Returns None if the caller is not a client."""
     row = await tx.fetch_one(_own_locked, {"repository_id": repository_id, "user_id": actor.user.id})
     return (to_access(row, actor), _client_of(row)) if row else None
 

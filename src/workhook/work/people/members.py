@@ -1,7 +1,7 @@
 """`/projects/{id}/members`, `/me` and `/organizations/{login}/members`.
 
-Members are users; a membership has no record of its own. A user who is added to a project may write there, whatever
-access the organization grants. Access granted by the organization cannot be removed here: owners see every project, and
+Members are users; a membership has no record. A user who is added to a project may write there, whatever access the
+organization grants. Access granted by the organization cannot be removed here, because owners see every project, and
 members see all that are not private.
 """
 
@@ -353,6 +353,6 @@ _belonging = sa.select(*account_columns()).where(
 
 
 async def find_accounts_of(reader: Reader, account_id: int, ids: Collection[int]) -> Mapping[int, Account]:
-    """Return the accounts among `ids` that belong to `account_id`, by id."""
+    """Return the accounts among `ids` that belong to `account_id`, by ID."""
     rows = await reader.fetch_all(_belonging, {"account_id": account_id, "ids": sorted(ids)}) if ids else []
     return {row["id"]: account_of(row) for row in rows}

@@ -48,7 +48,7 @@ async def set_member(write: Write, organization: Account, user: Account, role: s
 
 
 async def remove_member(write: Write, organization: Account, user: Account) -> bool:
-    """Remove a member. Return False if the user is not one. Raises `Invalid` for the last owner."""
+    """Remove a member. Returns False if the user is not one. Raises `Invalid` for the last owner."""
     removed = await actions.remove_member(write.tx, organization, user, actor=write.caller, base=write.base)
     if removed:
         await publish_audited(write, organization, "member", "removed", person_to_response(user), user.login)
@@ -70,7 +70,7 @@ async def record_added(write: Write, repository: Repository, user: Account) -> N
 
 
 async def remove_collaborator(write: Write, repository: Repository, user: Account) -> bool:
-    """Remove a collaborator. Return False if the user is not one."""
+    """Remove a collaborator. Returns False if the user is not one."""
     removed = await actions.remove_collaborator(write.tx, repository, user, actor=write.caller, base=write.base)
     if removed:
         await publish_audited(write, repository, "member", "removed", person_to_response(user), user.login)
@@ -105,7 +105,7 @@ async def record_invitation(
 
 
 async def withdraw_invitation(write: Write, place: Account | Repository, user: Account) -> bool:
-    """Withdraw a user's invitation. Return False if there is none."""
+    """Withdraw a user's invitation. Returns False if there is none."""
     if not await invitations.withdraw(write.tx, place, user):
         return False
     await record_audit(write, place, "invitation.delete", user.login)
@@ -113,7 +113,7 @@ async def withdraw_invitation(write: Write, place: Account | Repository, user: A
 
 
 def is_mailed(invitation: Invitation) -> bool:
-    """Tell whether a link is e-mailed. Users invited by login are notified in their account instead."""
+    """Return whether a link is e-mailed. Users invited by login are notified in their account instead."""
     return recipients.sends_mail() and invitation.email is not None
 
 
@@ -136,7 +136,7 @@ async def add_link(write: Write, invitation: Invitation, language: str | None = 
 
 
 async def send_link(write: Write, invitation: Invitation, language: str | None = None) -> bool:
-    """E-mail a link if there is a mail server and the invitation is to an address. Return whether it was sent."""
+    """E-mail a link if there is a mail server and the invitation is to an address. Returns whether it was sent."""
     if not is_mailed(invitation):
         return False
     await add_link(write, invitation, language)

@@ -1,4 +1,4 @@
-"""Timers and time entries, the rates they are billed at, and the budgets they count towards.
+"""Timers and time entries, the rates they are billed at, and the budgets they count toward.
 
 Start reading at `timesheets/schemas`.
 """

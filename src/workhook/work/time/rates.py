@@ -113,7 +113,7 @@ async def find_team(reader: Reader, repository_id: int, *, limit: int) -> list[T
 async def set_project_rates(
     tx: Transaction, repository_id: int, rates: Sequence[PersonRate], currency: str
 ) -> tuple[PersonRateShape, ...]:
-    """Replace all rates of the project. Raise `Invalid` for users who are not members, and for duplicates."""
+    """Replace all rates of the project. Raises `Invalid` for users who are not members, and for duplicates."""
     keys = [key_of(each.username) for each in rates]
     params = {"repository_id": repository_id, "keys": sorted(set(keys))}
     rows = await tx.fetch_all(_on_team, params) if keys else []
@@ -184,7 +184,10 @@ _drop_member = sa.delete(member_rates).where(
 
 
 class MemberTerms(msgspec.Struct, frozen=True):
-    """A member of an organization. `rate_minor` is None without a rate of their own; `currency` is that of rates."""
+    """A member of an organization.
+
+    `rate_minor` is None if they have no rate of their own; `currency` is the currency of rates.
+    """
 
     user_id: int
     login: str
@@ -234,7 +237,7 @@ class OrganizationMemberAnswer(msgspec.Struct):
 
 
 async def change_member_rate(write: Write, account: Account, username: str, edit: MemberRateEdit) -> MemberTerms:
-    """Change a member's rate and return the member. Raise `NotFound`, `Invalid` or `PreconditionFailed`."""
+    """Change a member's rate and return the member. Raises `NotFound`, `Invalid` or `PreconditionFailed`."""
     before = await get_member(write.tx, account, username)
     write.require_match(member_answer(before))
     rate_minor = given_rate(edit.hourly_rate, before.currency, "hourly_rate")

@@ -20,7 +20,7 @@ from workhook.work.time.timesheets.schemas import timesheets
 
 
 def _by_others(thing_id: sa.ColumnElement[Any], table: sa.Table, joined: sa.FromClause | None = None) -> sa.Select[Any]:
-    """Select the ids (of the parameter `ids`) for which the table has rows by others."""
+    """Select the IDs (of the parameter `ids`) for which the table has rows by others."""
     found = sa.select(thing_id.label("id")).where(any_of(thing_id, "ids"), table.c.user_id != bigint_param("user_id"))
     return found if joined is None else found.select_from(joined)
 
@@ -36,7 +36,7 @@ _on_files = sa.union_all(
 async def require_none_on_tasks(tx: Transaction, access: Access, names: Mapping[str, str]) -> None:
     """Raise `Conflict` if a client is about to delete tasks that others have worked on.
 
-    Call this before deleting locked tasks of one project. `names` maps task ids to their names in messages.
+    Call this before deleting locked tasks of one project. `names` maps task IDs to their names in messages.
     """
     if access.is_client and names:
         rows = await tx.fetch_all(_on_tasks, {"ids": sorted(names), "user_id": access.user.id})

@@ -1,6 +1,7 @@
-"""The schema that `storage.schema` made in the first release. Migrations begin after it, so nothing is to be run.
+"""The schema that `storage.schema` created in the first release. Migrations start after it, so it runs nothing.
 
-Its number follows those of the commits before the release, so that neither takes the other's database for its own.
+Its number follows those used before the release, so that the release and earlier versions reject each other's
+databases.
 """
 
 revision = "0058"
@@ -8,4 +9,4 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """A new database is made as a whole."""
+    """Do nothing, because a new database is created as a whole."""

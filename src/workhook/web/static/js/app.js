@@ -35,7 +35,7 @@ window.addEventListener("unhandledrejection", (event) => { if (event.reason?.nam
 
 // Pages name their additional controllers: <meta name="controllers" content="board task">.
 const loaded = new Set()
-const early = new Map() // replays actions that happened before their controller was loaded, by its name; null: none yet
+const early = new Map() // replays actions that happened before their controller was loaded, by controller name; null: none yet
 async function loadControllers() {
   const names = document.querySelector("meta[name=controllers]")?.content.split(" ") ?? []
   const missing = names.filter((each) => each && !loaded.has(each))

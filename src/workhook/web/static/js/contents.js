@@ -1,4 +1,4 @@
-// A table of contents that is open if it fits beside the text.
+// A table of contents that is open if it fits next to the text.
 import { Controller } from "stimulus"
 
 export default class extends Controller {

@@ -1,5 +1,5 @@
-// Copies a text, or that of the element `from`, to the clipboard. If the browser refuses, the text is shown and selected
-// for copying by hand.
+// Copies a text, or that of the element `from`, to the clipboard. If the browser does not allow that, the text is shown
+// and selected for copying by hand.
 import { Controller } from "stimulus"
 
 export default class extends Controller {

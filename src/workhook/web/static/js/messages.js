@@ -1,4 +1,4 @@
-// Messages over a page or its open dialog. Each is in a template of the page, with the template's id as `data-told`.
+// Messages over a page or its open dialog. Each is in a template of the page, with the template's ID as `data-told`.
 function place() {
   return document.querySelector("dialog[open] .toasts") ?? document.querySelector(".toasts")
 }

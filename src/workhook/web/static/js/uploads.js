@@ -135,7 +135,7 @@ export default class extends Controller {
   retry(event) {
     const upload = this.of(event)
     this.part(upload.row, "progress").value = 0
-    const key = this.formTarget.elements.csrf.value // may be of a new session
+    const key = this.formTarget.elements.csrf.value // may belong to a new session
     upload.fields = upload.fields.map(([name, value]) => [name, name !== "csrf" || isAlike(value, key) ? value : anotherKey(key)])
     this.show(upload, "waiting", this.waitingValue)
     this.next()

@@ -98,8 +98,8 @@ async def find_project(
 ) -> Project:
     """Find a project.
 
-    Raise `NotFound` if it does not exist or is outside the token's reach, and `Forbidden` if the token's permissions do
-    not suffice.
+    Raises `NotFound` if it does not exist or is outside the token's reach, and `Forbidden` if the token's permissions
+    do not suffice.
     """
     row = require_found(await reader.fetch_one(statement, {"project_id": project_id, "user_id": actor.user.id}))
     project = project_of(row, actor)
@@ -113,14 +113,14 @@ async def find_project(
 
 
 async def lock_project(write: Write, project_id: str) -> Project:
-    """Find and lock a project. Raise the same errors as `find_project`."""
+    """Find and lock a project. Raises the same errors as `find_project`."""
     return await find_project(write.tx, write.actor, project_id, _locked)
 
 
 async def add_project(write: Write, create: ProjectCreate) -> Project:
     """Create a project and return it as its creator sees it.
 
-    Raise `Invalid`, and `Forbidden` for a token that is limited to selected repositories.
+    Raises `Invalid`, and `Forbidden` for a token that is limited to selected repositories.
     """
     tx, actor = write.tx, write.actor
     owner = (await choose_owner(tx, actor, create.organization)).account
@@ -264,14 +264,14 @@ async def lock_names(tx: Transaction, account_id: int) -> None:
 
 
 async def lock_names_for_rename(tx: Transaction, repository_id: int) -> None:
-    """Like `lock_names`, for renaming a project."""
+    """Lock like `lock_names`, to rename a project."""
     await tx.fetch_one(_lock_account_of, {"repository_id": repository_id})
 
 
 async def free_name(tx: Transaction, account_id: int, name: str) -> str:
     """Return `name`, with the first free suffix (`-2`, `-3`, …) if it is reserved or already taken in the account.
 
-    The caller must hold the lock of `lock_names`.
+    The caller must hold the lock that `lock_names` acquires.
     """
     # In a name of maximum length, a suffix replaces the last characters.
     pattern = key_of(name)[: NAME_MAX_CHARS - 12] + "%"

@@ -1,4 +1,4 @@
-"""Delete the data of a project or an organization in batches, each in a transaction of its own."""
+"""Delete the data of a project or an organization in batches, each in its own transaction."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def delete_in_batches(
             return True
 
         done = await services.database.in_transaction(some)
-        # After the commit: if the process dies in between, the orphaned content is swept later.
+        # After the commit, so that if the process dies in between, the orphaned content is swept later.
         await services.blobs.delete(sorted(blobs))
         if done is None:
             return False

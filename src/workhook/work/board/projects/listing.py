@@ -146,7 +146,7 @@ _listed_newest = {confined: _visible(confined, newest=True) for confined in (Fal
 
 
 async def list_visible(reader: Reader, actor: Actor, *, after: str | None, limit: int) -> list[Project]:
-    """List the projects that the caller can see, oldest first, after the id `after`."""
+    """List the projects that the caller can see, oldest first, after the ID `after`."""
     params = {"user_id": actor.user.id, "limit": limit, "after": after, **reach_params(actor)}
     rows = await reader.fetch_all(_listed[actor.grants is not None, after is not None], params)
     return [project for row in rows if (project := project_of(row, actor))]
@@ -156,7 +156,7 @@ _projects_by_ids = PROJECTS.where(any_of(projects.c.id, "project_ids"))
 
 
 async def find_visible(reader: Reader, actor: Actor, project_ids: Collection[str]) -> dict[str, Project]:
-    """Return those of the given projects that the caller can see, by id. Not for confined tokens."""
+    """Return those of the given projects that the caller can see, by ID. Not for confined tokens."""
     if not project_ids:
         return {}
     rows = await reader.fetch_all(_projects_by_ids, {"user_id": actor.user.id, "project_ids": sorted(project_ids)})

@@ -33,7 +33,7 @@ LabelColors = Annotated[
 
 
 class Project(Record, frozen=True):
-    """A project. `repository_id` is its id in the webhook API, and `full_name` is `owner/name`."""
+    """A project. `repository_id` is its ID in the webhook API, and `full_name` is `owner/name`."""
 
     id: Annotated[str, resource_id("prj")]
     repository_id: int
@@ -113,14 +113,14 @@ _label_colors = sa.select(projects.c.label_colors).where(projects.c.repository_i
 
 
 async def find_label_colors(reader: Reader, repository_id: int) -> Mapping[str, LabelColor]:
-    """Return a project's label colours, by label."""
+    """Return a project's label colors, by label."""
     row = await reader.fetch_one(_label_colors, {"repository_id": repository_id})
     colors: Mapping[str, LabelColor] = json.decode(row["label_colors"] or "{}") if row else {}
     return colors
 
 
 def project_of(row: Row, actor: Actor) -> Project | None:
-    """Read a project from a row. Return None if the caller has no role in it, and so must not learn that it exists."""
+    """Read a project from a row. Returns None if the caller has no role in it, and so must not learn that it exists."""
     repository = repository_of(row, actor.user.id)
     return project_from(repository, row["avatar"], row["label_colors"]) if repository.role or row["is_client"] else None
 

@@ -37,14 +37,14 @@ from workhook.work.kernel.schemas import if_set, rate_minor_of
 
 
 async def get_task(reader: Reader, actor: Actor, task_id: str, *, project_id: str | UnsetType = UNSET) -> Task:
-    """Return a task as the caller sees it. Raise `NotFound` if it is missing or outside the project `project_id`."""
+    """Return a task as the caller sees it. Raises `NotFound` if it is missing or outside the project `project_id`."""
     found = await queries.find_task(reader, actor, task_id)
     require_project(found.access, project_id)
     return await assignees.visible_task(reader, found.access, found.task)
 
 
 async def lock_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit) -> AccessedTask:
-    """Lock a task for this edit, and the affected columns if it may move. Raise `NotFound` or `Invalid`."""
+    """Lock a task for this edit, and the affected columns if it may move. Raises `NotFound` or `Invalid`."""
     column_id = if_set(edit.column_id)
     if column_id is None and isinstance(edit.position, UnsetType):
         found = await queries.lock_task(tx, actor, task_id)
@@ -57,7 +57,7 @@ async def lock_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit)
 async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     """Create a task and return it as the caller sees it.
 
-    Raise `NotFound`, `Forbidden`, `Conflict` or `Invalid`.
+    Raises `NotFound`, `Forbidden`, `Conflict` or `Invalid`.
     """
     access, target = await queries.lock_column(write.tx, write.actor, column_id)
     require_project(access, create.project_id)
@@ -75,7 +75,7 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit
     """Update a task and return it as the caller sees it.
 
     An edit that changes nothing writes nothing and publishes no event. `found` is the result of `lock_task`; `commit`
-    is the commit whose message closes the task, for the event. Raise `Forbidden`, `Conflict` or `Invalid`.
+    is the commit whose message closes the task, for the event. Raises `Forbidden`, `Conflict` or `Invalid`.
     """
     access, before = found.access, found.task
     require_changeable(access, before)
@@ -94,7 +94,7 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit
 async def delete_task(write: Write, found: MovableTask) -> None:
     """Move a task to the trash, from which it can be restored for a while, and finish its timers.
 
-    `found` is the result of `queries.lock_to_move`. Raise `Forbidden` or `Conflict`.
+    `found` is the result of `queries.lock_to_move`. Raises `Forbidden` or `Conflict`.
     """
     require_changeable(found.access, found.task)
     writer = TaskWriter(write)
@@ -105,7 +105,7 @@ async def delete_task(write: Write, found: MovableTask) -> None:
 async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetType) -> Task:
     """Restore a task to the end of its column, or of the project's first column if its own was deleted.
 
-    The published event is `created`. A task that is not in the trash is left unchanged. Raise `NotFound`, `Forbidden`
+    The published event is `created`. A task that is not in the trash is left unchanged. Raises `NotFound`, `Forbidden`
     or `Conflict`.
     """
     found = await queries.lock_to_restore(write.tx, write.actor, task_id)
@@ -150,7 +150,7 @@ def build_task(
     now: int,
     zone: tzinfo,
 ) -> Task:
-    """Build a new task. `zone` is the time zone of its recurrence rule. Raise `Forbidden` or `Invalid`."""
+    """Build a new task. `zone` is the time zone of its recurrence rule. Raises `Forbidden` or `Invalid`."""
     task = _with_content(access, build_blank_task(access, target, new_id("tsk"), title, now), content, people)
     require_next(task, now, zone)
     return task
@@ -195,7 +195,7 @@ def apply_edit(
 ) -> Task:
     """Return the task with its new content, at its old position.
 
-    `zone` is the time zone of its recurrence rule. Raise `Forbidden` or `Invalid`.
+    `zone` is the time zone of its recurrence rule. Raises `Forbidden` or `Invalid`.
     """
     after = msgspec.structs.replace(_with_content(access, before, content, people), title=title)
     if (after.repeat, after.deadline) != (before.repeat, before.deadline):
@@ -229,7 +229,7 @@ def _with_content(access: Access, task: Task, content: TaskContent, people: Assi
 def _allowed_terms(
     access: Access, task: Task, hourly_rate: Decimal | UnsetType | None, terms: dict[str, object]
 ) -> dict[str, object]:
-    """Return those of the `terms` terms that the caller may change. Raise `Forbidden` or `Invalid`."""
+    """Return those of the `terms` terms that the caller may change. Raises `Forbidden` or `Invalid`."""
     if access.is_client:  # clients see null everywhere, so sending null back must not clear anything
         if any(value is not None for value in terms.values()):
             access.require_member("set the hourly_rate, billable or estimate of a task")
@@ -257,7 +257,7 @@ async def _people(
 ) -> Assignees | UnsetType:
     """Return the new assignees. `before` are the current ones.
 
-    Raise `Invalid` with the names of users who cannot see the project.
+    Raises `Invalid` with the names of users who cannot see the project.
     """
     if isinstance(content.assignees, UnsetType):
         return UNSET

@@ -1,7 +1,7 @@
 """The tasks assigned to a person, across all projects.
 
 People who have left a project may still be assigned to its tasks, so each task is read together with its project, if
-the person can still see that. Only the person's newest assignments are read: a page then costs the same for people who
+the person can still see that. Only the person's newest assignments are read, so a page costs the same for people who
 have finished tens of thousands of tasks.
 """
 

@@ -68,7 +68,7 @@ _ids_of_team = (
     sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == bigint_param("repository_id")),
 )
 _ids_of_clients = sa.select(clients.c.user_id).where(clients.c.repository_id == bigint_param("repository_id"))
-# Collect the ids first: checking every account of the server would take too long.
+# Collect the IDs first, because checking every account of the server would take too long.
 team_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team)))
 team_and_caller = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, sa.select(bigint_param("caller_id")))))
 people_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, _ids_of_clients)))
@@ -84,7 +84,7 @@ class Assignable(msgspec.Struct, frozen=True):
     """The people whom a caller can assign."""
 
     by_name: dict[str, PersonShape]  # by `key_of` of their login
-    seen: frozenset[int] | None = None  # ids of the people that the caller can see; None means everyone
+    seen: frozenset[int] | None = None  # IDs of the people that the caller can see; None means everyone
 
 
 async def find_people(
@@ -105,7 +105,7 @@ def resolve_assignees(
 ) -> Assignees:
     """Return the named people, oldest account first, plus those of `before` whom the caller cannot see.
 
-    Current assignees may be kept even if they can no longer see the project. Raise `Invalid` with the names of others
+    Current assignees may be kept even if they can no longer see the project. Raises `Invalid` with the names of others
     who cannot see it.
     """
     shown_before = {key_of(each.login): each for each in before if people.seen is None or each.id in people.seen}

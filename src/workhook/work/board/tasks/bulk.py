@@ -1,4 +1,4 @@
-"""Bulk changes of tasks: one transaction reads them together and writes them together."""
+"""Bulk changes of tasks, which one transaction reads together and writes together."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TasksBulk(msgspec.Struct):
 
 
 class TasksBulkAnswer(msgspec.Struct):
-    """`tasks` has one item per operation: the task after all operations, or null if it was deleted."""
+    """`tasks` contains one item per operation: the task after all operations, or null if it was deleted."""
 
     tasks: list[Wire[Task] | None]
     success: bool = True
@@ -98,8 +98,8 @@ def _not_found(number: int, name: str, sentence: str) -> Invalid:
 async def change_tasks(write: Write, operations: list[TaskOperation]) -> list[Task | None]:
     """Apply the operations and return their tasks in the same order, in their final state; None for deleted ones.
 
-    Raise `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`, or `TooLarge` if the tasks have more
-    text than a response may (`pages.PAGE_CHARS`).
+    Raises `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`, or `TooLarge` if the tasks have
+    more text than a response may (`pages.PAGE_CHARS`).
     """
     if faults := [fault for number, each in enumerate(operations) for fault in _parameter_faults(number, each)]:
         raise Invalid(faults=faults)
@@ -116,8 +116,8 @@ class _Run:
         self.change = change
         self.columns: dict[str, tuple[Access, LockedColumn]] = {}
         self.found: dict[str, PlacedTask] = {}
-        self.people: dict[int, Assignable] = {}  # by repository id
-        self.zones: Mapping[int, tzinfo] = {}  # by repository id; filled only if a task repeats
+        self.people: dict[int, Assignable] = {}  # by repository ID
+        self.zones: Mapping[int, tzinfo] = {}  # by repository ID; filled only if a task repeats
         self.answered: list[TaskChange] = []  # one per operation
 
     # --- reading ------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 STEP = 1 << 32
-"""The initial gap between neighbours. It allows 31 successive insertions at the same place."""
+"""The initial gap between neighbors. It allows 31 successive insertions at the same place."""
 
 BUCKET_FILL = 96
 """The size at which a bucket at either end of a column is followed by a new one, leaving room for insertions."""
@@ -26,7 +26,7 @@ BUCKET_FILL = 96
 BUCKET_MAX = 160
 """The maximum size of a bucket.
 
-Moving a card costs the same in columns of 10 and of 10,000 tasks: with larger buckets, counting within one takes
+Moving a card costs the same in columns of 10 and of 10,000 tasks. With larger buckets, counting within one takes
 longer; with more buckets, counting the buckets does.
 """
 
@@ -59,12 +59,12 @@ class TaskPlace(NamedTuple):
 
 
 def new_bucket_id() -> int:
-    """Return 62 random bits. The id is random so that it is known before the row is written."""
+    """Return 62 random bits. The ID is random so that it is known before the row is written."""
     return int.from_bytes(os.urandom(8)) >> 2
 
 
 def rank_between(before: int | None, after: int | None) -> int:
-    """Return a rank between two neighbours; None stands for a missing neighbour."""
+    """Return a rank between two neighbors; None stands for a missing neighbor."""
     if before is None:
         return 0 if after is None else after - STEP
     return before + STEP if after is None else (before + after) // 2
@@ -96,7 +96,7 @@ def find_place(sizes: Sequence[int], position: int | None) -> BucketPlace:
 
 
 class BucketSplit(msgspec.Struct, frozen=True):
-    """A split of the bucket `full`: its tasks after the first `keeps` moved to the bucket `new` beside it.
+    """A split of the bucket `full`: its tasks after the first `keeps` moved to the bucket `new` next to it.
 
     `place` is where the inserted task now belongs.
     """
@@ -143,7 +143,7 @@ class Step(NamedTuple):
 
 
 def buckets_to_read(buckets: Sequence[Bucket], steps: Sequence[Step]) -> set[int]:
-    """Return the ids of the buckets that must be read: those in which a step inserts a task between others.
+    """Return the IDs of the buckets that must be read: those in which a step inserts a task between others.
 
     Each step shifts the positions of later steps by at most one.
     """
@@ -275,8 +275,8 @@ class ColumnOrder:
     def kept_buckets(self) -> list[Bucket]:
         """The buckets to keep.
 
-        A column always keeps at least one. Buckets that were already empty also stay: dropping one changes no task, so
-        transactions that wait for the column would not notice.
+        A column always keeps at least one. Buckets that were already empty also stay, because dropping one changes no
+        task, so transactions that wait for the column would not notice.
         """
         return [each for each in self.buckets if each.size or each.id in self._always_empty] or self.buckets[:1]
 

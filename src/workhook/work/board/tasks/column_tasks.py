@@ -5,7 +5,7 @@ value is looked up by name.
 
 A response has at most `pages.PAGE_CHARS` characters of text. Summing the lengths takes up to 40 % of the time to read a
 page, and few pages come near the limit. Therefore a page is first read without the sum, and with only the sizes of
-large tasks. If these fit into the response, they are then read by id; otherwise the page is read again, with the sum.
+large tasks. If these fit into the response, they are then read by ID; otherwise the page is read again, with the sum.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _some(page: sa.Select[Any], dialect: str) -> sa.CTE:
 
 
 def _of_light_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
-    """Select the tasks with their weights. Heavy tasks have only their sort key, id and weight; the rest is null."""
+    """Select the tasks with their weights. Heavy tasks have only their sort key, ID and weight; the rest is null."""
     some = _some(page, dialect)
     light = sa.and_(tasks.c.id == some.c.id, some.c.weight <= bigint_param("light"))
     return _as_json(some, some.c.weight, some.outerjoin(tasks, light), sa.true(), dialect)
@@ -176,7 +176,7 @@ def _reading(page: sa.Select[Any], passed: sa.ColumnElement[int]) -> _Page:
 
 _first = _reading(_page, sa.literal_column("0"))
 _next = _reading(_next_page, _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery())
-_KEY = 2  # length of a task's sort key: the rank of its bucket and its own rank; the id follows
+_KEY = 2  # length of a task's sort key: the rank of its bucket and its own rank; the ID follows
 # Tuples of known length decode faster than lists.
 _row = GenericAlias(tuple, (int, int, *([Any] * len(shown_names(Task))), int, str, str, int))
 _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))
@@ -188,8 +188,8 @@ _UNRELATED: dict[str, Any] = {"subtasks": NO_SUBTASKS, "blocked_by": (), "blocke
 class ColumnTasks(msgspec.Struct, frozen=True):
     """A page of a column's tasks.
 
-    `first` is the position of the first task. `rows` has one item per task, with its sort key and assignees. `cut` is
-    true if the page ended early (`pages.PAGE_CHARS`).
+    `first` is the position of the first task. `rows` contains one item per task, with its sort key and assignees. `cut`
+    is true if the page ended early (`pages.PAGE_CHARS`).
     """
 
     access: Access
@@ -210,7 +210,7 @@ async def find_column_access(reader: Reader, actor: Actor, column_id: str) -> Ac
 async def read_column(
     reader: Reader, actor: Actor, column_id: str, *, after: tuple[int, int] | None, limit: int
 ) -> ColumnTasks:
-    """Read the tasks of a column in order, after the sort key `after`. Raise `NotFound`."""
+    """Read the tasks of a column in order, after the sort key `after`. Raises `NotFound`."""
     params: dict[str, object] = {"column_id": column_id, "user_id": actor.user.id, "limit": limit}
     if after is not None:
         params["bucket_rank"], params["rank"] = after
@@ -226,13 +226,13 @@ async def read_column(
         assert row is not None, "`access_of` says that it is not there"
         found = _decoder.decode(row["tasks"])
         cut = bool(found) and len(found) < found[0][-1]
-    found.sort()  # by sort key, then id
+    found.sort()  # by sort key, then ID
     column = TaskColumnShape(row["column_id"], row["column_title"])
     return ColumnTasks(access, column, row["passed"], found, cut=cut)
 
 
 async def _with_heavy(reader: Reader, column_id: str, found: list[Any], light: int) -> list[Any] | None:
-    """Complete the page with its heavy tasks. Return None if they do not fit or if one has moved since.
+    """Complete the page with its heavy tasks. Returns None if they do not fit or if one has moved since.
 
     Access is not checked again, because it was read with the page a moment ago.
     """

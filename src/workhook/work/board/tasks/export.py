@@ -27,7 +27,7 @@ def _deadline(at_ms: int | None) -> str | None:
 
 
 def _duration(milliseconds: int) -> str:
-    """Format a duration exactly, as `1:30:00`; `hours_text` would round it to two decimals."""
+    """Format a duration exactly, as `1:30:00`; `hours_text` would round it to two decimal places."""
     minutes, seconds = divmod(milliseconds // SECOND_MS, 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 

@@ -104,10 +104,9 @@ _BEGINNING = f"""CASE WHEN number BETWEEN 1 AND {PREFIXED_MAX} AND longest <= {T
 
 
 def _sqlite_query(table: str, parameter: str) -> str:
-    """Return the full-text query for `table` on SQLite."""
     searched = SEARCHED[table]
     texts = ""
-    if searched.inside:  # these have a column of their own
+    if searched.inside:  # these have their own column
         texts = f"{{{' '.join('payer' if each in searched.names else each for each in searched.words)}}} : "
 
     def term(word: str, found: str, inner: str) -> str:
@@ -130,7 +129,7 @@ def _matches_sqlite(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
     index, wanted = f"search_{element.table_name}", _sqlite_query(element.table_name, parameter)
     found = f"SELECT rowid FROM {index} WHERE {index} MATCH {wanted}"  # noqa: S608  # names of ours
     if isinstance(element.row_id.type, sa.Text):
-        # Full-text rows have numbers; this table maps them to ids.
+        # Full-text rows have numbers; this table maps them to IDs.
         found = f"SELECT id FROM search_numbers WHERE number IN ({found})"  # noqa: S608  # made above
     return f"{row_id} IN ({found})"
 
@@ -145,7 +144,7 @@ def has_words(table: sa.Table) -> sa.TextClause:
 
 
 numbers = sa.table("search_numbers", sa.column("number", sa.Integer), sa.column("id", sa.Text))
-"""On SQLite: maps the numbers of full-text rows to ids. An integer id is its own number and has no row here."""
+"""On SQLite: maps the numbers of full-text rows to IDs. An integer ID is its own number and has no row here."""
 
 FOUND_NUMBER = "found_number"
 

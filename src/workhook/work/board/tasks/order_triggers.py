@@ -33,7 +33,7 @@ def _postgresql() -> Iterator[str]:
     yield from trigger_function(
         "task_order_first",
         "AFTER INSERT ON columns FOR EACH ROW",
-        # The column's id is random; take 62 bits of its hash.
+        # The column's ID is random; take 62 bits of its hash.
         """INSERT INTO {schema}task_buckets (id, column_id, rank, size)
         VALUES (hashtextextended(new.id, 0) & ~(3::bigint << 62), new.id, 0, 0);""",
     )

@@ -2,7 +2,7 @@
 
 Each statement is restricted to one project, or to a task that an earlier statement found there.
 
-Changing the order of a column requires the lock on its row. Several columns are locked in the order of their ids, and
+Changing the order of a column requires the lock on its row. Several columns are locked in the order of their IDs, and
 tasks after columns. On PostgreSQL, a statement that had to wait for a lock sees the locked row in its current state but
 everything else as it was before the wait. Rows therefore state whether they are `fresh`; if not, the statement is run
 again while the locks are held.
@@ -154,7 +154,7 @@ _numbered = (
 
 
 async def find_numbered(reader: Reader, repository_id: int, numbers: Collection[int]) -> Mapping[int, str]:
-    """Return the ids of the project's tasks with these numbers, by number. Tasks in the trash are excluded."""
+    """Return the IDs of the project's tasks with these numbers, by number. Tasks in the trash are excluded."""
     wanted = sorted(number for number in set(numbers) if 0 < number < 10**NUMBER_DIGITS)
     if not wanted:
         return {}
@@ -174,7 +174,7 @@ class RelatedTask(msgspec.Struct, frozen=True):
 
 
 async def find_related(reader: Reader, repository_id: int, ids: Collection[str]) -> Mapping[str, RelatedTask]:
-    """Find the tasks among `ids` that are in the project and not in the trash, by id."""
+    """Find the tasks among `ids` that are in the project and not in the trash, by ID."""
     if not ids:
         return {}
     rows = await reader.fetch_all(_titles_of_tasks, {"ids": sorted(ids), "repository_id": repository_id})
@@ -361,7 +361,7 @@ async def lock_task(tx: Transaction, actor: Actor, task_id: str) -> AccessedTask
 
 
 async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Access, LockedColumn]:
-    """Lock a column, and with it the order of its tasks. Raise `NotFound`."""
+    """Lock a column, and with it the order of its tasks. Raises `NotFound`."""
     row = await fresh_row(tx, _to_column, {"column_id": column_id, "user_id": actor.user.id})
     access = to_access(row, actor)
     assert row is not None, "`access_of` says that it is not there"
@@ -371,7 +371,7 @@ async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Ac
 async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: str | None) -> MovableTask:
     """Lock the task, its column, and the column that it moves to (None for its own).
 
-    Raise `NotFound` if the caller cannot see the task, `Invalid` if its project has no such column, or `Busy`.
+    Raises `NotFound` if the caller cannot see the task, `Invalid` if its project has no such column, or `Busy`.
     """
     params = {"task_id": task_id, "to_column": column_id, "user_id": actor.user.id}
     row = await fresh_row(tx, _to_move, params)
@@ -393,7 +393,7 @@ async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: s
 async def lock_to_restore(tx: Transaction, actor: Actor, task_id: str) -> tuple[Access, Task, LockedColumn] | None:
     """Lock a deleted task, positioned at the end of the column it returns to, and that column.
 
-    Return None if no such task is in the trash. Raise `NotFound` if the caller has no role in its project, or `Busy`.
+    Returns None if no such task is in the trash. Raises `NotFound` if the caller has no role in its project, or `Busy`.
     """
     params = {"task_id": task_id, "user_id": actor.user.id}
     row = await fresh_row(tx, _to_restore, params)
@@ -442,7 +442,7 @@ async def columns_of(tx: Transaction, task_ids: Collection[str]) -> dict[str, in
 async def lock_columns(
     tx: Transaction, actor: Actor, column_ids: Collection[str]
 ) -> dict[str, tuple[Access, LockedColumn]]:
-    """Lock columns in the order of their ids. Columns that the caller cannot see are left out."""
+    """Lock columns in the order of their IDs. Columns that the caller cannot see are left out."""
     params = {"column_ids": sorted(column_ids), "user_id": actor.user.id}
     found = {}
     for row in await fresh_rows(tx, _lock_columns, params):
@@ -459,7 +459,7 @@ async def lock_tasks(
 ) -> dict[str, PlacedTask]:
     """Lock those of the tasks that exist and are in a column of `seen`.
 
-    `locked` are the columns that were locked because the tasks were in them. Raise `Busy` if a task has moved to
+    `locked` are the columns that were locked because the tasks were in them. Raises `Busy` if a task has moved to
     another.
     """
     found: dict[str, PlacedTask] = {}
@@ -479,7 +479,7 @@ async def lock_project_tasks(
 ) -> list[Task]:
     """Lock tasks of one project, their columns and those of `also`, as a bulk change of the tasks does.
 
-    This keeps the caller's decisions valid until that change. Raise `NotFound` or `Busy`.
+    This keeps the caller's decisions valid until that change. Raises `NotFound` or `Busy`.
     """
     column_ids = {*also, *await columns_of(tx, task_ids)}
     seen = await lock_columns(tx, access.actor, column_ids)

@@ -1,6 +1,6 @@
 """Recurrence rules of tasks (RFC 5545, days only), such as `FREQ=WEEKLY;BYDAY=MO`, and the tasks that follow.
 
-Rules repeat by days: parts below a day are rejected, and so are parts that exclude days from a daily rule. Every
+Rules repeat by days. Parts below a day are rejected, and so are parts that exclude days from a daily rule. Every
 accepted rule can be computed in a fixed number of steps. Times of day are in a time zone, so 09:00 stays 09:00 when the
 clocks change.
 """
@@ -147,7 +147,7 @@ def _parts(text: str) -> dict[str, str]:
 
 
 def _until(text: str) -> datetime | None:
-    """Parse the last day or time that counts, as if in UTC. Return None for a date that does not exist."""
+    """Parse the last day or time that counts, as if in UTC. Returns None for a date that does not exist."""
     form = "%Y%m%d" if "T" not in text else "%Y%m%dT%H%M%S"
     try:
         return datetime.strptime(text.rstrip("Z"), form).replace(tzinfo=UTC)
@@ -170,7 +170,7 @@ def _is_until(text: str, at_ms: int, day: date, zone: tzinfo) -> bool:
 
 
 class _Rule(msgspec.Struct, frozen=True):
-    """A parsed rule. `weekdays` has pairs of an ordinal (0 for every week) and a weekday (0 is Monday)."""
+    """A parsed rule. `weekdays` contains pairs of an ordinal (0 for every week) and a weekday (0 is Monday)."""
 
     freq: str
     interval: int
@@ -280,7 +280,7 @@ def _at_positions(items: Sequence[T], positions: Iterable[int]) -> list[T]:
 
 
 # --- creating the next task -------------------------------------------------------------------------------------------
-# When a task is completed, the next one is created in the same transaction. A task stores the id of its next one, so
+# When a task is completed, the next one is created in the same transaction. A task stores the ID of its next one, so
 # completing it again does not create another.
 
 TICKED, OPEN = "complete", "incomplete"  # the values of checklist items
@@ -292,7 +292,7 @@ _first_open = (
     .order_by(sa.case((_is_final, 1), else_=0), columns.c.position, columns.c.id)
     .limit(1)
 )
-# Columns are locked in the order of their ids, and others are already held, so waiting here could deadlock.
+# Columns are locked in the order of their IDs, and others are already held, so waiting here could deadlock.
 _free_column = with_access(
     sa.select(*queries.lockable_columns).where(columns.c.id == sa.bindparam("column_id")), columns.c.repository_id
 ).with_for_update(of=columns, key_share=True, skip_locked=True)
@@ -314,7 +314,7 @@ def require_next(task: Task, now: int, zone: tzinfo) -> None:
 
 
 def with_next(before: Task | None, after: Task, now: int, zone: tzinfo) -> Task:
-    """Return the task with the id of its next one, if it repeats, is completed now and has none yet."""
+    """Return the task with the ID of its next one, if it repeats, is completed now and has none yet."""
     completed = before is not None and before.completed_at is None and after.completed_at is not None
     if not completed or after.next_id is not None or occurrence_after(after, now, zone) is None:
         return after
@@ -322,7 +322,7 @@ def with_next(before: Task | None, after: Task, now: int, zone: tzinfo) -> Task:
 
 
 async def lock_first_open(tx: Transaction, access: Access) -> LockedColumn:
-    """Lock the project's first column that does not complete tasks. Raise `Busy`."""
+    """Lock the project's first column that does not complete tasks. Raises `Busy`."""
     first = await tx.fetch_one(_first_open, {"repository_id": access.repository.id})
     assert first is not None, "a column was moved to"
     params = {"column_id": first["id"], "user_id": access.user.id}

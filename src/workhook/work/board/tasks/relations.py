@@ -24,7 +24,7 @@ from workhook.work.board.tasks.schemas import Task, task_blockers, tasks
 SUBTASKS_MAX = 100
 """The maximum number of subtasks of a task. Every read of a task counts them."""
 
-LOCK_CLASS = 0x77686572  # class of the advisory locks; the repository id is the other half of their key
+LOCK_CLASS = 0x77686572  # class of the advisory locks; the repository ID is the other half of their key
 _KEY_MASK = sa.literal_column("2147483647", sa.BigInteger)  # this half has 32 bits
 
 # SQLite has a single writer.
@@ -45,8 +45,8 @@ _related = sa.select(
 async def check_relations(tx: Transaction, changes: Sequence[TaskChange], deleted: Collection[str] = ()) -> None:
     """Check the relation changes of one transaction, and update which blockers are open.
 
-    Call this before the tasks, which must be locked, are written. `deleted` are the ids of the tasks that the
-    transaction moves to the trash. Raise `Invalid`. Relations are locked only if one is added.
+    Call this before the tasks, which must be locked, are written. `deleted` are the IDs of the tasks that the
+    transaction moves to the trash. Raises `Invalid`. Relations are locked only if one is added.
     """
     made = [each for each in changes if each.gets_parent or each.new_blockers]
     known = await _read(tx, made, changes, deleted) if made else _Relations({}, {}, {}, deleted, {})
@@ -158,10 +158,10 @@ async def _circle_faults(tx: Transaction, changes: Sequence[TaskChange]) -> list
 
 
 # --- circular dependencies --------------------------------------------------------------------------------------------
-# Tasks in the trash are included: restoring one must not close a circle.
+# Tasks in the trash are included, because restoring one must not create a cycle.
 
 REACH_MAX = 10_000
-"""The maximum number of task pairs read for one change, which takes some ten milliseconds."""
+"""The maximum number of task pairs read for one change, which takes about ten milliseconds."""
 
 Graph = Mapping[str, Sequence[str]]
 """The blockers of each task."""
@@ -188,7 +188,7 @@ async def reachable(tx: Transaction, ids: Collection[str]) -> dict[str, list[str
 
 
 def find_circle(graph: Graph, starts: Iterable[str]) -> list[str]:
-    """Return the tasks of a circle through one of `starts`, listed first and last; empty if there is no circle."""
+    """Return the tasks of a cycle through one of `starts`, listed first and last; empty if there is no cycle."""
     is_done: set[str] = set()  # no path from these leads back to where a search began
     for start in starts:
         path, following = [start], [iter(graph.get(start, ()))]

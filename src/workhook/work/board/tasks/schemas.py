@@ -423,7 +423,7 @@ def subtasks_of(number: int) -> SubtaskCounts:
 
 
 def blockers_of(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the ids in the JSON of `blockers`: all blockers, and the open ones."""
+    """Return the IDs in the JSON of `blockers`: all blockers, and the open ones."""
     if text == "[]":
         return (), ()
     found = sorted(json.decode(text))

@@ -88,9 +88,9 @@ def _full_text_table(table: str, searched: Texts) -> Iterator[str]:
     index, columns = f"search_{table}", ["payer" if each in searched.names else each for each in searched.words]
     columns += [*(["parts"] if searched.inside else []), *(["number"] if searched.number else [])]
     listed = ", ".join(columns)
-    # Contentless: the text is stored only in its own table. Deleting a row requires the text that was indexed.
+    # Contentless, because the text is stored only in its own table. Deleting a row requires the text that was indexed.
     yield f"CREATE VIRTUAL TABLE {index} USING fts5({listed}, content='', tokenize='unicode61 remove_diacritics 2')"
-    # The vocabulary of the index can be read: the prefix `boar` is searched as `board` or `boards`.
+    # The vocabulary of the index can be read, so the prefix `boar` is searched as `board` or `boards`.
     yield f"CREATE VIRTUAL TABLE {index}_terms USING fts5vocab({index}, instance)"
     add = f"INSERT INTO {index}(rowid, {listed}) VALUES ({_values(searched, 'new.')});"
     remove = f"INSERT INTO {index}({index}, rowid, {listed}) VALUES ('delete', {_values(searched, 'old.')});"

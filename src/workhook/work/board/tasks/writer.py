@@ -47,7 +47,7 @@ from workhook.work.kernel.record_events import RecordEvent, differences, publish
 class TaskWriter:
     """Collects and writes the task changes of one transaction. The tasks and their columns must be locked.
 
-    `zones` are the time zones of recurrence rules, by repository id. `tells` controls whether new assignees are
+    `zones` are the time zones of recurrence rules, by repository ID. `tells` controls whether new assignees are
     notified.
     """
 
@@ -57,7 +57,7 @@ class TaskWriter:
         self._tells = notify
         self.changes: dict[str, TaskChange] = {}
         self._columns: dict[str, LockedColumn] = {}
-        self._steps: dict[str, list[Step]] = defaultdict(list)  # by column id
+        self._steps: dict[str, list[Step]] = defaultdict(list)  # by column ID
         self._entered: dict[str, LockedColumn] = {}  # the last column that each task moved to
 
     # --- collecting changes -------------------------------------------------------------------------------------------
@@ -108,8 +108,8 @@ class TaskWriter:
     async def write(self, *, check_relations: bool = True) -> None:
         """Check the changes together, write them and publish their events.
 
-        Afterwards, `changes` has the tasks as stored. `check_relations` controls whether relations are checked; callers
-        may have checked them already. Raise `Conflict`, `Invalid` or `Busy`.
+        Afterwards, `changes` contains the tasks as stored. `check_relations` controls whether relations are checked;
+        callers may have checked them already. Raises `Conflict`, `Invalid` or `Busy`.
         """
         tx, now = self._write.tx, self._write.now
         gone = [each for each in self.changes.values() if each.deleted_name is not None]
@@ -156,7 +156,7 @@ class TaskWriter:
     def _place(self, change: TaskChange, order: ColumnOrder | None) -> None:
         """Set the task's final position and, if the task differs, the time of the change.
 
-        A task does not count as changed when only its neighbours moved.
+        A task does not count as changed when only its neighbors moved.
         """
         before, after = change.before, change.after
         if order is not None:
@@ -172,7 +172,7 @@ class TaskWriter:
     async def _number(self, new: list[TaskChange]) -> None:
         """Number new tasks in the order of the changes.
 
-        Locking order: columns, tasks, then the counters of projects in the order of their ids.
+        Locking order: columns, tasks, then the counters of projects in the order of their IDs.
         """
         by_project: dict[int, list[TaskChange]] = defaultdict(list)
         for each in new:
@@ -186,7 +186,7 @@ class TaskWriter:
     async def _make_next(self, access: Access, task: Task) -> None:
         """Create the task that follows a completed one, in the project's first column that does not complete tasks.
 
-        Raise `Busy`.
+        Raises `Busy`.
         """
         write = self._write
         column = await lock_first_open(write.tx, access)
@@ -261,7 +261,7 @@ async def change_orders(
     columns: Mapping[str, LockedColumn],
     places: Mapping[str, TaskPlace],
 ) -> dict[str, ColumnOrder]:
-    """Return the column orders after the steps, by column id. `places` is keyed by task id.
+    """Return the column orders after the steps, by column ID. `places` is keyed by task ID.
 
     Only buckets in which a task is put between others are read.
     """
@@ -332,7 +332,7 @@ _delete_blocker = sa.delete(task_blockers).where(
 
 
 async def write_rows(tx: Transaction, changes: Sequence[TaskChange], orders: Mapping[str, ColumnOrder]) -> None:
-    """Write the tasks, their assignees and blockers, and the `orders` of their columns, keyed by column id.
+    """Write the tasks, their assignees and blockers, and the `orders` of their columns, keyed by column ID.
 
     Where possible, the last statement is queued and sent with the next one (`Transaction.defer`).
     """

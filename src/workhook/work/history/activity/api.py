@@ -43,11 +43,11 @@ routes.get("/projects/{id}/activity")(queries.list_activity)
 async def follow_project(call: Call, project_id: str, query: StreamQuery) -> Response:
     """Stream the activity of a project.
 
-    The response is a stream of server-sent events. `id` is the id of the event, `event` its name, and `data` is one
+    The response is a stream of server-sent events. `id` is the ID of the event, `event` its name, and `data` is one
     line of JSON: `{event, action, created_at, published, payload}`. By default the stream starts with new events. With
     the header `Last-Event-ID` (or `last_event_id`) it starts after that event and sends every later event exactly once,
     in order. Comments keep the connection alive. The stream ends when you lose access to the project or the server
-    stops. To resume, reconnect with the last id you received. Not available to clients.
+    stops. To resume, reconnect with the last ID you received. Not available to clients.
     """
     after = _last_event(call, if_set(query.last_event_id, None))
     access = await find_access(call.database, actor_of(call), project_id)

@@ -38,7 +38,7 @@ HEARTBEAT = b":\n\n"
 
 
 def opening_frame(position: int) -> bytes:
-    """Return the first frame, which sets the client's reconnection delay and last event id."""
+    """Return the first frame, which sets the client's reconnection delay and last event ID."""
     return f"retry: {RETRY_MS}\nid: {position}\n\n".encode()
 
 
@@ -145,7 +145,7 @@ class Stream(messages.Endless):
         self._waiting_bytes = 0
         self._woken = asyncio.Event()
         self._ended = False
-        self.leaving = False  # whether the access check has refused the listener
+        self.leaving = False  # whether the access check has rejected the listener
 
     def offer(self, event_id: int, data: bytes) -> None:
         """Accept an event from the hub.
@@ -249,8 +249,7 @@ class Hub:
         return stream
 
     def _require_room(self, listener: Listener) -> None:
-        """Raise `TooManyRequests` if the listener or the account that owns the project already has its share of the
-        streams."""
+        """Raise `TooManyRequests` if the listener or the project's account has used its share of the streams."""
         listeners = [stream.listener for project in self._projects.values() for stream in project.streams]
         per_account_max = max(1, messages.endless_max() // 2)
         if sum(each.counted_as == listener.counted_as for each in listeners) >= PER_LISTENER_MAX:
@@ -262,8 +261,10 @@ class Hub:
         raise TooManyRequests(message, code="too_many_streams", headers={"Retry-After": "10"})
 
     async def begin(self, stream: Stream) -> None:
-        """Start with new events, once the transactions in progress have ended. Raises `Unavailable` if they take too
-        long."""
+        """Start with new events, once the transactions in progress have ended.
+
+        Raises `Unavailable` if they take too long.
+        """
         try:
             async with asyncio.timeout(START_S):
                 stream.position = await self._next_watermark(stream.project)
@@ -278,7 +279,7 @@ class Hub:
         return handed_out
 
     async def resume(self, stream: Stream, after: int) -> None:
-        """Continue after the event `after`. If `after` is above the newest id, the stream starts with new events."""
+        """Continue after the event `after`. If `after` is above the newest ID, the stream starts with new events."""
         stream.position = min(after, (await order.commit_snapshot(self.database)).newest)
 
     async def leave(self, stream: Stream) -> None:
@@ -379,8 +380,7 @@ class Hub:
         return [stream for stream in found if stream.listener.proof in good]
 
     async def _end_later(self, refused: Sequence[Stream]) -> None:
-        """End the streams after everything committed so far, so that they still receive the event that removed their
-        access."""
+        """End the streams after everything committed so far. They still receive the event that removed their access."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(START_S):
                 await asyncio.gather(*map(self._next_watermark, {stream.project for stream in refused}))

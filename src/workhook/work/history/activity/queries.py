@@ -133,7 +133,7 @@ async def find_activity(
 
 
 class Proof(NamedTuple):
-    """The id of a token or session."""
+    """The ID of a token or session."""
 
     kind: Literal["token", "session"]
     id: int

@@ -50,7 +50,7 @@ def _looked_at(dialect: str) -> sa.Subquery:
 
 
 def _reach(dialect: str) -> sa.Select[Any]:
-    """Count the events that a page reads, and find the lowest of their ids."""
+    """Count the events that a page reads, and find the lowest of their IDs."""
     looked_at = _looked_at(dialect)
     return sa.select(
         sa.func.count().label("count"), sa.func.coalesce(sa.func.min(looked_at.c.id), _ZERO).label("lowest")
@@ -58,7 +58,7 @@ def _reach(dialect: str) -> sa.Select[Any]:
 
 
 def _about_task(dialect: str) -> sa.Select[Any]:
-    """Select the events that contain the task's id, or its number as texts mention it."""
+    """Select the events that contain the task's ID, or its number as texts mention it."""
     looked_at = _looked_at(dialect)
     row = events.alias("candidate")
     needles = [sa.bindparam(name, type_=sa.LargeBinary()) for name in ("needle", "reference")]
@@ -112,7 +112,7 @@ def _texts_of(event: str, payload: Any) -> tuple[str, str]:
 
 
 class TaskHistory(msgspec.Struct, frozen=True):
-    """A page of the events that mention the task, newest first. The next page starts below the id `before`."""
+    """A page of the events that mention the task, newest first. The next page starts below the ID `before`."""
 
     rows: Sequence[Row]
     before: int | None
@@ -144,7 +144,7 @@ EDITS_LOOKED_AT = 500
 
 Noun = Literal["task_comment", "file_comment", "file_comment_reply", "timesheet"]
 
-_HEAD_BYTES = 120  # enough of a payload for the action and the id of the record
+_HEAD_BYTES = 120  # enough of a payload for the action and the ID of the record
 _ID = re.compile(rb'^\{"action":"edited","[a-z_]+":\{"id":(?:"([a-z0-9_]+)"|(\d+))[,}]')
 
 
@@ -177,7 +177,7 @@ _EDITS = PerDialect.made_by(_edits)
 
 
 async def find_last_edits(reader: Reader, repository_id: int, noun: Noun) -> Mapping[str, LastEdit]:
-    """Return the last edits, keyed by the ids of the records as text."""
+    """Return the last edits, keyed by the IDs of the records as text."""
     params = {"repository_id": repository_id, "name": noun, "low": 0, "high": HIGHEST, "limit": EDITS_LOOKED_AT}
     found: dict[str, LastEdit] = {}
     for row in await reader.fetch_all(_EDITS, params):

@@ -1,5 +1,7 @@
-"""`/tasks`, `/timesheets`, `/timesheets/running`, `/invoices`, `/files` and `/comments`: lists across all projects that
-the caller can see."""
+"""Lists across all projects that the caller can see.
+
+The paths are `/tasks`, `/timesheets`, `/timesheets/running`, `/invoices`, `/files` and `/comments`.
+"""
 
 from __future__ import annotations
 

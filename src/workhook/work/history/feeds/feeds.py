@@ -51,7 +51,10 @@ calendar_feeds = sa.Table(
 )
 
 REQUESTS_MAX = 120
-"""Reads of a feed per hour and process, because a read must not cause writes. Calendars poll a few times an hour."""
+"""Reads of a feed per hour in each process, because a read must not cause writes.
+
+Calendars poll a few times an hour.
+"""
 _reads = Windows(REQUESTS_MAX)
 
 _KEY_BYTES = 32
@@ -110,7 +113,7 @@ async def create_feed(write: Write, repository_id: int | None) -> str:
 
 
 async def delete_feed(write: Write, repository_id: int | None) -> bool:
-    """Delete the caller's feed. Return False if it does not exist."""
+    """Delete the caller's feed. Returns False if it does not exist."""
     if not await _end_feed(write, repository_id):
         return False
     await record_audit(write, write.actor.user, "calendar_feed.destroy", _target(repository_id))

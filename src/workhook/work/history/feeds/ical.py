@@ -65,8 +65,10 @@ def escape_text(text: str) -> str:
 
 
 def _folded(line: str) -> Iterator[str]:
-    """Split a line between characters into parts of at most `LINE_BYTES`. Continuation parts begin with a space
-    (3.1)."""
+    """Split a line between characters into parts of at most `LINE_BYTES`.
+
+    Continuation parts begin with a space (3.1).
+    """
     part, size = "", 0
     for each in line:
         length = len(each.encode())

@@ -135,8 +135,10 @@ _note = sa.update(tasks).where(_by_task_ids).values(deadline_told=tasks.c.deadli
 
 
 async def notify_of_due_dates(services: Services, now: int) -> int:
-    """Notify assignees of due dates within a day after `now`, except in archived projects. Return the number of tasks
-    read."""
+    """Notify assignees of due dates within a day after `now`, except in archived projects.
+
+    Returns the number of tasks read.
+    """
 
     span = {"now": now, "day_ago": now - DAY_MS, "until": now + DAY_MS}
 

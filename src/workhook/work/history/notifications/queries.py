@@ -275,7 +275,7 @@ _read_all = (
 async def find_notifications(
     reader: Reader, actor: Actor, *, unread: bool | None, before: int, limit: int
 ) -> list[Notification]:
-    """Return notifications with ids below `before`, newest first."""
+    """Return notifications with IDs below `before`, newest first."""
     statement = _listed if unread is None else _unread if unread else _read
     params = {**visibility_params(actor.user), "before": before, "limit": limit, "looks_at": SCAN_MAX}
     rows = await reader.fetch_all(statement, params)
@@ -291,7 +291,7 @@ async def count_unread(reader: Reader, actor: Actor) -> int:
 
 
 async def mark_read(tx: Transaction, actor: Actor, notification_id: int, now: int) -> bool:
-    """Mark a notification as read. Return False if the person has no such notification."""
+    """Mark a notification as read. Returns False if the person has no such notification."""
     params = {**visibility_params(actor.user), "id": notification_id, "looks_at": 1}
     if await tx.fetch_one(_visible_notification, params) is None:
         return False
@@ -300,7 +300,7 @@ async def mark_read(tx: Transaction, actor: Actor, notification_id: int, now: in
 
 
 async def mark_all_read(tx: Transaction, actor: Actor, now: int, upto: int) -> int:
-    """Mark notifications with ids up to `upto` as read, and return how many were unread."""
+    """Mark notifications with IDs up to `upto` as read, and return how many were unread."""
     return len(await tx.fetch_all(_read_all, {"user_id": actor.user.id, "upto": upto, "now": now}))
 
 

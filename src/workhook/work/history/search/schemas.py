@@ -142,8 +142,10 @@ def _start(line: str, words: str) -> int:
 
 
 class Folded(NamedTuple):
-    """A text normalized for comparison. `places` maps each of the `letters` to its index in the original and ends with
-    the original's length."""
+    """A text normalized for comparison.
+
+    `places` maps each of the `letters` to its index in the original and ends with the original's length.
+    """
 
     letters: str
     places: list[int]

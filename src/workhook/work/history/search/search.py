@@ -80,7 +80,7 @@ class ResultKey(NamedTuple):
 
 
 def _candidates(kind: Kind, limits: SearchLimits) -> sa.Select[Any]:
-    """Select the newest records by id, because imported records keep their original times."""
+    """Select the newest records by ID, because imported records keep their original times."""
     scope = SCOPES[kind]
     return sa.select(
         _rank(kind).label("kind"),

@@ -1,8 +1,8 @@
 """Change the billing settings of accounts and projects, and amounts when their currency changes.
 
 Rates and budgets are stored in minor units. When the currency changes, they keep their value and are rescaled to its
-number of decimals. If an amount has more decimals than the new currency, the change is rejected and the error names the
-amount. See decision 32.
+number of decimal places. If an amount has more decimal places than the new currency, the change is rejected and the
+error names the amount. See decision 32.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from workhook.work.time.timesheets.schemas import timesheets
 class _Stored(NamedTuple):
     """Amounts stored in a column, in the rows of a project or an account that match `where`.
 
-    `words` is their name in messages, and `remedy` tells how to change such an amount.
+    `words` is their name in messages, and `remedy` explains how to change such an amount.
     """
 
     words: str
@@ -118,7 +118,7 @@ _set_currency = (
 
 
 def _misfits(stored: _Stored) -> sa.Select[Any]:
-    """Select an amount with more decimals than the new currency allows, or one above the maximum rate."""
+    """Select an amount with more decimal places than the new currency allows, or one above the maximum rate."""
     wrong = stored.amount % _divisor != sa.literal_column("0")
     if stored.most is not None:
         wrong = sa.or_(wrong, stored.amount * _factor > stored.most)
@@ -138,7 +138,7 @@ _STATEMENTS = {each: (_misfits(each), _rescale(each)) for each in (*_OF_PROJECT,
 
 
 async def change_account_currency(tx: Transaction, account_id: int, before: str | None, after: str | None) -> None:
-    """Change the currency of an account, whose settings are locked, and rescale its amounts. Raise `Invalid`.
+    """Change the currency of an account, whose settings are locked, and rescale its amounts. Raises `Invalid`.
 
     The caller saves the settings afterwards, with their own rate rescaled.
     """
@@ -151,7 +151,7 @@ async def change_account_currency(tx: Transaction, account_id: int, before: str 
 async def change_projects_currency(tx: Transaction, ids: Sequence[int], before: str, after: str | None) -> None:
     """Change the currency of projects whose settings are locked, and rescale their amounts.
 
-    `after` is the project's own currency, or None for that of its account. Raise `Invalid`.
+    `after` is the project's own currency, or None for that of its account. Raises `Invalid`.
     """
     if ids:
         await _rescale_all(tx, _OF_PROJECT, ids, before, after or DEFAULT_CURRENCY)
@@ -174,7 +174,7 @@ async def _rescale_all(
 
 
 def does_not_fit(words: str, before: str, after: str, remedy: str = say("change the amount first")) -> Invalid:
-    """Return the error for a change of currency where an amount has too many decimals or a rate is too high."""
+    """Return the error for a change of currency where an amount has too many decimal places or a rate is too high."""
     if digits_of(after) > digits_of(before):
         code, why = "invalid", say("the rate cannot exceed {}", to_amount(RATE_MAX_MINOR, after))
     else:
@@ -189,7 +189,7 @@ _STORED_AS = {"tax": "tax_millionths"}
 
 
 async def change_account_billing(write: Write, account: Account, edit: AccountBillingEdit) -> AccountBilling:
-    """Change the settings and return the new ones. Raise `Invalid` or `PreconditionFailed`."""
+    """Change the settings and return the new ones. Raises `Invalid` or `PreconditionFailed`."""
     before = await settings.lock_account_billing(write.tx, account.id)
     write.require_match(account_answer(before))
     values = _given(edit)
@@ -261,7 +261,7 @@ def _given(edit: InvoiceDefaultsEdit) -> dict[str, object]:
 
 
 def _own_rate(minor: int | None, before: str, edit: InvoiceDefaultsEdit, after: str) -> dict[str, object]:
-    """Return the rate of the settings in the currency `after`. Raise `Invalid`."""
+    """Return the rate of the settings in the currency `after`. Raises `Invalid`."""
     rate = given_rate(edit.hourly_rate, after, "hourly_rate")
     if isinstance(rate, UnsetType):
         rate = None if minor is None else convert_minor(minor, before, after)
@@ -275,7 +275,7 @@ async def _in_currency(
 ) -> ProjectBilling:
     """Return the settings in the new currency, if one is given. Amounts that the request replaces are dropped first.
 
-    Raise `Invalid`.
+    Raises `Invalid`.
     """
     if isinstance(edit.currency, UnsetType) or edit.currency == before.currency:
         return before
@@ -307,7 +307,7 @@ def _buyer(before: Party, edit: BuyerEdit | UnsetType | None) -> dict[str, objec
 async def _with_budget(
     tx: Transaction, repository_id: int, billing: ProjectBilling, edit: BudgetEdit | UnsetType | None
 ) -> ProjectBilling:
-    """Return the settings with the new budget. Marks that are already reached count as announced. Raise `Invalid`."""
+    """Return the settings with the new budget. Marks that are already reached count as announced. Raises `Invalid`."""
     if isinstance(edit, UnsetType):
         return billing
     time_ms, amount = (None, None) if edit is None else (if_set(edit.hours), if_set(edit.amount))

@@ -104,7 +104,7 @@ class NewLogo:
 
 
 async def receive_logo(call: Call, *, admit: Admit = admit_all) -> NewLogo:
-    """Read the form of the request. Raise the errors of `upload.read_form`, and `Invalid` for other file types."""
+    """Read the form of the request. Raises the errors of `upload.read_form`, and `Invalid` for other file types."""
     async with call.services.blobs.incoming() as incoming:
         sniffed = _Sniffed(incoming)
         form = await read_form(call, sniffed, limit=LOGO_MAX_BYTES, admit=admit)

@@ -185,7 +185,7 @@ async def begin_next(write: Write, checkout: Checkout) -> Checkout:
 async def begin_period(write: Write, checkout: Checkout, state: State) -> Checkout:
     """Start the period of `state`.
 
-    Raise `UniqueViolation` if the period has already started, and `NotFound` if the project is deleted.
+    Raises `UniqueViolation` if the period has already started, and `NotFound` if the project is deleted.
     """
     started_at = checkout.state.period_end or state.completed_at or write.now
     description, days = checkout.service.title, _days(checkout, started_at, state.period_end)
@@ -228,8 +228,8 @@ def _days(checkout: Checkout, start: int, end: int | None) -> Days | None:
 async def begin_due_periods(services: Services, now: int) -> int:
     """Start the periods that are due at `now`, and return their number. This is a chore.
 
-    A missed period starts late, with its own invoice and credits. A checkout that fails does not stop the others. Raise
-    `Unavailable`.
+    A missed period starts late, with its own invoice and credits. A checkout that fails does not stop the others.
+    Raises `Unavailable`.
     """
     begun, after = 0, (-1, "")
     while True:
@@ -390,12 +390,12 @@ async def delete_service_checkout(write: Write, service_checkout_id: str) -> Don
 
 
 async def find_checkout(reader: Reader, actor: Actor, checkout_id: str) -> tuple[Access, Checkout]:
-    """Find the checkout, with its project as the actor sees it. Raise `NotFound`."""
+    """Find the checkout, with its project as the actor sees it. Raises `NotFound`."""
     return await _find(reader, by_id, actor, checkout_id)
 
 
 async def _lock(write: Write, checkout_id: str) -> Checkout:
-    """Lock the checkout for a change. Raise `NotFound`, `Forbidden` or `Conflict`."""
+    """Lock the checkout for a change. Raises `NotFound`, `Forbidden` or `Conflict`."""
     access, checkout = await _find(write.tx, locked, write.actor, checkout_id)
     _require_may_change(access)
     return checkout
@@ -417,7 +417,7 @@ def _not_offered(service_id: str) -> Fault:
 
 
 def _choose_price(service: BoughtService, create: ServiceCheckoutCreate) -> ServicePrice | None:
-    """Return the price of a new checkout, or None if the service has no prices. Raise `Invalid`."""
+    """Return the price of a new checkout, or None if the service has no prices. Raises `Invalid`."""
     faults: list[Fault] = []
     price = service.prices[0] if service.prices else None
     if (wanted := if_set(create.service_price_id)) is not None:

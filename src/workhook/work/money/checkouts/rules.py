@@ -1,10 +1,10 @@
 """The states of a subscription, their transitions and their calendar, as pure functions.
 
-pending → (complete) active ⇄ paused → canceled. Only times are stored, and the status follows from them: a subscription
+pending → (complete) active ⇄ paused → canceled. Only times are stored, and the status follows from them. A subscription
 that ends with its period is active until then, and canceled afterwards without being changed.
 
 The calendar uses the seller's time zone and milliseconds since the epoch. Period ends are counted from an anchor, so
-they do not drift: a monthly subscription that starts on 31 January has periods ending on 28 February, 31 March and 30
+they do not drift. A monthly subscription that starts on 31 January has periods ending on 28 February, 31 March and 30
 April. They keep the time of day when the clocks change.
 """
 
@@ -82,7 +82,7 @@ class State(Record, frozen=True):
 
 
 def complete(state: State, terms: Terms, now: int) -> State:
-    """Start the first period. A completed checkout is left unchanged. Raise `Conflict`."""
+    """Start the first period. A completed checkout is left unchanged. Raises `Conflict`."""
     if state.completed_at is None:
         return next_period(replace(state, completed_at=now, anchor=now), terms)
     _require_not_canceled(state, now)
@@ -98,7 +98,7 @@ def next_period(state: State, terms: Terms) -> State:
 
 
 def pause(state: State, terms: Terms, now: int) -> State:
-    """Pause a subscription that has no due period. Raise `Conflict`."""
+    """Pause a subscription that has no due period. Raises `Conflict`."""
     _require_completed(state)
     _require_not_canceled(state, now)
     if state.pause_date is not None:
@@ -122,7 +122,7 @@ def stop(state: State, now: int) -> State:
 
 
 def unpause(state: State, terms: Terms, now: int) -> State:
-    """Resume, extending the period by exactly the duration of the pause. Raise `Conflict`."""
+    """Resume, extending the period by exactly the duration of the pause. Raises `Conflict`."""
     _require_completed(state)
     _require_not_canceled(state, now)
     if state.pause_date is None:
@@ -150,7 +150,7 @@ def _count_from(state: State, end: int, terms: Terms) -> State:
 
 
 def cancel(state: State, terms: Terms, now: int) -> State:
-    """Cancel a subscription that has no due period. Raise `Conflict`.
+    """Cancel a subscription that has no due period. Raises `Conflict`.
 
     It ends with its period if the terms say so and it is not paused; otherwise it ends now.
     """

@@ -41,7 +41,7 @@ _count = queries.increment_counter(credit_note_numbers, queries.ONE)
 async def credit(
     write: Write, access: Access, invoice: Invoice, wanted: CreditNoteCreate
 ) -> tuple[Invoice, CreditNote]:
-    """Credit a locked invoice. Raise `Conflict` or `Invalid`."""
+    """Credit a locked invoice. Raises `Conflict` or `Invalid`."""
     require_issued(invoice)
     books = invoice.books
     items, sums = amounts_of(invoice, await find_rates(write.tx, invoice), wanted)
@@ -103,7 +103,7 @@ async def get_credit_note_xml(call: Call, credit_note_id: str) -> Response:
 
 
 async def _with_invoice(call: Call, credit_note_id: str) -> tuple[CreditNote, Invoice, Access, Row]:
-    """Find the credit note and its invoice, with the row of `queries.by_id`. Raise `NotFound`."""
+    """Find the credit note and its invoice, with the row of `queries.by_id`. Raises `NotFound`."""
     row, _ = await find_with_access(call.database, rows.by_id, actor_of(call), id=credit_note_id)
     note = rows.of_row(row)
     row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=note.invoice.id)

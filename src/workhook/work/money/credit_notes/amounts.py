@@ -125,7 +125,7 @@ async def find_rates(reader: Reader, invoice: Invoice) -> Rates:
 
 
 def amounts_of(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple[list[Item], Sums]:
-    """Return the lines and sums of the credit note. Raise `Conflict` or `Invalid`."""
+    """Return the lines and sums of the credit note. Raises `Conflict` or `Invalid`."""
     if if_set(wanted.invoice_items) is not None:
         return _of_lines(invoice, rates, wanted)
     rate = TaxRate(if_set(wanted.tax), None if isinstance(wanted.tax_category, UnsetType) else wanted.tax_category)

@@ -243,7 +243,7 @@ class LedgerWriter(msgspec.Struct, frozen=True):
     repository: Repository
 
     async def grant(self, amount_minor: int, notes: str | None) -> str:
-        """Append a grant without an expiry, in hundredths of a credit, and return the entry's id."""
+        """Append a grant without an expiry, in hundredths of a credit, and return the entry's ID."""
         position, _ = await self.expire_due()
         return (await self.append_grant(position, EntryDetails(self.write.caller, notes), amount_minor)).id
 
@@ -257,7 +257,7 @@ class LedgerWriter(msgspec.Struct, frozen=True):
         )
 
     async def expire_due(self, *, enough_minor: int = 0) -> tuple[Position, int]:
-        """Append the expiry of all due lots. Return the new position and the number of appended entries.
+        """Append the expiry of all due lots. Returns the new position and the number of appended entries.
 
         The position contains no due lots, and enough of the others to cover `enough_minor` if possible.
         """
@@ -270,7 +270,7 @@ class LedgerWriter(msgspec.Struct, frozen=True):
         return Position(last_id, balance, left), len(steps)
 
     async def append_all(self, last_id: str, entries: Sequence[tuple[LedgerStep, EntryDetails]]) -> str:
-        """Append the entries after `last_id`, and return the id of the last one."""
+        """Append the entries after `last_id`, and return the ID of the last one."""
         for step, details in entries:
             last_id = (await self.append(last_id, step, details)).id
         return last_id
@@ -315,8 +315,8 @@ class LedgerWriter(msgspec.Struct, frozen=True):
 async def lock_ledger(write: Write, repository: Repository) -> LedgerWriter:
     """Lock the project's row for appending to its ledger, or raise `NotFound` if the project is deleted.
 
-    Call this before the transaction writes anything else to the project: a row that refers to the project takes a
-    shared lock on it, and two transactions that share a lock cannot both upgrade it.
+    Call this before the transaction writes anything else to the project, because a row that refers to the project takes
+    a shared lock on it, and two transactions that share a lock cannot both upgrade it.
     """
     if await write.tx.fetch_one(_lock, {"repository_id": repository.id}) is None:
         raise NotFound()
@@ -327,7 +327,7 @@ async def expire_credits(services: Services, now: int) -> int:
     """Expire the remaining credits of due grants and return the number of expired grants. This is a chore.
 
     Each ledger is expired in its own transaction, so several processes may run this concurrently. A ledger that fails
-    does not stop the others. Raise `Unavailable`.
+    does not stop the others. Raises `Unavailable`.
     """
 
     async def expire(repository_id: int) -> int:

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # digits of ids
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # digits of IDs
 
 Kind = Literal["grant", "spend", "expire", "reversal"]
 
@@ -51,9 +51,9 @@ class LedgerStep(msgspec.Struct, frozen=True):
 
 
 def id_after(last_id: str, fresh_id: str) -> str:
-    """Return `fresh_id`, or the smallest id after `last_id` if that is greater.
+    """Return `fresh_id`, or the smallest ID after `last_id` if that is greater.
 
-    Entries are listed by id, but the clock may be set back, and two entries may share a millisecond.
+    Entries are listed by ID, but the clock may be set back, and two entries may share a millisecond.
     """
     if fresh_id > last_id:
         return fresh_id
@@ -74,7 +74,7 @@ def expire(balance_minor: int, lots: Iterable[Lot], now: int) -> list[LedgerStep
 
 
 def spend(balance_minor: int, lots: Iterable[Lot], amount_minor: int) -> LedgerStep | None:
-    """Spend from the oldest lots, none of which may be due. Return None if they do not suffice."""
+    """Spend from the oldest lots, none of which may be due. Returns None if they do not suffice."""
     missing, taken, left = amount_minor, [], []
     for lot in sorted(lots, key=lambda each: each.id):
         if missing == 0:
@@ -89,7 +89,7 @@ def spend(balance_minor: int, lots: Iterable[Lot], amount_minor: int) -> LedgerS
 
 
 def reverse_grant(balance_minor: int, lot: Lot) -> LedgerStep | None:
-    """Reverse a grant. Return None if part of the lot is gone."""
+    """Reverse a grant. Returns None if part of the lot is gone."""
     if lot.remaining_minor != lot.amount_minor:
         return None
     return LedgerStep("reversal", -lot.amount_minor, balance_minor - lot.amount_minor, lots=(lot.with_remaining(0),))

@@ -56,7 +56,7 @@ class CreditTaskShape(msgspec.Struct):
 class TaskCredit(Record, frozen=True):
     """An entry of the ledger.
 
-    `reverses` is the id of the entry that a reversal undoes; on that entry, `reversed` is true.
+    `reverses` is the ID of the entry that a reversal undoes; on that entry, `reversed` is true.
     """
 
     id: Annotated[str, resource_id("crd")]
@@ -103,7 +103,7 @@ task_credits = sa.Table(
     sa.Column("task_title", sa.Text),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
     sa.Index("ix_task_credits_repository_id", "repository_id", "id"),
-    # Includes all columns that a spend reads: without statistics, SQLite might use the index of all entries.
+    # Includes all columns that a spend reads, because without statistics, SQLite might use the index of all entries.
     partial_index("ix_task_credits_open", "repository_id", *_SPEND_READS, where=sa.text("remaining_minor > 0")),
     partial_index("ix_task_credits_expiring", "expires_at", where=sa.text("remaining_minor > 0")),
 )

@@ -79,20 +79,20 @@ _DOING = "change invoices"
 
 
 async def find_invoice(reader: Reader, actor: Actor, invoice_id: str) -> tuple[Access, Invoice]:
-    """Find an invoice and the actor's access to its project. Raise `NotFound`."""
+    """Find an invoice and the actor's access to its project. Raises `NotFound`."""
     row, access = await find_with_access(reader, queries.by_id, actor, id=invoice_id)
     return access, visible(row, access)
 
 
 def visible(row: Row, access: Access) -> Invoice:
-    """Read the invoice from a row. Raise `NotFound` if it is a draft and the caller is a client."""
+    """Read the invoice from a row. Raises `NotFound` if it is a draft and the caller is a client."""
     invoice = queries.invoice_of(row)
     access.require_visible(invoice.status == "draft")
     return invoice
 
 
 async def lock_invoice(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
-    """Lock an invoice for a change. Raise `NotFound`, `Forbidden`, or `Conflict` if the project is archived."""
+    """Lock an invoice for a change. Raises `NotFound`, `Forbidden`, or `Conflict` if the project is archived."""
     row, access = await find_with_access(write.tx, queries.locked, write.actor, id=invoice_id)
     invoice = visible(row, access)
     access.require_writable()
@@ -143,7 +143,7 @@ _lock_project = (
 
 
 async def lock_project(tx: Transaction, repository_id: int) -> None:
-    """Prevent the deletion of the project before an invoice is issued in it. Raise `NotFound` if it is deleted."""
+    """Prevent the deletion of the project before an invoice is issued in it. Raises `NotFound` if it is deleted."""
     if await tx.fetch_one(_lock_project, {"repository_id": repository_id}) is None:
         raise NotFound()
 
@@ -157,7 +157,7 @@ async def draft_invoice(
 ) -> Invoice:
     """Create a draft.
 
-    The tax is that of the settings unless the caller gives a rate or a category. Raise `NotFound`, `Forbidden`,
+    The tax is that of the settings unless the caller gives a rate or a category. Raises `NotFound`, `Forbidden`,
     `Conflict` or `Invalid` before anything is written.
     """
     row, access = await find_with_access(write.tx, queries.project, write.actor, project_id=project_id)
@@ -230,7 +230,7 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     """Issue a draft: assign its number, and fix its amounts and parties.
 
     A draft without lines fails with 422 `empty`. An invoice with a total of 0 is paid immediately. If `due` is missing,
-    it is derived from `payment_days` in the billing settings. The tax category `reverse_charge` requires the VAT ids of
+    it is derived from `payment_days` in the billing settings. The tax category `reverse_charge` requires the VAT IDs of
     both parties.
     """
     access, invoice = await lock_invoice(write, invoice_id)
@@ -251,7 +251,7 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
 
 
 def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access) -> None:
-    """Raise `Invalid` if the buyer owes the tax and a VAT id is missing."""
+    """Raise `Invalid` if the buyer owes the tax and a VAT ID is missing."""
     if not any(each.category == "reverse_charge" for each in invoice.tax_rows):
         return
     if (who := lacking_vat_id(settings.seller, settings.buyer)) is None:
@@ -305,7 +305,7 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
 async def issue(
     write: Write, repository: Repository, *, service_checkout_id: str, items: Sequence[Item], currency: str
 ) -> str:
-    """Issue an invoice with `items` as its recurring ones and return its id.
+    """Issue an invoice with `items` as its recurring ones and return its ID.
 
     Its only event is `invoice created`; the caller notifies people. Until this transaction ends, no other one can get
     an invoice number of the account.

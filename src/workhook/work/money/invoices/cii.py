@@ -93,12 +93,12 @@ def _plain(value: Decimal) -> str:
 def _add_party(parent: ET.Element, name: str, party: EParty) -> None:
     element = _add(parent, name)
     if party.tax_number and not party.vat_id:
-        # A seller must have an identifier or a VAT id (BR-CO-26).
+        # A seller must have an identifier or a VAT ID (BR-CO-26).
         _add(element, "ram:ID", party.tax_number)
     _add(element, "ram:Name", party.name)
     address = _add(element, "ram:PostalTradeAddress")
     lines = party.lines
-    if len(lines) > len(LINES_OF_ADDRESS):  # the last line holds the rest
+    if len(lines) > len(LINES_OF_ADDRESS):  # the last line contains the rest
         lines = (*lines[:2], ", ".join(lines[2:]))
     for line, text in zip(LINES_OF_ADDRESS, lines, strict=False):
         _add(address, f"ram:{line}", text)

@@ -84,7 +84,7 @@ def _limits(timeout_s: float) -> Limits:
 
 
 async def run(document: Document, logo: Logo | None, *, xml: bytes | None) -> Rendered:
-    """Render a document, with `xml` as the attached e-invoice. Raise `RenderFailed`."""
+    """Render a document, with `xml` as the attached e-invoice. Raises `RenderFailed`."""
     job = {
         "invoice": document.page,
         "timestamp_s": document.timestamp_s,
@@ -102,7 +102,7 @@ async def run(document: Document, logo: Logo | None, *, xml: bytes | None) -> Re
 
 
 async def find_missing(characters: str, *, timeout_s: float) -> set[str]:
-    """Return the characters that no font of this machine has. Raise `RenderFailed`."""
+    """Return the characters that no font of this machine has. Raises `RenderFailed`."""
     made = await limited_process.run(_SCRIPT, {"characters": characters}, _limits(timeout_s))
     try:
         return set(msgspec.json.decode(made.output, type=list[str])) & set(characters)
@@ -194,7 +194,7 @@ class PdfJob(msgspec.Struct, frozen=True):
 
 
 class _SharedRender:
-    """A render in progress. It is cancelled when the last waiting request gives up."""
+    """A render in progress. It is canceled when the last waiting request gives up."""
 
     def __init__(self, task: asyncio.Task[Pdf]) -> None:
         self._task = task
@@ -223,7 +223,7 @@ class Printer:
         self._renders: dict[bytes, _SharedRender] = {}
 
     async def make(self, job: PdfJob, read_logo: ReadLogo) -> Pdf:
-        """Return the PDF of a job. Raise `Unavailable` if too many requests are waiting, or if it takes too long."""
+        """Return the PDF of a job. Raises `Unavailable` if too many requests are waiting, or if it takes too long."""
         key = job.key()
         if (kept := self._kept.get(key, time.monotonic())) is not None:
             ANSWERS.labels("kept").inc()
@@ -249,7 +249,7 @@ class Printer:
 
     @asynccontextmanager
     async def _turn(self, account_id: int) -> AsyncIterator[None]:
-        """Wait for a turn. Raise `Unavailable` after `WAIT_S`."""
+        """Wait for a turn. Raises `Unavailable` after `WAIT_S`."""
         async with AsyncExitStack() as stack:
             try:
                 with WAITING.track_inprogress():
@@ -297,7 +297,7 @@ _printers: WeakKeyDictionary[asyncio.AbstractEventLoop, Printer] = WeakKeyDictio
 
 
 def file_id_of(avatar: str | None, bases: tuple[str, ...]) -> str | None:
-    """Return the id of an avatar that is a file of this server, whose URLs start with one of `bases`.
+    """Return the ID of an avatar that is a file of this server, whose URLs start with one of `bases`.
 
     No other avatar is ever fetched.
     """
@@ -317,7 +317,7 @@ def is_logo(file: LogoFile | None) -> bool:
 
 
 async def read_logo(blobs: Blobs, file: LogoFile) -> Logo | None:
-    """Read a file that `is_logo` accepts. Return None if its content no longer exists."""
+    """Read a file that `is_logo` accepts. Returns None if its content no longer exists."""
     name = _logo_name(file)
     assert name is not None, "is_logo accepted it"
     try:
@@ -332,7 +332,7 @@ async def read_logo(blobs: Blobs, file: LogoFile) -> Logo | None:
 async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
     """Return the PDF, and how long to cache it, in seconds.
 
-    A render that dies is repeated without the logo and, if it still dies, without the e-invoice. Raise `Unavailable`.
+    A render that dies is repeated without the logo and, if it still dies, without the e-invoice. Raises `Unavailable`.
     """
     xml = await _xml_of(job)
     tries = [(logo, xml), (None, xml if logo else None)]
@@ -428,7 +428,7 @@ def document_of(invoice: Invoice, repository: Repository, row: Row, credit: Cred
 
 
 def attachment(make: Callable[[], EInvoice], document_id: str) -> EInvoice | None:
-    """Return the e-invoice, or None if required data is missing or it fails. The document is printed in any case."""
+    """Return the e-invoice, or None if required data is missing or it fails. The document is printed either way."""
     try:
         return make()
     except Invalid:
@@ -444,7 +444,7 @@ def xml_answer(document: EInvoice, file_name: str) -> Response:
 
 
 async def pdf_answer(call: Call, repository: Repository, document: Document) -> Response:
-    """Answer with the PDF of a document. Raise `Unavailable`."""
+    """Respond with the PDF of a document. Raises `Unavailable`."""
     made = await create_pdf(call.services, repository, document, (call.base, call.public_base))
     headers = disposition(document.file_name, "inline")
     if made.missing is not None:
@@ -453,7 +453,7 @@ async def pdf_answer(call: Call, repository: Repository, document: Document) -> 
 
 
 async def create_pdf(services: Services, repository: Repository, document: Document, bases: tuple[str, ...]) -> Pdf:
-    """Print a document. `bases` are the base URLs of this server's files. Raise `Unavailable`."""
+    """Print a document. `bases` are the base URLs of this server's files. Raises `Unavailable`."""
     file: LogoFile | None = None
     if document.logo_id is not None:
         file = await find_logo(services.database, repository.owner.id, document.logo_id)
@@ -486,7 +486,7 @@ async def get_invoice_xml(call: Call, invoice_id: str) -> Response:
     """Get an invoice as an e-invoice according to EN 16931, in the UN/CEFACT CII syntax.
 
     Available for sent invoices. It requires the country and name of the buyer, and the country of the seller with a VAT
-    id or tax number; otherwise the request fails with 422, stating what is missing and where to enter it. A draft fails
+    ID or tax number; otherwise the request fails with 422, stating what is missing and where to enter it. A draft fails
     with 409 `invoice_draft`, and a void invoice with 409 `invoice_void`.
     """
     row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=invoice_id)

@@ -113,7 +113,7 @@ _first_clients = (
 async def find_presets(reader: Reader, access: Access) -> Presets:
     """Return the defaults for a new invoice of the project.
 
-    Raise `Forbidden` for clients, who must not see other clients.
+    Raises `Forbidden` for clients, who must not see other clients.
     """
     access.require_member("make invoices")
     params = {"repository_id": access.repository.id}
@@ -205,7 +205,7 @@ class OfferedTime(msgspec.Struct):
 
 
 class _Time(msgspec.Struct, frozen=True):
-    """The timesheets of a draft by id, and the requested ids. `before` are those that it has already claimed."""
+    """The timesheets of a draft by ID, and the requested IDs. `before` are those that it has already claimed."""
 
     times: Mapping[str, InvoicedTime]
     before: list[str]
@@ -218,7 +218,7 @@ async def plan_change(
 ) -> InvoiceChange:
     """Plan the change of an invoice, without writing anything.
 
-    Lock the account's numbers and the timesheets, once each. Raise `Invalid`.
+    Lock the account's numbers and the timesheets, once each. Raises `Invalid`.
     """
     taken = await _number_faults(tx, repository, invoice, wanted.invoice_number)
     time = await _lock_time(tx, repository, invoice, wanted, offer)
@@ -237,7 +237,7 @@ async def plan_change(
 def _as_many_as_fit(planned: Callable[[int], InvoiceChange], count: int) -> tuple[InvoiceChange, int]:
     """Plan with as many of `count` timesheets as can be printed.
 
-    Raise `Invalid` for other faults, or if not even one fits.
+    Raises `Invalid` for other faults, or if not even one fits.
     """
     try:
         return planned(count), count
@@ -259,7 +259,7 @@ def _as_many_as_fit(planned: Callable[[int], InvoiceChange], count: int) -> tupl
 async def _lock_time(
     tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, offer: OfferedTime | None
 ) -> _Time | None:
-    """Lock the requested and offered timesheets and those of the invoice. Return None if none of them change."""
+    """Lock the requested and offered timesheets and those of the invoice. Returns None if none of them change."""
     is_unsaid, offered = isinstance(wanted.timesheet_ids, UnsetType), offer.ids if offer else ()
     is_reworded = if_set(wanted.language, invoice.language) != invoice.language
     is_regrouped = if_set(wanted.group_by, invoice.group_by) != invoice.group_by
@@ -280,7 +280,7 @@ async def _lock_time(
 
 
 def _plan(invoice: Invoice, wanted: InvoiceCreate, number_faults: Sequence[Fault], time: _Time | None) -> InvoiceChange:
-    """Plan the change from the parameters and the locked time. Raise `Invalid`."""
+    """Plan the change from the parameters and the locked time. Raises `Invalid`."""
     values: dict[str, object] = {
         column: given for name, column in _COLUMNS.items() if not isinstance(given := getattr(wanted, name), UnsetType)
     }
@@ -342,7 +342,7 @@ def money_faults(inputs: Sequence[InvoiceItemInput], currency: str) -> list[Faul
 
 
 def items_of_inputs(inputs: Sequence[InvoiceItemInput], currency: str) -> list[Item]:
-    """Return the manually entered lines. Raise `Invalid`."""
+    """Return the manually entered lines. Raises `Invalid`."""
     if faults := money_faults(inputs, currency):
         raise Invalid(faults=faults)
     items = []

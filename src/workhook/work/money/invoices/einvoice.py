@@ -106,7 +106,7 @@ def einvoice_of(
 ) -> EInvoice:
     """Convert an issued invoice or, with `credit`, one of its credit notes, which has the same parties.
 
-    `settings` are the current seller and buyer. Their countries are used if the invoice was sent without any. Raise
+    `settings` are the current seller and buyer. Their countries are used if the invoice was sent without any. Raises
     `Invalid` naming what is missing.
     """
     paper, currency, books = DocumentLocale(invoice.language), invoice.currency, invoice.books
@@ -157,7 +157,7 @@ def _parties(invoice: Invoice, repository: Repository, settings: tuple[Party, Pa
 def lacking_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
     """Return the fields that an e-invoice of the draft would lack, such as `buyer.country`.
 
-    Empty if the draft probably needs no e-invoice: the seller has no country, and neither party has a VAT id or tax
+    Empty if the draft probably needs no e-invoice: the seller has no country, and neither party has a VAT ID or tax
     number.
     """
     who, pays = _parties(invoice, repository, (Party(), Party()))
@@ -167,7 +167,7 @@ def lacking_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
 
 
 def _needed(seller: EParty, buyer: EParty) -> list[tuple[str, str | None]]:
-    """Return the required fields with their values. A tax number can replace a VAT id in every category.
+    """Return the required fields with their values. A tax number can replace a VAT ID in every category.
 
     See BR-S-02, BR-Z-02, BR-E-02 and BR-AE-02.
     """

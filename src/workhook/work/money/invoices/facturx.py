@@ -38,7 +38,7 @@ class UnknownForm(ValueError):
 
 
 def with_metadata(pdf: bytes) -> bytes:
-    """Add the Factur-X metadata to a PDF, deterministically. Raise `UnknownForm`."""
+    """Add the Factur-X metadata to a PDF, deterministically. Raises `UnknownForm`."""
     end = _END.search(pdf, max(len(pdf) - 1200, 0))
     if end is None:
         raise UnknownForm("trailer")

@@ -57,14 +57,14 @@ class MailedInvoice(msgspec.Struct, frozen=True):
 
 
 async def find_mailed_invoice(services: Services, user: Account, invoice_id: str) -> MailedInvoice:
-    """Find the invoice as the user sees it now. Raise `NotFound`."""
+    """Find the invoice as the user sees it now. Raises `NotFound`."""
     actor = Actor(user, 0, "mail", frozenset())
     row, access = await find_with_access(services.database, queries.by_id, actor, id=invoice_id)
     return MailedInvoice(visible(row, access), access, row)
 
 
 async def print_for(services: Services, mailed: MailedInvoice, base: str) -> InvoiceFile:
-    """Print the invoice as a PDF. `base` is the base URL of this server. Raise `Unavailable`."""
+    """Print the invoice as a PDF. `base` is the base URL of this server. Raises `Unavailable`."""
     document = document_of(mailed.invoice, mailed.access.repository, mailed.row)
     made = await create_pdf(services, mailed.access.repository, document, (base,))
     return InvoiceFile(document.file_name, made.content)
@@ -144,7 +144,7 @@ _clients = sa.select(
 async def find_mailed(reader: Reader, access: Access, invoice: Invoice, now: int) -> Mailed | None:
     """Return the recipients to whom the invoice was e-mailed when it was issued.
 
-    Return None if they are no longer known, or if the caller is not allowed to issue the invoice.
+    Returns None if they are no longer known, or if the caller is not allowed to issue the invoice.
     """
     if access.is_client or not access.may_write or invoice.status not in ISSUED or invoice.issued is None:
         return None

@@ -1,6 +1,6 @@
 """The words, numbers and dates of a printed document, in the language of its invoice. Pure functions.
 
-The keys are the English words. Pages have separate catalogues, which are in the reader's language.
+The keys are the English words. Pages have separate catalogs, which are in the reader's language.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class DocumentLocale(msgspec.Struct, frozen=True):
         return _GERMAN[words] if self.language == "de" else words
 
     def number(self, minor: int, currency: str) -> str:
-        """Format an amount with all decimals of the currency, such as `1,299.99`."""
+        """Format an amount with all decimal places of the currency, such as `1,299.99`."""
         return self._in_style(f"{amount_of(minor, currency):,f}")
 
     def money(self, minor: int, currency: str) -> str:

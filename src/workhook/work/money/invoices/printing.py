@@ -34,7 +34,7 @@ _EMOJI = (
     "\u26c4\u26c5\u26ce\u26d4\u26ea\u26f2\u26f3\u26f5\u26fa\u26fd\u2705\u270a\u270b\u2728\u274c\u274e\u2753-\u2755\u2757"
     "\u2795-\u2797\u27b0\u27bf\u2b50\u2b55"
 )
-"""A character class of emoji that are displayed in colour by default (Unicode `Emoji_Presentation`)."""
+"""A character class of emoji that are displayed in color by default (Unicode `Emoji_Presentation`)."""
 _JOINED = "\u200d[\u2600-\u27bf]?|[\ufe0f\u20e3\U000e0020-\U000e007f]"
 _PICTURES = re.compile(f"(?<! ) *[{_EMOJI}](?:[{_EMOJI}]|{_JOINED})* *|\ufe0f")
 _CLOSING = ",.;:!?)"

@@ -2,7 +2,7 @@
 
 Each account has one counter, and one per year if its number format contains the year.
 
-Locks are taken in this order: the invoice, the account's logo, its number counter, timesheets by id. Assigning a number
+Locks are taken in this order: the invoice, the account's logo, its number counter, timesheets by ID. Assigning a number
 locks the account's counter until the transaction ends, whatever the format. A rollback returns the number, so there are
 no gaps.
 """

@@ -26,7 +26,7 @@ DRAWN_LOGO, LOGO_DOTS_PER_INCH = "drawn.png", 600
 _ALWAYS_THERE = re.compile("[\0-\u024f\u0391-\u03a1\u03a3-\u03ce\u0401-\u044f\u2010-\u2022\u2026\u20ac]*")
 _NOT_SHOWN = re.compile(r'the text `"(.+?)"` could not be displayed')
 _ESCAPED = re.compile(r"\\u\{([0-9a-f]+)\}")
-# Each character is a separate text, so Typst reports each one: an archival PDF must not contain boxes.
+# Each character is a separate text, so Typst reports each one, because an archival PDF must not contain boxes.
 _CHARACTERS = """#set page(width: 200mm, height: auto)
 #set text(font: "Libertinus Serif")
 #for each in json("characters.json") [#text(each)
@@ -46,7 +46,7 @@ def render(job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes]:
     (base64, or null) with `logo_name`. `folder` must be empty; the caller removes it.
 
     The report has `missing` (characters without a font, such as `U+6F22`), `logo_error` and `xml_error` (why either was
-    left out, or null). Raise `RuntimeError`.
+    left out, or null). Raises `RuntimeError`.
     """
     (folder / "main.typ").write_bytes(TEMPLATE.read_bytes())
     logo, logo_error, xml_error = None, None, None
@@ -68,9 +68,9 @@ def render(job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def _try_logo(job: dict[str, Any], folder: Path) -> tuple[str | None, str | None]:
-    """Draw the logo alone, with its own time limit. Return its file, or why it cannot be drawn.
+    """Draw the logo alone, with its own time limit. Returns its file, or why it cannot be drawn.
 
-    An archival PDF must not contain a logo with characters that no font has, or with CMYK colours, so such a logo is
+    An archival PDF must not contain a logo with characters that no font has, or with CMYK colors, so such a logo is
     converted to a bitmap.
     """
     import typst
@@ -156,7 +156,7 @@ def _limit_cpu(whole_s: int, more_s: int | None) -> None:
 
 def answer(job: dict[str, Any], folder: Path) -> bytes:
     """Return the output that `limited_main` writes."""
-    os.environ["RAYON_NUM_THREADS"] = "1"  # one core; more threads would also count towards the memory limit
+    os.environ["RAYON_NUM_THREADS"] = "1"  # one core; more threads would also count toward the memory limit
     if "characters" in job:
         return json.dumps(without_font(job["characters"], folder)).encode()
     report, made = render(job, folder)

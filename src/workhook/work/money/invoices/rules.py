@@ -82,10 +82,10 @@ class Discount(msgspec.Struct, frozen=True):
 
 
 class Item(msgspec.Struct, frozen=True):
-    """A line of an invoice. `qty` has at most six decimals.
+    """A line of an invoice. `qty` has at most six decimal places.
 
     `times_ms` is the time of each of `timesheet_ids`, rounded by the settings at the time of creation; hours with six
-    decimals cannot express it exactly. `days` are the first and last day of the service, as ISO dates, if known.
+    decimal places cannot express it exactly. `days` are the first and last day of the service, as ISO dates, if known.
     """
 
     description: str
@@ -134,7 +134,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 def in_currency(item: Item, before: str, after: str) -> Item | None:
-    """Return the line with equal amounts in another currency, or None if that currency has too few decimals."""
+    """Return the line with equal amounts in another currency, or None if that currency has too few decimal places."""
     price = convert_minor(item.unit_price_minor, before, after)
     off = None if item.discount_minor is None else convert_minor(item.discount_minor, before, after)
     if price is None or (off is None and item.discount_minor is not None):
@@ -272,7 +272,7 @@ _NUMBER = compose("a number, or text of 1 to {} characters", NUMBER_MAX_CHARS)
 
 
 def read_qty(raw: object) -> Decimal:
-    """Read a quantity. Raise `ValueError` stating what the parameter must be."""
+    """Read a quantity. Raises `ValueError` stating what the parameter must be."""
     qty = parse_decimal(raw, _QTY)
     if not 0 < qty <= QTY_MAX or qty != round(qty, QTY_DECIMALS):
         raise ValueError(_QTY)
@@ -282,7 +282,7 @@ def read_qty(raw: object) -> Decimal:
 def read_number(raw: object) -> str:
     """Read an invoice number, given as text or as a JSON number.
 
-    Raise `ValueError` stating what the parameter must be.
+    Raises `ValueError` stating what the parameter must be.
     """
     if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
         raise ValueError(_NUMBER)

@@ -119,7 +119,7 @@ class InvoiceSettings(msgspec.Struct, frozen=True):
 
     @property
     def lacks_vat_id(self) -> Literal["seller", "buyer"] | None:
-        """The party that lacks the VAT id required by `reverse_charge`, if these settings have that category."""
+        """The party that lacks the VAT ID required by `reverse_charge`, if these settings have that category."""
         return lacking_vat_id(self.seller, self.buyer) if self.rate.category == "reverse_charge" else None
 
     @property
@@ -152,7 +152,7 @@ _DEFAULT_COLUMNS = [
 def with_parties(
     statement: sa.Select[Any], account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any]
 ) -> sa.Select[Any]:
-    """Add the columns of `seller_of_row` and `buyer_of_row` to a statement with the ids of the account and project."""
+    """Add the columns of `seller_of_row` and `buyer_of_row` to a statement with the IDs of the account and project."""
     return (
         statement.outerjoin(_issuer, _issuer.c.id == account_id)
         .outerjoin(account_billing, account_id == _ACCOUNT)
@@ -212,9 +212,9 @@ def settings_of_row(row: Row) -> InvoiceSettings:
 
 
 def lacking_vat_id(seller: Seller, buyer: Party | None) -> Literal["seller", "buyer"] | None:
-    """Return the party without a VAT id, or None.
+    """Return the party without a VAT ID, or None.
 
-    If the buyer owes the tax, the invoice must have both ids (Directive 2006/112/EC, Article 226(3) and (4)).
+    If the buyer owes the tax, the invoice must have both IDs (Directive 2006/112/EC, Article 226(3) and (4)).
     """
     if not seller.vat_id:
         return "seller"
@@ -240,7 +240,7 @@ def seller_of_row(row: Row) -> Seller:
 
 
 def buyer_of_row(row: Row) -> Party | None:
-    """Read the buyer from a row. Return None if the project has none."""
+    """Read the buyer from a row. Returns None if the project has none."""
     buyer = Party(*(row[name] for name in _BUYER))
     return None if buyer == Party() else buyer
 
@@ -259,6 +259,6 @@ class LogoFile(msgspec.Struct, frozen=True):
 
 
 async def find_logo(reader: Reader, account_id: int, logo_id: str) -> LogoFile | None:
-    """Find a logo. Return None if it is deleted or belongs to another account."""
+    """Find a logo. Returns None if it is deleted or belongs to another account."""
     row = await reader.fetch_one(_find_logo, {"account_id": account_id, "logo_id": logo_id})
     return LogoFile(row["content_type"], row["size"], row["blob"]) if row else None

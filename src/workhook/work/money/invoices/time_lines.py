@@ -38,7 +38,7 @@ class InvoicedTime(Record, frozen=True):
     finished: bool
     invoice_id: str | None
     notes: str | None = None
-    # The invoice's currency has too few decimals for the rate.
+    # The invoice's currency has too few decimal places for the rate.
     rate_lost: Annotated[bool, NOT_STORED] = False
 
     # The seller's time zone; None means UTC.

@@ -1,7 +1,7 @@
 """Characters that no font of this machine has. Invoice pages warn about them before a client sees boxes.
 
-Finding them takes a limited process, so each character is checked only once: one with a font is remembered for the
-lifetime of this process, one without for some minutes, because fonts may be installed in the meantime.
+Finding them takes a limited process, so each character is checked only once. A character with a font is cached for the
+lifetime of this process, and one without for some minutes, because fonts may be installed in the meantime.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workhook.work.money.invoices import documents
 from workhook.work.money.invoices.printing import printable
 
 WAIT_S = 1.5
-"""The time a page waits for a check. Its result is available to later pages in any case."""
+"""The time a page waits for a check. Later pages can use its result even if it takes longer."""
 CHECK_S = 20.0
 AT_ONCE = 300
 """The number of characters per check."""

@@ -53,7 +53,7 @@ async def find_payment(reader: Reader, actor: Actor, payment_id: str) -> Payment
 
 
 async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDetails) -> tuple[Invoice, Payment]:
-    """Record a payment of a locked invoice. Raise `Conflict` or `Invalid`."""
+    """Record a payment of a locked invoice. Raises `Conflict` or `Invalid`."""
     require_issued(invoice)
     books = invoice.books
     asked = if_set(wanted.amount) if isinstance(wanted, PaymentCreate) else None
@@ -71,7 +71,7 @@ async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDet
 async def refund(
     write: Write, access: Access, invoice: Invoice, payment: Payment, wanted: RefundCreate
 ) -> tuple[Invoice, Payment]:
-    """Refund a payment, fully or in part. Raise `Conflict` or `Invalid`."""
+    """Refund a payment, fully or in part. Raises `Conflict` or `Invalid`."""
     require_issued(invoice)
     if payment.kind == "refund":
         raise Conflict(say("This is a refund. Only payments can be refunded."), code="not_a_payment")
@@ -88,7 +88,7 @@ async def refund(
 
 
 def _amount(invoice: Invoice, asked: Decimal | None, left: int, nothing: Conflict, code: str, more: str) -> int:
-    """Return the requested amount, or everything that is left. Raise `nothing` if that is zero, `Invalid` for more."""
+    """Return the requested amount, or everything that is left. Raises `nothing` if that is zero, `Invalid` for more."""
     if asked is None:
         if not left:
             raise nothing
@@ -104,7 +104,7 @@ def _money_text(minor: int, invoice: Invoice) -> str:
 
 
 def _new(write: Write, invoice: Invoice, kind: Kind, amount: int, wanted: PaymentDetails | RefundCreate) -> Payment:
-    """Build a payment or refund. Raise `Invalid` if `paid_at` is more than a day ahead."""
+    """Build a payment or refund. Raises `Invalid` if `paid_at` is more than a day ahead."""
     paid_at = if_set(wanted.paid_at)
     if paid_at is not None and paid_at > write.now + DAY_MS:
         message = "paid_at must not be more than a day in the future; record the payment once it has arrived"

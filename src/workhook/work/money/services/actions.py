@@ -89,7 +89,7 @@ _read = row_reader(Service)
 
 
 async def find_services(reader: Reader, actor: Actor, query: ServiceQuery) -> Rows[Service]:
-    """Return the services by id, one more than fits on the page. Raise `Invalid` for an invalid cursor."""
+    """Return the services by ID, one more than fits on the page. Raises `Invalid` for an invalid cursor."""
     key = lists.after(query, tuple[str])
     params: dict[str, object] = {"user_id": actor.user.id, "limit": query.limit + 1, **reach_params(actor)}
     filters = {"after": key[0]} if key else {}
@@ -177,7 +177,7 @@ async def find_service(reader: Reader, actor: Actor, service_id: str) -> Service
 async def lock_service(write: Write, service_id: str) -> Service:
     """Lock a service for a change.
 
-    Raise `NotFound`, `PreconditionFailed`, or `Forbidden`, also for a token limited to selected repositories.
+    Raises `NotFound`, `PreconditionFailed`, or `Forbidden`, also for a token limited to selected repositories.
     """
     service = await _find(write.tx, _locked, service_id, write.actor)
     check_whole_account(write.actor, service.owner.id)
@@ -187,7 +187,7 @@ async def lock_service(write: Write, service_id: str) -> Service:
 
 
 async def _find(reader: Reader, statement: sa.Select[Any], service_id: str, actor: Actor) -> Service:
-    """Find a service. Raise `NotFound` if it does not exist or the caller does not belong to its account."""
+    """Find a service. Raises `NotFound` if it does not exist or the caller does not belong to its account."""
     row = require_found(await reader.fetch_one(statement, {"id": service_id, "user_id": actor.user.id}))
     hidden = row["role"] is None and row["account_id"] != actor.user.id
     actor.request.set_subject(row["account_id"], hidden=hidden)

@@ -77,7 +77,7 @@ class ServiceCreate(msgspec.Struct):
 
 
 class ServiceEdit(msgspec.Struct):
-    """Omitted fields are left unchanged. `service_prices` replaces all prices; an unchanged price keeps its id."""
+    """Omitted fields are left unchanged. `service_prices` replaces all prices; an unchanged price keeps its ID."""
 
     title: Title | UnsetType = UNSET
     description: LongText | UnsetType | None = UNSET
@@ -102,7 +102,7 @@ class ServiceQuery(ListQuery):
 
 
 class ServicePrice(Record, frozen=True):
-    """A price of a service. `amount` has at most the decimals of its currency, and `credits` are task credits."""
+    """A price of a service. `amount` has at most the decimal places of its currency, and `credits` are task credits."""
 
     id: Annotated[str, resource_id("prc")]
     amount_minor: Annotated[Minor, JsonName("amount")]
@@ -168,9 +168,9 @@ def prices_of_text(text: str) -> tuple[ServicePrice, ...]:
 
 
 def replaced_prices(old: Sequence[ServicePrice], wanted: Sequence[ServicePriceParameters]) -> tuple[ServicePrice, ...]:
-    """Return the prices for `wanted`, in the same order. A price that equals an old one keeps its id.
+    """Return the prices for `wanted`, in the same order. A price that equals an old one keeps its ID.
 
-    Raise `Invalid`.
+    Raises `Invalid`.
     """
     free: dict[ServicePriceParameters, deque[ServicePrice]] = defaultdict(deque)
     for price in old:

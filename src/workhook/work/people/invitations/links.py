@@ -1,4 +1,4 @@
-"""Invitation links: owners and admins create them, and anyone with the link can accept or decline (decision 27).
+"""Invitation links. Owners and admins create them, and anyone with the link can accept or decline (decision 27).
 
 The rules of the API apply. Links are created only on pages.
 """
@@ -43,7 +43,7 @@ class NewAccount(msgspec.Struct):
 
 
 async def renew_link(write: Write, found: Invitation, language: str | None = None) -> SecretLink:
-    """Replace the link of an invitation, which the caller thereby renews."""
+    """Renew an invitation on behalf of the caller, with a new link."""
     renewed = await invitations.invite(
         write.tx, found.repository or found.account, write.actor.user, found.role, invitee=found.invitee,
         email=found.email, is_known=found.is_known, strangers=write.may_invite_strangers,
@@ -60,12 +60,12 @@ async def find(reader: Reader, secret: str, viewer: Account | None) -> Invitatio
 
 
 def is_for(invitation: Invitation, user: Account) -> bool:
-    """Tell whether the user may answer the invitation; one sent to a login is for that user only."""
+    """Return whether the user may answer the invitation; one sent to a login is for that user only."""
     return invitation.invitee is None or invitation.invitee.id == user.id
 
 
 async def is_in(reader: Reader, invitation: Invitation, user: Account) -> bool:
-    """Tell whether the user already has the role that the invitation grants, or a higher one."""
+    """Return whether the user already has the role that the invitation grants, or a higher one."""
     repository = invitation.repository
     member = await find_member_role(reader, invitation.account.id, user.id)
     if repository is None:

@@ -43,7 +43,7 @@ routes = Routes(WEBHOOK_API, "people", read="organization.people", write="organi
 
 
 class OrganizationInvitationBody(msgspec.Struct):
-    """The person to invite: the id of a user, or an e-mail address. Never reveals whether an address has an account."""
+    """The person to invite: the ID of a user, or an e-mail address. Never reveals whether an address has an account."""
 
     invitee_id: Annotated[int, Meta(ge=1, le=2**53 - 1)] | UnsetType = UNSET
     email: Email | UnsetType = UNSET
@@ -125,7 +125,7 @@ async def invite(write: Write, body: OrganizationInvitationBody) -> Invitation:
     field = "invitee_id"
     if not isinstance(body.invitee_id, UnsetType):
         row = await write.tx.fetch_one(_by_id, {"user_id": write.actor.user.id, "id": body.invitee_id})
-        if row is None or not row["is_known"]:  # enumerating ids must not reveal all logins of the server
+        if row is None or not row["is_known"]:  # enumerating IDs must not reveal all logins of the server
             raise _invalid("invitee_id", "invitee_id is not the id of a user who shares an organization with you")
         invitee = account_of(row)
         logins = [key_of(invitee.login)]
@@ -152,7 +152,7 @@ async def organization_invitations_cancel(write: Write, invitation_id: int) -> N
 
 
 async def end_invitation(write: Write, invitation: Invitation) -> bool:
-    """Delete an invitation. Return False if it no longer exists."""
+    """Delete an invitation. Returns False if it no longer exists."""
     if not await invitations.delete(write.tx, invitation):
         return False
     await membership.record_invitation(write, invitation, "delete")
@@ -211,7 +211,7 @@ async def organization_members_remove(write: Write, username: str) -> None:
 
 
 async def _remove(write: Write, place: Organization, login: str) -> bool:
-    """Remove a member. Return False if the person is not one.
+    """Remove a member. Returns False if the person is not one.
 
     Raises `Forbidden` if the caller is not an owner and removes someone else, and `Invalid` for the last owner.
     """

@@ -111,8 +111,10 @@ async def import_plan(database: Database, task_import: Import, progress: Progres
 async def _write(
     tx: Transaction, *, task_import: Import, begun: Repository | None, progress: Progress
 ) -> tuple[Remaining, Repository]:
-    """Write one batch, and return the created records and the project. `begun` is the project of the previous
-    batches."""
+    """Write one batch, and return the created records and the project.
+
+    `begun` is the project of the previous batches.
+    """
     await lock_names(tx, task_import.organization.id)  # a concurrent import of the same board finds these records
     rest = await remaining_of(tx, task_import.organization, task_import.plan, task_import.actor.user.id)
     if begun is not None and (rest.repository is None or rest.repository.id != begun.id):

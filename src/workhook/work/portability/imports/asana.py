@@ -57,7 +57,7 @@ class AsanaField(msgspec.Struct, frozen=True):
 
 
 class AsanaTask(msgspec.Struct, frozen=True):
-    """A task. `parent_id` is the id of the enclosing task or of the parent it names."""
+    """A task. `parent_id` is the ID of the enclosing task or of the parent it names."""
 
     likes: Annotated[int, Derived(_likes)]
     id: Annotated[str, _ID]

@@ -1,7 +1,7 @@
 """Plans of projects from tables with one task per row. Pure functions.
 
-docs/team/import.md lists the recognized field names. Workhook's own export of tasks has more: its cells can contain
-lists, checklists, fields and rules.
+docs/team/import.md lists the recognized field names. Workhook's own export of tasks contains more, because its cells
+can contain lists, checklists, fields and rules.
 """
 
 from __future__ import annotations
@@ -144,8 +144,7 @@ class _RowMapper:
         return row.cells.get(self._chosen[meaning], "") if meaning in self._chosen else ""
 
     def _keys_of_rows(self) -> list[str]:
-        """Return a key for each row, based on its id or, if it has none, on its title and its number among rows with
-        that title."""
+        """Return a key for each row, based on its ID or else on its title and its number among rows with that title."""
         keys = []
         lines: dict[str, int] = {}
         for row in self._table.rows:
@@ -158,7 +157,7 @@ class _RowMapper:
         return keys
 
     def _keys_by_name(self) -> dict[str, str | None]:
-        """Return keys by id and by title. Titles shared by several rows map to None."""
+        """Return keys by ID and by title. Titles shared by several rows map to None."""
         found: dict[str, str | None] = {}
         for row, key in zip(self._table.rows, self._keys, strict=True):
             title = self._text(row, "title")

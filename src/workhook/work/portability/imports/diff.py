@@ -73,7 +73,7 @@ class Dependency(msgspec.Struct, frozen=True):
 class Remaining(msgspec.Struct, frozen=True):
     """The records of a plan that do not exist yet.
 
-    `repository` is None if the project does not exist either. `columns` and `ids` contain the ids of existing columns
+    `repository` is None if the project does not exist either. `columns` and `ids` contain the IDs of existing columns
     and tasks, by key. `recreated_columns` contains keys of columns that were deleted here but are needed by new tasks.
     `comments` contains new comments on existing tasks. The other lists contain titles: `changed` of tasks that have
     since changed in the other service, `elsewhere` of tasks imported to another project before, and `orphaned_subtasks`
@@ -129,8 +129,9 @@ def waits_of(plan: ImportPlan) -> Iterator[Dependency]:
 
 
 def batches_of(plan: ImportPlan, rest: Remaining, size: int) -> Iterator[ImportPlan]:
-    """Split the plan into batches of up to `size` tasks and comments. There is at least one batch, and the first
-    creates the columns.
+    """Split the plan into batches of up to `size` tasks and comments.
+
+    There is at least one batch, and the first creates the columns.
 
     A task always stays with its comments and subtasks, even if these exceed `size`.
     """
@@ -198,7 +199,7 @@ def _compare(
     column_ids: set[str],
     titles: dict[str, str],
 ) -> Remaining:
-    """Compare the plan with the records that still exist, given as `column_ids` and as `titles` of tasks by id."""
+    """Compare the plan with the records that still exist, given as `column_ids` and as `titles` of tasks by ID."""
     ids: dict[str, str] = {key: row["internal_id"] for key, row in links.items()}
     new_tasks = [each for each in plan.tasks if each.key not in ids]
     old_tasks = [each for each in plan.tasks if each.key in ids]

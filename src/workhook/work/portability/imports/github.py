@@ -194,8 +194,10 @@ def plan_of_files(files: Sequence[GitHubFile], title: str, choices: Choices) -> 
 
 
 def _by_address(files: Sequence[GitHubFile]) -> dict[str, Issue]:
-    """Return issues by address, the last one of each. Raises `InvalidFile` if different issues share a number without a
-    URL."""
+    """Return issues by address, the last one of each.
+
+    Raises `InvalidFile` if different issues share a number without a URL.
+    """
     found: dict[str, Issue] = {}
     for each in (issue for file in files for issue in file.issues):
         address = _address(each)
@@ -206,7 +208,7 @@ def _by_address(files: Sequence[GitHubFile]) -> dict[str, Issue]:
 
 
 def _address(thing: Issue | ProjectItem) -> str:
-    """Return the common address of an issue and its project item. A draft only has an id."""
+    """Return the common address of an issue and its project item. A draft only has an ID."""
     if thing.url:
         return thing.url
     if isinstance(thing, Issue):

@@ -97,7 +97,7 @@ class Key:
     """An annotation that lists the keys of a field. The first non-empty value is used.
 
     A dotted key leads into nested objects. `by` is the reader, needed where the type does not determine it. Without
-    this annotation, a field is read from the key of its own name.
+    this annotation, a field is read from the key with its name.
     """
 
     def __init__(self, *keys: str, by: Callable[[Node, str], Any] | None = None) -> None:

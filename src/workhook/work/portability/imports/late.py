@@ -147,8 +147,10 @@ async def _assign_some(tx: Transaction, *, base: str, now: int, account_id: int,
 
 
 def _assigned(task: Task, match: _Match) -> Task:
-    """Return the task with the assignee, or unchanged if its field no longer contains the name or it has too many
-    assignees."""
+    """Return the task with the assignee.
+
+    It is unchanged if its field no longer contains the name, or if it has too many assignees.
+    """
     fields = without_name(json.decode(task.fields), match.person, match.source)
     people = {each.id: each for each in task.assignees} | {match.user.id: person_to_response(match.user)}
     if fields is None or len(people) > PEOPLE_MAX:

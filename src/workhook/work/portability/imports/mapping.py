@@ -43,7 +43,7 @@ class PlanMaker:
     def column(self, name: str, key: str = "") -> PlannedColumn:
         """Return the column of this name, which is added if necessary.
 
-        `key` is its id in the other service, if columns are not identified by name.
+        `key` is its ID in the other service, if columns are not identified by name.
         """
         title = title_of(name, self._nameless)
         key = f"column:{key}" if key else f"column:{self.project_key}/{title}"

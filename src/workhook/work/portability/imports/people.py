@@ -36,7 +36,7 @@ _addresses = _members.with_only_columns(accounts.c.id, mail_address.label("addre
 
 
 async def addresses_of(reader: Reader, organization_id: int) -> dict[str, int]:
-    """Return the members' ids by confirmed e-mail address, except addresses shared by several members."""
+    """Return the members' IDs by confirmed e-mail address, except addresses shared by several members."""
     return by_address(await reader.fetch_all(_addresses, {"organization_id": organization_id}))
 
 
@@ -54,7 +54,7 @@ class People:
     def __init__(self, members: Iterable[Account], named: Mapping[str, str], addresses: Mapping[str, int] = {}) -> None:
         """Index the members.
 
-        `named` contains logins by user name, full name or id in the other service. `addresses` contains ids of members
+        `named` contains logins by user name, full name or ID in the other service. `addresses` contains IDs of members
         by confirmed e-mail address. Raises `KeyError` with a login that is not a member's.
         """
         by_login = {key_of(each.login): each for each in members}
@@ -93,15 +93,14 @@ def _key(name: str) -> str:
 
 
 class Assigned(NamedTuple):
-    """The `assignees` of a task, oldest account first, and the `strangers` without an account or access to the
-    project."""
+    """The `assignees` of a task, oldest account first, and its `strangers`: people without an account or access."""
 
     assignees: list[Account]
     strangers: list[Person]
 
 
 def match_assignees(task: PlannedTask, people: People, seeing: Collection[int], source: str) -> Assigned:
-    """Match the members of a task. `seeing` contains the ids of users who can see the project."""
+    """Match the members of a task. `seeing` contains the IDs of users who can see the project."""
     known = [people.find(each, source) for each in task.members]
     found = [each if each is not None and each.id in seeing else None for each in known]
     assignees = {each.id: each for each in found if each is not None}
@@ -138,8 +137,10 @@ def author_of(comment: PlannedComment, people: People, importer: Account, source
 
 
 class UnmatchedPerson(msgspec.Struct, frozen=True):
-    """A person without an account. `known_as` is the name for `--member`. `assigned` is false for people who only wrote
-    comments."""
+    """A person without an account.
+
+    `known_as` is the name for `--member`. `assigned` is false for people who only wrote comments.
+    """
 
     name: str
     known_as: str
@@ -161,7 +162,7 @@ def strangers_of(
 
 
 def unknown_people(strangers: Sequence[UnmatchedPerson], hint: str) -> list[str]:
-    """Return a warning that lists the strangers. `hint` tells how to match them."""
+    """Return a warning that lists the strangers. `hint` explains how to match them."""
     names = [each.name for each in strangers]
     remark = say("no user matches {}", name_some(names))
     return [f"{remark}: {hint}" if hint else remark] if names else []

@@ -1,6 +1,6 @@
 """The plan of an import: a project, its columns, tasks and comments, and their people. Every source returns plans.
 
-Every key has the form `KIND:ID`, with the id in the other service, so that later imports recognize existing records.
+Every key has the form `KIND:ID`, with the ID in the other service, so that later imports recognize existing records.
 Data that cannot be imported is counted and named before anything is written.
 """
 

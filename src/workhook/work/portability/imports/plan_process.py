@@ -1,5 +1,7 @@
-"""Planning of untrusted files in a resource-limited process, which can neither stall the server nor exhaust its
-memory."""
+"""Planning of untrusted files in a resource-limited process.
+
+The files can neither stall the server nor exhaust its memory.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ _queues: WeakKeyDictionary[asyncio.AbstractEventLoop, FairQueue] = WeakKeyDictio
 
 
 async def plan_in_process(account_id: int, file: SourceFile, choices: Choices) -> ImportPlan:
-    """Plan any file. Organizations take turns. Raise `InvalidFile`, or `Unavailable` if too many files are waiting."""
+    """Plan any file. Organizations take turns. Raises `InvalidFile`, or `Unavailable` if too many files are waiting."""
     queue = _queues.setdefault(asyncio.get_running_loop(), FairQueue(AT_ONCE, WAITING_MAX, WAITING_MAX_EACH))
     job = {"name": file.name, "choices": choices}
     try:

@@ -58,8 +58,7 @@ class SourceFile(NamedTuple):
 
     @property
     def original(self) -> str:
-        """Return the stem without the suffix of a copy, for example `plan` for `plan (1)`, `plan - Kopie` and `plan
-        copy 2`.
+        """Return the stem without the suffix of a copy: `plan` for `plan (1)`, `plan - Kopie` and `plan copy 2`.
 
         This name identifies the project of a table.
         """
@@ -75,8 +74,10 @@ _READERS: Mapping[Source, Callable[[SourceFile, Choices], ImportPlan]] = {
 
 
 def plans_of(source: Source, files: Sequence[SourceFile], choices: Choices) -> list[ImportPlan]:
-    """Return a plan for each file, or for GitHub one plan for all files. Raises `InvalidFile` with the faults of all
-    files."""
+    """Return a plan for each file, or for GitHub one plan for all files.
+
+    Raises `InvalidFile` with the faults of all files.
+    """
     if source == "github":
         read = _read_each(files, lambda each: github.read_file(each.data))
         return [_github(read, files[0].stem, choices)]

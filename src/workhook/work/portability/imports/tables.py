@@ -99,8 +99,10 @@ class TableRow(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table, with `remarks` on how it was decoded. `is_own` marks Workhook's own export, whose cells are not
-    trimmed."""
+    """A table, with `remarks` on how it was decoded.
+
+    `is_own` marks Workhook's own export, whose cells are not trimmed.
+    """
 
     names: list[str]
     rows: list[TableRow]

@@ -74,8 +74,10 @@ def parse_moment(text: str) -> int | None:
 
 
 def deadline_of(text: str, field: str, warn: ThingWarnings) -> int | None:
-    """Return the due date, or None with a warning if it is invalid. `field` is the field of the task that keeps the
-    text."""
+    """Return the due date, or None with a warning if it is invalid.
+
+    `field` is the field of the task that keeps the text.
+    """
     found = parse_moment(text)
     if text and found is None:
         warn(say("its due date {} is not a valid time and is kept in the field {}", repr(shown(text)), field))
@@ -83,7 +85,7 @@ def deadline_of(text: str, field: str, warn: ThingWarnings) -> int | None:
 
 
 def moment_of_id(external_id: str) -> int | None:
-    """Return the time encoded in a Trello id, whose first eight hexadecimal digits are seconds since the epoch."""
+    """Return the time encoded in a Trello ID, whose first eight hexadecimal digits are seconds since the epoch."""
     return int(external_id[:8], 16) * 1000 if _OBJECT_ID.fullmatch(external_id) else None
 
 

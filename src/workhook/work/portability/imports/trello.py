@@ -55,7 +55,7 @@ from workhook.work.portability.imports.words import StageNames, has_meaning, lev
 
 SOURCE = "trello"
 ACTIONS_MAX = 1_000  # Trello omits older actions from an export
-COMPLETED, CLOSED = "completed", "closed"  # keys of `Export.changes`, besides ids of lists
+COMPLETED, CLOSED = "completed", "closed"  # keys of `Export.changes`, besides IDs of lists
 ARCHIVED, NO_LIST, MORE_LISTS = "Archived", "No list", "More lists"
 
 LIST, URL, START, DUE, ATTACHMENTS = "trello_list", "trello_url", "trello_start", "trello_due", "trello_attachments"
@@ -91,7 +91,7 @@ class Attachment(msgspec.Struct, frozen=True):
 
 
 class CustomItem(msgspec.Struct, frozen=True):
-    """The value of a custom field on a card: `text`, or the id of a list's option."""
+    """The value of a custom field on a card: `text`, or the ID of a list's option."""
 
     text: Annotated[str, Derived(_scalar_in)]
     field_id: Annotated[str, Key("idCustomField")]
@@ -104,7 +104,7 @@ def _scalar_in(item: Node) -> str:
 
 
 class Card(msgspec.Struct, frozen=True):
-    """A card. `cover_id` is the id of an attachment."""
+    """A card. `cover_id` is the ID of an attachment."""
 
     id: Annotated[str, Key("id", "shortLink")]
     url: Annotated[str, Key("shortUrl", "url")]
@@ -158,7 +158,7 @@ class Comment(msgspec.Struct, frozen=True):
 class CustomField(msgspec.Struct, frozen=True):
     """A custom field of a board.
 
-    `kind` is `list`, `text`, `number`, `date` or `checkbox`. `options` contains the texts of a list's options by id.
+    `kind` is `list`, `text`, `number`, `date` or `checkbox`. `options` contains the texts of a list's options by ID.
     """
 
     id: str
@@ -171,7 +171,7 @@ class Export(msgspec.Struct, frozen=True):
     """A board.
 
     `actions` is the number of actions of any type. `changes` contains the times at which a card was completed, archived
-    or moved to a list, by card id and `COMPLETED`, `CLOSED` or list id.
+    or moved to a list, by card ID and `COMPLETED`, `CLOSED` or list ID.
     """
 
     id: str
@@ -345,8 +345,10 @@ def _own_column(export: Export, name: str, title: str) -> PlannedColumn:
 
 
 def _columns(export: Export, stages: StageNames) -> tuple[list[PlannedColumn], dict[str, _ListColumn]]:
-    """Return the columns, and a mapping of list ids to them. Open lists come first, by position, then archived
-    lists."""
+    """Return the columns, and a mapping of list IDs to them.
+
+    Open lists come first, by position, then archived lists.
+    """
     key_of = UniqueNames(KEY_MAX_CHARS)
     columns: dict[str, PlannedColumn] = {}
     by_list: dict[str, _ListColumn] = {}
@@ -382,7 +384,7 @@ def _tasks(
     for card in sorted(export.cards, key=lambda one: (one.closed, order.get(one.list_id, len(order)), one.position)):
         column, list_name = by_list.get(card.list_id, (no_list, ""))
         elsewhere = card.closed or column.title == MORE_LISTS
-        # A card without an id is identified by its list and name.
+        # A card without an ID is identified by its list and name.
         key = key_of(f"task:{card.id or f'{card.list_id}/{title_of(card.name)}'}")
         own = comments.pop(card.id, []) if card.id else []
         where = list_name if elsewhere else ""

@@ -83,7 +83,7 @@ class BatchWriter:
         self._links.append({"kind": kind, "external_id": key, "internal_id": internal_id, "fingerprint": mark})
 
     async def _columns(self, wanted: Sequence[PlannedColumn]) -> dict[str, str]:
-        """Create the columns, and return their ids by key."""
+        """Create the columns, and return their IDs by key."""
         made = {}
         for number, each in enumerate(wanted, 1):
             create = ColumnCreate(title=each.title, stage=each.stage, finished=each.finished)
@@ -109,7 +109,7 @@ class BatchWriter:
         return found
 
     async def _seeing(self, wanted: Iterable[PlannedTask]) -> set[int]:
-        """Return the ids of assigned people who can see the project."""
+        """Return the IDs of assigned people who can see the project."""
         source = self._this.plan.source
         people = (self._this.people.find(member, source) for task in wanted for member in task.members)
         logins = {each.login for each in people if each is not None}
@@ -121,7 +121,7 @@ class BatchWriter:
     ) -> list[Task]:
         """Insert tasks at the ends of their columns with few statements.
 
-        Returns the tasks in the order of `wanted`, which is also the sort order of their ids.
+        Returns the tasks in the order of `wanted`, which is also the sort order of their IDs.
         """
         task_ids = sorted(new_id("tsk") for _ in wanted)
         ids = {**self._ids, **{each.key: task_id for task_id, each in zip(task_ids, wanted, strict=True)}}

@@ -135,12 +135,12 @@ MINOR_MAX = 10**15
 """The largest amount of the API in any currency, which is exact in JavaScript."""
 NUMBER_MAX = 2**53 - 1
 KEY_MAX_BYTES = 1024
-"""The longest text in a key. PostgreSQL limits index entries to some 2,700 bytes."""
+"""The longest text in a key. PostgreSQL limits index entries to about 2,700 bytes."""
 _PERIODS_MAX = 10_000
 _RANK_MAX = 1 << 62
 """Leaves room for a billion further ranks within 64 bits."""
 _RATE_MAX = RATE_MAX_MINOR * 10
-"""Hundredths may have been converted to minor units of a currency with three decimals."""
+"""Hundredths may have been converted to minor units of a currency with three decimal places."""
 _SECRETS = ("secret", "password", "previous_secret_expires_in")
 
 _MOMENTS = frozenset({

@@ -103,7 +103,7 @@ class KindPages:
 
     `first` and `next` take `owner` (the account, or the number of the project) and `limit`. `next` also takes
     `after(row)` of the previous page's last row. If the kind belongs to its owner `through` another table, they read
-    the ids of that table's rows, and `child_rows` reads the kind's rows that refer to these ids (`ids`).
+    the IDs of that table's rows, and `child_rows` reads the kind's rows that refer to these IDs (`ids`).
     """
 
     def __init__(self, kind: LineKind) -> None:
@@ -121,8 +121,11 @@ class KindPages:
             self.child_rows = sa.select(table).where(any_of(refers, "ids")).order_by(*table.primary_key.columns)
 
     def _page(self, dialect: str, *, begins: bool) -> sa.Select[Any]:
-        """Select a page. On PostgreSQL the order includes the owner, because the planner might otherwise scan the rows
-        of all owners by primary key (see `storage.index_ranges`)."""
+        """Select a page.
+
+        On PostgreSQL the order includes the owner, because the planner might otherwise scan the rows of all owners by
+        primary key (see `storage.index_ranges`).
+        """
         owner, after = bigint_param("owner"), [sa.bindparam(f"after_{each.name}", type_=each.type) for each in self.key]
         order = self.key
         rows = self._rows.where(self.owner == owner)
@@ -157,7 +160,7 @@ def _besides(kind: LineKind, table: sa.Table) -> Sequence[sa.ColumnElement[bool]
 
 
 class ExportedBytes(msgspec.Struct, frozen=True, array_like=True):
-    """A file or logo: its id, its name in the blob store, and its size."""
+    """A file or logo: its ID, its name in the blob store, and its size."""
 
     id: str
     blob: str
@@ -211,7 +214,7 @@ async def write_lines(database: Database, account: Account, folder: Path, progre
 
 
 class _Lines:
-    """The reader of one export. Holds a page of rows, all people, and the ids of all projects in memory."""
+    """The reader of one export. Holds a page of rows, all people, and the IDs of all projects in memory."""
 
     def __init__(
         self, reader: Reader, account: Account, folder: Path, contents: _LinesWriter, progress: Progress
@@ -283,7 +286,7 @@ def contents_of(folder: Path) -> Iterator[ExportedBytes]:
 def manifest_of(
     folder: Path, account: Account, server: str, written: LinesWritten, missing: list[str]
 ) -> ExportManifest:
-    """Create the manifest. `missing` contains the ids of files missing from the blob store."""
+    """Create the manifest. `missing` contains the IDs of files missing from the blob store."""
     lost = set(missing)
     sizes = [each.size for each in contents_of(folder) if each.id not in lost]
     return ExportManifest(
@@ -396,8 +399,7 @@ async def create_archive(services: Services, actor: Actor, account: Account, bas
 
 
 def require_export_slot(account: Account) -> None:
-    """Raise `Conflict` during another export of the organization, or `TooManyRequests` if two exports are being
-    prepared."""
+    """Raise `Conflict` during another export of the organization, or `TooManyRequests` while two are being prepared."""
     if account.id in _running:
         message = say("An export of {} is already running. Wait for it to finish, or stop it.", account.login)
         raise Conflict(message, code="export_running")
@@ -447,7 +449,7 @@ async def export_to_folder(
 
 
 async def _copy(blobs: Blobs, content: ExportedBytes, path: Path) -> bool:
-    """Copy a file from the blob store. Return False if it is missing there."""
+    """Copy a file from the blob store. Returns False if it is missing there."""
     with _new_file(path) as file:
         try:
             async for piece in await blobs.read(content.blob, 0, content.size):

@@ -98,7 +98,7 @@ async def import_organization(database: Database, blobs: Blobs, plan: Plan, prog
 
 
 async def _store(blobs: Blobs, checked: CheckedExport, stored: dict[str, str], progress: Progress) -> None:
-    """Store the contents of all files. `stored` receives their names in the blob store by the old ids."""
+    """Store the contents of all files. `stored` receives their names in the blob store by the old IDs."""
     total = sum(checked.count(each) for each in WITH_BYTES)
     for name in WITH_BYTES:
         for old in checked.texts[name].by_old if name in checked.texts else ():
@@ -187,8 +187,8 @@ def _update_of(kind: LineKind) -> sa.Update:
 class ImportRows:
     """The rows of one import.
 
-    Call `reserve`, then for each kind in order `add` for every line and `end`. `people` contains account ids by old
-    login, `stored` names in the blob store by old id.
+    Call `reserve`, then for each kind in order `add` for every line and `end`. `people` contains account IDs by old
+    login, `stored` names in the blob store by old ID.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class ImportRows:
         self.timers_paused = 0
 
     async def reserve(self, tx: Transaction) -> None:
-        """Reserve ids for all kinds whose ids are assigned by the database."""
+        """Reserve IDs for all kinds whose IDs are assigned by the database."""
         for kind in KINDS:
             if kind.name in (*NUMERIC_ID_KINDS, PROJECTS, WEBHOOKS):
                 self._numbers[kind.name] = await reserve_numbers(tx, kind.source, self._checked.count(kind.name))
@@ -258,7 +258,7 @@ class ImportRows:
         return value
 
     def _named(self, kind: str, old: Any) -> object:
-        """Return the new id of a line."""
+        """Return the new ID of a line."""
         if kind == "task_buckets":
             return self._checked.buckets[old]
         return self._number(kind, old) if kind in NUMERIC_ID_KINDS else self._texts(kind).get(old)
@@ -301,7 +301,7 @@ class ImportRows:
         self.timers_paused += 1
 
     def _made(self, kind: str, old: str) -> str:
-        """Return the new id of a record imported from another tool."""
+        """Return the new ID of a record imported from another tool."""
         target = _LINKED.get(kind)
         if target in NUMERIC_ID_KINDS:
             ids = self._checked.places.get(target, {})
@@ -310,7 +310,7 @@ class ImportRows:
 
 
 def _renamed(value: Any, ids: list[NewIds]) -> Any:
-    """Replace old ids inside JSON."""
+    """Replace old IDs inside JSON."""
     if isinstance(value, list):
         return [_renamed(each, ids) for each in value]
     if isinstance(value, dict):
@@ -329,8 +329,10 @@ _insert = insert_into(
 
 
 class Newcomer(msgspec.Struct, frozen=True):
-    """A new account. `was` is the login on the other server. `kind` is user, or former for a person who cannot sign
-    in."""
+    """A new account.
+
+    `was` is the login on the other server. `kind` is user, or former for a person who cannot sign in.
+    """
 
     was: str
     login: str
@@ -365,7 +367,7 @@ async def _free_login(reader: Reader, person: MovedPerson, taken: set[str]) -> s
 async def add_people(
     tx: Transaction, people: Iterable[MovedPerson], matched: Mapping[str, Account]
 ) -> tuple[dict[str, int], list[Newcomer]]:
-    """Create accounts for people who match none. Return account ids by old login, and the new accounts."""
+    """Create accounts for people who match none. Returns account IDs by old login, and the new accounts."""
     now = now_ms()
     ids = {old: account.id for old, account in matched.items()}
     named = await assign_logins(tx, people, matched)
@@ -382,7 +384,7 @@ _last = sa.select(sa.func.max(_sequences.c.seq).label("last")).where(_sequences.
 
 
 async def reserve_numbers(tx: Transaction, table: sa.Table, count: int) -> list[int]:
-    """Return `count` new ids of an auto-incrementing table in ascending order, reserved for this transaction."""
+    """Return `count` new IDs of an auto-incrementing table in ascending order, reserved for this transaction."""
     if not count:
         return []
     column = next(iter(table.primary_key.columns))
@@ -391,7 +393,7 @@ async def reserve_numbers(tx: Transaction, table: sa.Table, count: int) -> list[
         row = sa.func.generate_series(1, bigint_param("count")).table_valued("n")
         statement = sa.select(sa.func.nextval(sequence).label("number")).select_from(row)
         return sorted(each["number"] for each in await tx.fetch_all(statement, {"count": count}))
-    # The transaction has the only write lock, so the last id cannot change before it ends.
+    # The transaction has the only write lock, so the last ID cannot change before it ends.
     used = await tx.fetch_one(sa.select(sa.func.max(column).label("last")))
     stored = await tx.fetch_one(_last, {"name": table.name})
     last = max((used and used["last"]) or 0, (stored and stored["last"]) or 0)

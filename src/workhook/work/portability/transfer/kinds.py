@@ -48,7 +48,7 @@ class Reference(msgspec.Struct, frozen=True):
 class JsonColumn(msgspec.Struct, frozen=True):
     """A text column that contains JSON of this type.
 
-    `ids_of` are the kinds whose ids the JSON may contain. `without_secrets` returns the value to export.
+    `ids_of` are the kinds whose IDs the JSON may contain. `without_secrets` returns the value to export.
     """
 
     type: Any
@@ -93,7 +93,7 @@ class LineKind(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 WITH_BYTES = ("files", "billing_logos")
-"""Kinds whose contents are stored in `files/` under the ids of the lines."""
+"""Kinds whose contents are stored in `files/` under the IDs of the lines."""
 
 _PERSON = {"user_id": Reference(PEOPLE)}
 _BLOB = "its name in the store of files; the bytes are in `files/`"

@@ -1,6 +1,6 @@
 """The format of an export: conversion between table rows and JSON lines, and the manifest.
 
-A line has the names of the table's columns, with these exceptions: `repository_id` becomes `project`, the id of a
+A line has the names of the table's columns, with these exceptions: `repository_id` becomes `project`, the ID of a
 project. A column `…_id` that refers to a person loses its `_id` and contains a login. JSON stored in a text column
 becomes plain JSON. Times are in milliseconds since the epoch, as in the database.
 """
@@ -109,7 +109,7 @@ def line_type(kind: LineKind) -> type[msgspec.Struct]:
 
 
 class ReferenceNames(msgspec.Struct):
-    """The exported form of references: logins by account id, and project ids by repository id."""
+    """The exported form of references: logins by account ID, and project IDs by repository ID."""
 
     logins: dict[int, str] = msgspec.field(default_factory=dict)
     projects: dict[int, str] = msgspec.field(default_factory=dict)
@@ -135,7 +135,7 @@ def _shown(field: Field, value: Any, names: ReferenceNames) -> object:
 
 
 def people_in(kind: LineKind, rows: Sequence[Row]) -> set[int]:
-    """Return the ids of the accounts that the rows refer to."""
+    """Return the IDs of the accounts that the rows refer to."""
     columns = [each.column for each in fields_of_kind(kind) if _is_person(each.refers)]
     return {row[column] for row in rows for column in columns if row[column] is not None}
 
@@ -171,7 +171,7 @@ FORMAT: Literal["workhook-organization"] = "workhook-organization"
 VERSION = 1
 """The version of the format, raised for changes that older servers cannot read."""
 LINES_MAX = 50_000_000
-"""The maximum number of lines in an export, each of which takes some 200 bytes of memory."""
+"""The maximum number of lines in an export, each of which takes about 200 bytes of memory."""
 MANIFEST_MAX_BYTES = 64 << 20
 MANIFEST, FILES, PEOPLE_FILE = "manifest.json", "files", "people.jsonl"
 
@@ -184,7 +184,7 @@ class LinesFile(msgspec.Struct, frozen=True):
 
 
 class StoredBytes(msgspec.Struct, frozen=True):
-    """The contents of `files/`. `missing` contains the ids of files whose bytes the server had lost."""
+    """The contents of `files/`. `missing` contains the IDs of files whose bytes the server had lost."""
 
     count: int
     bytes: int

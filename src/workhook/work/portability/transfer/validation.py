@@ -49,7 +49,7 @@ LINE_VALUES_MAX = 1_000_000
 RUNNING_MAX_MS = 10 * 366 * DAY_MS
 """A forgotten timer may run for years, but must not overflow sums."""
 NUMERIC_ID_KINDS = ("task_comments", "file_comments", "file_comment_replies")
-"""Kinds whose ids are numbers assigned by the database."""
+"""Kinds whose IDs are numbers assigned by the database."""
 
 
 class ExportNotUsable(Exception):
@@ -60,15 +60,15 @@ class ExportNotUsable(Exception):
         self.faults = faults
 
 
-_HEAD_CHARS, _TAIL_CHARS = 10, 16  # of the 26 characters of an id: the timestamp and the random part
+_HEAD_CHARS, _TAIL_CHARS = 10, 16  # of the 26 characters of an ID: the timestamp and the random part
 _STEP_BITS = 40
 
 
 class NewIds:
-    """New ids for a kind with text ids such as `tsk_…`. Takes some 200 bytes of memory per id.
+    """New IDs for a kind with text IDs such as `tsk_…`. Takes about 200 bytes of memory per ID.
 
-    A new id keeps the timestamp and gets another random part, so that new ids sort like the old ones. `chosen` contains
-    new ids that are derived from other ids, by old id.
+    A new ID keeps the timestamp and gets another random part, so that new IDs sort like the old ones. `chosen` contains
+    new IDs that are derived from other IDs, by old ID.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class NewIds:
         self._head, self._tail = "", 0
 
     def add(self, old: str) -> str:
-        """Create the new id for `old`. Must be called in the order of the old ids."""
+        """Create the new ID for `old`. Must be called in the order of the old IDs."""
         prefix, _, rest = old.partition("_")
         head = rest[:_HEAD_CHARS]
         same = head == self._head
@@ -88,15 +88,15 @@ class NewIds:
         return new
 
     def get(self, old: str) -> str:
-        """Return the new id. A record that no longer exists gets an unused id."""
+        """Return the new ID. A record that no longer exists gets an unused ID."""
         return self.by_old.get(old) or self.add(old)
 
 
 class CheckedExport(msgspec.Struct):
-    """A valid export, and the new ids of its records.
+    """A valid export, and the new IDs of its records.
 
-    `texts` contains the new ids by kind. `places` contains the positions of old ids of the kinds in `NUMERIC_ID_KINDS`,
-    `projects` and `webhooks`: the n-th old id gets the n-th reserved number. `buckets` contains the new ids of task
+    `texts` contains the new IDs by kind. `places` contains the positions of old IDs of the kinds in `NUMERIC_ID_KINDS`,
+    `projects` and `webhooks`: the n-th old ID gets the n-th reserved number. `buckets` contains the new IDs of task
     buckets. `timers` is the number of running timers.
     """
 
@@ -111,7 +111,7 @@ class CheckedExport(msgspec.Struct):
     organization: Any = None
 
     def known(self, kind: str) -> Any:
-        """Return the records of a kind read so far, by old id."""
+        """Return the records of a kind read so far, by old ID."""
         if kind == PEOPLE:
             return self.people
         if kind == "task_buckets":
@@ -273,7 +273,7 @@ class _Checker:
             self._check_columns()
 
     def _name_it(self, kind: LineKind, line: Any, place: str) -> None:
-        """Assign a new id to the line."""
+        """Assign a new ID to the line."""
         if not hasattr(line, "id"):
             return
         checked, known = self.checked, self.checked.known(kind.name)
@@ -288,7 +288,7 @@ class _Checker:
             if kind.name == PROJECTS:
                 places = checked.places.setdefault(PROJECTS, {})
                 places[line.id] = len(places)
-            if kind.name == "invoices":  # a payment without a record of its own shares its invoice's id
+            if kind.name == "invoices":  # a payment without its own record shares its invoice's ID
                 chosen = checked.texts.setdefault("payments", NewIds()).chosen
                 chosen[line.id.replace("inv_", "pay_", 1)] = new.replace("inv_", "pay_", 1)
 
@@ -416,7 +416,7 @@ class Keys:
 
 @cache
 def keys_of(kind: LineKind) -> tuple[tuple[str, ...], ...]:
-    """Return the fields of each unique key, except ids and values that the import assigns."""
+    """Return the fields of each unique key, except IDs and values that the import assigns."""
     names = {each.column: each.name for each in fields_of_kind(kind)}
     found = []
     for columns in _unique_columns(kind.source):

@@ -188,7 +188,7 @@ def _task_id(timesheet: Timesheet) -> str | None:
 
 
 def _times(task_found: bool, times: Callable[[], Times]) -> Times:
-    """Return the result of `times`. Raise `Invalid` with its faults, and with one if the task was not found."""
+    """Return the result of `times`. Raises `Invalid` with its faults, and with one if the task was not found."""
     faults = [] if task_found else [Fault(field="task_id", message="task_id must be a task of the project")]
     try:
         found = times()

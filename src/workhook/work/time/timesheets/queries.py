@@ -1,6 +1,6 @@
 """The SQL of timesheets. Each statement is restricted to a project, a user or given tasks.
 
-A statement that writes several timers first locks the accounts of their users in the order of their ids, as starting a
+A statement that writes several timers first locks the accounts of their users in the order of their IDs, as starting a
 timer does, so that two transactions cannot deadlock.
 """
 
@@ -101,7 +101,7 @@ _terms = with_terms(
     TaskTerms.of(tasks),
 ).where(any_of(timesheets.c.id, "ids"))
 
-# Includes deleted projects: a timer that was forgotten there still runs, unseen.
+# Includes deleted projects, because a timer that was forgotten there still runs, unseen.
 anywhere = (
     of_project.join(projects, projects.c.repository_id == timesheets.c.repository_id)
     .join(accounts, accounts.c.id == projects.c.account_id)
@@ -183,7 +183,7 @@ async def find_timesheet(
 async def lock_to_edit(
     tx: Transaction, actor: Actor, timesheet_id: str, task_id: str | None
 ) -> tuple[Timesheet, Access, TimesheetTaskShape | None, TimeTerms]:
-    """Lock a timesheet. Return it with the task `task_id`, if that is in the same project, and its terms."""
+    """Lock a timesheet. Returns it with the task `task_id`, if that is in the same project, and its terms."""
     row, access = await find_with_access(tx, _to_edit, actor, id=timesheet_id, task_id=task_id)
     return timesheet_of(row, access.repository), access, _wanted_task(row, access), terms_of(row)
 
@@ -193,7 +193,7 @@ async def find_target(
 ) -> tuple[Access, TimesheetTaskShape | None, TimeTerms]:
     """Return the caller's access to the project, the task if it exists, and the terms of the caller's time on it.
 
-    Use `lock_user` before starting a timer. Raise `NotFound`.
+    Use `lock_user` before starting a timer. Raises `NotFound`.
     """
     statement = _target_locked if lock_user else _target
     row, access = await find_with_access(tx, statement, actor, project_id=project_id, task_id=task_id)
@@ -201,7 +201,7 @@ async def find_target(
 
 
 async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> tuple[TimesheetTaskShape, TimeTerms]:
-    """Lock the user before a timer starts on the task. Return the task and the terms of the user's time on it."""
+    """Lock the user before a timer starts on the task. Returns the task and the terms of the user's time on it."""
     row = await tx.fetch_one(_task_and_user, {"task_id": task_id, "user_id": user.id})
     assert row is not None, "the task is the one that the caller moves"
     return TimesheetTaskShape(task_id, row["title"]), terms_of(row)
@@ -355,9 +355,9 @@ def _to_invoice(is_one: bool) -> sa.Select[Any]:
 async def list_to_invoice(
     reader: Reader, access: Access, since: int, to: int, *, limit: int, user: str | None = None
 ) -> Sequence[str]:
-    """List the ids of the project's unbilled timesheets that started in [`since`, `to`), oldest first.
+    """List the IDs of the project's unbilled timesheets that started in [`since`, `to`), oldest first.
 
-    Unbilled means finished, billable and not on an invoice. Raise `storage.slow.QueryTooSlow`.
+    Unbilled means finished, billable and not on an invoice. Raises `storage.slow.QueryTooSlow`.
     """
     params: dict[str, object] = {"repository_id": access.repository.id, "from_": since, "to": to, "limit": limit}
     if user is not None:
@@ -375,7 +375,7 @@ async def find_unbilled_ms(reader: Reader, access: Access) -> int:
 
 
 async def find_default_terms(reader: Reader, access: Access) -> TimeTerms:
-    """Return the terms of the caller's time in the project, for a task without terms of its own."""
+    """Return the terms of the caller's time in the project, for a task without its own terms."""
     row = await reader.fetch_one(_terms_of_project, {"repository_id": access.repository.id, "user_id": access.user.id})
     return TimeTerms() if row is None else terms_of(row)  # None if the project has been purged in the meantime
 

@@ -1,6 +1,6 @@
 """The times and states of timesheets, as pure functions.
 
-Times are in milliseconds since the epoch. Durations are in milliseconds but always whole seconds: a fraction of a
+Times are in milliseconds since the epoch. Durations are in milliseconds but always whole seconds. A fraction of a
 second never counts, so the same number is shown, summed and billed. Source: "States" of the work API, and Timesheet in
 the specification.
 """
@@ -68,7 +68,7 @@ def started(at: int) -> Times:
 def created(requested: RequestedTimes, now: int) -> Times:
     """Return the times of a new timesheet: finished if a duration or an end is given, otherwise a running timer.
 
-    A duration alone is time that ended just now. Raise `Invalid`.
+    A duration alone is time that ended just now. Raises `Invalid`.
     """
     if requested.duration_ms is None and requested.end is None:
         begun = now if requested.start is None else requested.start
@@ -86,7 +86,7 @@ def created(requested: RequestedTimes, now: int) -> Times:
 
 
 def paused(times: Times, now: int) -> Times:
-    """Pause a timer, or return `times` itself if it is already paused. Raise `Conflict` if it is finished."""
+    """Pause a timer, or return `times` itself if it is already paused. Raises `Conflict` if it is finished."""
     _require_unfinished(times)
     if not times.is_active:
         return times
@@ -94,7 +94,7 @@ def paused(times: Times, now: int) -> Times:
 
 
 def resumed(times: Times, now: int) -> Times:
-    """Resume a timer, or return `times` itself if it is already running. Raise `Conflict` if it is finished."""
+    """Resume a timer, or return `times` itself if it is already running. Raises `Conflict` if it is finished."""
     _require_unfinished(times)
     if times.is_active:
         return times
@@ -110,7 +110,7 @@ def finished(times: Times, now: int) -> Times:
 
 
 def edited(times: Times, requested: RequestedTimes, now: int) -> Times:
-    """Apply the given times, or return `times` itself if they change nothing. Raise `Invalid`.
+    """Apply the given times, or return `times` itself if they change nothing. Raises `Invalid`.
 
     A duration or an end finishes a timer. A duration alone keeps the start and sets the end; a start or end alone
     recomputes the duration. Moving the start of a timer changes its counted time.
@@ -143,8 +143,8 @@ def _says_nothing_new(times: Times, requested: RequestedTimes, now: int) -> bool
 def _finished(start: int, end: int | None, duration_ms: int | None, requested: RequestedTimes) -> Times:
     """Return finished times.
 
-    Without an end, the duration determines it; without a duration, all the time between counts. Raise `Invalid`, naming
-    a field that was given and so can be corrected by the caller.
+    Without an end, the duration determines it; without a duration, all the time between counts. Raises `Invalid`,
+    naming a field that was given and so can be corrected by the caller.
     """
     if end is None:
         assert duration_ms is not None, "something finishes it"

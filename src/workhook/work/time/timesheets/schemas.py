@@ -221,8 +221,8 @@ timesheets = sa.Table(
     partial_index("uq_timesheets_running", "user_id", where=sa.text("is_active"), unique=True),
     partial_index("ix_timesheets_active", "repository_id", "start_time", where=sa.text("is_active")),
     # For one person's time across projects. All times satisfy the condition, but only a statement that repeats it uses
-    # this index: a report on one person in one project must not read all of that person's time through it. SQLite would
-    # accept a bound for the condition if operator and value were equal, but no bound is -1.
+    # this index, because a report on one person in one project must not read all of that person's time through it.
+    # SQLite would accept a bound for the condition if operator and value were equal, but no bound is -1.
     partial_index("ix_timesheets_own", "user_id", "start_time", where=sa.text("start_time > -1")),
     partial_index("ix_timesheets_paused", "repository_id", where=sa.text(IS_PAUSED)),
     info={GROWS: True},

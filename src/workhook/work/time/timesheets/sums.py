@@ -52,7 +52,7 @@ NOBODY, NO_TASK = 0, ""
 timesheet_changes = sa.Table(
     "timesheet_changes",
     metadata,
-    # Without foreign keys: notes of a project that is removed in the meantime are deleted like any others.
+    # Without foreign keys, because notes of a project that is removed in the meantime are deleted like any others.
     sa.Column("id", BigId, primary_key=True),
     sa.Column("repository_id", sa.BigInteger, nullable=False),
     sa.Column("user_id", sa.BigInteger, nullable=False),
@@ -134,7 +134,7 @@ _ADD = tuple(_add(grain) for grain in Granularity)
 
 
 async def add_changes(services: Services, now: int) -> int:
-    """Add the notes to the sums in small transactions, and return the number of notes. Raise `Unavailable`.
+    """Add the notes to the sums in small transactions, and return the number of notes. Raises `Unavailable`.
 
     Several processes may run this concurrently.
     """
@@ -272,7 +272,7 @@ def report_parts(
 ) -> sa.CompoundSelect[Any]:
     """Return the rows of `keys` and `SUMS` that a report adds up.
 
-    `keys` are `bucket` (a number of `unit_ms`) or columns. `places` selects the projects' repository ids. `names` are
+    `keys` are `bucket` (a number of `unit_ms`) or columns. `places` selects the projects' repository IDs. `names` are
     the filters: `user`, `billable`, `invoiced`.
     """
     found: list[sa.Select[Any]] = []

@@ -126,7 +126,7 @@ _lost_everywhere = _lost.where(timesheets.c.user_id == bigint_param("runner_id")
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """Timesheets with their fixed rates, and the terms of each by its id."""
+    """Timesheets with their fixed rates, and the terms of each by its ID."""
 
     timesheets: list[Timesheet]
     terms: dict[str, TimeTerms]
@@ -215,7 +215,7 @@ def _reaches(actor: Actor, running: Sequence[Timesheet]) -> bool:
 async def pause(write: Write, running: Sequence[Timesheet]) -> None:
     """Pause timers, and publish a `paused` event for each in its own project. `running` contains the actor's roles.
 
-    A timer of another user is paused only where the actor can write. Raise `Conflict`, without naming the project, for
+    A timer of another user is paused only where the actor can write. Raises `Conflict`, without naming the project, for
     a timer that the actor or the token may not stop.
     """
     if not _reaches(write.actor, running):
@@ -272,12 +272,12 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
 async def project_ends(write: Write, repository: Repository) -> None:
     """Finish the running and paused timers of a project that was just deleted or archived.
 
-    The project is locked before the accounts: both changes wait for transactions that add something to the project, and
-    those may be about to start a timer.
+    The project is locked before the accounts, because both changes wait for transactions that add something to the
+    project, and those may be about to start a timer.
     """
     place = {"account_id": repository.owner.id, "repository_id": repository.id}
     await write.tx.fetch_all(_lock_all, place)
     rows = await write.tx.fetch_all(_in_project, {**place, "user_id": 0})
     running = [replace(each, repository_gone=False) for each in queries.timesheets_of(rows, 0)]
-    # They run until now: deleting the project may have waited long for its locks.
+    # They run until now, because deleting the project may have waited long for its locks.
     await finish(Write(write.tx, write.caller, write.base), running)
