@@ -22,7 +22,7 @@ from tests.web.browser import PASSWORD
 from tests.work.trello import encoded
 from tests.work.trello_importer import small
 
-_LINK = re.compile(r"sign in as owner, once and within an hour: (http\S+)\n")
+_LINK = re.compile(r"sign-in link for owner, valid once and for an hour: (http\S+)\n")
 TWO_MINUTES_S = 120
 STILL: dict[str, Any] = {"reduced_motion": "reduce"}  # a page that is still scrolling does not show the focus
 

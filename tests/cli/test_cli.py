@@ -113,7 +113,7 @@ def test_only_the_first_start_prints_how_to_sign_in(start: Callable[[], Server],
         ends = me.headers["github-authentication-token-expiration"].removesuffix(" UTC")
         assert datetime.fromisoformat(f"{ends}+00:00") <= datetime.now(UTC) + timedelta(days=1)
     assert re.search(
-        r"^workhook: sign in as owner, once and within an hour: http\S+/login/link/", server.first_sign_in(), re.M
+        r"^workhook: sign-in link for owner, valid once and for an hour: http\S+/login/link/", server.first_sign_in(), re.M
     )
     assert str(cli.data / "first-sign-in.txt") in server.log()
     server.kill()
@@ -464,7 +464,7 @@ def test_an_unusable_database_causes_no_traceback(cli: Cli, tmp_path: Path) -> N
         assert f"{tmp_path / 'file'} is not a folder." in cli.refused(*words, "--data", below)
     (cli.data / "secret.key").write_text("garbage")
     said = cli.refused("user", "list")
-    assert f"{cli.data}/secret.key holds no usable key" in said
+    assert f"{cli.data}/secret.key does not contain a valid key" in said
     assert len(said.splitlines()) == 2
     assert said.count("Put ") == 1
 

@@ -312,7 +312,7 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         (
             "invoices",
             lambda rows: _sent(rows).update(status="paid"),
-            "status: with what is paid and credited it is sent",
+            "status: must be sent, given its payments and credit notes",
         ),
         (
             "payments",
@@ -379,7 +379,7 @@ def test_what_is_not_as_the_manifest_says_is_refused(exported: Exported, copy: P
     owner = ("--member", f"{exported.owner()}=here")
     with (copy / "tasks.jsonl").open("ab") as file:
         file.write(b"\n")
-    assert "tasks.jsonl is not what the manifest says" in there.refused("organization", "import", str(copy), *owner)
+    assert "tasks.jsonl does not match the manifest" in there.refused("organization", "import", str(copy), *owner)
     (copy / "tasks.jsonl").unlink()
     assert "tasks.jsonl is missing" in there.refused("organization", "import", str(copy), *owner)
     (copy / "manifest.json").unlink()
@@ -434,7 +434,7 @@ def test_somebody_has_to_own_it(exported: Exported, there: Cli) -> None:
     assert "the organization would have no owner" in said
     assert exported.owner() in said
     said = there.refused("organization", "import", str(exported.folder), "--member", "nobody-there=here", status=2)
-    assert "nobody in the export is called nobody-there" in said
+    assert "the export has no person nobody-there" in said
 
 
 def test_a_login_that_is_taken_is_refused(exported: Exported, there: Cli) -> None:

@@ -315,7 +315,7 @@ def test_what_goes_wrong_is_said_in_words(data: Path, mail: MailServer) -> None:
     mail.rcpt = lambda address, _: "550 5.1.1 no such user"
     refused = run(data, "mail", "test", "ada@example.com", smtp_url=mail.url(), mail_from=FROM)
     assert refused.returncode == 1
-    assert "does not take mail for this address. 550 5.1.1 no such user" in refused.stderr
+    assert "does not accept mail for this address. 550 5.1.1 no such user" in refused.stderr
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
     away = run(data, "mail", "test", "ada@example.com", smtp_url=f"smtp://u:s3cret@localhost:{port}", mail_from=FROM)

@@ -91,7 +91,7 @@ def test_a_rate_can_be_credited_in_part_and_in_full(studio: Studio, draw: Draw) 
     lines = [{**DESIGN, "unit_price": 20}]
     for name, value in (("total", 1), ("tax", 19), ("tax_category", "standard")):
         [(field, _, said)] = refused(studio, path, **{name: value}, invoice_items=lines)
-        assert (field, "leave out one of both" in said) == (name, True)
+        assert (field, "omit one or the other" in said) == (name, True)
 
 
 def test_a_credit_by_rate_is_printed_with_that_rate_only(studio: Studio, draw: Draw) -> None:

@@ -615,7 +615,7 @@ IN_THE_REQUEST = {
     "The service cannot be canceled in its first {} months.",
     "{}: the invoice's texts would have {} characters in total; at most {} can be printed. "
     "Shorten them, or split the invoice",
-    "{}: a tax that is {} has 0 percent; leave out one of both",
+    "{}: a tax that is {} has 0 percent; omit one or the other",
     "{}: the lines already define the amounts and rates to credit; omit one or the other",
     "callback_urls: {} must have no wildcard: name each URL",
     "This password is too common. Choose one that is harder to guess.",

@@ -247,7 +247,7 @@ REFUSALS = {
     "stranger": (404, "Not Found"),
     "owner of another organization": (404, "Not Found"),
     "owner without the scope": (403, "The token needs the scope admin:org."),
-    "OAuth app": (403, "This operation does not accept OAuth App Tokens."),
+    "OAuth app": (403, "This operation does not accept OAuth app tokens."),
     "user of the app": (403, "Resource not accessible by integration"),
     "installation": (403, "Resource not accessible by integration"),
     "fine-grained": (403, "Resource not accessible by personal access token"),

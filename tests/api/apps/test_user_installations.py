@@ -74,7 +74,7 @@ def test_a_user_sees_installations_with_accessible_repositories(
         else:
             refused(answer, 404, "Not Found")
     refused(call(user_token(server, app, world.owner), "GET", "/installation/repositories"), 403, NOT_ACCESSIBLE)
-    message = "This takes no classic personal access token."
+    message = "This operation does not accept classic personal access tokens."
     refused(call(world.token, "GET", "/user/installations"), 403, message)
     refused(call(world.token, "DELETE", "/installation/token"), 403, message)
 

@@ -130,4 +130,4 @@ def test_an_app_cannot_change_memberships_for_its_user(site: Site, method: str, 
     world = site.world
     named = path.format(org=world.org_path, repo=world.repo_path)
     answer = site.http.request(method, named, headers={"Authorization": f"Bearer {token}"})
-    assert (answer.status_code, answer.json()["message"]) == (403, "This operation does not accept OAuth App Tokens.")
+    assert (answer.status_code, answer.json()["message"]) == (403, "This operation does not accept OAuth app tokens.")
