@@ -1,4 +1,4 @@
-"""With many rows, every statement on the way of an event and of its deliveries finds them by an index."""
+"""With many rows, every statement for an event and its deliveries uses an index."""
 
 from __future__ import annotations
 
@@ -38,16 +38,19 @@ from workhook.storage.statements import Compiler
 
 DONE, PENDING, BUSY_HOOKS, HOOKS = 20_000, 2_000, 50, 1_500
 REPOSITORIES = 100
-FIRST = 1_000_000  # ids that PostgreSQL's sequences do not come to
+FIRST = 1_000_000  # IDs that PostgreSQL's sequences do not reach
 LARGE = ("dispatches", "deliveries", "events", "event_keys", "hooks", "lanes")
 NOW = now_ms()
 PENDING_ID = FIRST + DONE
 
-Asked = list[tuple[Any, Mapping[str, Any] | None]]
+Statements = list[tuple[Any, Mapping[str, Any] | None]]
 
 
 async def _fill(tx: Transaction, account_id: int) -> None:
-    """Hooks 1… of repositories 1000…; the first fifty have two thousand dispatches waiting, many more are done."""
+    """Insert hooks and their dispatches.
+
+    The first fifty hooks have 2,000 pending dispatches; 20,000 others are done.
+    """
     from workhook.identity.tables import projects
 
     common = {"account_id": account_id, "created_at": NOW, "updated_at": NOW}
@@ -113,7 +116,7 @@ async def _fill(tx: Transaction, account_id: int) -> None:
 
 
 class Filled(NamedTuple):
-    """A database with many rows that nobody has open, and where its data is."""
+    """A closed database with many rows, and the folder of its data."""
 
     settings: dict[str, str]
     folder: Path
@@ -121,7 +124,10 @@ class Filled(NamedTuple):
 
 
 async def _make_filled(services: Services) -> World:
-    """Many rows, with the statistics that autovacuum gathers on PostgreSQL. SQLite has none, as in real life."""
+    """Fill a database.
+
+    On PostgreSQL, gather the statistics that autovacuum would; SQLite has none in production either.
+    """
     world = await make_world(services)
     async with services.database.transaction() as tx:
         repository = await find_repository(tx, world.organization, world.repository)
@@ -136,7 +142,7 @@ async def _make_filled(services: Services) -> World:
 
 @pytest.fixture(scope="module")
 def filled(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Filled:
-    """It takes seconds to fill: each test has a copy."""
+    """Return a database that is filled once, because that takes seconds. Each test gets a copy."""
     folder = tmp_path_factory.mktemp("filled")
     settings = backend.new(folder)
     return Filled(settings, folder, with_services({"data": str(folder), **settings}, _make_filled))
@@ -155,68 +161,73 @@ async def services(backend: Databases, filled: Filled, tmp_path: Path) -> AsyncI
 
 
 @pytest.fixture
-async def asked(services: Services, world: World, monkeypatch: pytest.MonkeyPatch) -> Asked:
-    """Every statement that reaches the database from now on, with its parameters."""
-    asked: Asked = []
+async def recorded_statements(services: Services, world: World, monkeypatch: pytest.MonkeyPatch) -> Statements:
+    """Return a list to which every later statement and its parameters are appended."""
+    recorded_statements: Statements = []
     async with services.database.transaction() as tx:
         kinds: tuple[Any, ...] = (type(tx), type(services.database))
 
-    def listen(kind: Any, name: str) -> None:
+    def record_calls(kind: Any, name: str) -> None:
         original = getattr(kind, name)
 
-        async def heard(self: Any, statement: Any, params: Any = None) -> Any:
+        async def record_call(self: Any, statement: Any, params: Any = None) -> Any:
             rows = params if name == "execute_many" else [params]
             for row in rows[:1]:
-                if not asked or asked[-1][0] is not statement or asked[-1][1] is not row:  # one method calls another
-                    asked.append((statement, row))
+                if (
+                    not recorded_statements
+                    or recorded_statements[-1][0] is not statement
+                    or recorded_statements[-1][1] is not row
+                ):  # one method calls another
+                    recorded_statements.append((statement, row))
             return await original(self, statement, params)
 
-        monkeypatch.setattr(kind, name, heard)
+        monkeypatch.setattr(kind, name, record_call)
 
     for kind in kinds:
         for name in ("fetch_all", "fetch_one", "fetch_slow", "execute", "execute_many"):
             if hasattr(kind, name):
-                listen(kind, name)
-    _listen_to_deferred(kinds[0], asked, monkeypatch)
-    return asked
+                record_calls(kind, name)
+    _record_deferred(kinds[0], recorded_statements, monkeypatch)
+    return recorded_statements
 
 
-def _listen_to_deferred(kind: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is deferred is one statement of PostgreSQL; to SQLite each is one by itself."""
+def _record_deferred(kind: Any, recorded_statements: Statements, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL combines deferred statements into one; SQLite runs each separately."""
     if kind is postgres.PostgresTransaction:
         together = kind._together
 
-        def heard(self: Any, question: Any) -> Any:
-            asked.append((found := together(self, question), None))
+        def record_call(self: Any, question: Any) -> Any:
+            recorded_statements.append((found := together(self, question), None))
             return found
 
-        monkeypatch.setattr(kind, "_together", heard)
+        monkeypatch.setattr(kind, "_together", record_call)
         return
     defer, defer_fetch = kind.defer, kind.defer_fetch
 
-    def heard_write(self: Any, statement: Any, rows: Any, *, name: str = "") -> None:
-        asked.extend((statement, row) for row in rows[:1])
+    def record_write(self: Any, statement: Any, rows: Any, *, name: str = "") -> None:
+        recorded_statements.extend((statement, row) for row in rows[:1])
         defer(self, statement, rows, name=name)
 
-    async def heard_read(self: Any, statement: Any, params: Any, then: Any) -> None:
-        asked.append((statement, params))
+    async def record_read(self: Any, statement: Any, params: Any, then: Any) -> None:
+        recorded_statements.append((statement, params))
         await defer_fetch(self, statement, params, then)
 
-    monkeypatch.setattr(kind, "defer", heard_write)
-    monkeypatch.setattr(kind, "defer_fetch", heard_read)
+    monkeypatch.setattr(kind, "defer", record_write)
+    monkeypatch.setattr(kind, "defer_fetch", record_read)
 
 
-async def plans(services: Services, asked: Asked, *, possible: bool) -> list[tuple[str, list[str]]]:
-    """What the database would do: each statement with the lines of its plan.
+async def plans(services: Services, recorded_statements: Statements, *, possible: bool) -> list[tuple[str, list[str]]]:
+    """Return each statement with the lines of its query plan.
 
-    `possible`: PostgreSQL scans only where no index serves. So small a table it may prefer to scan for a thousand rows.
+    With `possible`, PostgreSQL scans only where no index can be used: for a thousand rows of so small a table it may
+    prefer a scan.
     """
     path = services.settings.sqlite_path
     found = []
     if path is not None:
         compiler = Compiler(dialects.SQLITE, dialects.sqlite_value)
         connection = sqlite3.connect(path)
-        for statement, params in asked:
+        for statement, params in recorded_statements:
             known = compiler(statement)
             rows = connection.execute(f"EXPLAIN QUERY PLAN {known.sql}", known.arguments(params)).fetchall()
             found.append((known.sql, [row[3] for row in rows]))
@@ -226,7 +237,7 @@ async def plans(services: Services, asked: Asked, *, possible: bool) -> list[tup
     server = await asyncpg.connect(services.settings.database_url)
     if possible:
         await server.execute("SET enable_seqscan = off")
-    for statement, params in asked:
+    for statement, params in recorded_statements:
         if isinstance(statement, postgres.BoundStatement):
             sql, arguments = statement.sql, statement.arguments
         else:
@@ -238,7 +249,7 @@ async def plans(services: Services, asked: Asked, *, possible: bool) -> list[tup
 
 
 def scans(sql: str, plan: Sequence[str]) -> list[str]:
-    """The steps that read a large table from end to end."""
+    """Return the plan steps that scan a large table."""
     names = {name: name for name in LARGE}
     names.update((alias, table) for table, alias in re.findall(r"\b(\w+) AS (\w+)", sql) if table in LARGE)
     found = []
@@ -249,36 +260,38 @@ def scans(sql: str, plan: Sequence[str]) -> list[str]:
     return found
 
 
-async def assert_no_scan(services: Services, asked: Asked, *, at_least: int = 1, possible: bool = False) -> None:
-    heard, asked[:] = list(asked), []
-    found = await plans(services, heard, possible=possible)
-    asked.clear()
+async def assert_no_scan(
+    services: Services, recorded_statements: Statements, *, at_least: int = 1, possible: bool = False
+) -> None:
+    record_call, recorded_statements[:] = list(recorded_statements), []
+    found = await plans(services, record_call, possible=possible)
+    recorded_statements.clear()
     assert len(found) >= at_least, "nothing was asked"
     for sql, plan in found:
         assert not scans(sql, plan), f"{sql}\n" + "\n".join(plan)
 
 
-async def test_the_check_sees_a_scan(services: Services, asked: Asked) -> None:
+async def test_the_check_detects_a_scan(services: Services, recorded_statements: Statements) -> None:
     await services.database.fetch_all(sa.select(dispatches.c.id).where(dispatches.c.attempts == sa.literal(77)))
     with pytest.raises(AssertionError, match="dispatches"):
-        await assert_no_scan(services, asked)
+        await assert_no_scan(services, recorded_statements)
 
 
-async def test_what_the_worker_reads_and_writes(services: Services, asked: Asked) -> None:
+async def test_the_worker_uses_indexes(services: Services, recorded_statements: Statements) -> None:
     database = services.database
     busy_hooks = list(range(1, BUSY_HOOKS + 1))
     pending = await queries.pending_hooks(database, 0, 30)
     assert list(pending) == busy_hooks[:30]
     pending |= await queries.pending_hooks(database, 30, 30)
     assert list(pending) == busy_hooks
-    await assert_no_scan(services, asked, at_least=2)
+    await assert_no_scan(services, recorded_statements, at_least=2)
     rows = await queries.due_dispatches(database, dict.fromkeys(busy_hooks, 0), [PENDING_ID, PENDING_ID + 1], NOW, 10)
     assert len(rows) == 10 * BUSY_HOOKS
     assert not {PENDING_ID, PENDING_ID + 1} & {row["id"] for row in rows}
-    await assert_no_scan(services, asked)
+    await assert_no_scan(services, recorded_statements)
     times = await queries.later_times(database, busy_hooks, 0, 10)
     assert [len(times[each]) for each in busy_hooks] == [10] * BUSY_HOOKS
-    await assert_no_scan(services, asked)
+    await assert_no_scan(services, recorded_statements)
     await queries.payloads(database, [FIRST, FIRST + 1])
     await queries.failing_since(database, [1, 2, 3])
     await hook_queries.hooks_by_id(database, [1, 2, 3])
@@ -286,10 +299,10 @@ async def test_what_the_worker_reads_and_writes(services: Services, asked: Asked
     async with database.transaction() as tx:
         await drop_waiting(tx, [3])
         await queries.drop_unrequested(tx, [PENDING_ID + 5])
-    await assert_no_scan(services, asked, at_least=6, possible=True)
+    await assert_no_scan(services, recorded_statements, at_least=6, possible=True)
 
 
-async def test_what_the_recorder_writes(services: Services, asked: Asked) -> None:
+async def test_the_outcome_writer_uses_indexes(services: Services, recorded_statements: Statements) -> None:
     row = dict.fromkeys(DELIVERY_COLUMNS, 1) | {
         "guid": "g", "event": "push", "action": None, "throttled_at": None, "redelivery": False, "status": "OK",
         "url": "http://x/", "request_headers": b"{}", "response_headers": b"{}", "response_body": b"",
@@ -298,26 +311,26 @@ async def test_what_the_recorder_writes(services: Services, asked: Asked) -> Non
     delivered = [tuple(row.values())] * 3
     async with services.database.transaction() as tx:
         epoch = await membership.join(tx, "me", 60_000)
-    asked.clear()
+    recorded_statements.clear()
     advances = [(PENDING_ID + n, 0, 0, 1, None, epoch) for n in (1, 2, 3)]
     assert await record(services.database, delivered, advances, {1: NOW}, NOW) == set()
     late = [(PENDING_ID + n, 1, 0, 1, None, epoch + 1) for n in (1, 2, 3)]
     assert await record(services.database, delivered, late, {}, NOW) == {PENDING_ID + n for n in (1, 2, 3)}
-    await assert_no_scan(services, asked, at_least=3)
+    await assert_no_scan(services, recorded_statements, at_least=3)
     left = await attempts_of(services.database, [PENDING_ID + n for n in (1, 2, 3)])
     assert list(left.values()) == [1, 1, 1]
 
 
-async def test_the_fan_out(services: Services, world: World, asked: Asked) -> None:
+async def test_the_fan_out_uses_indexes(services: Services, world: World, recorded_statements: Statements) -> None:
     async with services.database.transaction() as tx:
         repository = await find_repository(tx, world.organization, world.repository)
         assert repository is not None
-        asked.clear()
+        recorded_statements.clear()
         outbox.add(tx, [outbox.Draft(repository.owner.id, 1007, "push", None, {})])
         rows = await send_now(tx)
         assert len({row["event_id"] for row in rows}) == 1
         assert len(rows) == HOOKS // REPOSITORIES
-    await assert_no_scan(services, asked, at_least=1)
+    await assert_no_scan(services, recorded_statements, at_least=1)
 
 
 @pytest.mark.parametrize(
@@ -331,11 +344,13 @@ async def test_the_fan_out(services: Services, world: World, asked: Asked) -> No
     ],
     ids=lambda filters: "-".join(filters) or "none",
 )
-async def test_the_history_of_a_hook(services: Services, asked: Asked, filters: dict[str, str]) -> None:
+async def test_the_history_of_a_hook_uses_indexes(
+    services: Services, recorded_statements: Statements, filters: dict[str, str]
+) -> None:
     database, parsed = services.database, history.parse_filters(filters)
     await history.list_deliveries(database, 7, parsed, cursor=None, per_page=30)
     await history.list_deliveries(database, 7, parsed, cursor=FIRST + 9000, per_page=30)
-    await assert_no_scan(services, asked, at_least=3)
+    await assert_no_scan(services, recorded_statements, at_least=3)
     newest = await database.fetch_one(sa.select(sa.func.max(deliveries.c.id)).where(deliveries.c.hook_id == 7))
     assert newest is not None
     await history.find_delivery(database, 7, newest[0])
@@ -346,11 +361,11 @@ async def test_the_history_of_a_hook(services: Services, asked: Asked, filters: 
         await history.redeliver(tx, 7, newest[0], limit=1)
         job = await redelivery.create_job(tx, 7, parsed)
     await redelivery.advance(database, job)
-    await assert_no_scan(services, asked, at_least=6)
+    await assert_no_scan(services, recorded_statements, at_least=6)
 
 
-async def test_the_pruning(services: Services, asked: Asked) -> None:
-    """Of a day's worth, the oldest hour."""
+async def test_pruning_uses_indexes(services: Services, recorded_statements: Statements) -> None:
+    """Remove the oldest hour of a day's rows."""
     removed = await prune(services.database, NOW - DAY_MS + 3_600_000, NOW)
     assert removed["events"] == removed["dispatches"] == removed["deliveries"] == 3600
-    await assert_no_scan(services, asked, at_least=4, possible=True)
+    await assert_no_scan(services, recorded_statements, at_least=4, possible=True)
