@@ -1,4 +1,4 @@
-"""`workhook organization export` and `import`: an organization of a studio with rows in every table goes elsewhere."""
+"""`workhook organization export` and `import` of an organization with rows in every table."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def organizations(filled: Filled) -> list[str]:
 
 
 def server(folder: Path, postgres: PostgresDatabases | None = None) -> Cli:
-    """A server with an organization of its own."""
+    """Set up a server with an organization."""
     settings = {"database_url": postgres.new(folder)["database_url"]} if postgres else {}
-    cli = Cli(folder, {**settings, "delivery_allow_networks": "127.0.0.0/8"})  # the webhooks' receivers are here
+    cli = Cli(folder, {**settings, "delivery_allow_networks": "127.0.0.0/8"})  # the webhooks' receivers are local
     cli.json("setup", "--organization", "elsewhere", "--owner", "here", "--email", "here@example.com")
     return cli
 
 
 def add_people(cli: Cli, lines: Lines) -> None:
-    """Everybody in an export who is a user gets an account of the same login, unless there is one."""
-    there = {each["login"] for each in cli.json("user", "list")}
-    missing = [each for each in lines["people"] if each["kind"] == "user" and each["login"] not in there]
+    """Create an account of the same login for every user in an export, unless it exists."""
+    target_server = {each["login"] for each in cli.json("user", "list")}
+    missing = [each for each in lines["people"] if each["kind"] == "user" and each["login"] not in target_server]
 
     async def add(services: Services) -> None:
         async with services.database.transaction() as tx:
@@ -65,7 +65,7 @@ def add_people(cli: Cli, lines: Lines) -> None:
     with_services(cli.settings, add)
 
 
-def test_every_table_is_exported_or_stays_for_a_reason() -> None:
+def test_every_table_is_exported_or_excluded_for_a_reason() -> None:
     exported = {each.source.name for each in KINDS}
     named = {*exported, *NOT_EXPORTED, "accounts"}
     not_ours = {each for each in NOT_EXPORTED if each.startswith("search_")} | {"alembic_version"}
@@ -73,14 +73,14 @@ def test_every_table_is_exported_or_stays_for_a_reason() -> None:
     assert not exported & NOT_EXPORTED.keys()
 
 
-def test_every_column_is_exported_or_left_out() -> None:
+def test_every_column_is_exported_or_excluded() -> None:
     for kind in KINDS:
         assert kind.excluded_columns.keys() <= {each.name for each in kind.source.columns}, kind.name
 
 
 @pytest.mark.variants("target")
 @pytest.mark.parametrize("target", ["sqlite", "postgresql"], ids=["to a file", "to a server"])
-def test_what_goes_out_comes_in(
+def test_an_imported_organization_equals_the_exported_one(
     filled: Filled, cli: Cli, target: str, postgres: PostgresDatabases, tmp_path: Path
 ) -> None:
     other = server(tmp_path / "there", postgres if target == "postgresql" else None)
@@ -98,26 +98,27 @@ def test_what_goes_out_comes_in(
 
 
 @pytest.mark.whole
-def test_the_commands_need_nothing_that_another_has_loaded(tmp_path: Path) -> None:
-    """Each in a process of its own, as people run them."""
-    here, there = server(tmp_path / "here"), server(tmp_path / "there")
+def test_each_command_works_in_its_own_process(tmp_path: Path) -> None:
+    """Run each command in its own process, as users do."""
+    here, target_server = server(tmp_path / "here"), server(tmp_path / "there")
     words = ("--member", "here=here", "--login", "moved")
-    for cli, asked in ((here, ("export", "out")), (there, ("import", "out", *words))):
+    for cli, asked in ((here, ("export", "out")), (target_server, ("import", "out", *words))):
         command = [sys.executable, "-m", "workhook", "organization", *asked]
         done = subprocess.run(command, env=cli.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert "moved" in done.stdout
 
 
-# --- moving broken ---------------------------------------------------------------------------------------------------
-# What an import refuses, in words that name file, line and field; then nothing is written. And who comes along.
+# --- Invalid exports -------------------------------------------------------------------------------------------------
+# What an import refuses, with messages that name the file, line and field. Nothing is written then. And who may be
+# imported.
 
 
 Line = dict[str, Any]
 
 
 class Exported:
-    """The export of the organization that has a row of everything."""
+    """The export of the organization that has rows of every kind."""
 
     def __init__(self, folder: Path, login: str, lines: Lines) -> None:
         self.folder, self.login, self.lines = folder, login, lines
@@ -136,7 +137,7 @@ def exported(filled: Filled, tmp_path_factory: pytest.TempPathFactory) -> Export
 
 
 @pytest.fixture(scope="module")
-def there(tmp_path_factory: pytest.TempPathFactory) -> Cli:
+def target_server(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     return server(tmp_path_factory.mktemp("there"))
 
 
@@ -146,7 +147,7 @@ def copy(exported: Exported, tmp_path: Path) -> Path:
 
 
 def change(folder: Path, kind: str, edit: Callable[[list[Line]], object]) -> None:
-    """Write other lines, and their sum into the manifest: as somebody who edits an export by hand would."""
+    """Edit the lines of a file and update its checksum in the manifest, as a user who edits an export by hand would."""
     path = folder / f"{kind}.jsonl"
     rows = [json.loads(each) for each in path.read_bytes().splitlines()]
     edit(rows)
@@ -165,7 +166,7 @@ def dump(cli: Cli) -> Dump:
         reader.close()
 
 
-def put(name: str, value: Any, at: int = 0) -> Callable[[list[Line]], object]:
+def set_field(name: str, value: Any, at: int = 0) -> Callable[[list[Line]], object]:
     return lambda rows: rows[at].update({name: value})
 
 
@@ -178,7 +179,7 @@ def _sent(rows: list[Line]) -> Line:
 
 
 def _twice(rows: list[Line], name: str) -> None:
-    """Two lines have the same there."""
+    """Give two lines the same value of `name`."""
     one, other = [each for each in rows if each[name] is not None and each.get("deleted_at") is None][:2]
     other[name] = one[name]
 
@@ -189,14 +190,14 @@ def _retax(note: Line, millionths: int) -> None:
 
 
 def _move_to_base(rows: list[Line]) -> None:
-    """A part with more base than was billed, whose sums are right: its tax is less than nothing."""
+    """Credit more net amount than was billed at a rate. The sums are consistent, but the tax is negative."""
     first = rows[0]["taxes"][0]
     first[2], first[3] = first[2] + 10**9, first[3] - 10**9
     rows[0]["amount_minor"] += 10**9
 
 
-def put_item(at: int, value: Any) -> Callable[[list[Line]], object]:
-    """Another value in the first line of the first invoice that has one."""
+def set_item(at: int, value: Any) -> Callable[[list[Line]], object]:
+    """Return an edit that sets a value in the first line of the first invoice that has one."""
 
     def edit(rows: list[Line]) -> None:
         next(each for each in rows if each["items"])["items"][0][at] = value
@@ -204,7 +205,7 @@ def put_item(at: int, value: Any) -> Callable[[list[Line]], object]:
     return edit
 
 
-def put_config(**more: Any) -> Callable[[list[Line]], object]:
+def set_config(**more: Any) -> Callable[[list[Line]], object]:
     return lambda rows: rows[0]["config"].update(more)
 
 
@@ -224,7 +225,7 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
             lambda rows: _sent(rows).update(currency="JPY", total_minor=1),
             "total_minor: its lines, discounts and taxes give",
         ),
-        ("credit_notes", put("amount_minor", 1), "credit_notes.jsonl, line 1, amount_minor: it is not the sum"),
+        ("credit_notes", set_field("amount_minor", 1), "credit_notes.jsonl, line 1, amount_minor: it is not the sum"),
         (
             "credit_notes",
             lambda rows: _retax(rows[0], 42_000),
@@ -236,79 +237,127 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         ("members", lambda rows: rows.append(rows[0]), "was there before, in line 1"),
         ("invoice_numbers", lambda rows: rows.append(rows[0]), "line 2, there can be only one line"),
         *(
-            ("invoices", put_item(1, qty), "items: item 1: its quantity has to be")
+            ("invoices", set_item(1, qty), "items: item 1: its quantity has to be")
             for qty in ("1e999999999", "NaN", "-1")
         ),
-        ("invoices", put_item(2, 10**16), "items: item 1, unit_price_minor: it has to be from 0"),
-        ("invoices", put_item(1, 7), "items: item 1: Expected `str`, got `int`"),
-        ("invoices", put("taxes", [[19 * 10**10, "standard", 1, 1]]), "invoices.jsonl, line 1, taxes: it has to be"),
-        ("invoices", put("total_minor", 10**17), "invoices.jsonl, line 1, total_minor: it has to be from"),
-        ("invoices", put("issued", 9 * 10**18), "invoices.jsonl, line 1, issued: it has to be a time from 1970"),
-        ("tasks", put("created_at", 9 * 10**18), "tasks.jsonl, line 1, created_at: it has to be a time from 1970"),
-        ("tasks", put("created_at", -1), "tasks.jsonl, line 1, created_at: it has to be a time from 1970"),
-        ("invoices", put("currency", "ZZZ"), "invoices.jsonl, line 1, currency: it has to be a currency"),
-        ("organization_billing", put("timezone", "Europe/Atlantis"), "timezone: it has to be the name of a time zone"),
+        ("invoices", set_item(2, 10**16), "items: item 1, unit_price_minor: it has to be from 0"),
+        ("invoices", set_item(1, 7), "items: item 1: Expected `str`, got `int`"),
+        (
+            "invoices",
+            set_field("taxes", [[19 * 10**10, "standard", 1, 1]]),
+            "invoices.jsonl, line 1, taxes: it has to be",
+        ),
+        ("invoices", set_field("total_minor", 10**17), "invoices.jsonl, line 1, total_minor: it has to be from"),
+        ("invoices", set_field("issued", 9 * 10**18), "invoices.jsonl, line 1, issued: it has to be a time from 1970"),
+        (
+            "tasks",
+            set_field("created_at", 9 * 10**18),
+            "tasks.jsonl, line 1, created_at: it has to be a time from 1970",
+        ),
+        ("tasks", set_field("created_at", -1), "tasks.jsonl, line 1, created_at: it has to be a time from 1970"),
+        ("invoices", set_field("currency", "ZZZ"), "invoices.jsonl, line 1, currency: it has to be a currency"),
+        (
+            "organization_billing",
+            set_field("timezone", "Europe/Atlantis"),
+            "timezone: it has to be the name of a time zone",
+        ),
         (
             "invoices",
             lambda rows: _sent(rows)["seller"].update(timezone="Europe/Atlantis"),
             "seller: timezone: it has to be the name of a time zone",
         ),
-        ("organization_billing", put("tax_number", "1\n2"), "tax_number: it has to be a tax number as the tax office"),
-        ("organization_billing", put("tax_number", "1" * 65), "tax_number: Expected `str` of length <= 64"),
+        (
+            "organization_billing",
+            set_field("tax_number", "1\n2"),
+            "tax_number: it has to be a tax number as the tax office",
+        ),
+        ("organization_billing", set_field("tax_number", "1" * 65), "tax_number: Expected `str` of length <= 64"),
         (
             "invoices",
             lambda rows: _sent(rows)["seller"].update(tax_number="--"),
             "seller: tax_number: it has to be a tax number",
         ),
-        ("timesheets", put("duration_ms", 10**18), "timesheets.jsonl, line 1, duration_ms: it has to be from 0"),
-        ("organization_billing", put("language", "xx"), "language: Invalid enum value 'xx'"),
-        ("people", put("kind", "organization"), "people.jsonl, line 1: kind: Invalid enum value 'organization'"),
+        ("timesheets", set_field("duration_ms", 10**18), "timesheets.jsonl, line 1, duration_ms: it has to be from 0"),
+        ("organization_billing", set_field("language", "xx"), "language: Invalid enum value 'xx'"),
+        ("people", set_field("kind", "organization"), "people.jsonl, line 1: kind: Invalid enum value 'organization'"),
         ("people", lambda rows: _user(rows).update(login="a/b"), "login: it has to be 1 to 39 letters"),
-        ("organization", put("login", "a/b"), "organization.jsonl, line 1, login: it has to be 1 to 39 letters"),
-        ("tasks", put("title", "x" * 300), "tasks.jsonl, line 1, title: Expected `str` of length <= 255"),
-        ("projects", put("title", "x" * 100_000), "projects.jsonl, line 1, title: Expected `str` of length <= 255"),
-        ("tasks", put("description", "x" * 70_000), "tasks.jsonl, line 1, description: it has to be at most 64 KiB"),
-        ("tasks", put("labels", ["x" * 300]), "tasks.jsonl, line 1, labels: Expected `str` of length <= 255"),
-        ("tasks", put("labels", ["x"] * 101), "tasks.jsonl, line 1, labels: Expected `array` of length <= 100"),
-        ("tasks", put("labels", [" "]), "tasks.jsonl, line 1, labels: Expected `str` matching regex"),
-        ("tasks", put("fields", {str(at): "x" for at in range(101)}), "line 1, fields: Expected `object` of length <="),
-        ("tasks", put("fields", {"x": "x" * 2**20}), "tasks.jsonl, line 1, fields: it is longer than 1 MiB"),
-        ("tasks", put("sections", {"x": {"y": "x" * 2**20}}), "tasks.jsonl, line 1, sections: it is longer than 1 MiB"),
+        ("organization", set_field("login", "a/b"), "organization.jsonl, line 1, login: it has to be 1 to 39 letters"),
+        ("tasks", set_field("title", "x" * 300), "tasks.jsonl, line 1, title: Expected `str` of length <= 255"),
+        (
+            "projects",
+            set_field("title", "x" * 100_000),
+            "projects.jsonl, line 1, title: Expected `str` of length <= 255",
+        ),
         (
             "tasks",
-            put("sections", {"a": dict.fromkeys(map(str, range(101)), "")}),
+            set_field("description", "x" * 70_000),
+            "tasks.jsonl, line 1, description: it has to be at most 64 KiB",
+        ),
+        ("tasks", set_field("labels", ["x" * 300]), "tasks.jsonl, line 1, labels: Expected `str` of length <= 255"),
+        ("tasks", set_field("labels", ["x"] * 101), "tasks.jsonl, line 1, labels: Expected `array` of length <= 100"),
+        ("tasks", set_field("labels", [" "]), "tasks.jsonl, line 1, labels: Expected `str` matching regex"),
+        (
+            "tasks",
+            set_field("fields", {str(at): "x" for at in range(101)}),
+            "line 1, fields: Expected `object` of length <=",
+        ),
+        ("tasks", set_field("fields", {"x": "x" * 2**20}), "tasks.jsonl, line 1, fields: it is longer than 1 MiB"),
+        (
+            "tasks",
+            set_field("sections", {"x": {"y": "x" * 2**20}}),
+            "tasks.jsonl, line 1, sections: it is longer than 1 MiB",
+        ),
+        (
+            "tasks",
+            set_field("sections", {"a": dict.fromkeys(map(str, range(101)), "")}),
             "line 1, sections: Expected `object`",
         ),
-        ("import_links", put("external_id", "x" * 2000), "line 1, external_id: it is longer than 1024 bytes"),
-        ("unmatched_assignees", put("full_name", "x" * 300), "line 1, full_name: Expected `str` of length <= 255"),
+        ("import_links", set_field("external_id", "x" * 2000), "line 1, external_id: it is longer than 1024 bytes"),
         (
             "unmatched_assignees",
-            put("source", "jira"),
+            set_field("full_name", "x" * 300),
+            "line 1, full_name: Expected `str` of length <= 255",
+        ),
+        (
+            "unmatched_assignees",
+            set_field("source", "jira"),
             "line 1, source: it has to be one of trello, asana, github, csv",
         ),
-        ("projects", put("label_colors", {"x": "crimson"}), "line 1: label_colors[...]: Invalid enum value 'crimson'"),
-        ("projects", put("name", "../x"), "projects.jsonl, line 1, name: it has to be 1 to 100 of"),
-        ("projects", put("avatar", "javascript:alert(1)"), "projects.jsonl, line 1, avatar: it has to be an http"),
-        ("organization", put("avatar", "javascript:alert(1)"), "organization.jsonl, line 1, avatar: it has to be"),
-        ("webhooks", put_config(url="file:///etc/passwd"), "line 1, config: url: it has to be an http or https URL"),
-        ("webhooks", put_config(secret="s3cret"), "config: secret: it cannot be in an export"),
-        ("webhooks", put_config(password="s3cret"), "config: password: it cannot be in an export"),
-        ("file_comment_replies", put("body", "<img src=x onerror=alert(1)>"), "body: it has markup that the API"),
-        ("tasks", put("title", 7), "tasks.jsonl, line 1: title: Expected `str`, got `int`"),
-        ("tasks", put("surprise", 1), "tasks.jsonl, line 1: Object contains unknown field `surprise`"),
+        (
+            "projects",
+            set_field("label_colors", {"x": "crimson"}),
+            "line 1: label_colors[...]: Invalid enum value 'crimson'",
+        ),
+        ("projects", set_field("name", "../x"), "projects.jsonl, line 1, name: it has to be 1 to 100 of"),
+        (
+            "projects",
+            set_field("avatar", "javascript:alert(1)"),
+            "projects.jsonl, line 1, avatar: it has to be an http",
+        ),
+        (
+            "organization",
+            set_field("avatar", "javascript:alert(1)"),
+            "organization.jsonl, line 1, avatar: it has to be",
+        ),
+        ("webhooks", set_config(url="file:///etc/passwd"), "line 1, config: url: it has to be an http or https URL"),
+        ("webhooks", set_config(secret="s3cret"), "config: secret: it cannot be in an export"),
+        ("webhooks", set_config(password="s3cret"), "config: password: it cannot be in an export"),
+        ("file_comment_replies", set_field("body", "<img src=x onerror=alert(1)>"), "body: it has markup that the API"),
+        ("tasks", set_field("title", 7), "tasks.jsonl, line 1: title: Expected `str`, got `int`"),
+        ("tasks", set_field("surprise", 1), "tasks.jsonl, line 1: Object contains unknown field `surprise`"),
         ("tasks", lambda rows: rows[0].pop("title"), "missing required field `title`"),
         (
             "tasks",
-            put("column_id", "col_00000000000000000000000000"),
+            set_field("column_id", "col_00000000000000000000000000"),
             "tasks.jsonl, line 1, column_id: there is no col_",
         ),
-        ("tasks", put("user", "who"), "tasks.jsonl, line 1, user: there is no who in people.jsonl"),
-        ("tasks", put("id", "tsk_1"), "tasks.jsonl, line 1: id:"),
-        ("tasks", put("title", "a\0b"), "tasks.jsonl, line 1: it has the character NUL"),
+        ("tasks", set_field("user", "who"), "tasks.jsonl, line 1, user: there is no who in people.jsonl"),
+        ("tasks", set_field("id", "tsk_1"), "tasks.jsonl, line 1: id:"),
+        ("tasks", set_field("title", "a\0b"), "tasks.jsonl, line 1: it has the character NUL"),
         ("tasks", lambda rows: rows.append(rows[0]), "id: tsk_"),
         ("people", lambda rows: rows.append({**rows[0], "login": rows[0]["login"].upper()}), "was there before"),
-        ("members", put("role", "emperor"), "members.jsonl, line 1: role: Invalid enum value 'emperor'"),
-        ("invoices", put("status", "stolen"), "invoices.jsonl, line 1: status: Invalid enum value 'stolen'"),
+        ("members", set_field("role", "emperor"), "members.jsonl, line 1: role: Invalid enum value 'emperor'"),
+        ("invoices", set_field("status", "stolen"), "invoices.jsonl, line 1: status: Invalid enum value 'stolen'"),
         (
             "invoices",
             lambda rows: _sent(rows).update(status="paid"),
@@ -321,164 +370,188 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         ),
         ("credit_notes", lambda rows: rows.clear(), "credited_minor: it is not the sum of its credit notes"),
         ("task_buckets", lambda rows: rows.pop(), "there is no"),
-        ("timesheets", put("duration_ms", 2**70), "timesheets.jsonl, line 1: duration_ms:"),
+        ("timesheets", set_field("duration_ms", 2**70), "timesheets.jsonl, line 1: duration_ms:"),
         ("organization", lambda rows: rows.clear(), "there is no organization"),
         (
             "organization_billing",
-            put("number_format", "{number!r}{0.__class__}"),
+            set_field("number_format", "{number!r}{0.__class__}"),
             "organization_billing.jsonl, line 1, number_format: it has to be text with {number} once",
         ),
-        ("organization_billing", put("number_format", "INV"), "number_format: it has to be text with {number} once"),
         (
             "organization_billing",
-            put("iban", "DE89370400440532013001"),
+            set_field("number_format", "INV"),
+            "number_format: it has to be text with {number} once",
+        ),
+        (
+            "organization_billing",
+            set_field("iban", "DE89370400440532013001"),
             "iban: it has to be an IBAN whose check digits",
         ),
-        ("organization_billing", put("iban", "de89 3704 0044 0532 0130 00"), "iban: it has to be"),
-        ("organization_billing", put("vat_id", "DE1"), "vat_id: it has to be a VAT id"),
-        ("project_billing", put("buyer_vat_id", "DE1"), "buyer_vat_id: it has to be a VAT id"),
+        ("organization_billing", set_field("iban", "de89 3704 0044 0532 0130 00"), "iban: it has to be"),
+        ("organization_billing", set_field("vat_id", "DE1"), "vat_id: it has to be a VAT id"),
+        ("project_billing", set_field("buyer_vat_id", "DE1"), "buyer_vat_id: it has to be a VAT id"),
         ("invoices", lambda rows: _sent(rows)["seller"].update(iban="XX00"), "seller: iban: it has to be an IBAN"),
-        ("tasks", put("repeat", "FREQ=DAILY;EVIL"), "tasks.jsonl, line 1, repeat: it has to be"),
-        ("tasks", put("repeat", "FREQ=SECONDLY"), "tasks.jsonl, line 1, repeat: it has to be"),
-        ("files", put("name", "a\r\nSet-Cookie: a=b"), "files.jsonl, line 1, name: it has to be the name of a file"),
-        ("files", put("name", "../../x"), "files.jsonl, line 1, name: it has to be the name of a file"),
-        ("files", put("content_type", "text/html\r\nX: y"), "files.jsonl, line 1, content_type: it has to be a media"),
-        ("billing_logos", put("content_type", "image/png\r\nX: y"), "content_type: it has to be a media type"),
-        ("files", put("sha256", "x"), "files.jsonl, line 1, sha256: it has to be 64 hexadecimal digits"),
-        ("webhooks", put_config(url="http://169.254.169.254/latest"), "webhooks.jsonl, line 1, config: "),
-        ("webhooks", put_config(url="http://10.0.0.7:6379/"), "webhooks.jsonl, line 1, config: "),
-        ("webhooks", put("events", ["order.paid"]), "webhooks.jsonl, line 1, events: there is no event"),
-        ("task_comments", put("text", "x" * 100_000), "task_comments.jsonl, line 1, text: "),
-        ("service_checkouts", put("qty", 10**12), "service_checkouts.jsonl, line 1, qty: it has to be"),
-        ("payments", put("reference", "x" * 1000), "payments.jsonl, line 1, reference: it has to be"),
-        ("tasks", put("fields", {"x": ["y"]}), "tasks.jsonl, line 1: fields"),
+        ("tasks", set_field("repeat", "FREQ=DAILY;EVIL"), "tasks.jsonl, line 1, repeat: it has to be"),
+        ("tasks", set_field("repeat", "FREQ=SECONDLY"), "tasks.jsonl, line 1, repeat: it has to be"),
+        (
+            "files",
+            set_field("name", "a\r\nSet-Cookie: a=b"),
+            "files.jsonl, line 1, name: it has to be the name of a file",
+        ),
+        ("files", set_field("name", "../../x"), "files.jsonl, line 1, name: it has to be the name of a file"),
+        (
+            "files",
+            set_field("content_type", "text/html\r\nX: y"),
+            "files.jsonl, line 1, content_type: it has to be a media",
+        ),
+        ("billing_logos", set_field("content_type", "image/png\r\nX: y"), "content_type: it has to be a media type"),
+        ("files", set_field("sha256", "x"), "files.jsonl, line 1, sha256: it has to be 64 hexadecimal digits"),
+        ("webhooks", set_config(url="http://169.254.169.254/latest"), "webhooks.jsonl, line 1, config: "),
+        ("webhooks", set_config(url="http://10.0.0.7:6379/"), "webhooks.jsonl, line 1, config: "),
+        ("webhooks", set_field("events", ["order.paid"]), "webhooks.jsonl, line 1, events: there is no event"),
+        ("task_comments", set_field("text", "x" * 100_000), "task_comments.jsonl, line 1, text: "),
+        ("service_checkouts", set_field("qty", 10**12), "service_checkouts.jsonl, line 1, qty: it has to be"),
+        ("payments", set_field("reference", "x" * 1000), "payments.jsonl, line 1, reference: it has to be"),
+        ("tasks", set_field("fields", {"x": ["y"]}), "tasks.jsonl, line 1: fields"),
     ],
 )
-def test_a_broken_line_is_told_and_nothing_is_written(
-    exported: Exported, copy: Path, there: Cli, kind: str, edit: Callable[[list[Line]], object], words: str
+def test_an_invalid_line_is_reported_and_nothing_is_written(
+    exported: Exported, copy: Path, target_server: Cli, kind: str, edit: Callable[[list[Line]], object], words: str
 ) -> None:
     change(copy, kind, edit)
-    before = dump(there)
-    said = there.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
+    before = dump(target_server)
+    said = target_server.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
     assert words in said
     assert "Nothing was imported." in said
-    assert dump(there) == before
+    assert dump(target_server) == before
 
 
-def test_two_invoices_of_one_number_are_found_before_anything_is_written(
-    exported: Exported, copy: Path, there: Cli
+def test_two_invoices_with_one_number_are_found_before_anything_is_written(
+    exported: Exported, copy: Path, target_server: Cli
 ) -> None:
     change(copy, "invoices", lambda rows: _twice(rows, "invoice_number"))
     words = ("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
-    asked, done = there.refused(*words, "--dry-run"), there.refused(*words)
+    asked, done = target_server.refused(*words, "--dry-run"), target_server.refused(*words)
     assert asked == done
     assert re.search(r"invoices\.jsonl, line \d+, invoice_number: .* was there before, in line \d+", asked)
 
 
-def test_what_is_not_as_the_manifest_says_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
+def test_an_export_that_does_not_match_its_manifest_is_refused(
+    exported: Exported, copy: Path, target_server: Cli
+) -> None:
     owner = ("--member", f"{exported.owner()}=here")
     with (copy / "tasks.jsonl").open("ab") as file:
         file.write(b"\n")
-    assert "tasks.jsonl is not what the manifest says" in there.refused("organization", "import", str(copy), *owner)
+    assert "tasks.jsonl is not what the manifest says" in target_server.refused(
+        "organization", "import", str(copy), *owner
+    )
     (copy / "tasks.jsonl").unlink()
-    assert "tasks.jsonl is missing" in there.refused("organization", "import", str(copy), *owner)
+    assert "tasks.jsonl is missing" in target_server.refused("organization", "import", str(copy), *owner)
     (copy / "manifest.json").unlink()
-    assert "this is no export, or one that was interrupted" in there.refused(
+    assert "this is no export, or one that was interrupted" in target_server.refused(
         "organization", "import", str(copy), *owner
     )
 
 
-def test_a_file_with_other_bytes_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
+def test_a_file_with_changed_content_is_refused(exported: Exported, copy: Path, target_server: Cli) -> None:
     owner = ("--member", f"{exported.owner()}=here")
     one, other = sorted((copy / "files").iterdir())[:2]
     one.write_bytes(b"something else")
-    assert "is not the file that the line is about" in there.refused("organization", "import", str(copy), *owner)
+    assert "is not the file that the line is about" in target_server.refused(
+        "organization", "import", str(copy), *owner
+    )
     shutil.copy(exported.folder / "files" / one.name, one)
     other.unlink()
-    assert f"files/{other.name} is missing" in there.refused("organization", "import", str(copy), *owner)
+    assert f"files/{other.name} is missing" in target_server.refused("organization", "import", str(copy), *owner)
 
 
 @pytest.mark.parametrize("at_ms", [10**18, -(10**18), -1, 4 * 10**12])
-def test_an_export_of_the_far_future_or_past_is_refused(exported: Exported, copy: Path, there: Cli, at_ms: int) -> None:
+def test_an_export_of_the_far_future_or_past_is_refused(
+    exported: Exported, copy: Path, target_server: Cli, at_ms: int
+) -> None:
     manifest = json.loads((copy / "manifest.json").read_bytes())
     (copy / "manifest.json").write_text(json.dumps({**manifest, "exported_at": at_ms}))
-    said = there.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
+    said = target_server.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
     assert "exported_at: it " in said
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "tasks.jsonl", "files"])
-def test_a_link_in_an_export_is_not_followed(exported: Exported, copy: Path, there: Cli, name: str) -> None:
+def test_a_symbolic_link_in_an_export_is_not_followed(
+    exported: Exported, copy: Path, target_server: Cli, name: str
+) -> None:
     target = next((copy / "files").iterdir()) if name == "files" else copy / name
     elsewhere = copy.parent / "elsewhere"
     target.rename(elsewhere)
     target.symlink_to(elsewhere)
-    before = dump(there)
-    said = there.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
+    before = dump(target_server)
+    said = target_server.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
     assert "link" in said or "not a plain file" in said or "there is no" in said
-    assert dump(there) == before
+    assert dump(target_server) == before
 
 
-def test_a_line_of_very_many_values_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
-    change(copy, "tasks", put("labels", [""] * 1_000_001))
-    said = there.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
+def test_a_line_with_too_many_values_is_refused(exported: Exported, copy: Path, target_server: Cli) -> None:
+    change(copy, "tasks", set_field("labels", [""] * 1_000_001))
+    said = target_server.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
     assert "tasks.jsonl, line 1: it has more than 1,000,000 values" in said
 
 
-def test_a_later_format_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
+def test_a_newer_format_is_refused(exported: Exported, copy: Path, target_server: Cli) -> None:
     manifest = json.loads((copy / "manifest.json").read_bytes())
     (copy / "manifest.json").write_text(json.dumps({**manifest, "format_version": 2}))
-    said = there.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
+    said = target_server.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
     assert "import it with a newer one" in said
 
 
-def test_somebody_has_to_own_it(exported: Exported, there: Cli) -> None:
-    said = there.refused("organization", "import", str(exported.folder), status=2)
+def test_an_import_needs_an_owner(exported: Exported, target_server: Cli) -> None:
+    said = target_server.refused("organization", "import", str(exported.folder), status=2)
     assert "the organization would have no owner" in said
     assert exported.owner() in said
-    said = there.refused("organization", "import", str(exported.folder), "--member", "nobody-there=here", status=2)
+    said = target_server.refused(
+        "organization", "import", str(exported.folder), "--member", "nobody-there=here", status=2
+    )
     assert "nobody in the export is called nobody-there" in said
 
 
-def test_a_login_that_is_taken_is_refused(exported: Exported, there: Cli) -> None:
+def test_a_taken_login_is_refused(exported: Exported, target_server: Cli) -> None:
     words = ("organization", "import", str(exported.folder), "--member", f"{exported.owner()}=here")
-    before = dump(there)
+    before = dump(target_server)
     for more in ((), ("--dry-run",)):
-        assert "login elsewhere is taken" in there.refused(*words, "--login", "elsewhere", *more)
-    assert dump(there) == before
+        assert "login elsewhere is taken" in target_server.refused(*words, "--login", "elsewhere", *more)
+    assert dump(target_server) == before
 
 
-def test_what_only_the_database_refuses_leaves_nothing(exported: Exported, tmp_path: Path) -> None:
-    """In the transaction that would have written everything."""
-    there = server(tmp_path / "there")
-    with closing(sqlite3.connect(there.data / "workhook.db")) as database, database:
+def test_an_import_that_the_database_rejects_leaves_nothing(exported: Exported, tmp_path: Path) -> None:
+    """The transaction that would have written everything is rolled back."""
+    target_server = server(tmp_path / "there")
+    with closing(sqlite3.connect(target_server.data / "workhook.db")) as database, database:
         refuse = "SELECT RAISE(ABORT, 'no time today')"
         database.execute(f"CREATE TRIGGER refuse BEFORE INSERT ON timesheets BEGIN {refuse}; END")
-    before = dump(there)
+    before = dump(target_server)
     words = ("organization", "import", str(exported.folder), "--login", "twice")
-    said = there.refused(*words, "--member", f"{exported.owner()}=here")
+    said = target_server.refused(*words, "--member", f"{exported.owner()}=here")
     assert "the database rejects the export: no time today" in said
     assert "Traceback" not in said
-    assert dump(there) == before
-    assert not [each for each in (there.data / "files").rglob("*") if each.is_file()]
+    assert dump(target_server) == before
+    assert not [each for each in (target_server.data / "files").rglob("*") if each.is_file()]
 
 
 @pytest.mark.whole
-def test_who_is_nobody_here_cannot_sign_in_and_keeps_the_work(exported: Exported, tmp_path: Path) -> None:
-    there = server(tmp_path / "there")
+def test_people_without_an_account_cannot_sign_in_and_keep_their_work(exported: Exported, tmp_path: Path) -> None:
+    target_server = server(tmp_path / "there")
     words = ("organization", "import", str(exported.folder), "--login", "moved", "--member", f"{exported.owner()}=here")
-    before = dump(there)
-    would = there.json(*words, "--dry-run")
-    assert dump(there) == before
-    made = there.json(*words)
+    before = dump(target_server)
+    would = target_server.json(*words, "--dry-run")
+    assert dump(target_server) == before
+    made = target_server.json(*words)
     assert {**made, "organization_id": None, "dry_run": True} == would
-    users = {each["login"]: each for each in there.json("user", "list")}
+    users = {each["login"]: each for each in target_server.json("user", "list")}
     new = [each for each in made["newcomers"] if each["kind"] == "user"]
     assert new
     for each in new:
         assert users[each["login"]]["disabled_at"] is not None
         assert users[each["login"]]["email"] is None
-        there.refused("token", "create", "--user", each["login"], "--kind", "classic", "--scopes", "work")
-    again = export(there, tmp_path / "again", "moved")
+        target_server.refused("token", "create", "--user", each["login"], "--kind", "classic", "--scopes", "work")
+    again = export(target_server, tmp_path / "again", "moved")
     assert {each["login"]: each["name"] for each in again["people"] if each["login"] != "here"} == {
         each["login"]: person["name"]
         for each in made["newcomers"]
@@ -490,14 +563,14 @@ def test_who_is_nobody_here_cannot_sign_in_and_keeps_the_work(exported: Exported
 
 @pytest.fixture
 def moved(exported: Exported, tmp_path: Path) -> Iterator[httpx.Client]:
-    """A client of the server that it was imported into, for its owner."""
-    there = server(tmp_path / "there")
-    add_people(there, exported.lines)
-    there.json("organization", "import", str(exported.folder), *members(exported.lines["people"]))
+    """Yield a client for the owner of the imported organization."""
+    target_server = server(tmp_path / "there")
+    add_people(target_server, exported.lines)
+    target_server.json("organization", "import", str(exported.folder), *members(exported.lines["people"]))
     words = ("token", "create", "--user", exported.owner(), "--kind", "classic", "--scopes", "work,repo")
-    running = Server(there.data, {}).start()
+    running = Server(target_server.data, {}).start()
     try:
-        with running.client(there.json(*words)["token"]) as client:
+        with running.client(target_server.json(*words)["token"]) as client:
             client.base_url = client.base_url.join("/api/v1/")
             yield client
     finally:
@@ -505,7 +578,7 @@ def moved(exported: Exported, tmp_path: Path) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.whole
-def test_numbers_go_on_where_they_were(exported: Exported, moved: httpx.Client) -> None:
+def test_numbers_continue_after_an_import(exported: Exported, moved: httpx.Client) -> None:
     taken = {each["invoice_number"] for each in exported.lines["invoices"]}
     last = {each["last"] for each in exported.lines["task_numbers"]}
     project, column = next(
@@ -522,7 +595,7 @@ def test_numbers_go_on_where_they_were(exported: Exported, moved: httpx.Client) 
 
 
 @pytest.mark.whole
-def test_files_invoices_and_timesheets_are_read_as_before(exported: Exported, moved: httpx.Client) -> None:
+def test_files_invoices_and_time_entries_can_be_read_after_an_import(exported: Exported, moved: httpx.Client) -> None:
     sums = {each["sha256"] for each in exported.lines["files"] if each["deleted_at"] is None}
     files = moved.get("files", params={"per_page": 100}).json()["files"]
     assert {hashlib.sha256(moved.get(f"files/{each['id']}/content").content).hexdigest() for each in files} <= sums
@@ -542,8 +615,8 @@ def test_files_invoices_and_timesheets_are_read_as_before(exported: Exported, mo
     assert moved.get("timesheets", params={"per_page": 100}).status_code == 200
 
 
-def test_nothing_of_another_organization_is_in_it(filled: Filled, tmp_path: Path) -> None:
-    """Their people overlap: what they have written and who they are elsewhere stays there."""
+def test_an_export_contains_nothing_of_other_organizations(filled: Filled, tmp_path: Path) -> None:
+    """Organizations share people, but whatever these have written elsewhere is not exported."""
     filled.copied(tmp_path / "data")
     cli = Cli(tmp_path / "data", {})
     exports = {login: export(cli, tmp_path / login, login) for login in organizations(filled)}
@@ -558,13 +631,13 @@ def test_nothing_of_another_organization_is_in_it(filled: Filled, tmp_path: Path
     assert {each.name for each in KINDS} <= exports[login].keys()
 
 
-# --- moving killed ---------------------------------------------------------------------------------------------------
-# An import of an organization that is killed in the middle of its writing leaves no row, and can be done again.
+# --- Killed imports --------------------------------------------------------------------------------------------------
+# An import that is killed while it writes leaves no rows and can be run again.
 
 
 IsWriting = Callable[[], bool]
 
-# An import comes to it with its organization, people, projects and tasks written; then it is busy for ever.
+# An import reaches this trigger with its organization, people, projects and tasks written, and then never ends.
 _STUCK = """CREATE TRIGGER stuck BEFORE INSERT ON timesheets BEGIN
     SELECT count(*) FROM (WITH RECURSIVE more(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more) SELECT n FROM more);
 END"""
@@ -572,7 +645,7 @@ END"""
 
 @contextmanager
 def stuck_on_sqlite(data: Path) -> Iterator[IsWriting]:
-    """An import stays where it writes timesheets. It is in its transaction while nobody else may write."""
+    """Make an import hang when it writes time entries. It is in its transaction while no other connection can write."""
 
     def is_writing() -> bool:
         with closing(sqlite3.connect(data / "workhook.db", isolation_level=None, timeout=0)) as database:
@@ -590,7 +663,7 @@ def stuck_on_sqlite(data: Path) -> Iterator[IsWriting]:
 
 @contextmanager
 def stuck_on_postgres(data: Path, url: str) -> Iterator[IsWriting]:
-    """The same. It waits for a lock there, and what it has written before is in its transaction."""
+    """Make an import wait for a lock when it writes time entries. Its earlier writes are in its transaction."""
     waiting = "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'timesheets'::regclass AND NOT granted)"
     with asyncio.Runner() as runner, nobody_writes(data, url, "timesheets"):
         connection = runner.run(asyncpg.connect(url))
@@ -598,7 +671,7 @@ def stuck_on_postgres(data: Path, url: str) -> Iterator[IsWriting]:
         runner.run(connection.close())
 
 
-def dumped(cli: Cli, settings: dict[str, str]) -> Dump:
+def dump_with_settings(cli: Cli, settings: dict[str, str]) -> Dump:
     reader = Reader(Server(cli.data, settings))
     try:
         return reader.dump()
@@ -606,7 +679,7 @@ def dumped(cli: Cli, settings: dict[str, str]) -> Dump:
         reader.close()
 
 
-def kill_in_the_middle(cli: Cli, words: list[str], stuck: AbstractContextManager[IsWriting]) -> None:
+def kill_while_writing(cli: Cli, words: list[str], stuck: AbstractContextManager[IsWriting]) -> None:
     with stuck as is_writing:
         command = [sys.executable, "-m", "workhook", *words]
         with subprocess.Popen(
@@ -621,7 +694,7 @@ def kill_in_the_middle(cli: Cli, words: list[str], stuck: AbstractContextManager
 
 @pytest.mark.variants("target")
 @pytest.mark.parametrize("target", ["sqlite", "postgresql"], ids=["to a file", "to a server"])
-def test_an_import_that_is_killed_leaves_no_row(
+def test_a_killed_import_leaves_no_rows(
     filled: Filled, target: str, postgres: PostgresDatabases, tmp_path: Path
 ) -> None:
     filled.copied(tmp_path / "data")
@@ -629,10 +702,10 @@ def test_an_import_that_is_killed_leaves_no_row(
     exports = {login: export(here, tmp_path / login, login) for login in organizations(filled)}
     login, lines = max(exports.items(), key=lambda each: len(each[1]["timesheets"]))
     settings = {"database_url": postgres.new(tmp_path / "there")["database_url"]} if target == "postgresql" else {}
-    there = Cli(tmp_path / "there", settings)
-    there.json("setup", "--organization", "elsewhere", "--owner", "here", "--email", "here@example.com")
-    add_people(there, lines)
-    before = dumped(there, settings)
+    target_server = Cli(tmp_path / "there", settings)
+    target_server.json("setup", "--organization", "elsewhere", "--owner", "here", "--email", "here@example.com")
+    add_people(target_server, lines)
+    before = dump_with_settings(target_server, settings)
     words = [
         "organization",
         "import",
@@ -641,15 +714,19 @@ def test_an_import_that_is_killed_leaves_no_row(
         "127.0.0.0/8",
         *members(lines["people"]),
     ]
-    stuck = stuck_on_postgres(there.data, settings["database_url"]) if settings else stuck_on_sqlite(there.data)
-    kill_in_the_middle(there, words, stuck)
-    until(lambda: dumped(there, settings) == before)
-    made = there.json(*words)
-    assert_same(lines, export(there, tmp_path / "again", login), tmp_path / login, made["newcomers"])
+    stuck = (
+        stuck_on_postgres(target_server.data, settings["database_url"])
+        if settings
+        else stuck_on_sqlite(target_server.data)
+    )
+    kill_while_writing(target_server, words, stuck)
+    until(lambda: dump_with_settings(target_server, settings) == before)
+    made = target_server.json(*words)
+    assert_same(lines, export(target_server, tmp_path / "again", login), tmp_path / login, made["newcomers"])
 
 
 def assert_same(first: Lines, second: Lines, folder: Path, newcomers: list[dict[str, str]]) -> None:
-    """What came in is what went out."""
+    """Assert that the imported organization equals the exported one."""
     pause(first, folder)
     logins = {each["was"]: each["login"] for each in newcomers}
     assert differences(comparable(first, logins), comparable(second, {})) == []
