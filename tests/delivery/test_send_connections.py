@@ -96,9 +96,7 @@ async def test_a_payload_over_the_limit_is_not_sent(make_sender: MakeSender) -> 
     async with receiver(forever()) as there:
         sender = make_sender(settings=SendSettings(max_payload_bytes=1))
         assert await refusal(sender, there.url) == ("payload too large, not sent", 413)
-        grown = SignedRequest(
-            PREPARED.headers, b"payload=x", payload_size=1
-        )  # the limit applies to the payload, not to the encoded form
+        grown = SignedRequest(PREPARED.headers, b"payload=x", payload_size=1)  # the limit ignores the encoding
         assert (await sender.send(there.url, grown, insecure_ssl=False)).ok
     assert len(there.requests) == 1
 

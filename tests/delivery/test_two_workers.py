@@ -237,9 +237,8 @@ def test_another_worker_takes_over(
         site.publish(number)
     until(lambda: 5 in seen)
     hook.attempts("push", 5)
-    survivor = new_worker(
-        delivery_lease_s=SHORT_LEASE_S
-    )  # a process that has just joined waits for a lease period before it removes others
+    # A process that has just joined waits for a lease period before it removes others.
+    survivor = new_worker(delivery_lease_s=SHORT_LEASE_S)
     process = site.server.process
     assert process is not None
     if how == "killed":

@@ -77,9 +77,7 @@ def test_a_request_has_no_other_effects(server: Server, mail: MailServer, browse
     person = add_person(server)
     reader = Reader(server)
     try:
-        request_link(
-            browser, f"nobody-{uuid.uuid4().hex[:8]}"
-        )  # so that this client's IP address has been counted before
+        request_link(browser, f"nobody-{uuid.uuid4().hex[:8]}")  # so that this IP address was counted before
         before = reader.dump()
         request_link(browser, f"nobody-{uuid.uuid4().hex[:8]}")
         none = reader.dump()

@@ -11,7 +11,7 @@ from tests.plans.filled import AT, OFTEN_ID, OTHER_ORGANIZATION_ID, ROWS, TIMES,
 FEW, FEW_ORG = "few", "few-org"
 FEW_ID, FEW_ORG_ID, FEW_REPOSITORY_ID = 910_001, 910_002, 910_003
 PEOPLE, PLACES, OWN, ELSEWHERE, APPS, BOTS, HOOKS = (number * 1_000_000 for number in range(1, 8))
-"""The first IDs of users, organizations, projects of few-org and elsewhere, apps, their accounts, and hooks of few-org."""
+"""The first IDs of users, organizations, projects of few-org and others, apps, their accounts, and hooks of few-org."""
 
 ALL = 2 * ROWS
 LISTED = 310
