@@ -1,6 +1,6 @@
-// Octokit as an app and as its installation; @octokit/auth-app creates and renews the tokens. Fails at the first response
-// that differs from GitHub's. Environment: BASE_URL, APP_ID, CLIENT_ID, PRIVATE_KEY, INSTALLATION_ID, OWNER, REPO,
-// OTHER_OWNER, RECEIVER.
+// Octokit as an app and as its installation; @octokit/auth-app creates and renews the tokens. Fails at the first
+// response that differs from GitHub's. Environment: BASE_URL, APP_ID, CLIENT_ID, PRIVATE_KEY, INSTALLATION_ID, OWNER,
+// REPO, OTHER_OWNER, RECEIVER.
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { createAppAuth } from "@octokit/auth-app";

@@ -1,6 +1,6 @@
-// Visits pages in Firefox. Reads one line of JSON {program, environment, origin, cookies, addresses, widths, board, task,
-// columns} and prints JSON {visited, trouble}: errors in the console, requests that failed or left the origin, and pages
-// wider than the window. Then it performs a few actions of a user and fails unless they have their effect.
+// Visits pages in Firefox. Reads one line of JSON {program, environment, origin, cookies, addresses, widths, board,
+// task, columns} and prints JSON {visited, trouble}: errors in the console, requests that failed or left the origin,
+// and pages wider than the window. Then it performs a few actions of a user and fails unless they have their effect.
 import { createInterface } from "node:readline";
 import puppeteer from "puppeteer-core";
 

@@ -1,6 +1,6 @@
 // Octokit gets, refreshes, checks, exchanges and revokes user tokens. Fails at the first response that differs from
-// GitHub's. Environment: BASE_URL, LOGIN, COOKIE (of a browser in which LOGIN is signed in), CLIENT_ID, CLIENT_SECRET and
-// CODE of an OAuth app, APP_ID, APP_SECRET and APP_CODE of an app installed on ORGANIZATION, which has REPOSITORY.
+// GitHub's. Environment: BASE_URL, LOGIN, COOKIE (of a browser in which LOGIN is signed in), CLIENT_ID, CLIENT_SECRET
+// and CODE of an OAuth app, APP_ID, APP_SECRET and APP_CODE of an app installed on ORGANIZATION, which has REPOSITORY.
 import assert from "node:assert/strict";
 import { createOAuthUserAuth } from "@octokit/auth-app";
 import { scopeToken } from "@octokit/oauth-methods";

@@ -1,5 +1,5 @@
-// A receiver based on @octokit/webhooks. /github uses its middleware, which expects GitHub's header names. Other paths use
-// `verifyAndReceive` with Workhook's header names. Prints its port, then a line of JSON for each verified event.
+// A receiver based on @octokit/webhooks. /github uses its middleware, which expects GitHub's header names. Other paths
+// use `verifyAndReceive` with Workhook's header names. Prints its port, then a line of JSON for each verified event.
 import { createServer } from "node:http";
 import { Webhooks, createNodeMiddleware } from "@octokit/webhooks";
 
