@@ -43,7 +43,7 @@ LARGE = ("dispatches", "deliveries", "events", "event_keys", "hooks", "lanes")
 NOW = now_ms()
 PENDING_ID = FIRST + DONE
 
-Statements = list[tuple[Any, Mapping[str, Any] | None]]
+Asked = list[tuple[Any, Mapping[str, Any] | None]]
 
 
 async def _fill(tx: Transaction, account_id: int) -> None:
@@ -161,62 +161,58 @@ async def services(backend: Databases, filled: Filled, tmp_path: Path) -> AsyncI
 
 
 @pytest.fixture
-async def recorded_statements(services: Services, world: World, monkeypatch: pytest.MonkeyPatch) -> Statements:
+async def asked(services: Services, world: World, monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Return a list to which every later statement and its parameters are appended."""
-    recorded_statements: Statements = []
+    asked: Asked = []
     async with services.database.transaction() as tx:
         kinds: tuple[Any, ...] = (type(tx), type(services.database))
 
     def record_calls(kind: Any, name: str) -> None:
         original = getattr(kind, name)
 
-        async def record_call(self: Any, statement: Any, params: Any = None) -> Any:
+        async def heard(self: Any, statement: Any, params: Any = None) -> Any:
             rows = params if name == "execute_many" else [params]
             for row in rows[:1]:
-                if (
-                    not recorded_statements
-                    or recorded_statements[-1][0] is not statement
-                    or recorded_statements[-1][1] is not row
-                ):  # one method calls another
-                    recorded_statements.append((statement, row))
+                if not asked or asked[-1][0] is not statement or asked[-1][1] is not row:  # one method calls another
+                    asked.append((statement, row))
             return await original(self, statement, params)
 
-        monkeypatch.setattr(kind, name, record_call)
+        monkeypatch.setattr(kind, name, heard)
 
     for kind in kinds:
         for name in ("fetch_all", "fetch_one", "fetch_slow", "execute", "execute_many"):
             if hasattr(kind, name):
                 record_calls(kind, name)
-    _record_deferred(kinds[0], recorded_statements, monkeypatch)
-    return recorded_statements
+    _record_deferred(kinds[0], asked, monkeypatch)
+    return asked
 
 
-def _record_deferred(kind: Any, recorded_statements: Statements, monkeypatch: pytest.MonkeyPatch) -> None:
+def _record_deferred(kind: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     """PostgreSQL combines deferred statements into one; SQLite runs each separately."""
     if kind is postgres.PostgresTransaction:
         together = kind._together
 
-        def record_call(self: Any, question: Any) -> Any:
-            recorded_statements.append((found := together(self, question), None))
+        def heard(self: Any, question: Any) -> Any:
+            asked.append((found := together(self, question), None))
             return found
 
-        monkeypatch.setattr(kind, "_together", record_call)
+        monkeypatch.setattr(kind, "_together", heard)
         return
     defer, defer_fetch = kind.defer, kind.defer_fetch
 
-    def record_write(self: Any, statement: Any, rows: Any, *, name: str = "") -> None:
-        recorded_statements.extend((statement, row) for row in rows[:1])
+    def heard_write(self: Any, statement: Any, rows: Any, *, name: str = "") -> None:
+        asked.extend((statement, row) for row in rows[:1])
         defer(self, statement, rows, name=name)
 
-    async def record_read(self: Any, statement: Any, params: Any, then: Any) -> None:
-        recorded_statements.append((statement, params))
+    async def heard_read(self: Any, statement: Any, params: Any, then: Any) -> None:
+        asked.append((statement, params))
         await defer_fetch(self, statement, params, then)
 
-    monkeypatch.setattr(kind, "defer", record_write)
-    monkeypatch.setattr(kind, "defer_fetch", record_read)
+    monkeypatch.setattr(kind, "defer", heard_write)
+    monkeypatch.setattr(kind, "defer_fetch", heard_read)
 
 
-async def plans(services: Services, recorded_statements: Statements, *, possible: bool) -> list[tuple[str, list[str]]]:
+async def plans(services: Services, asked: Asked, *, possible: bool) -> list[tuple[str, list[str]]]:
     """Return each statement with the lines of its query plan.
 
     With `possible`, PostgreSQL scans only where no index can be used: for a thousand rows of so small a table it may
@@ -227,7 +223,7 @@ async def plans(services: Services, recorded_statements: Statements, *, possible
     if path is not None:
         compiler = Compiler(dialects.SQLITE, dialects.sqlite_value)
         connection = sqlite3.connect(path)
-        for statement, params in recorded_statements:
+        for statement, params in asked:
             known = compiler(statement)
             rows = connection.execute(f"EXPLAIN QUERY PLAN {known.sql}", known.arguments(params)).fetchall()
             found.append((known.sql, [row[3] for row in rows]))
@@ -237,7 +233,7 @@ async def plans(services: Services, recorded_statements: Statements, *, possible
     server = await asyncpg.connect(services.settings.database_url)
     if possible:
         await server.execute("SET enable_seqscan = off")
-    for statement, params in recorded_statements:
+    for statement, params in asked:
         if isinstance(statement, postgres.BoundStatement):
             sql, arguments = statement.sql, statement.arguments
         else:
@@ -260,38 +256,36 @@ def scans(sql: str, plan: Sequence[str]) -> list[str]:
     return found
 
 
-async def assert_no_scan(
-    services: Services, recorded_statements: Statements, *, at_least: int = 1, possible: bool = False
-) -> None:
-    record_call, recorded_statements[:] = list(recorded_statements), []
-    found = await plans(services, record_call, possible=possible)
-    recorded_statements.clear()
+async def assert_no_scan(services: Services, asked: Asked, *, at_least: int = 1, possible: bool = False) -> None:
+    heard, asked[:] = list(asked), []
+    found = await plans(services, heard, possible=possible)
+    asked.clear()
     assert len(found) >= at_least, "nothing was asked"
     for sql, plan in found:
         assert not scans(sql, plan), f"{sql}\n" + "\n".join(plan)
 
 
-async def test_the_check_detects_a_scan(services: Services, recorded_statements: Statements) -> None:
+async def test_the_check_detects_a_scan(services: Services, asked: Asked) -> None:
     await services.database.fetch_all(sa.select(dispatches.c.id).where(dispatches.c.attempts == sa.literal(77)))
     with pytest.raises(AssertionError, match="dispatches"):
-        await assert_no_scan(services, recorded_statements)
+        await assert_no_scan(services, asked)
 
 
-async def test_the_worker_uses_indexes(services: Services, recorded_statements: Statements) -> None:
+async def test_the_worker_uses_indexes(services: Services, asked: Asked) -> None:
     database = services.database
     busy_hooks = list(range(1, BUSY_HOOKS + 1))
     pending = await queries.pending_hooks(database, 0, 30)
     assert list(pending) == busy_hooks[:30]
     pending |= await queries.pending_hooks(database, 30, 30)
     assert list(pending) == busy_hooks
-    await assert_no_scan(services, recorded_statements, at_least=2)
+    await assert_no_scan(services, asked, at_least=2)
     rows = await queries.due_dispatches(database, dict.fromkeys(busy_hooks, 0), [PENDING_ID, PENDING_ID + 1], NOW, 10)
     assert len(rows) == 10 * BUSY_HOOKS
     assert not {PENDING_ID, PENDING_ID + 1} & {row["id"] for row in rows}
-    await assert_no_scan(services, recorded_statements)
+    await assert_no_scan(services, asked)
     times = await queries.later_times(database, busy_hooks, 0, 10)
     assert [len(times[each]) for each in busy_hooks] == [10] * BUSY_HOOKS
-    await assert_no_scan(services, recorded_statements)
+    await assert_no_scan(services, asked)
     await queries.payloads(database, [FIRST, FIRST + 1])
     await queries.failing_since(database, [1, 2, 3])
     await hook_queries.hooks_by_id(database, [1, 2, 3])
@@ -299,10 +293,10 @@ async def test_the_worker_uses_indexes(services: Services, recorded_statements: 
     async with database.transaction() as tx:
         await drop_waiting(tx, [3])
         await queries.drop_unrequested(tx, [PENDING_ID + 5])
-    await assert_no_scan(services, recorded_statements, at_least=6, possible=True)
+    await assert_no_scan(services, asked, at_least=6, possible=True)
 
 
-async def test_the_outcome_writer_uses_indexes(services: Services, recorded_statements: Statements) -> None:
+async def test_the_outcome_writer_uses_indexes(services: Services, asked: Asked) -> None:
     row = dict.fromkeys(DELIVERY_COLUMNS, 1) | {
         "guid": "g", "event": "push", "action": None, "throttled_at": None, "redelivery": False, "status": "OK",
         "url": "http://x/", "request_headers": b"{}", "response_headers": b"{}", "response_body": b"",
@@ -311,26 +305,26 @@ async def test_the_outcome_writer_uses_indexes(services: Services, recorded_stat
     delivered = [tuple(row.values())] * 3
     async with services.database.transaction() as tx:
         epoch = await membership.join(tx, "me", 60_000)
-    recorded_statements.clear()
+    asked.clear()
     advances = [(PENDING_ID + n, 0, 0, 1, None, epoch) for n in (1, 2, 3)]
     assert await record(services.database, delivered, advances, {1: NOW}, NOW) == set()
     late = [(PENDING_ID + n, 1, 0, 1, None, epoch + 1) for n in (1, 2, 3)]
     assert await record(services.database, delivered, late, {}, NOW) == {PENDING_ID + n for n in (1, 2, 3)}
-    await assert_no_scan(services, recorded_statements, at_least=3)
+    await assert_no_scan(services, asked, at_least=3)
     left = await attempts_of(services.database, [PENDING_ID + n for n in (1, 2, 3)])
     assert list(left.values()) == [1, 1, 1]
 
 
-async def test_the_fan_out_uses_indexes(services: Services, world: World, recorded_statements: Statements) -> None:
+async def test_the_fan_out_uses_indexes(services: Services, world: World, asked: Asked) -> None:
     async with services.database.transaction() as tx:
         repository = await find_repository(tx, world.organization, world.repository)
         assert repository is not None
-        recorded_statements.clear()
+        asked.clear()
         outbox.add(tx, [outbox.Draft(repository.owner.id, 1007, "push", None, {})])
         rows = await send_now(tx)
         assert len({row["event_id"] for row in rows}) == 1
         assert len(rows) == HOOKS // REPOSITORIES
-    await assert_no_scan(services, recorded_statements, at_least=1)
+    await assert_no_scan(services, asked, at_least=1)
 
 
 @pytest.mark.parametrize(
@@ -344,13 +338,11 @@ async def test_the_fan_out_uses_indexes(services: Services, world: World, record
     ],
     ids=lambda filters: "-".join(filters) or "none",
 )
-async def test_the_history_of_a_hook_uses_indexes(
-    services: Services, recorded_statements: Statements, filters: dict[str, str]
-) -> None:
+async def test_the_history_of_a_hook_uses_indexes(services: Services, asked: Asked, filters: dict[str, str]) -> None:
     database, parsed = services.database, history.parse_filters(filters)
     await history.list_deliveries(database, 7, parsed, cursor=None, per_page=30)
     await history.list_deliveries(database, 7, parsed, cursor=FIRST + 9000, per_page=30)
-    await assert_no_scan(services, recorded_statements, at_least=3)
+    await assert_no_scan(services, asked, at_least=3)
     newest = await database.fetch_one(sa.select(sa.func.max(deliveries.c.id)).where(deliveries.c.hook_id == 7))
     assert newest is not None
     await history.find_delivery(database, 7, newest[0])
@@ -361,11 +353,11 @@ async def test_the_history_of_a_hook_uses_indexes(
         await history.redeliver(tx, 7, newest[0], limit=1)
         job = await redelivery.create_job(tx, 7, parsed)
     await redelivery.advance(database, job)
-    await assert_no_scan(services, recorded_statements, at_least=6)
+    await assert_no_scan(services, asked, at_least=6)
 
 
-async def test_pruning_uses_indexes(services: Services, recorded_statements: Statements) -> None:
+async def test_pruning_uses_indexes(services: Services, asked: Asked) -> None:
     """Remove the oldest hour of a day's rows."""
     removed = await prune(services.database, NOW - DAY_MS + 3_600_000, NOW)
     assert removed["events"] == removed["dispatches"] == removed["deliveries"] == 3600
-    await assert_no_scan(services, recorded_statements, at_least=4, possible=True)
+    await assert_no_scan(services, asked, at_least=4, possible=True)
