@@ -1,4 +1,4 @@
-"""A database that is locked, full or down: meanwhile writes get 503, and nothing acknowledged is lost."""
+"""A database that is locked, full or down: writes get 503, and nothing acknowledged is lost."""
 
 from __future__ import annotations
 

@@ -463,7 +463,7 @@ class Processes(RuleBasedStateMachine):
             assert len(workers) <= 1, (lane, workers)
 
     def teardown(self) -> None:
-        """Assert that every lane has exactly one owner once nothing changes any more."""
+        """Assert that every lane has exactly one owner after the last change."""
         living = [each for each in self.processes if each.epoch and self._row(each) is not None]
         for each in living:
             each.in_flight.clear()

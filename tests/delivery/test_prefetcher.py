@@ -18,7 +18,7 @@ from workhook.delivery import queries
 from workhook.storage import Reader, Row
 
 SLOTS = 32
-IN_HAND = 512  # at most, besides what is being sent
+IN_HAND = 512  # at most, in addition to attempts in flight
 
 
 class Hanging:

@@ -31,7 +31,7 @@ AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) 
 UNION SELECT relid::regclass::text FROM pg_stat_progress_create_index WHERE datname = current_database()
 AND phase LIKE 'waiting%'
 """
-# Sessions that wait for one table and lock others out of another one meanwhile.
+# Sessions that wait for one table while they lock others out of another one.
 _GREEDY = """
 WITH locks AS MATERIALIZED (SELECT * FROM pg_locks
 WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()))

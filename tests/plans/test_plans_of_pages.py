@@ -87,7 +87,7 @@ def _inbox(unread: bool | None) -> Query:
 ASKS: dict[str, Query] = {
     "assigned": lambda reader: assigned.list_assigned(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "assigned and finished": lambda reader: assigned.list_assigned_finished(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
-    "to pay": lambda reader: list_due(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
+    "due invoices": lambda reader: list_due(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "mentions": lambda reader: list_mentions(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     **{f"inbox, unread {unread}": _inbox(unread) for unread in (None, True, False)},
     "running": lambda reader: find_running(reader, OFTEN),  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ ASKS: dict[str, Query] = {
         limit=PER_PAGE,
     ),
     "projects": lambda reader: list_newest(reader, _actor(), limit=PER_PAGE),  # type: ignore[arg-type]
-    "who changed comments": lambda reader: find_last_edits(reader, filled.OTHER_REPOSITORY_ID, "task_comment"),  # type: ignore[arg-type]
+    "last edits": lambda reader: find_last_edits(reader, filled.OTHER_REPOSITORY_ID, "task_comment"),  # type: ignore[arg-type]
     "projects of an account": lambda reader: list_newest(
         reader,  # type: ignore[arg-type]
         _actor(),
@@ -152,9 +152,9 @@ async def _of_key(reader: RecordingReader) -> None:
 NOW = filled.START + feeds.BACK_MS + DAY_MS
 FEEDS: dict[str, Query] = {
     "due in a project": lambda reader: feeds.list_project_due(reader, _access(), NOW),  # type: ignore[arg-type]
-    "due of what is assigned": lambda reader: feeds.list_own_due(reader, OFTEN, NOW),  # type: ignore[arg-type]
-    "of a key": _of_key,
-    "of a person": lambda reader: feeds.find_feeds(reader, OFTEN, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
+    "due in assigned tasks": lambda reader: feeds.list_own_due(reader, OFTEN, NOW),  # type: ignore[arg-type]
+    "feed of a key": _of_key,
+    "feeds of a person": lambda reader: feeds.find_feeds(reader, OFTEN, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
 }
 
 BILLING: dict[str, Query] = {
@@ -168,10 +168,10 @@ BILLING: dict[str, Query] = {
 
 
 PRESETS: dict[str, Query] = {
-    "what a new invoice begins with": lambda reader: drafts.find_presets(reader, _access()),  # type: ignore[arg-type]
-    "the currency of a price": lambda reader: drafts.find_price_currency(reader, filled.OTHER_ORGANIZATION_ID),  # type: ignore[arg-type]
-    "what is open": lambda reader: due_invoices.open_sums(reader, _access()),  # type: ignore[arg-type]
-    "the default rate": lambda reader: queries.find_default_terms(reader, _access()),  # type: ignore[arg-type]
+    "invoice presets": lambda reader: drafts.find_presets(reader, _access()),  # type: ignore[arg-type]
+    "price currency": lambda reader: drafts.find_price_currency(reader, filled.OTHER_ORGANIZATION_ID),  # type: ignore[arg-type]
+    "open sums": lambda reader: due_invoices.open_sums(reader, _access()),  # type: ignore[arg-type]
+    "default terms": lambda reader: queries.find_default_terms(reader, _access()),  # type: ignore[arg-type]
 }
 
 
@@ -198,9 +198,7 @@ def test_a_block_of_a_page_reads_little_more_than_it_shows(scene: Scene, name: s
     verdicts = scene.judge.judge(*asked)
     # Each task, event and mention that is read is looked up by its key, as is the task's project.
     bound = (
-        BOUND + 20 * READ_MAX
-        if name in ("assigned", "mentions", "who changed comments") or name.startswith("inbox")
-        else BOUND
+        BOUND + 20 * READ_MAX if name in ("assigned", "mentions", "last edits") or name.startswith("inbox") else BOUND
     )
     assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > bound] == []
 
@@ -235,8 +233,8 @@ def test_the_defaults_of_a_form_are_found_quickly(scene: Scene, name: str) -> No
 
 
 SUMMED: dict[str, Query] = {
-    "what is used of a budget": lambda reader: budgets.find_budget_usage(reader, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
-    "what is on no invoice": lambda reader: queries.find_unbilled_ms(reader, _access()),  # type: ignore[arg-type]
+    "budget usage": lambda reader: budgets.find_budget_usage(reader, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
+    "unbilled time": lambda reader: queries.find_unbilled_ms(reader, _access()),  # type: ignore[arg-type]
 }
 
 

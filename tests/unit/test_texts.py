@@ -12,7 +12,7 @@ from hatch_build import LOCALES
 from scripts import texts as collecting
 from workhook.web.frame import texts
 
-CATALOGUES = sorted(LOCALES.glob("*/LC_MESSAGES/workhook.po"))
+CATALOGS = sorted(LOCALES.glob("*/LC_MESSAGES/workhook.po"))
 
 
 @pytest.mark.parametrize(
@@ -39,18 +39,18 @@ def test_the_language_is_negotiated(accepted: str | None, expected: str) -> None
 
 
 def test_languages_and_catalogs_match() -> None:
-    there = {each.parent.parent.name for each in CATALOGUES}
+    there = {each.parent.parent.name for each in CATALOGS}
     assert there == set(texts.LANGUAGES)
 
 
-def _has_messages(catalogue: Path) -> bool:
-    with catalogue.open("rb") as file:
+def _has_messages(catalog: Path) -> bool:
+    with catalog.open("rb") as file:
         return any(each.id for each in read_po(file))
 
 
 def test_every_text_is_translated() -> None:
     """A catalog with any translation is complete, without missing, unused or fuzzy texts or different placeholders."""
-    begun = [each for each in CATALOGUES if each != collecting.ENGLISH and _has_messages(each)]
+    begun = [each for each in CATALOGS if each != collecting.ENGLISH and _has_messages(each)]
     assert [fault for each in begun for fault in collecting.faults_of(each)] == []
 
 
