@@ -1,4 +1,4 @@
-"""One filled studio for all tests of the copy; each has its own copy of the folder, and a database of its own."""
+"""One filled studio for all tests of the copy. Each test has its own copy of the folder and its own database."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def postgres(_shared_folder: Path) -> PostgresDatabases:
 
 @pytest.fixture
 def url(postgres: PostgresDatabases, tmp_path: Path) -> str:
-    """An empty database."""
+    """Return the URL of an empty database."""
     return postgres.empty(tmp_path / "unused")["database_url"]

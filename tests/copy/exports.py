@@ -1,4 +1,4 @@
-"""Exports of organizations, read so that two can be compared: what has an id has its place instead."""
+"""Exports of organizations in a comparable form, in which IDs are replaced by positions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Lines = dict[str, list[Any]]
 
 
 def lines_of(folder: Path) -> Lines:
-    """By the names of the kinds, and `people`."""
+    """Return the lines of an export by kind, and its `people`."""
     names = [*(each.name for each in KINDS), "people"]
     return {name: [json.loads(each) for each in (folder / f"{name}.jsonl").read_bytes().splitlines()] for name in names}
 
@@ -32,8 +32,10 @@ _REFERS = {
 
 
 def comparable(lines: Lines, logins: dict[str, str]) -> Lines:
-    """The lines with their places for ids, and other logins: the order of what has no id does not count. What the
-    import changes is as after an import."""
+    """Return the lines as an import would store them, with positions for IDs and logins mapped by `logins`.
+
+    The order of lines without an ID is ignored.
+    """
     places: Places = {}
     for kind, rows in lines.items():
         for place, each in enumerate(rows):
@@ -79,7 +81,7 @@ def _placed(value: Any, places: Places) -> Any:
 
 
 def pause(lines: Lines, folder: Path) -> None:
-    """What an import does with timers that run."""
+    """Stop running timers, as an import does."""
     at = json.loads((folder / "manifest.json").read_bytes())["exported_at"]
     for each in lines["timesheets"]:
         if each["is_active"]:
@@ -93,14 +95,14 @@ def export(cli: Cli, folder: Path, login: str) -> Lines:
 
 
 def members(people: Iterable[Any]) -> list[str]:
-    """The users of an export, as options that say that each has the same login here."""
+    """Return options which map each user of an export to the same login."""
     return [
         word for each in people if each["kind"] == "user" for word in ("--member", f"{each['login']}={each['login']}")
     ]
 
 
 def differences(one: Lines, other: Lines) -> list[tuple[str, Any, Any]]:
-    """The lines that differ, with the names of their kinds."""
+    """Return the lines that differ, each with its kind."""
     return [
         (kind, mine, theirs) for kind in one for mine, theirs in zip_longest(one[kind], other[kind]) if mine != theirs
     ]

@@ -1,4 +1,4 @@
-"""A studio on SQLite in which every table has rows, with a delivery that still waits."""
+"""A studio on SQLite in which every table has rows and one delivery is pending."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ UNICODE = "Größe 👩‍🎨 \\N \t ' \" \n ​"
 
 
 class Filled:
-    """Its folder, which no process uses; `waiting` is the payload's mark of an event that nobody has sent yet."""
+    """A data folder that no process uses.
+
+    `waiting` is the mark in the payload of the event that is still to be delivered.
+    """
 
     waiting = "still-to-be-sent"
 
@@ -40,7 +43,7 @@ class Filled:
         self.folder, self.token, self.repo_path, self.hook_path, self.dump = folder, token, repo_path, hook_path, dump
 
     def copied(self, folder: Path) -> Path:
-        """The data folder of a test; its database file."""
+        """Copy the data folder and return the path of its database file."""
         shutil.copytree(self.folder, folder)
         return folder / "workhook.db"
 
@@ -68,10 +71,10 @@ def fill(folder: Path) -> Filled:
             f"/api/v1/tasks/{task}", json={"title": UNICODE, "description": UNICODE}
         ).raise_for_status()
         with server.client(token) as client:
-            config = {"url": f"{receiver.url}?second"}  # another webhook has the address for itself
+            config = {"url": f"{receiver.url}?second"}  # another webhook has the URL itself
             hook = client.post(f"{world.repo_path}/hooks", json={"config": config, "events": ["push"]})
             assert hook.status_code == 201, hook.text
-            worker.start()  # which is killed, so that its row stays
+            worker.start()  # it is killed, so that its row remains
             until(lambda: "ping" in {each.event for each in receiver.requests})
             until(lambda: reader.dump()["workers"])
             until(lambda: reader.dump()["timesheet_sums"])
@@ -96,7 +99,7 @@ def fill(folder: Path) -> Filled:
 
 
 def _to_close(client: httpx.Client, project_id: str) -> int:
-    """The number of a task that a commit can close."""
+    """Return the number of a task that a commit can close."""
     paths = [f"/api/v1/projects/{project_id}/columns"]
     for more in ({"finished": True}, {}):
         made = client.post(paths[0], json={"title": "Closing", **more}).raise_for_status().json()
@@ -106,7 +109,7 @@ def _to_close(client: httpx.Client, project_id: str) -> int:
 
 
 def _spend(client: httpx.Client, project_id: str) -> None:
-    """Time that nobody sums up any more."""
+    """Add time entries which are not yet summed up."""
     projects = f"/api/v1/projects/{project_id}"
     column = client.post(f"{projects}/columns", json={"title": "To do"}).raise_for_status().json()["column"]["id"]
     task = (
@@ -148,7 +151,7 @@ def _import(server: Server, organization: str, folder: Path) -> None:
 
 
 def _receiver(server: Server, world: World) -> None:
-    """One inside the server, and a request that came. Its webhook is off, so that nothing waits to be sent to it."""
+    """Add a built-in receiver and a request to it. Its webhook is inactive, so that no delivery to it is pending."""
     with Browser.of(server, world.owner) as browser:
         assert browser.fill_csrf(f"/{world.full_name}/webhooks/receiver").status_code == 303
     with server.client(world.token) as client:
@@ -159,7 +162,7 @@ def _receiver(server: Server, world: World) -> None:
 
 
 def _mail(server: Server) -> None:
-    """A message that waits, with a link; and the language of who gets it."""
+    """Queue a message with a link, and store the language of its recipient."""
     person = add_person(server)
 
     async def add(services: Services) -> None:
@@ -173,21 +176,21 @@ def _mail(server: Server) -> None:
 
 
 def _calendar(server: Server, world: World) -> None:
-    """An address at which a calendar program asks for deadlines."""
+    """Add a calendar feed."""
     with Browser.of(server, world.owner) as browser:
         made = browser.fill_csrf(f"/{world.full_name}/calendar/feed/renew", feed="project")
         assert made.status_code == 200, made.text
 
 
 def _forms(server: Server, world: World) -> None:
-    """The filters of a board, which somebody has used, and a form that was sent."""
+    """Submit a form, and use the filters of a board."""
     with Browser.of(server, world.owner) as browser:
         assert browser.fill_csrf(f"/{world.full_name}/columns", title=UNICODE).status_code == 303
         assert browser.fill_csrf(f"/{world.full_name}/board/filters", q=UNICODE).status_code == 303
 
 
 def _mention(server: Server, world: World) -> None:
-    """In a comment on a task, of a member by the owner; and what an hour of the member costs."""
+    """Mention a member in a comment on a task, and set the member's cost rate."""
 
     async def add(services: Services) -> str:
         actor = await find_actor(services.database, await add_user(services, world, member="member"))
@@ -212,7 +215,7 @@ def _mention(server: Server, world: World) -> None:
 
 
 def _number(server: Server, world: World) -> None:
-    """An invoice with a number of its year and days of a zone, of an account that has a logo and a tax number."""
+    """Send an invoice with a number per year and a time zone, for an account that has a logo and a tax number."""
     with server.client(world.token) as client:
         settings = f"/api/v1/organizations/{world.organization}/billing"
         says = {"number_format": "{year}-{number}", "timezone": "Pacific/Auckland", "tax_number": "21/815/08150"}

@@ -1,4 +1,4 @@
-"""`workhook database copy`: a real studio moves from SQLite to PostgreSQL, whole, whatever comes between."""
+"""`workhook database copy` moves a real studio from SQLite to PostgreSQL completely, even after interruptions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def dump_of(url: str) -> Dump:
 
 
 def settled(dump: Dump) -> Dump:
-    """SQLite's truth is 1."""
+    """Return the dump with booleans as integers, as SQLite stores them."""
     return {
         table: {key: {name: _plain(value) for name, value in row.items()} for key, row in rows.items()}
         for table, rows in dump.items()
@@ -79,15 +79,18 @@ def _plain(value: object) -> object:
     return int(value) if isinstance(value, bool) else value
 
 
-# --- everything arrives ----------------------------------------------------------------------------------------------
+# --- Complete copies -------------------------------------------------------------------------------------------------
 
 
-def test_the_studio_of_these_tests_has_rows_in_every_table(filled: Filled) -> None:
-    """So a new table is among what is copied and compared: whoever adds one makes a row of it in `filled.py`."""
+def test_the_studio_has_rows_in_every_table(filled: Filled) -> None:
+    """This makes sure that new tables are copied and compared.
+
+    Whoever adds a table must add a row of it in `filled.py`.
+    """
     assert [table.name for table in TABLES if not filled.dump[table.name]] == []
 
 
-def test_every_row_every_number_and_every_secret_arrives(
+def test_every_row_number_and_secret_is_copied(
     filled: Filled, file: Path, url: str, receiver: Receiver, tmp_path: Path
 ) -> None:
     answer = answered("copy", file, url)
@@ -113,7 +116,7 @@ def test_every_row_every_number_and_every_secret_arrives(
 
 
 def _works(server: Server, filled: Filled, receiver: Receiver) -> None:
-    """Tokens are good, what waited is sent with the secret that it had, and there is room for new rows."""
+    """Assert that tokens are valid, that the pending delivery is sent with its secret, and that rows can be added."""
     with server.client(filled.token) as client:
         waiting = client.get(filled.hook_path).raise_for_status().json()["id"]
 
@@ -134,7 +137,7 @@ def _works(server: Server, filled: Filled, receiver: Receiver) -> None:
 
 
 @pytest.mark.whole
-def test_no_server_starts_with_the_file_any_more(file: Path, url: str) -> None:
+def test_no_server_starts_with_a_copied_file(file: Path, url: str) -> None:
     answered("copy", file, url)
     server = Server(file.parent, {})
     with pytest.raises(AssertionError, match="copied to PostgreSQL"):
@@ -149,12 +152,12 @@ def test_no_server_starts_with_the_file_any_more(file: Path, url: str) -> None:
     server.close()
 
 
-# --- what is interrupted ---------------------------------------------------------------------------------------------
+# --- Interruptions ---------------------------------------------------------------------------------------------------
 
 
-def test_a_copy_that_is_killed_goes_on(filled: Filled, file: Path, postgres: PostgresDatabases, tmp_path: Path) -> None:
-    """In the middle of a table: its rows wait for a lock that the test holds."""
-    url = postgres.new(tmp_path / "unused")["database_url"]  # migrated, and empty
+def test_a_killed_copy_can_be_resumed(filled: Filled, file: Path, postgres: PostgresDatabases, tmp_path: Path) -> None:
+    """It is killed in the middle of a table, where it waits for a lock that the test holds."""
+    url = postgres.new(tmp_path / "unused")["database_url"]  # migrated and empty
     with asyncio.Runner() as runner:
         holder = runner.run(asyncpg.connect(url))
         runner.run(holder.execute("BEGIN"))
@@ -168,7 +171,7 @@ def test_a_copy_that_is_killed_goes_on(filled: Filled, file: Path, postgres: Pos
         runner.run(holder.close())
     assert ask(url, "SELECT count(*) FROM accounts") == len(filled.dump["accounts"])
     assert ask(url, "SELECT count(*) FROM events") == 0
-    for settings in ({}, {"database_url": url}):  # neither side is served before it is whole
+    for settings in ({}, {"database_url": url}):  # neither side can be served before the copy is complete
         with pytest.raises(AssertionError, match="workhook database"):
             Server(file.parent, settings).start()
     assert answered("copy", file, url)["resumed"] is True
@@ -197,7 +200,7 @@ def _copy(file: Path, url: str, progress: Callable[[str, int, int], None] = lamb
 
 
 def _interrupted(file: Path, url: str) -> Iterator[int]:
-    """Stop each run after so many steps, until one comes to its end."""
+    """Interrupt each run after more steps than the one before, until one completes."""
     for at in range(2, 10_000, 37):
         yield at
         try:
@@ -208,13 +211,13 @@ def _interrupted(file: Path, url: str) -> Iterator[int]:
 
 
 @pytest.mark.whole
-def test_a_copy_that_is_stopped_again_and_again_is_whole(filled: Filled, file: Path, url: str) -> None:
+def test_a_copy_interrupted_many_times_is_complete(filled: Filled, file: Path, url: str) -> None:
     assert len(list(_interrupted(file, url))) > 3
     assert settled(dump_of(url)) == settled(filled.dump)
 
 
 @pytest.mark.whole
-async def test_a_lost_connection_is_made_again(
+async def test_a_lost_connection_is_reopened(
     filled: Filled, file: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copying, "PAUSES_S", (0.01,) * 3)
@@ -227,7 +230,7 @@ async def test_a_lost_connection_is_made_again(
     def progress(what: str, done: int, total: int) -> None:
         nonlocal calls
         calls += 1
-        # One at a time: the killer's own connection does one thing at once.
+        # One at a time, because the killer's connection runs one statement at a time.
         if calls % 40 == 0 and all(each.done() for each in killing):
             killing.append(asyncio.ensure_future(killer.execute(kill, mine)))
 
@@ -241,7 +244,7 @@ async def test_a_lost_connection_is_made_again(
     assert settled(await asyncio.to_thread(dump_of, url)) == settled(filled.dump)
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
+# --- Refusals --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.whole
@@ -255,8 +258,8 @@ async def test_a_lost_connection_is_made_again(
         ("UPDATE tasks SET rank = rank + 1 WHERE id = (SELECT max(id) FROM tasks)", "tasks has different values"),
     ],
 )
-def test_what_differs_in_the_end_is_found(file: Path, url: str, change: str, said: str) -> None:
-    """Somebody wrote to the copy before it was whole."""
+def test_differences_after_the_copy_are_found(file: Path, url: str, change: str, said: str) -> None:
+    """The copy was written to before it was complete."""
 
     def progress(what: str, done: int, total: int) -> None:
         if what == copying.COMPARED:
@@ -279,7 +282,7 @@ def test_a_database_that_is_not_empty_is_refused(file: Path, url: str, postgres:
     old = postgres.new(file.parent / "unused")["database_url"]
     ask(old, "UPDATE alembic_version SET version_num = '0003'")
     assert "workhook migrate" in refused("copy", file, old)
-    Server(file.parent, {}).start().close()  # nothing was marked
+    Server(file.parent, {}).start().close()  # the file was not marked
 
 
 def test_a_file_that_is_in_use_is_refused(file: Path, url: str) -> None:
@@ -294,7 +297,7 @@ def test_a_file_that_is_in_use_is_refused(file: Path, url: str) -> None:
 
 
 @pytest.mark.whole
-def test_nobody_uses_the_file_while_it_is_copied(file: Path, url: str) -> None:
+def test_the_file_is_locked_during_the_copy(file: Path, url: str) -> None:
     source = copying.CopySource.open(file)
     try:
         with pytest.raises(AssertionError, match="locked"):
@@ -304,7 +307,7 @@ def test_nobody_uses_the_file_while_it_is_copied(file: Path, url: str) -> None:
         source.close()
 
 
-def test_the_copy_of_another_file_is_not_gone_on_with(filled: Filled, file: Path, url: str, tmp_path: Path) -> None:
+def test_the_copy_of_another_file_is_not_resumed(filled: Filled, file: Path, url: str, tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         _copy(file, url, _stopping(20))
     other = filled.copied(tmp_path / "other")
@@ -314,17 +317,17 @@ def test_the_copy_of_another_file_is_not_gone_on_with(filled: Filled, file: Path
 
 
 @pytest.mark.whole
-def test_a_copy_into_another_place_ends_the_first(
+def test_a_copy_to_another_database_invalidates_the_first(
     file: Path, url: str, postgres: PostgresDatabases, tmp_path: Path
 ) -> None:
-    """Both would look whole, and only one of them would be the studio."""
+    """Otherwise both would look complete although only one of them is the studio."""
     with pytest.raises(Stopped):
         _copy(file, url, _stopping(20))
     _copy(file, postgres.empty(tmp_path / "another")["database_url"])
     assert "another file" in refused("copy", file, url)
 
 
-def test_what_is_no_database_or_has_another_schema_is_refused(file: Path, url: str) -> None:
+def test_an_unusable_source_or_target_is_refused(file: Path, url: str) -> None:
     nowhere = "postgresql://somebody:a-password@127.0.0.1:1/nowhere"
     told = refused("copy", file, nowhere)
     assert "PostgreSQL at 127.0.0.1:1" in told
@@ -341,8 +344,8 @@ def test_what_is_no_database_or_has_another_schema_is_refused(file: Path, url: s
 @pytest.mark.parametrize(
     ("value", "said"), [("'a' || char(0)", "the character NUL"), ("x'00'", "is not text"), ("5", None)]
 )
-def test_a_row_that_postgresql_does_not_take_is_named(file: Path, url: str, value: str, said: str | None) -> None:
-    """SQLite stores what it is given; text columns make numbers text."""
+def test_a_row_that_postgresql_rejects_is_named(file: Path, url: str, value: str, said: str | None) -> None:
+    """SQLite stores any value in any column; text columns convert numbers to text."""
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute(f"UPDATE tasks SET title = {value} WHERE id = (SELECT max(id) FROM tasks)")
     if said is None:

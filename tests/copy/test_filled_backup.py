@@ -1,4 +1,4 @@
-"""`workhook backup` and `workhook restore` of a studio that has rows in every table: each comes back as it was."""
+"""`workhook backup` and `workhook restore` of a studio that has rows in every table, which must come back unchanged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def last_numbers(file: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("moved", [False, True], ids=["from a file", "from a server"])
-def test_every_row_and_every_number_comes_back(
+def test_every_row_and_number_is_restored(
     filled: Filled, file: Path, url: str, moved: bool, receiver: Receiver, tmp_path: Path
 ) -> None:
     numbers, settings = last_numbers(file), dict[str, str]()
@@ -54,7 +54,7 @@ def test_every_row_and_every_number_comes_back(
         server.close()
 
 
-def test_every_row_goes_into_postgresql(filled: Filled, file: Path, url: str, tmp_path: Path) -> None:
+def test_every_row_is_restored_into_postgresql(filled: Filled, file: Path, url: str, tmp_path: Path) -> None:
     Cli(file.parent, {}).json("backup", str(tmp_path / "backup"), "--with-key")
     cli = Cli(tmp_path / "restored", {"database_url": url})
     assert cli.json("restore", str(tmp_path / "backup"))["rows"] == sum(map(len, filled.dump.values()))

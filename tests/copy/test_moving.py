@@ -1,4 +1,4 @@
-"""`workhook organization export` and `import`: an organization of a studio with rows in every table goes elsewhere."""
+"""`workhook organization export` and `import` of an organization with rows in every table."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def organizations(filled: Filled) -> list[str]:
 
 
 def server(folder: Path, postgres: PostgresDatabases | None = None) -> Cli:
-    """A server with an organization of its own."""
+    """Set up a server with an organization."""
     settings = {"database_url": postgres.new(folder)["database_url"]} if postgres else {}
-    cli = Cli(folder, {**settings, "delivery_allow_networks": "127.0.0.0/8"})  # the webhooks' receivers are here
+    cli = Cli(folder, {**settings, "delivery_allow_networks": "127.0.0.0/8"})  # the webhooks' receivers are local
     cli.json("setup", "--organization", "elsewhere", "--owner", "here", "--email", "here@example.com")
     return cli
 
 
 def add_people(cli: Cli, lines: Lines) -> None:
-    """Everybody in an export who is a user gets an account of the same login, unless there is one."""
+    """Create an account of the same login for every user in an export, unless it exists."""
     there = {each["login"] for each in cli.json("user", "list")}
     missing = [each for each in lines["people"] if each["kind"] == "user" and each["login"] not in there]
 
@@ -65,7 +65,7 @@ def add_people(cli: Cli, lines: Lines) -> None:
     with_services(cli.settings, add)
 
 
-def test_every_table_is_exported_or_stays_for_a_reason() -> None:
+def test_every_table_is_exported_or_excluded_for_a_reason() -> None:
     exported = {each.source.name for each in KINDS}
     named = {*exported, *NOT_EXPORTED, "accounts"}
     not_ours = {each for each in NOT_EXPORTED if each.startswith("search_")} | {"alembic_version"}
@@ -73,14 +73,14 @@ def test_every_table_is_exported_or_stays_for_a_reason() -> None:
     assert not exported & NOT_EXPORTED.keys()
 
 
-def test_every_column_is_exported_or_left_out() -> None:
+def test_every_column_is_exported_or_excluded() -> None:
     for kind in KINDS:
         assert kind.excluded_columns.keys() <= {each.name for each in kind.source.columns}, kind.name
 
 
 @pytest.mark.variants("target")
 @pytest.mark.parametrize("target", ["sqlite", "postgresql"], ids=["to a file", "to a server"])
-def test_what_goes_out_comes_in(
+def test_an_imported_organization_equals_the_exported_one(
     filled: Filled, cli: Cli, target: str, postgres: PostgresDatabases, tmp_path: Path
 ) -> None:
     other = server(tmp_path / "there", postgres if target == "postgresql" else None)
@@ -98,8 +98,8 @@ def test_what_goes_out_comes_in(
 
 
 @pytest.mark.whole
-def test_the_commands_need_nothing_that_another_has_loaded(tmp_path: Path) -> None:
-    """Each in a process of its own, as people run them."""
+def test_each_command_works_in_its_own_process(tmp_path: Path) -> None:
+    """Run each command in its own process, as users do."""
     here, there = server(tmp_path / "here"), server(tmp_path / "there")
     words = ("--member", "here=here", "--login", "moved")
     for cli, asked in ((here, ("export", "out")), (there, ("import", "out", *words))):
@@ -109,15 +109,16 @@ def test_the_commands_need_nothing_that_another_has_loaded(tmp_path: Path) -> No
     assert "moved" in done.stdout
 
 
-# --- moving broken ---------------------------------------------------------------------------------------------------
-# What an import refuses, in words that name file, line and field; then nothing is written. And who comes along.
+# --- Invalid exports -------------------------------------------------------------------------------------------------
+# What an import refuses, with messages that name the file, line and field. Nothing is written then. And who may be
+# imported.
 
 
 Line = dict[str, Any]
 
 
 class Exported:
-    """The export of the organization that has a row of everything."""
+    """The export of the organization that has rows of every kind."""
 
     def __init__(self, folder: Path, login: str, lines: Lines) -> None:
         self.folder, self.login, self.lines = folder, login, lines
@@ -146,7 +147,7 @@ def copy(exported: Exported, tmp_path: Path) -> Path:
 
 
 def change(folder: Path, kind: str, edit: Callable[[list[Line]], object]) -> None:
-    """Write other lines, and their sum into the manifest: as somebody who edits an export by hand would."""
+    """Edit the lines of a file and update its checksum in the manifest, as a user who edits an export by hand would."""
     path = folder / f"{kind}.jsonl"
     rows = [json.loads(each) for each in path.read_bytes().splitlines()]
     edit(rows)
@@ -178,7 +179,7 @@ def _sent(rows: list[Line]) -> Line:
 
 
 def _twice(rows: list[Line], name: str) -> None:
-    """Two lines have the same there."""
+    """Give two lines the same value of `name`."""
     one, other = [each for each in rows if each[name] is not None and each.get("deleted_at") is None][:2]
     other[name] = one[name]
 
@@ -189,14 +190,14 @@ def _retax(note: Line, millionths: int) -> None:
 
 
 def _move_to_base(rows: list[Line]) -> None:
-    """A part with more base than was billed, whose sums are right: its tax is less than nothing."""
+    """Credit more net amount than was billed at a rate. The sums are consistent, but the tax is negative."""
     first = rows[0]["taxes"][0]
     first[2], first[3] = first[2] + 10**9, first[3] - 10**9
     rows[0]["amount_minor"] += 10**9
 
 
 def put_item(at: int, value: Any) -> Callable[[list[Line]], object]:
-    """Another value in the first line of the first invoice that has one."""
+    """Return an edit that sets a value in the first line of the first invoice that has one."""
 
     def edit(rows: list[Line]) -> None:
         next(each for each in rows if each["items"])["items"][0][at] = value
@@ -354,7 +355,7 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         ("tasks", put("fields", {"x": ["y"]}), "tasks.jsonl, line 1: fields"),
     ],
 )
-def test_a_broken_line_is_told_and_nothing_is_written(
+def test_an_invalid_line_is_reported_and_nothing_is_written(
     exported: Exported, copy: Path, there: Cli, kind: str, edit: Callable[[list[Line]], object], words: str
 ) -> None:
     change(copy, kind, edit)
@@ -365,7 +366,7 @@ def test_a_broken_line_is_told_and_nothing_is_written(
     assert dump(there) == before
 
 
-def test_two_invoices_of_one_number_are_found_before_anything_is_written(
+def test_two_invoices_with_one_number_are_found_before_anything_is_written(
     exported: Exported, copy: Path, there: Cli
 ) -> None:
     change(copy, "invoices", lambda rows: _twice(rows, "invoice_number"))
@@ -375,7 +376,7 @@ def test_two_invoices_of_one_number_are_found_before_anything_is_written(
     assert re.search(r"invoices\.jsonl, line \d+, invoice_number: .* already occurs in line \d+", asked)
 
 
-def test_what_is_not_as_the_manifest_says_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
+def test_an_export_that_does_not_match_its_manifest_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
     owner = ("--member", f"{exported.owner()}=here")
     with (copy / "tasks.jsonl").open("ab") as file:
         file.write(b"\n")
@@ -386,7 +387,7 @@ def test_what_is_not_as_the_manifest_says_is_refused(exported: Exported, copy: P
     assert "this is not an export, or it was interrupted" in there.refused("organization", "import", str(copy), *owner)
 
 
-def test_a_file_with_other_bytes_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
+def test_a_file_with_changed_content_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
     owner = ("--member", f"{exported.owner()}=here")
     one, other = sorted((copy / "files").iterdir())[:2]
     one.write_bytes(b"something else")
@@ -405,7 +406,7 @@ def test_an_export_of_the_far_future_or_past_is_refused(exported: Exported, copy
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "tasks.jsonl", "files"])
-def test_a_link_in_an_export_is_not_followed(exported: Exported, copy: Path, there: Cli, name: str) -> None:
+def test_a_symbolic_link_in_an_export_is_not_followed(exported: Exported, copy: Path, there: Cli, name: str) -> None:
     target = next((copy / "files").iterdir()) if name == "files" else copy / name
     elsewhere = copy.parent / "elsewhere"
     target.rename(elsewhere)
@@ -416,20 +417,20 @@ def test_a_link_in_an_export_is_not_followed(exported: Exported, copy: Path, the
     assert dump(there) == before
 
 
-def test_a_line_of_very_many_values_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
+def test_a_line_with_too_many_values_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
     change(copy, "tasks", put("labels", [""] * 1_000_001))
     said = there.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
     assert "tasks.jsonl, line 1: it has more than 1,000,000 values" in said
 
 
-def test_a_later_format_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
+def test_a_newer_format_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
     manifest = json.loads((copy / "manifest.json").read_bytes())
     (copy / "manifest.json").write_text(json.dumps({**manifest, "format_version": 2}))
     said = there.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
     assert "import it with a newer version" in said
 
 
-def test_somebody_has_to_own_it(exported: Exported, there: Cli) -> None:
+def test_an_import_needs_an_owner(exported: Exported, there: Cli) -> None:
     said = there.refused("organization", "import", str(exported.folder), status=2)
     assert "the organization would have no owner" in said
     assert exported.owner() in said
@@ -437,7 +438,7 @@ def test_somebody_has_to_own_it(exported: Exported, there: Cli) -> None:
     assert "the export has no person nobody-there" in said
 
 
-def test_a_login_that_is_taken_is_refused(exported: Exported, there: Cli) -> None:
+def test_a_taken_login_is_refused(exported: Exported, there: Cli) -> None:
     words = ("organization", "import", str(exported.folder), "--member", f"{exported.owner()}=here")
     before = dump(there)
     for more in ((), ("--dry-run",)):
@@ -445,8 +446,8 @@ def test_a_login_that_is_taken_is_refused(exported: Exported, there: Cli) -> Non
     assert dump(there) == before
 
 
-def test_what_only_the_database_refuses_leaves_nothing(exported: Exported, tmp_path: Path) -> None:
-    """In the transaction that would have written everything."""
+def test_an_import_that_the_database_rejects_leaves_nothing(exported: Exported, tmp_path: Path) -> None:
+    """The transaction that would have written everything is rolled back."""
     there = server(tmp_path / "there")
     with closing(sqlite3.connect(there.data / "workhook.db")) as database, database:
         refuse = "SELECT RAISE(ABORT, 'no time today')"
@@ -461,7 +462,7 @@ def test_what_only_the_database_refuses_leaves_nothing(exported: Exported, tmp_p
 
 
 @pytest.mark.whole
-def test_who_is_nobody_here_cannot_sign_in_and_keeps_the_work(exported: Exported, tmp_path: Path) -> None:
+def test_people_without_an_account_cannot_sign_in_and_keep_their_work(exported: Exported, tmp_path: Path) -> None:
     there = server(tmp_path / "there")
     words = ("organization", "import", str(exported.folder), "--login", "moved", "--member", f"{exported.owner()}=here")
     before = dump(there)
@@ -488,7 +489,7 @@ def test_who_is_nobody_here_cannot_sign_in_and_keeps_the_work(exported: Exported
 
 @pytest.fixture
 def moved(exported: Exported, tmp_path: Path) -> Iterator[httpx.Client]:
-    """A client of the server that it was imported into, for its owner."""
+    """Yield a client for the owner of the imported organization."""
     there = server(tmp_path / "there")
     add_people(there, exported.lines)
     there.json("organization", "import", str(exported.folder), *members(exported.lines["people"]))
@@ -503,7 +504,7 @@ def moved(exported: Exported, tmp_path: Path) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.whole
-def test_numbers_go_on_where_they_were(exported: Exported, moved: httpx.Client) -> None:
+def test_numbers_continue_after_an_import(exported: Exported, moved: httpx.Client) -> None:
     taken = {each["invoice_number"] for each in exported.lines["invoices"]}
     last = {each["last"] for each in exported.lines["task_numbers"]}
     project, column = next(
@@ -520,7 +521,7 @@ def test_numbers_go_on_where_they_were(exported: Exported, moved: httpx.Client) 
 
 
 @pytest.mark.whole
-def test_files_invoices_and_timesheets_are_read_as_before(exported: Exported, moved: httpx.Client) -> None:
+def test_files_invoices_and_time_entries_can_be_read_after_an_import(exported: Exported, moved: httpx.Client) -> None:
     sums = {each["sha256"] for each in exported.lines["files"] if each["deleted_at"] is None}
     files = moved.get("files", params={"per_page": 100}).json()["files"]
     assert {hashlib.sha256(moved.get(f"files/{each['id']}/content").content).hexdigest() for each in files} <= sums
@@ -540,8 +541,8 @@ def test_files_invoices_and_timesheets_are_read_as_before(exported: Exported, mo
     assert moved.get("timesheets", params={"per_page": 100}).status_code == 200
 
 
-def test_nothing_of_another_organization_is_in_it(filled: Filled, tmp_path: Path) -> None:
-    """Their people overlap: what they have written and who they are elsewhere stays there."""
+def test_an_export_contains_nothing_of_other_organizations(filled: Filled, tmp_path: Path) -> None:
+    """Organizations share people, but whatever these have written elsewhere is not exported."""
     filled.copied(tmp_path / "data")
     cli = Cli(tmp_path / "data", {})
     exports = {login: export(cli, tmp_path / login, login) for login in organizations(filled)}
@@ -556,13 +557,13 @@ def test_nothing_of_another_organization_is_in_it(filled: Filled, tmp_path: Path
     assert {each.name for each in KINDS} <= exports[login].keys()
 
 
-# --- moving killed ---------------------------------------------------------------------------------------------------
-# An import of an organization that is killed in the middle of its writing leaves no row, and can be done again.
+# --- Killed imports --------------------------------------------------------------------------------------------------
+# An import that is killed while it writes leaves no rows and can be run again.
 
 
 IsWriting = Callable[[], bool]
 
-# An import comes to it with its organization, people, projects and tasks written; then it is busy for ever.
+# An import reaches this trigger with its organization, people, projects and tasks written, and then never ends.
 _STUCK = """CREATE TRIGGER stuck BEFORE INSERT ON timesheets BEGIN
     SELECT count(*) FROM (WITH RECURSIVE more(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more) SELECT n FROM more);
 END"""
@@ -570,7 +571,7 @@ END"""
 
 @contextmanager
 def stuck_on_sqlite(data: Path) -> Iterator[IsWriting]:
-    """An import stays where it writes timesheets. It is in its transaction while nobody else may write."""
+    """Make an import hang when it writes time entries. It is in its transaction while no other connection can write."""
 
     def is_writing() -> bool:
         with closing(sqlite3.connect(data / "workhook.db", isolation_level=None, timeout=0)) as database:
@@ -588,7 +589,7 @@ def stuck_on_sqlite(data: Path) -> Iterator[IsWriting]:
 
 @contextmanager
 def stuck_on_postgres(data: Path, url: str) -> Iterator[IsWriting]:
-    """The same. It waits for a lock there, and what it has written before is in its transaction."""
+    """Make an import wait for a lock when it writes time entries. Its earlier writes are in its transaction."""
     waiting = "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'timesheets'::regclass AND NOT granted)"
     with asyncio.Runner() as runner, nobody_writes(data, url, "timesheets"):
         connection = runner.run(asyncpg.connect(url))
@@ -596,7 +597,7 @@ def stuck_on_postgres(data: Path, url: str) -> Iterator[IsWriting]:
         runner.run(connection.close())
 
 
-def dumped(cli: Cli, settings: dict[str, str]) -> Dump:
+def dump_with_settings(cli: Cli, settings: dict[str, str]) -> Dump:
     reader = Reader(Server(cli.data, settings))
     try:
         return reader.dump()
@@ -604,7 +605,7 @@ def dumped(cli: Cli, settings: dict[str, str]) -> Dump:
         reader.close()
 
 
-def kill_in_the_middle(cli: Cli, words: list[str], stuck: AbstractContextManager[IsWriting]) -> None:
+def kill_while_writing(cli: Cli, words: list[str], stuck: AbstractContextManager[IsWriting]) -> None:
     with stuck as is_writing:
         command = [sys.executable, "-m", "workhook", *words]
         with subprocess.Popen(
@@ -619,7 +620,7 @@ def kill_in_the_middle(cli: Cli, words: list[str], stuck: AbstractContextManager
 
 @pytest.mark.variants("target")
 @pytest.mark.parametrize("target", ["sqlite", "postgresql"], ids=["to a file", "to a server"])
-def test_an_import_that_is_killed_leaves_no_row(
+def test_a_killed_import_leaves_no_rows(
     filled: Filled, target: str, postgres: PostgresDatabases, tmp_path: Path
 ) -> None:
     filled.copied(tmp_path / "data")
@@ -630,7 +631,7 @@ def test_an_import_that_is_killed_leaves_no_row(
     there = Cli(tmp_path / "there", settings)
     there.json("setup", "--organization", "elsewhere", "--owner", "here", "--email", "here@example.com")
     add_people(there, lines)
-    before = dumped(there, settings)
+    before = dump_with_settings(there, settings)
     words = [
         "organization",
         "import",
@@ -640,14 +641,14 @@ def test_an_import_that_is_killed_leaves_no_row(
         *members(lines["people"]),
     ]
     stuck = stuck_on_postgres(there.data, settings["database_url"]) if settings else stuck_on_sqlite(there.data)
-    kill_in_the_middle(there, words, stuck)
-    until(lambda: dumped(there, settings) == before)
+    kill_while_writing(there, words, stuck)
+    until(lambda: dump_with_settings(there, settings) == before)
     made = there.json(*words)
     assert_same(lines, export(there, tmp_path / "again", login), tmp_path / login, made["newcomers"])
 
 
 def assert_same(first: Lines, second: Lines, folder: Path, newcomers: list[dict[str, str]]) -> None:
-    """What came in is what went out."""
+    """Assert that the imported organization equals the exported one."""
     pause(first, folder)
     logins = {each["was"]: each["login"] for each in newcomers}
     assert differences(comparable(first, logins), comparable(second, {})) == []

@@ -1,4 +1,4 @@
-"""What `workhook database` and every other command say of a file that was copied, is being, or cannot be."""
+"""Messages of `workhook database` and other commands about a file that was copied, is being copied or cannot be."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 
 
 def _interrupted(file: Path, url: str, table: str = "events", mode: str = "SHARE") -> str:
-    """Of a copy that gets SIGINT while it waits for this table, which the test holds: all that it says."""
+    """Interrupt a copy with SIGINT while it waits for a table lock held by the test. Return its output."""
     with asyncio.Runner() as runner:
         holder = runner.run(asyncpg.connect(url))
         runner.run(holder.execute("BEGIN"))
@@ -45,10 +45,8 @@ def _interrupted(file: Path, url: str, table: str = "events", mode: str = "SHARE
 
 
 @pytest.mark.whole
-def test_an_interrupted_copy_says_what_is_kept_and_how_it_goes_on(
-    file: Path, postgres: PostgresDatabases, tmp_path: Path
-) -> None:
-    url = postgres.new(tmp_path / "unused")["database_url"]  # migrated, and empty
+def test_an_interrupted_copy_explains_how_to_resume(file: Path, postgres: PostgresDatabases, tmp_path: Path) -> None:
+    url = postgres.new(tmp_path / "unused")["database_url"]  # migrated and empty
     said = _interrupted(file, url)
     assert f"The copy of {file} to PostgreSQL at {database_address(url)} is incomplete" in said
     assert "Run the same `workhook database copy` again to continue it." in said
@@ -56,7 +54,7 @@ def test_an_interrupted_copy_says_what_is_kept_and_how_it_goes_on(
     assert answered("copy", file, url)["resumed"] is True
 
 
-def test_a_copy_that_is_interrupted_before_it_began_says_that_nothing_was_done(
+def test_a_copy_interrupted_before_it_started_reports_that_nothing_was_copied(
     file: Path, postgres: PostgresDatabases, tmp_path: Path
 ) -> None:
     url = postgres.new(tmp_path / "unused")["database_url"]
@@ -66,9 +64,7 @@ def test_a_copy_that_is_interrupted_before_it_began_says_that_nothing_was_done(
 
 
 @pytest.mark.whole
-def test_whoever_comes_to_a_moved_file_learns_which_it_is_and_where_it_went(
-    filled: Filled, url: str, tmp_path: Path
-) -> None:
+def test_every_command_on_a_copied_file_names_the_file_and_the_copy(filled: Filled, url: str, tmp_path: Path) -> None:
     file = filled.copied(tmp_path / "a folder")
     answered("copy", file, url)
     release = f"workhook database release {shlex.quote(str(file))}"
@@ -81,7 +77,7 @@ def test_whoever_comes_to_a_moved_file_learns_which_it_is_and_where_it_went(
         assert "moved" not in said.replace(str(tmp_path), "")
 
 
-def test_a_copy_that_is_not_whole_is_named_on_both_sides(file: Path, postgres: PostgresDatabases) -> None:
+def test_an_incomplete_copy_is_reported_for_both_databases(file: Path, postgres: PostgresDatabases) -> None:
     url = postgres.new(file.parent / "unused")["database_url"]
     _interrupted(file, url)
     for words, other in ((("--data", str(file.parent)), str(file)), (("--database-url", url), "is incomplete")):
@@ -94,7 +90,7 @@ def test_a_copy_that_is_not_whole_is_named_on_both_sides(file: Path, postgres: P
             assert "database copy" in said
 
 
-def test_a_file_or_a_database_without_a_schema_is_said_in_plain_words(file: Path, url: str) -> None:
+def test_a_database_without_a_schema_is_reported_clearly(file: Path, url: str) -> None:
     empty = file.with_name("empty.db")
     with closing(sqlite3.connect(empty)) as connection:
         connection.execute("CREATE TABLE other (id INTEGER)")
@@ -109,7 +105,7 @@ def test_a_file_or_a_database_without_a_schema_is_said_in_plain_words(file: Path
 
 
 @pytest.mark.whole
-def test_what_release_says(file: Path, url: str, tmp_path: Path) -> None:
+def test_release_reports_what_it_did(file: Path, url: str, tmp_path: Path) -> None:
     assert run("release", file).stdout == f"nothing to do: {file} was not copied, and servers can use it\n"
     answered("copy", file, url)
     done = run("release", file)
@@ -124,7 +120,7 @@ def test_what_release_says(file: Path, url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("copy",), ("release",)])
-def test_a_url_where_the_file_belongs_is_refused_without_its_password(words: tuple[str, ...], url: str) -> None:
+def test_a_url_instead_of_a_file_is_refused_without_showing_its_password(words: tuple[str, ...], url: str) -> None:
     given = "postgresql://ada:hidden@127.0.0.1:1/x"
     done = run(*words, given, *([url] if words == ("copy",) else []))
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""Servers that are killed and started again with the same data."""
+"""Servers that are killed and restarted with the same data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.harness.server import Server
 
 
 class Life:
-    """A site whose server ends and is started again. Each start has the settings of the first."""
+    """A site whose server ends and is restarted. Each start has the settings of the first."""
 
     def __init__(self, new_server: Callable[..., Server], settings: dict[str, Any]) -> None:
         self._new_server, self._settings = new_server, settings
@@ -20,7 +20,7 @@ class Life:
         self.site = self._site
 
     def again(self, **settings: Any) -> Site:
-        """Start after the server has ended."""
+        """Start the server again after it has ended."""
         self.site = self._site.at(self._new_server(**{**self._settings, **settings}))
         return self.site
 

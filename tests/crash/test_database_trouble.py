@@ -1,4 +1,4 @@
-"""A database that is locked, full or gone: 503 meanwhile, nothing acknowledged is lost, all is well afterwards."""
+"""A database that is locked, full or down: writes get 503, and nothing acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Trouble = Callable[[], AbstractContextManager[None]]
 
 
 class OwnPostgres(PostgresDatabases):
-    """A cluster of the test's own, so that it may be stopped."""
+    """A PostgreSQL cluster for a single test, which may stop it."""
 
     durable = True
 
@@ -41,12 +41,12 @@ class OwnPostgres(PostgresDatabases):
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """As if its machine had lost power."""
+        """Stop the cluster as a power failure would."""
         self.control("-m", "immediate", "stop")
         try:
             yield
         finally:
-            self.control("-l", str(self.folder / "log"), "restart")  # with the options it had
+            self.control("-l", str(self.folder / "log"), "restart")  # with its original options
 
     def close(self) -> None:
         super().close()
@@ -55,7 +55,7 @@ class OwnPostgres(PostgresDatabases):
 
 @contextmanager
 def locked(server: Server) -> Iterator[None]:
-    """Another process writes and does not come to an end."""
+    """Hold a write lock, as a process does that never finishes."""
     connection = sqlite3.connect(server.data / "workhook.db", isolation_level=None, timeout=WAIT_S)
     try:
         connection.execute("BEGIN EXCLUSIVE")
@@ -67,14 +67,14 @@ def locked(server: Server) -> Iterator[None]:
 
 @contextmanager
 def no_file_may_grow(server: Server) -> Iterator[None]:
-    """Writes fail as they do on a full disk, only with another number (EFBIG)."""
+    """Make writes fail as on a full disk, except for the error number (EFBIG)."""
     assert server.process is not None
     soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1, hard))
     try:
         yield
     finally:
-        with suppress(ProcessLookupError):  # it was stopped meanwhile
+        with suppress(ProcessLookupError):  # it has been stopped
             resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
 
 
@@ -92,14 +92,14 @@ def disk_full(server: Server) -> Iterator[None]:
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """One that is ready while it is empty: readiness asks for 100 MiB."""
+    """Yield a disk that is large enough while it is empty: readiness requires 100 MiB."""
     with disk_of(128) as folder:
         yield folder
 
 
 @pytest.fixture(params=["locked", "file size", "disk", "stopped"])
 def troubled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Site, Trouble]]:
-    """A site, and a way to get its database into trouble and out of it."""
+    """Yield a site and a context manager that gets its database into trouble."""
     if request.param == "stopped":
         cluster = OwnPostgres()
         server = Server(tmp_path, {**cluster.new(tmp_path), "delivery_retry_first_s": 0.05, "drain_s": 600})
@@ -125,7 +125,7 @@ def troubled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[S
 
 
 def refused(answer: httpx.Response) -> bool:
-    """A 503 that says when to come back. Raises for an answer that is neither that nor a success."""
+    """Return whether the answer is a 503 with `Retry-After`. Raise for any other failure."""
     if answer.status_code == 503:
         assert int(answer.headers["Retry-After"]) >= 1
         return True
@@ -142,7 +142,7 @@ def create_project(site: Site, title: str) -> httpx.Response:
     return site.client.post("/api/v1/projects", json={"title": title}, timeout=60)
 
 
-def test_writes_are_refused_in_the_shape_of_their_area(troubled: tuple[Site, Trouble], receiver: Receiver) -> None:
+def test_writes_are_refused_in_the_format_of_their_api(troubled: tuple[Site, Trouble], receiver: Receiver) -> None:
     site, trouble = troubled
     site.hook(receiver)
     with trouble():
@@ -168,7 +168,7 @@ def test_writes_are_refused_in_the_shape_of_their_area(troubled: tuple[Site, Tro
 
 
 def test_nothing_acknowledged_is_lost(troubled: tuple[Site, Trouble], receiver: Receiver) -> None:
-    """Clients publish before, during and after."""
+    """Clients publish before, during and after the trouble."""
     site, trouble = troubled
     hook = site.hook(receiver)
     acknowledged: set[int] = set()
@@ -197,13 +197,15 @@ def test_nothing_acknowledged_is_lost(troubled: tuple[Site, Trouble], receiver: 
     assert set(range(200, 220)) <= acknowledged
     receiver.wait_for(lambda _: acknowledged <= set(numbers(receiver)))
     recorded = hook.attempts("push", len(acknowledged))
-    assert len({each["guid"] for each in recorded}) == len(recorded)  # each once, however often it was tried to record
+    assert len({each["guid"] for each in recorded}) == len(recorded)  # each is recorded once
     assert Counter(numbers(receiver)).most_common(1)[0][1] == 1
     assert site.server.process is not None
     assert site.server.process.poll() is None
 
 
-def test_what_ends_meanwhile_is_recorded_afterwards(troubled: tuple[Site, Trouble], receiver: Receiver) -> None:
+def test_attempts_that_end_during_the_trouble_are_recorded_afterwards(
+    troubled: tuple[Site, Trouble], receiver: Receiver
+) -> None:
     site, trouble = troubled
     going_on = threading.Event()
 
@@ -238,7 +240,7 @@ def test_refused_attempts_are_in_the_audit_log_afterwards(troubled: tuple[Site, 
         for _ in range(3):
             guess(site)
         until(lambda: "refusals_wait_for_database" in site.server.log())
-        guess(site)  # joins those that wait
+        guess(site)  # added to the waiting refusals
 
     async def times(services: Services) -> int:
         rows = await services.database.fetch_all(sa.select(audit_log.c.times).where(audit_log.c.status == 401))
@@ -250,7 +252,9 @@ def test_refused_attempts_are_in_the_audit_log_afterwards(troubled: tuple[Site, 
 
 
 @pytest.mark.whole
-def test_it_stops_in_time_while_the_database_is_away(troubled: tuple[Site, Trouble], receiver: Receiver) -> None:
+def test_the_server_stops_in_time_while_the_database_is_unavailable(
+    troubled: tuple[Site, Trouble], receiver: Receiver
+) -> None:
     site, trouble = troubled
     site.hook(receiver)
     with trouble():

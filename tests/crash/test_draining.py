@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP with `drain_delay_s`: not ready, but serving, until the load balancer has noticed."""
+"""SIGTERM and SIGHUP with `drain_delay_s`: the server keeps serving but is not ready, for the load balancer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ready(url: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize("sent", SIGNALS)
-def test_it_serves_and_delivers_while_it_is_not_ready(
+def test_a_draining_server_serves_and_delivers(
     new_life: Callable[..., Life], receiver: Receiver, sent: signal.Signals
 ) -> None:
     life = new_life(drain_delay_s=600)
@@ -35,12 +35,12 @@ def test_it_serves_and_delivers_while_it_is_not_ready(
     assert ready(server.url).json()["checks"]["stopping"] != "ok"
     life.site.publish(1)  # a new connection, a change and its delivery
     until(lambda: len(receiver.events("push")) == 1)
-    server.process.send_signal(sent)  # again: it is not waited for
+    server.process.send_signal(sent)  # a second signal ends the delay
     assert server.process.wait(WAIT_S) == 0
 
 
 @pytest.mark.parametrize("sent", SIGNALS)
-def test_a_worker_is_not_ready_and_stops(
+def test_a_draining_worker_is_not_ready(
     new_life: Callable[..., Life], new_server: Callable[..., Server], receiver: Receiver, sent: signal.Signals
 ) -> None:
     life = new_life(command=("serve", "--no-worker", "--port", "0"))
@@ -56,13 +56,13 @@ def test_a_worker_is_not_ready_and_stops(
     assert worker.process.wait(WAIT_S) == 0
 
 
-def test_the_delay_ends(new_life: Callable[..., Life]) -> None:
+def test_a_server_stops_after_the_delay(new_life: Callable[..., Life]) -> None:
     life = new_life(drain_delay_s=0.5)
     assert life.site.server.stop() == 0
     assert "not ready for 0.5 s" in life.site.server.log()
 
 
-def test_sighup_without_a_delay_finishes_and_stops(new_life: Callable[..., Life]) -> None:
+def test_sighup_without_a_delay_stops_the_server(new_life: Callable[..., Life]) -> None:
     server = new_life().site.server
     assert server.process is not None
     server.process.send_signal(signal.SIGHUP)

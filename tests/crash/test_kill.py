@@ -1,4 +1,4 @@
-"""SIGKILL: what was acknowledged arrives, and only what was in flight or not recorded yet arrives twice."""
+"""SIGKILL: everything acknowledged arrives, and only what was in flight or not yet recorded arrives twice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SLOTS = 8
 
 
 def publish_until_it_dies(site: Site, coming: list[int], acknowledged: set[int], die_after: int) -> None:
-    """Several clients take numbers and publish them; the server is killed after so many answers."""
+    """Publish from several clients and kill the server after `die_after` answers."""
     lock = threading.Lock()
     goal = len(acknowledged) + die_after
 
@@ -47,7 +47,7 @@ def publish_until_it_dies(site: Site, coming: list[int], acknowledged: set[int],
                 try:
                     answer = own.post(f"{site.world.repo_path}/events", json=body)
                 except httpx.TransportError:
-                    return  # whether this one was committed, nobody knows
+                    return  # it is unknown whether this event was committed
                 assert answer.status_code == 202, answer.text
                 with lock:
                     acknowledged.add(number)
@@ -62,21 +62,21 @@ def publish_until_it_dies(site: Site, coming: list[int], acknowledged: set[int],
 
 
 def recorded(hook: Hook) -> Counter[str]:
-    """Deliveries by guid."""
+    """Return the number of deliveries by GUID."""
     return Counter(each["guid"] for each in hook.deliveries(event="push"))
 
 
-async def _waiting(services: Services) -> int:
+async def _count_pending(services: Services) -> int:
     statement = sa.select(sa.func.count().label("number")).where(dispatches.c.next_attempt_at.is_not(None))
     row = await services.database.fetch_one(statement)
     return int(row["number"]) if row else 0
 
 
-def all_quiet(server: Server) -> bool:
-    return bool(server.run(_waiting) == 0)
+def is_idle(server: Server) -> bool:
+    return bool(server.run(_count_pending) == 0)
 
 
-def test_many_events_through_several_deaths(new_life: Callable[..., Life], receiver: Receiver) -> None:
+def test_many_events_survive_several_kills(new_life: Callable[..., Life], receiver: Receiver) -> None:
     life = new_life()
     hooks = [life.site.hook(f"{receiver.url}?{number}", max_concurrency=SLOTS) for number in range(2)]
     for hook in hooks:
@@ -86,7 +86,7 @@ def test_many_events_through_several_deaths(new_life: Callable[..., Life], recei
         publish_until_it_dies(life.site, coming, acknowledged, random.randint(40, EVENTS // (ROUNDS + 1)))
         life.again()
     publish_until_it_dies(life.site, coming, acknowledged, EVENTS)
-    until(lambda: all_quiet(life.site.server), 60)
+    until(lambda: is_idle(life.site.server), 60)
     arrived = Counter(each.guid for each in receiver.events("push"))
     came = Counter(numbers(receiver))
     assert acknowledged <= came.keys(), "acknowledged, and never sent"
@@ -103,7 +103,7 @@ def test_many_events_through_several_deaths(new_life: Callable[..., Life], recei
     assert repeated <= most, "more came twice than was in flight or not recorded"
 
 
-def test_killed_after_the_answer_before_anything_is_sent(new_life: Callable[..., Life], receiver: Receiver) -> None:
+def test_events_survive_a_kill_before_they_are_sent(new_life: Callable[..., Life], receiver: Receiver) -> None:
     life = new_life()
     hook = life.site.hook(receiver)
     life.kill()
@@ -116,7 +116,7 @@ def test_killed_after_the_answer_before_anything_is_sent(new_life: Callable[...,
     assert sorted(numbers(receiver)) == list(range(20))
 
 
-def test_killed_at_the_very_answer(new_life: Callable[..., Life], receiver: Receiver) -> None:
+def test_events_survive_a_kill_right_after_the_answer(new_life: Callable[..., Life], receiver: Receiver) -> None:
     life = new_life()
     hook = life.site.hook(receiver)
     for number in range(5):
@@ -128,8 +128,8 @@ def test_killed_at_the_very_answer(new_life: Callable[..., Life], receiver: Rece
     assert set(numbers(receiver)) == set(range(5))
 
 
-def test_killed_when_it_was_sent_and_not_recorded(new_life: Callable[..., Life], receiver: Receiver) -> None:
-    """The receiver itself kills the sender, then answers nobody."""
+def test_a_delivery_not_yet_recorded_at_a_kill_is_repeated(new_life: Callable[..., Life], receiver: Receiver) -> None:
+    """The receiver itself kills the sending server before it answers."""
     life = new_life()
     deaths = [5, 2]
 
@@ -140,7 +140,7 @@ def test_killed_when_it_was_sent_and_not_recorded(new_life: Callable[..., Life],
     def kill(received: Received) -> Reply:
         if received.event == "push" and received.payload()["number"] in deaths:
             deaths.remove(received.payload()["number"])
-            process = until(running)  # it delivers before it says that it is ready
+            process = until(running)  # the server delivers before it reports that it is ready
             assert process is not None
             process.kill()
         return Reply()
@@ -165,12 +165,12 @@ def test_killed_when_it_was_sent_and_not_recorded(new_life: Callable[..., Life],
         lives[-1].append(number)
     assert [each[-1] for each in lives] == [2, 5, 7]
     assert lives[0][0] == 0
-    for before, after in pairwise(lives):  # in order again, from what was not recorded
+    for before, after in pairwise(lives):  # in order again, starting with what was not recorded
         assert before[-1] - UNRECORDED <= after[0] <= before[-1]
     assert set(recorded(hook).values()) == {1}
 
 
-def test_killed_once_it_was_recorded(new_life: Callable[..., Life], receiver: Receiver) -> None:
+def test_a_delivery_recorded_before_a_kill_is_not_repeated(new_life: Callable[..., Life], receiver: Receiver) -> None:
     life = new_life()
     hook = life.site.hook(receiver)
     for number in range(10):
@@ -180,12 +180,12 @@ def test_killed_once_it_was_recorded(new_life: Callable[..., Life], receiver: Re
     hook.site = life.again()
     hook.site.publish(10)
     hook.attempts("push", 11)
-    until(lambda: all_quiet(life.site.server))
+    until(lambda: is_idle(life.site.server))
     assert sorted(numbers(receiver)) == list(range(11))
 
 
 @pytest.mark.whole
-def test_killed_between_a_failure_and_its_repeat(new_life: Callable[..., Life], receiver: Receiver) -> None:
+def test_a_retry_survives_a_kill(new_life: Callable[..., Life], receiver: Receiver) -> None:
     life = new_life(delivery_retry_first_s=1.5)
     status = 500
     receiver.reply = lambda received: Reply(status) if received.event == "push" else Reply()
@@ -199,13 +199,13 @@ def test_killed_between_a_failure_and_its_repeat(new_life: Callable[..., Life], 
     status = 200
     hook.site = life.again()
     attempts = until(lambda: found if (found := hook.attempts("push", 3))[-1]["status_code"] == 200 else [])
-    # Where it was killed late, there was one more.
+    # If it was killed late, there was one more attempt.
     assert [each["status_code"] for each in attempts] == [500] * (len(attempts) - 1) + [200]
     assert [each["redelivery"] for each in attempts] == [False] + [True] * (len(attempts) - 1)
     assert len({each["guid"] for each in attempts}) == 1
 
 
-def test_killed_right_after_a_redelivery_was_asked_for(new_life: Callable[..., Life], receiver: Receiver) -> None:
+def test_a_requested_redelivery_survives_a_kill(new_life: Callable[..., Life], receiver: Receiver) -> None:
     life = new_life()
     hook = life.site.hook(receiver)
     life.site.publish(1)
@@ -219,7 +219,7 @@ def test_killed_right_after_a_redelivery_was_asked_for(new_life: Callable[..., L
     assert numbers(receiver) == [1, 1]
 
 
-def test_a_hook_that_was_created_is_there_and_has_its_ping(new_life: Callable[..., Life], receiver: Receiver) -> None:
+def test_a_created_hook_and_its_ping_survive_a_kill(new_life: Callable[..., Life], receiver: Receiver) -> None:
     life = new_life()
     site = life.site
     body = {"config": {"url": receiver.url, "content_type": "json"}}
@@ -231,7 +231,7 @@ def test_a_hook_that_was_created_is_there_and_has_its_ping(new_life: Callable[..
 
 
 @pytest.mark.parametrize("lease_s", [1])
-def test_a_process_that_stalled_beyond_its_lease_goes_on(
+def test_a_process_stalled_beyond_its_lease_continues(
     new_life: Callable[..., Life], receiver: Receiver, lease_s: int
 ) -> None:
     life = new_life(delivery_lease_s=lease_s)
@@ -259,5 +259,5 @@ def test_a_process_that_stalled_beyond_its_lease_goes_on(
     going_on.set()
     process.send_signal(signal.SIGCONT)
     hook.attempts("push", 10)
-    until(lambda: all_quiet(life.site.server))
-    assert sorted(numbers(receiver)) == list(range(10))  # nobody else had the lane meanwhile
+    until(lambda: is_idle(life.site.server))
+    assert sorted(numbers(receiver)) == list(range(10))  # no other process had the lane in the meantime

@@ -1,4 +1,4 @@
-"""SIGKILL while many deliveries are asked for again: the next process goes on, and asks for nothing twice."""
+"""SIGKILL during a redelivery of many: the next process continues it and requeues nothing twice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def _fill(services: Services, organization: str, url: str) -> None:
         await fill(tx, account.id, url)
 
 
-def test_a_redelivery_of_many_outlives_the_server(new_life: Callable[..., Life], receiver: Receiver) -> None:
+def test_a_redelivery_of_many_survives_a_kill(new_life: Callable[..., Life], receiver: Receiver) -> None:
     life = new_life()
     site = life.site
     site.server.run(partial(_fill, organization=site.world.organization, url=receiver.url))

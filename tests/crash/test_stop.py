@@ -1,4 +1,4 @@
-"""SIGTERM: what is in flight ends, the rest stays for the next start, and the exit status is 0."""
+"""SIGTERM: attempts in flight end, everything else waits for the next start, and the exit status is 0."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workhook.http.calls import Services
 
 
 class Valve:
-    """A reply that holds pushes while it is closed."""
+    """A reply that withholds answers to pushes until it is opened."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -38,11 +38,11 @@ def valve(receiver: Receiver) -> Iterator[Valve]:
     valve.open.set()
 
 
-async def _leased(services: Services) -> int:
+async def _count_workers(services: Services) -> int:
     return len(await services.database.fetch_all(sa.select(workers.c.owner)))
 
 
-def test_what_is_in_flight_ends_and_the_rest_waits(
+def test_attempts_in_flight_end_and_the_rest_waits(
     new_life: Callable[..., Life], receiver: Receiver, valve: Valve
 ) -> None:
     life = new_life()
@@ -57,35 +57,37 @@ def test_what_is_in_flight_ends_and_the_rest_waits(
     valve.open.set()
     assert server.process.wait(WAIT_S) == 0
     assert len(receiver.events("push")) == 3  # nothing new was started
-    assert server.run(_leased) == 0
+    assert server.run(_count_workers) == 0
     hook.site = life.again()
     hook.attempts("push", 9)
-    assert sorted(numbers(receiver)) == list(range(9))  # what had ended was recorded, so nothing came twice
+    assert sorted(numbers(receiver)) == list(range(9))  # the ended attempts were recorded, so nothing arrived twice
 
 
-def test_it_waits_no_longer_than_it_may(new_life: Callable[..., Life], receiver: Receiver, valve: Valve) -> None:
+def test_stopping_waits_no_longer_than_the_drain_time(
+    new_life: Callable[..., Life], receiver: Receiver, valve: Valve
+) -> None:
     life = new_life(drain_s=1, delivery_timeout_s=300)
     hook = life.site.hook(receiver, max_concurrency=2)
     for number in range(4):
         life.site.publish(number)
     until(lambda: len(receiver.events("push")) == 2)
-    assert life.site.server.stop() == 0  # it is not waited for as long as these would take
-    assert life.site.server.run(_leased) == 0
+    assert life.site.server.stop() == 0  # the server does not wait for the hanging attempts
+    assert life.site.server.run(_count_workers) == 0
     valve.open.set()
     hook.site = life.again()
     assert len(hook.attempts("push", 4)) == 4
-    assert len(receiver.events("push")) == 6  # the two that were given up came again
+    assert len(receiver.events("push")) == 6  # the two aborted attempts were repeated
 
 
-def test_an_idle_server_stops_at_once(new_life: Callable[..., Life], receiver: Receiver) -> None:
+def test_an_idle_server_stops_immediately(new_life: Callable[..., Life], receiver: Receiver) -> None:
     life = new_life(drain_s=600)
     life.site.hook(receiver)
-    assert life.site.server.stop() == 0  # it is not waited for as long as it might take
-    assert life.site.server.run(_leased) == 0
+    assert life.site.server.stop() == 0  # an idle server does not use up the time it has
+    assert life.site.server.run(_count_workers) == 0
     assert "Traceback" not in life.site.server.log()
 
 
-def test_a_worker_stops_likewise(
+def test_a_worker_stops_like_a_server(
     new_life: Callable[..., Life], new_server: Callable[..., Server], receiver: Receiver, valve: Valve
 ) -> None:
     life = new_life(command=("serve", "--no-worker", "--port", "0"))
@@ -99,7 +101,7 @@ def test_a_worker_stops_likewise(
     valve.open.set()
     assert worker.process.wait(WAIT_S) == 0
     assert "Traceback" not in worker.log()
-    assert worker.run(_leased) == 0
+    assert worker.run(_count_workers) == 0
     new_server(command=("worker",))
     hook.attempts("push", 3)
     assert numbers(receiver) == [0, 1, 2]

@@ -14,7 +14,7 @@ from tests.harness.server import Server, SharedServer
 
 @pytest.fixture(scope="module")
 def quick_server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Three further attempts within a second."""
+    """Yield a server that retries three times within a second."""
     folder = tmp_path_factory.mktemp("quick")
     settings = {"delivery_retry_first_s": 0.05, "delivery_retries": 3, **backend.new(folder)}
     server = SharedServer(folder, settings).start()

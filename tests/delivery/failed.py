@@ -1,4 +1,4 @@
-"""Two webhooks with many deliveries that failed."""
+"""Two webhooks with many failed deliveries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
 
 EVENTS = 2 * redelivery.BATCH + 500
-"""Of each webhook. Each was tried twice; every tenth was delivered in the end."""
+"""Events per webhook. Each was attempted twice; every tenth also has a successful third attempt."""
 
 HOOK, OTHER = 1, 2
 
@@ -24,7 +24,7 @@ def _columns(table: sa.Table) -> tuple[str, ...]:
 
 
 async def fill(tx: Transaction, account_id: int, url: str = "http://x/") -> None:
-    """Two hooks, each with events that failed twice. The third of ten was delivered in the end."""
+    """Insert two webhooks whose events failed twice. Every tenth event succeeded at the third attempt."""
     now = now_ms()
     nothing = dict.fromkeys(_columns(hooks))
     await tx.execute_many(

@@ -1,4 +1,4 @@
-"""A worker in the process of the test, with many webhooks: what it has in hand can be counted."""
+"""A worker in the test's own process, with many webhooks, so that a test can inspect its state."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ PATIENT_S = 300.0  # longer than any test waits
 
 
 class Inside:
-    """A repository whose webhooks get what is pushed."""
+    """A repository with webhooks for `push`."""
 
     def __init__(self, services: Services, place: HookOwner, token: str) -> None:
         self.services, self.place, self._token = services, place, token
         self.worker: Worker | None = None
 
     async def hooks(self, urls: Sequence[str], **config: Any) -> list[int]:
-        """Their pings are not sent."""
+        """Create webhooks without sending their pings."""
         actor = await find_actor(self.services.database, self._token)
         assert actor is not None
         made = []
@@ -53,7 +53,7 @@ class Inside:
 
     @asynccontextmanager
     async def delivering(self) -> AsyncIterator[Worker]:
-        """Ends without waiting for receivers that hang."""
+        """Run a worker. Stopping does not wait for receivers that hang."""
         sender = Sender(AddressPolicy(("127.0.0.0/8",)), SendSettings(timeout_s=PATIENT_S))
         self.worker = Worker(self.services, sender)
         await self.worker.start()
@@ -67,7 +67,7 @@ class Inside:
 @asynccontextmanager
 async def inside(backend: Databases, folder: Path, *, serving: bool = False, **settings: Any) -> AsyncIterator[Inside]:
     chosen = {"data": str(folder), "delivery_allow_networks": "127.0.0.0/8", "hooks_per_event": 0, **settings}
-    database = backend.new(folder)  # stays: what was done is looked at afterwards, too
+    database = backend.new(folder)  # not deleted, because tests inspect the data afterwards
     async with open_services(load({**chosen, **database}, {}), serving=serving) as services:
         world = await make_world(services)
         repository = await find_repository(services.database, world.organization, world.repository)

@@ -1,4 +1,4 @@
-"""Receivers that do exactly what a test says, byte by byte, and the certificate of one that speaks TLS."""
+"""Receivers that follow a script byte by byte, and a certificate for receivers that speak TLS."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Request:
 
 
 class Connection:
-    """One connection of a receiver, from the receiver's side."""
+    """The receiver's side of one connection."""
 
     def __init__(self, receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.receiver = receiver
@@ -40,7 +40,7 @@ class Connection:
         self._writer = writer
 
     async def request(self) -> Request:
-        """The next whole request. Ends the script when the sender has closed the connection instead."""
+        """Return the next complete request, or end the script if the sender has closed the connection."""
         head = (await self._reader.readuntil(b"\r\n\r\n"))[:-4]
         length = next(int(line[15:]) for line in head.decode().split("\r\n") if line.startswith("Content-Length:"))
         request = Request(head, await self._reader.readexactly(length))
@@ -72,7 +72,7 @@ class Connection:
         try:
             await script(self)
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the sender closed: the end of many scripts
+            pass  # the sender closed the connection, which is how many scripts end
         except Exception as error:  # noqa: BLE001 - it is asserted on at the end of the test
             self.receiver.faults.append(error)
         finally:
@@ -105,7 +105,7 @@ class Receiver:
 async def receiver(
     script: Script, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1", port: int = 0
 ) -> AsyncIterator[Receiver]:
-    """Runs `script` for every connection; a fault of the script itself fails the test at the end."""
+    """Run `script` for every connection. An exception in the script fails the test at the end."""
     made = Receiver("http" if tls is None else "https")
     tasks: set[asyncio.Task[None]] = set()
 
@@ -132,7 +132,7 @@ async def receiver(
 
 
 def forever(data: bytes = OK) -> Script:
-    """Answers every request of a connection with `data`."""
+    """Answer every request of a connection with `data`."""
 
     async def script(connection: Connection) -> None:
         while True:
@@ -142,7 +142,7 @@ def forever(data: bytes = OK) -> Script:
 
 
 def once(data: bytes) -> Script:
-    """Answers the first request with `data` and closes."""
+    """Answer the first request with `data`, then close the connection."""
 
     async def script(connection: Connection) -> None:
         await connection.answer(data)
@@ -151,7 +151,7 @@ def once(data: bytes) -> Script:
 
 
 class Names(AbstractResolver):
-    """Answers for names from a list of answers, one look-up after the other; the last one stays."""
+    """A resolver that returns the given answers one after the other and then repeats the last one."""
 
     def __init__(self, *answers: list[str] | OSError) -> None:
         self._answers = list(answers)
@@ -175,7 +175,7 @@ class Names(AbstractResolver):
 
 @contextlib.contextmanager
 def closed_port() -> Iterator[int]:
-    """A port on 127.0.0.1 on which nothing listens, nor can: it is taken meanwhile."""
+    """Reserve a port on 127.0.0.1 on which nothing can listen in the meantime."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         yield sock.getsockname()[1]

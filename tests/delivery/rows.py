@@ -1,4 +1,4 @@
-"""Rows that tests of delivery write by themselves, many at a time."""
+"""Bulk inserts for the tests of delivery."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workhook.storage.metadata import insert_into
 PLAIN_HOOK = dict.fromkeys(
     ("secret", "previous_secret", "previous_secret_until", "password", "app_id", "installation_id")
 )
-"""What a webhook has none of that a person made, without secrets."""
+"""The columns that are NULL for a webhook which a user created without secrets."""
 
 
 def columns(table: sa.Table) -> tuple[str, ...]:
@@ -21,6 +21,6 @@ def columns(table: sa.Table) -> tuple[str, ...]:
 
 
 async def fill_lanes(tx: Transaction, hook_ids: Iterable[int]) -> None:
-    """At rest, and nobody's."""
+    """Insert idle, unowned lanes."""
     nothing = {"failing_since": None, "manual_minute": 0, "manual_count": 0}
     await tx.execute_many(insert_into(lanes, *columns(lanes)), [{"hook_id": each, **nothing} for each in hook_ids])

@@ -1,4 +1,4 @@
-"""What the tests of sending share: a sender that is closed at the end, and one delivery in a line.
+"""Helpers for the tests of sending: a sender that is closed at teardown, and one delivery per call.
 
 `make_sender` and `deliver` become fixtures in the modules that use them.
 """
@@ -52,13 +52,13 @@ async def make_sender() -> AsyncIterator[MakeSender]:
 
 
 async def deliver(make_sender: MakeSender, way: str) -> Deliver:
-    """One delivery to a receiver that follows a script: `direct`, or to a `proxy` that follows it."""
+    """Return a function that makes one delivery to a scripted receiver or, with `proxy`, through a scripted proxy."""
 
     async def run(script: Script) -> Outcome:
         async with receiver(script) as there:
             proxy = f"http://127.0.0.1:{there.port}" if way == "proxy" else None
             outcome = await send(make_sender(settings=SendSettings(proxy=proxy)), there)
-            json.encode([outcome.response_headers, outcome.status])  # what a record holds is text
+            json.encode([outcome.response_headers, outcome.status])  # a recorded outcome must be text
             return outcome
 
     return run
@@ -69,7 +69,7 @@ async def send(sender: Sender, there: Receiver, *, insecure_ssl: bool = False) -
 
 
 async def refusal(sender: Sender, url: str) -> tuple[str, int]:
-    """Status and code of a delivery that reached nobody."""
+    """Return the status and code of a delivery that reached no receiver."""
     outcome = await sender.send(url, PREPARED, insecure_ssl=False)
     assert (outcome.ok, outcome.response_headers, outcome.response_body) == (False, {}, b"")
     return outcome.status, outcome.status_code
@@ -82,7 +82,7 @@ def failure(outcome: Outcome) -> tuple[str, int]:
 
 @contextlib.contextmanager
 def no_descriptor_left() -> Iterator[None]:
-    """Every number below the limit is taken."""
+    """Lower the limit on open files until no descriptor is left."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
     try:

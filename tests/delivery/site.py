@@ -1,4 +1,4 @@
-"""A server with a place of its own, and hooks there, as their owner uses them."""
+"""A server with its own organization, and webhooks as their owner uses them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ CLIENTS = 8
 
 
 class Hook:
-    """A webhook of the site."""
-
     def __init__(self, site: Site, shape: dict[str, Any], path: str) -> None:
         self.site, self.shape, self.path = site, shape, path
         self.id: int = shape["id"]
@@ -36,12 +34,12 @@ class Hook:
         self.site.ok("DELETE", self.path)
 
     def deliveries(self, **filters: Any) -> list[dict[str, Any]]:
-        """Oldest first."""
+        """Return the deliveries, oldest first."""
         found: list[dict[str, Any]] = self.site.pages(f"{self.path}/deliveries", filters)
         return found[::-1]
 
     def attempts(self, event: str, number: int, **filters: Any) -> list[dict[str, Any]]:
-        """The deliveries of an event, as soon as so many are recorded; oldest first."""
+        """Return the deliveries of an event, oldest first, as soon as at least `number` are recorded."""
         return until(lambda: found if len(found := self.deliveries(event=event, **filters)) >= number else [])
 
     def detail(self, delivery: dict[str, Any]) -> dict[str, Any]:
@@ -56,7 +54,7 @@ class Hook:
 
 
 class Site:
-    """An organization with a repository on a server, and a client with its owner's token."""
+    """An organization and its repository on a server, and a client with the owner's token."""
 
     def __init__(self, server: Server, world: World | None = None) -> None:
         self.server = server
@@ -65,11 +63,11 @@ class Site:
         self._others: list[Site] = []
 
     def at(self, server: Server) -> Site:
-        """The same place by way of another server."""
+        """Return the same organization as another server serves it."""
         return self._keep(Site(server, self.world))
 
     def another(self) -> Site:
-        """Another place on the same server."""
+        """Return another organization on the same server."""
         return self._keep(Site(self.server))
 
     def _keep(self, other: Site) -> Site:
@@ -81,7 +79,7 @@ class Site:
             each.client.close()
 
     def ok(self, method: str, path: str, **more: Any) -> dict[str, Any]:
-        """The answer's object; empty for an answer without a body."""
+        """Return the answer's JSON object, or an empty one if there is no body. Fail unless the request succeeded."""
         answer = self.client.request(method, path, **more)
         assert answer.is_success, (answer.status_code, answer.text)
         found: dict[str, Any] = answer.json() if answer.content else {}
@@ -101,7 +99,10 @@ class Site:
     def hook(
         self, receiver: Receiver | str, events: Iterable[str] = ("push",), *, of: str = "repository", **config: Any
     ) -> Hook:
-        """A hook whose ping has arrived and is recorded. `config`: beside the url; json by default."""
+        """Create a webhook and wait until its ping is recorded.
+
+        `config` is added to the URL; the content type is JSON by default.
+        """
         url = receiver if isinstance(receiver, str) else receiver.url
         path = (self.world.repo_path if of == "repository" else self.world.org_path) + "/hooks"
         body = {"name": "web", "events": list(events), "config": {"content_type": "json", "url": url, **config}}
@@ -112,17 +113,17 @@ class Site:
         return hook
 
     def publish(self, number: int = 0, event: str = "push", **payload: Any) -> int:
-        """Answers how many deliveries that makes."""
+        """Publish an event and return its number of deliveries."""
         body = {"event": event, "payload": {"number": number, **payload}}
         count: int = self.ok("POST", f"{self.world.repo_path}/events", json=body)["deliveries"]
         return count
 
     def publish_many(self, numbers: Iterable[int], event: str = "push") -> None:
-        """In no particular order, by several clients at once."""
+        """Publish from several clients concurrently, in no particular order."""
         with ThreadPoolExecutor(CLIENTS) as clients:
             list(clients.map(lambda number: self.publish(number, event), numbers))
 
 
 def numbers(receiver: Receiver, event: str = "push") -> list[int]:
-    """What `publish` numbered, in the order in which it came."""
+    """Return the `number` of each received event, in order of arrival."""
     return [each.payload()["number"] for each in receiver.events(event)]

@@ -1,4 +1,4 @@
-"""Which addresses and URLs a delivery may reach."""
+"""Which addresses and URLs deliveries may reach."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def words(text: str) -> list[str]:
     return text.split()
 
 
-# The first and the last address of every range, and the ones that give the range its name.
+# The first and the last address of every range, and the well-known addresses in it.
 REFUSED = words(
     """
     0.0.0.0 0.255.255.255 10.0.0.0 10.255.255.255 100.64.0.0 100.100.100.200 100.127.255.255 127.0.0.0
@@ -59,23 +59,25 @@ ALLOWED = words(
 
 
 @pytest.mark.parametrize("address", REFUSED)
-def test_refused(address: str) -> None:
+def test_an_address_in_a_special_range_is_refused(address: str) -> None:
     assert not PUBLIC.permits(address)
 
 
 @pytest.mark.parametrize("address", ALLOWED)
-def test_allowed(address: str) -> None:
+def test_a_public_address_is_allowed(address: str) -> None:
     assert PUBLIC.permits(address)
 
 
 @given(st.ip_addresses(v=4))
-def test_the_mapped_form_is_judged_like_the_address(address: ipaddress.IPv4Address) -> None:
+def test_an_ipv4_mapped_address_is_treated_like_its_ipv4_address(address: ipaddress.IPv4Address) -> None:
     for policy in (PUBLIC, LOCAL, AddressPolicy(["10.0.0.0/9", "198.18.0.0/16"])):
         assert policy.permits(f"::ffff:{address}") == policy.permits(str(address))
 
 
 @given(st.ip_addresses())
-def test_whatever_python_calls_special_is_refused(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+def test_addresses_that_python_considers_special_are_refused(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> None:
     if not address.is_global or address.is_multicast:
         assert not PUBLIC.permits(str(address)) or getattr(address, "ipv4_mapped", None) is not None
 
@@ -83,7 +85,7 @@ def test_whatever_python_calls_special_is_refused(address: ipaddress.IPv4Address
 @pytest.mark.parametrize(
     "text", ["", "localhost", "127.1", "2130706433", "0x7f.0.0.1", "010.0.0.1", "1.2.3", "[::1]", "8.8.8.8 "]
 )
-def test_what_is_no_literal_is_refused(text: str) -> None:
+def test_text_that_is_not_an_address_literal_is_refused(text: str) -> None:
     assert not PUBLIC.permits(text)
 
 
@@ -102,7 +104,7 @@ def test_what_is_no_literal_is_refused(text: str) -> None:
         ("::/0", ["::1", "fe80::1"], ["127.0.0.1", "::ffff:127.0.0.1"]),
     ],
 )
-def test_the_allow_list_lets_through_what_it_names(cidr: str, inside: list[str], outside: list[str]) -> None:
+def test_the_allow_list_permits_only_the_networks_it_names(cidr: str, inside: list[str], outside: list[str]) -> None:
     policy = AddressPolicy([cidr])
     assert [address for address in inside if not policy.permits(address)] == []
     assert [address for address in outside if policy.permits(address)] == []
@@ -110,7 +112,7 @@ def test_the_allow_list_lets_through_what_it_names(cidr: str, inside: list[str],
 
 
 @pytest.mark.parametrize("cidr", ["", "localhost", "10.0.0.0/33", "10.0.0", "fe80::1%eth0/64x"])
-def test_an_allow_list_that_cannot_be_read(cidr: str) -> None:
+def test_an_invalid_allow_list_is_an_error(cidr: str) -> None:
     with pytest.raises(ValueError):
         AddressPolicy([cidr])
 
@@ -141,7 +143,7 @@ def test_an_allow_list_that_cannot_be_read(cidr: str) -> None:
         "http://" + "a" * 63 + ".example/",
     ],
 )
-def test_a_url_that_may_be_tried(url: str) -> None:
+def test_a_valid_public_url_is_accepted(url: str) -> None:
     assert check_url(url, PUBLIC) is None
 
 
@@ -177,7 +179,7 @@ def test_a_url_that_may_be_tried(url: str) -> None:
         ("http://[fe80::1%25eth0]/", "fe80::1%25eth0"),
     ],
 )
-def test_a_host_that_can_never_be_reached(url: str, host: str) -> None:
+def test_a_url_with_an_unreachable_host_is_rejected(url: str, host: str) -> None:
     expected = (
         f"url is not supported because it isn't reachable over the public Internet ({host}). To deliver to a private"
         " network, start the server with --allow-network."
@@ -247,7 +249,7 @@ def test_a_host_that_can_never_be_reached(url: str, host: str) -> None:
         ("http://8.8.8.8./", "host"),
     ],
 )  # fmt: skip
-def test_a_url_that_is_none(url: str, code: str) -> None:
+def test_an_invalid_url_is_rejected(url: str, code: str) -> None:
     fault = validate_url(url, PUBLIC)
     assert fault is not None
     message = NOT_VALID
@@ -261,11 +263,11 @@ def test_a_url_that_is_none(url: str, code: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["http:/example.com/", "http:example.com", "http:\u3000//example.com"])
-def test_a_url_without_an_authority(url: str) -> None:
+def test_a_url_without_an_authority_is_rejected(url: str) -> None:
     assert check_url(url, PUBLIC) == NOT_VALID
 
 
-def test_an_allowed_loopback() -> None:
+def test_loopback_urls_are_accepted_if_the_allow_list_permits_them() -> None:
     for url in ("http://localhost:3000/", "http://a.localhost/", "http://127.0.0.1/", "http://[::1]/"):
         assert check_url(url, LOCAL) is None
     assert check_url("http://localhost/", AddressPolicy(["::1"])) is None
@@ -282,20 +284,20 @@ def test_an_allowed_loopback() -> None:
 @example("http://" + "9" * 5000)
 @example("http://0x" + "f" * 5000)
 @example("http://[" + ":" * 500 + "]")
-def test_no_text_breaks_the_check(text: str) -> None:
+def test_arbitrary_text_never_crashes_the_check(text: str) -> None:
     for url in (text, "http://" + text, "http://" + text + "@h/", "https://h:" + text):
         wrong = check_url(url, PUBLIC)
         assert wrong in (None, NOT_VALID) or wrong.startswith(("url is not supported", "url must"))
 
 
 @given(st.ip_addresses(v=4), st.sampled_from(["{:d}", "{:#x}", "0{:o}", "dotted"]))
-def test_no_spelling_of_a_refused_address_gets_through(address: ipaddress.IPv4Address, spelling: str) -> None:
+def test_every_spelling_of_a_refused_address_is_rejected(address: ipaddress.IPv4Address, spelling: str) -> None:
     host = str(address) if spelling == "dotted" else spelling.format(int(address))
     if not PUBLIC.permits(str(address)):
         assert check_url(f"http://{host}/", PUBLIC) is not None
 
 
-# --- At the moment of connecting ----------------------------------------------------------------------------------
+# --- When connecting ----------------------------------------------------------------------------------------------
 
 
 def info(address: str) -> tuple[int, int, int, str, tuple[str, int]]:
@@ -303,7 +305,7 @@ def info(address: str) -> tuple[int, int, int, str, tuple[str, int]]:
     return family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, 80)
 
 
-def test_no_socket_is_made_for_a_refused_address() -> None:
+def test_no_socket_is_created_for_a_refused_address() -> None:
     for address in ("127.0.0.1", "::1", "::ffff:10.0.0.1", "169.254.169.254", "127.1"):
         with pytest.raises(AddressRefused, match=r"is not allowed") as caught:
             guarded_socket(PUBLIC, info(address))
@@ -321,13 +323,13 @@ def test_no_socket_is_made_for_a_refused_address() -> None:
         (["fe80::1%2"], "fe80::1%2"),
     ],
 )
-async def test_every_answer_must_pass(answers: list[str], refused: str) -> None:
+async def test_every_resolved_address_must_be_allowed(answers: list[str], refused: str) -> None:
     with pytest.raises(AddressRefused) as caught:
         await GuardedResolver(PUBLIC, Names(answers)).resolve("receiver.example", 80)
     assert caught.value.address == refused
 
 
-async def test_good_answers_pass_and_a_missing_name_stays_missing() -> None:
+async def test_allowed_addresses_are_returned_and_resolver_errors_propagate() -> None:
     found = await GuardedResolver(PUBLIC, Names(["8.8.8.8", "2606:4700::1"])).resolve("receiver.example", 80)
     assert [answer["host"] for answer in found] == ["8.8.8.8", "2606:4700::1"]
     with pytest.raises(socket.gaierror):
@@ -335,12 +337,12 @@ async def test_good_answers_pass_and_a_missing_name_stays_missing() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://10.0.0.1/", "http://[::1]/", "http://receiver.example/"])
-async def test_a_target_behind_a_proxy_is_judged_too(url: str) -> None:
+async def test_a_target_behind_a_proxy_is_checked_too(url: str) -> None:
     with pytest.raises(AddressRefused):
         await check_target(URL(url), PUBLIC, Names(["8.8.8.8", "10.0.0.1"]))
     await check_target(URL("http://8.8.8.8/"), PUBLIC, Names([]))
 
 
-async def test_a_name_without_an_address_is_none() -> None:
+async def test_a_name_without_addresses_does_not_resolve() -> None:
     with pytest.raises(socket.gaierror):
         await GuardedResolver(PUBLIC, Names([])).resolve("receiver.example", 80)

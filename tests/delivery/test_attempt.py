@@ -1,4 +1,4 @@
-"""One attempt: what it does to the process that makes it, and what is kept of it."""
+"""A single attempt: it must not block the event loop, and it bounds the headers it stores."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from workhook.delivery.send import Sender
 from workhook.delivery.sign import Profile, SignedRequest, Signer, form_encode
 
 
-class Patient(Signer):
-    """Does not begin before the loop, which would do the same itself, has had a turn."""
+class WaitingSigner(Signer):
+    """A signer that waits until the event loop has run, which it cannot do on the loop's own thread."""
 
     def __init__(self, profile: Profile) -> None:
         super().__init__(profile)
@@ -32,12 +32,12 @@ class Patient(Signer):
         return super().prepare(*given, **more)
 
 
-async def test_the_loop_has_its_turns_while_a_large_payload_is_signed() -> None:
+async def test_signing_a_large_payload_does_not_block_the_event_loop() -> None:
     payload = b'{"a": "b"}' * (SIGN_HERE_MAX // 2)
     sender = Sender(AddressPolicy(LOOPBACK))
     async with receiver(forever()) as there:
         lane = lane_with(1, waiting=1, url=there.url)
-        lane.signer = signer = Patient(Profile(hook_id=1, target_id=1, target_type="organization", secret=b"s"))
+        lane.signer = signer = WaitingSigner(Profile(hook_id=1, target_id=1, target_type="organization", secret=b"s"))
         attempting = asyncio.create_task(attempt(lane, lane.ready[0], payload, sender, RetryPolicy()))
         asyncio.get_running_loop().call_later(0.05, signer.turned.set)
         finished = await attempting
@@ -49,8 +49,8 @@ async def test_the_loop_has_its_turns_while_a_large_payload_is_signed() -> None:
     assert request.headers["X-Hub-Signature-256"] == expected
 
 
-async def test_what_is_kept_of_headers_is_bounded_as_it_is_stored() -> None:
-    """Control characters take six bytes each in JSON; they are invalid in a field (RFC 9110, 5.5)."""
+async def test_the_stored_size_of_response_headers_is_bounded() -> None:
+    """Control characters take six bytes each in JSON; they are invalid in a field value (RFC 9110, 5.5)."""
     sender = Sender(AddressPolicy(LOOPBACK))
     evil = b"a\x01\x02\x7f\tb" + b"\x01" * 60_000
     async with receiver(forever(b"HTTP/1.1 200 OK\r\nX-A: %b\r\nContent-Length: 0\r\n\r\n" % evil)) as there:

@@ -1,4 +1,4 @@
-"""Any bytes as an answer: in any pieces they mean the same, and the same as to the client for proxies."""
+"""Arbitrary bytes as a response: how they are split never matters, and the proxy client agrees about their meaning."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _spoiled(data: bytes, at: int, byte: int) -> bytes:
     return data[:at] + bytes([byte]) + data[at + 1 :]
 
 
-_answers = st.one_of(
+_responses = st.one_of(
     _likely,
     st.builds(_spoiled, _likely, st.integers(0, 200), st.integers(0, 255)),
     st.binary(max_size=40),
@@ -68,7 +68,7 @@ _answers = st.one_of(
 
 
 class _Transport:
-    """What a connection needs of one; it sends nothing."""
+    """The part of a transport that a connection uses. It sends nothing."""
 
     def __init__(self) -> None:
         self.closing = False
@@ -86,8 +86,11 @@ class _Transport:
         self.closing = True
 
 
-def fed(pieces: list[bytes]) -> tuple[object, bool]:
-    """Return what one connection makes of the bytes of an answer and of the end after them, and whether it is kept."""
+def _feed(pieces: list[bytes]) -> tuple[object, bool]:
+    """Feed a response and the end of the stream to a connection.
+
+    Return the result and whether the connection is kept.
+    """
 
     async def run() -> tuple[object, bool]:
         client = Client(AddressPolicy(LOOPBACK), SystemResolver(), ConnectionPool(4))
@@ -107,17 +110,17 @@ def fed(pieces: list[bytes]) -> tuple[object, bool]:
     return asyncio.run(run())
 
 
-def test_a_head_is_bounded_in_one_piece_too() -> None:
+def test_the_size_of_a_head_is_bounded_even_in_one_piece() -> None:
     for fields in (
         b"a:b\r\n" * 20_000,
         b"Content-Length:1\r\n" * 5000,
         b"a:\r\n" * 17_000 + b"Content-Length:1\r\n" * 2,
     ):
-        assert fed([b"HTTP/1.1 200 OK\r\n" + fields + b"\r\na"]) == ((SendError, MALFORMED[0]), False)
+        assert _feed([b"HTTP/1.1 200 OK\r\n" + fields + b"\r\na"]) == ((SendError, MALFORMED[0]), False)
 
 
-def test_bytes_before_the_request_are_kept_up_to_the_bound() -> None:
-    """Whoever connects may be sent any number of them."""
+def test_bytes_before_the_request_are_bounded() -> None:
+    """A client does not trust the server it connects to: it may send any number of bytes."""
 
     async def run() -> list[bool]:
         client = Client(AddressPolicy(LOOPBACK), SystemResolver(), ConnectionPool(4))
@@ -135,18 +138,18 @@ def test_bytes_before_the_request_are_kept_up_to_the_bound() -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(_answers, st.lists(st.integers(1, 12), min_size=1, max_size=8))
-def test_pieces_do_not_matter(answer: bytes, sizes: list[int]) -> None:
+@given(_responses, st.lists(st.integers(1, 12), min_size=1, max_size=8))
+def test_the_split_of_a_response_does_not_matter(answer: bytes, sizes: list[int]) -> None:
     pieces, rest, turn = [], answer, 0
     while rest:
         size = sizes[turn % len(sizes)]
         pieces.append(rest[:size])
         rest, turn = rest[size:], turn + 1
-    if answer.lower().count(b"content-length:") > 1:  # two of them are one, where they come together
+    if answer.lower().count(b"content-length:") > 1:  # repeated lengths are accepted only if they arrive together
         return
-    whole, in_pieces = fed([answer]), fed(pieces)
+    whole, in_pieces = _feed([answer]), _feed(pieces)
     assert in_pieces[0] == whole[0]
-    if not answer.endswith((b"\r", b"\n")):  # a line break after an answer may come with it, and not by itself
+    if not answer.endswith((b"\r", b"\n")):  # a trailing line break is accepted only together with the response
         assert in_pieces == whole
 
 
@@ -171,11 +174,13 @@ def _facts(outcome: Outcome) -> tuple[object, ...]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(_answers)
+@given(_responses)
 @example(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 500 X\r\n\r\n")
-def test_it_is_the_same_to_the_client_for_proxies(answer: bytes) -> None:
-    """But for two things that the other one refuses: a length that is given twice, and bytes that belong to no answer
-    after a head that ends with a bare line feed."""
+def test_the_proxy_client_agrees(answer: bytes) -> None:
+    """Compare both clients.
+
+    Only the proxy client refuses repeated lengths, and surplus bytes after a head that ends with a bare line feed.
+    """
     direct, proxied = asyncio.run(_outcomes(answer))
     is_bare = re.search(rb"\n\r?\n", answer.replace(b"\r\n\r\n", b""))
     takes_more = is_bare or answer.lower().count(b"content-length:") > 1

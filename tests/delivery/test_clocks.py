@@ -1,4 +1,4 @@
-"""Hosts whose clocks disagree: the database's clock counts, so nothing is sent twice and nothing waits."""
+"""Hosts with different clocks: only the database's clock counts, so nothing is sent twice or delayed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.harness.waiting import until
 from workhook.hooks.tables import workers
 from workhook.http.calls import Services
 
-OFF_S = 3600  # by far more than a lease
+OFF_S = 3600  # much longer than a lease
 
 
 @pytest.fixture
 def backend(_shared_folder: Path) -> Databases:
-    """Processes that share a file are on one host, which has one clock."""
+    """Return PostgreSQL only: processes that share an SQLite file are on one host, which has one clock."""
     return databases("postgresql", _shared_folder)
 
 
@@ -40,8 +40,8 @@ def site(new_server: Callable[..., Server]) -> Iterator[Site]:
 
 
 @pytest.fixture
-def beside(site: Site, tmp_path: Path) -> Iterator[Callable[[int], Server]]:
-    """Starts a worker on a host whose clock is off."""
+def start_skewed_worker(site: Site, tmp_path: Path) -> Iterator[Callable[[int], Server]]:
+    """Return a function that starts a worker on a host whose clock is off by `seconds`."""
     made: list[Server] = []
 
     def start(seconds: int) -> Server:
@@ -55,7 +55,7 @@ def beside(site: Site, tmp_path: Path) -> Iterator[Callable[[int], Server]]:
         each.close()
 
 
-def alive(site: Site) -> int:
+def live_workers(site: Site) -> int:
     async def read(services: Services) -> int:
         return len(await services.database.fetch_all(sa.select(workers.c.owner)))
 
@@ -65,7 +65,9 @@ def alive(site: Site) -> int:
 
 @pytest.mark.variants("seconds")
 @pytest.mark.parametrize("seconds", [OFF_S, -OFF_S])
-def test_nothing_is_sent_twice(site: Site, beside: Callable[[int], Server], receiver: Receiver, seconds: int) -> None:
+def test_workers_with_different_clocks_send_nothing_twice(
+    site: Site, start_skewed_worker: Callable[[int], Server], receiver: Receiver, seconds: int
+) -> None:
     answer_now = threading.Event()
 
     def hold(received: Received) -> Reply:
@@ -77,9 +79,9 @@ def test_nothing_is_sent_twice(site: Site, beside: Callable[[int], Server], rece
     held = [site.hook(f"{receiver.url}?held={number}", events=["push"]) for number in range(4)]
     site.publish(1)
     receiver.wait_for(lambda requests: sum(each.event == "push" for each in requests) == 4)
-    worker = beside(seconds)
-    until(lambda: alive(site) == 2)
-    # When the two have shared this work, the newcomer has looked at all there is.
+    worker = start_skewed_worker(seconds)
+    until(lambda: live_workers(site) == 2)
+    # Once both have delivered these events, the new worker has seen everything.
     others = [site.hook(f"{receiver.url}?free={number}", events=["fork"]) for number in range(6)]
     for number in range(20):
         site.publish(number, event="fork")
@@ -93,8 +95,8 @@ def test_nothing_is_sent_twice(site: Site, beside: Callable[[int], Server], rece
 
 
 @pytest.mark.whole
-def test_what_a_host_with_another_clock_writes_is_due_at_once(
-    site: Site, beside: Callable[[int], Server], receiver: Receiver, tmp_path: Path
+def test_a_dispatch_from_a_host_with_a_wrong_clock_is_due_immediately(
+    site: Site, start_skewed_worker: Callable[[int], Server], receiver: Receiver, tmp_path: Path
 ) -> None:
     site.hook(receiver, events=["push"])
     early = SkewedServer(tmp_path, site.server.settings, command=("serve", "--no-worker", "--port", "0"))
@@ -111,7 +113,7 @@ def test_what_a_host_with_another_clock_writes_is_due_at_once(
 
 
 @pytest.mark.whole
-def test_the_doctor_says_so(site: Site) -> None:
+def test_the_doctor_reports_a_wrong_clock(site: Site) -> None:
     command = [sys.executable, "-m", "workhook", "doctor", "--json"]
     for seconds, way in ((OFF_S, "ahead of"), (-OFF_S, "behind")):
         done = subprocess.run(

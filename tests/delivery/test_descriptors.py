@@ -1,4 +1,4 @@
-"""Receivers are more than the files that a process may open: it delivers to all of them, and answers everybody."""
+"""More receivers than a process may open files: every delivery is made, and every request is answered."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ make_sender = pytest.fixture(sending.make_sender)
 
 
 class FewFiles(OwnProcess):
-    """A server that may open few files."""
+    """A server process with a low limit on open files."""
 
     def command_line(self) -> Sequence[str]:
         limit = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, {FILES}))"
@@ -43,13 +43,15 @@ async def receivers() -> AsyncIterator[list[Receiver]]:
         yield [await stack.enter_async_context(receiver(forever())) for _ in range(RECEIVERS)]
 
 
-def arrived(receivers: list[Receiver]) -> list[Counter[str]]:
-    """By receiver, how often each event came."""
+def count_events(receivers: list[Receiver]) -> list[Counter[str]]:
+    """Count the received events of each name, per receiver."""
     return [Counter(each.headers["X-Service-Event"] for each in there.requests) for there in receivers]
 
 
 @pytest.mark.whole
-async def test_more_receivers_than_files(backend: Databases, tmp_path: Path, receivers: list[Receiver]) -> None:
+async def test_deliveries_reach_more_receivers_than_there_are_descriptors(
+    backend: Databases, tmp_path: Path, receivers: list[Receiver]
+) -> None:
     server = FewFiles(tmp_path, {**backend.new(tmp_path), "delivery_retry_first_s": 0.05}).start()
     site = Site(server)
     try:
@@ -62,7 +64,7 @@ async def test_more_receivers_than_files(backend: Databases, tmp_path: Path, rec
 
         await asyncio.to_thread(work)
         wanted = {"ping": 1, "push": EVENTS}
-        await asyncio.to_thread(until, lambda: all(each == wanted for each in arrived(receivers)), 2 * WAIT_S)
+        await asyncio.to_thread(until, lambda: all(each == wanted for each in count_events(receivers)), 2 * WAIT_S)
         hooks = await asyncio.to_thread(site.pages, f"{site.world.repo_path}/hooks", {})
         assert {each["last_response"]["code"] for each in hooks} == {200}
         assert len(hooks) == RECEIVERS
@@ -76,13 +78,13 @@ async def test_more_receivers_than_files(backend: Databases, tmp_path: Path, rec
 # --- A sender ----------------------------------------------------------------------------------------------------
 
 
-async def test_the_oldest_idle_connection_makes_room(make_sender: MakeSender) -> None:
+async def test_the_connection_idle_longest_is_closed_for_a_new_one(make_sender: MakeSender) -> None:
     sender = make_sender(settings=SendSettings(connections_max=3))
     async with AsyncExitStack() as stack:
         there = [await stack.enter_async_context(receiver(forever())) for _ in range(4)]
         for each in there[:3]:
             assert (await send(sender, each)).ok
-        assert (await send(sender, there[0])).ok  # it is idle for a shorter time than the second one now
+        assert (await send(sender, there[0])).ok  # now the second connection has been idle longest
         assert (await send(sender, there[3])).ok
         await asyncio.wait_for(there[1].connections[0].closed.wait(), WAIT_S)
         for each in (there[0], there[2], there[3]):
@@ -90,7 +92,7 @@ async def test_the_oldest_idle_connection_makes_room(make_sender: MakeSender) ->
     assert [len(each.connections) for each in there] == [1, 1, 1, 1]
 
 
-async def test_hooks_that_verify_certificates_and_those_that_do_not_share_the_room(make_sender: MakeSender) -> None:
+async def test_verified_and_unverified_connections_share_one_limit(make_sender: MakeSender) -> None:
     sender = make_sender(settings=SendSettings(connections_max=1))
     async with receiver(forever()) as one, receiver(forever()) as other:
         assert (await send(sender, one)).ok
@@ -98,7 +100,7 @@ async def test_hooks_that_verify_certificates_and_those_that_do_not_share_the_ro
         await asyncio.wait_for(one.connections[0].closed.wait(), WAIT_S)
 
 
-async def test_a_connection_that_the_receiver_has_closed_takes_no_room(make_sender: MakeSender) -> None:
+async def test_a_connection_closed_by_the_receiver_does_not_count(make_sender: MakeSender) -> None:
     sender = make_sender(settings=SendSettings(connections_max=2))
     async with receiver(forever()) as kept:
         assert (await send(sender, kept)).ok

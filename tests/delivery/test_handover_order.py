@@ -1,4 +1,4 @@
-"""Whatever comes when, from whichever process: each is sent once, in the order of the commits, and none is left."""
+"""In any interleaving of processes, each dispatch is sent once and in commit order, and none is left over."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.delivery.test_lanes import NOW, lane
 from workhook.delivery.lanes import Lane, OfferedDispatch, PendingAttempt
 
 PAGE = 3
-QUEUES = 2  # of this process: what is in different ones is committed at the same time
+QUEUES = 2  # in this process; dispatches of different queues are committed concurrently
 
 
 @dataclass
 class Row:
-    """A dispatch. `begun`, `told`: when its commit began and when its publisher had the answer."""
+    """A dispatch. `begun` and `told` are the times at which its commit began and its publisher received the answer."""
 
     id: int
     begun: int
@@ -29,7 +29,7 @@ class Row:
 
 
 class World:
-    """A database, a process with the lane of the only hook, and another one that publishes to it as well."""
+    """A database, a process that owns the lane of the only hook, and another process that publishes to it too."""
 
     def __init__(self, slots: int, capacity: int) -> None:
         self.time = 0
@@ -52,7 +52,7 @@ class World:
     def due(self) -> list[Row]:
         return [row for row in self.rows if row.committed and not row.done]
 
-    # --- steps: each does nothing where it cannot be --------------------------------------------------------------
+    # --- Steps: each does nothing if it is impossible at the moment ------------------------------------------------
 
     def begin_own(self, queue: int) -> None:
         if self.queues[queue] is None:
@@ -83,7 +83,7 @@ class World:
         self.others.append(self.begin())
 
     def commit_other(self, which: int) -> None:
-        """Its answer is there before its signal, which may be lost."""
+        """Commit and answer before the signal, which may be lost."""
         if self.others:
             row = self.others.pop(which % len(self.others))
             row.committed, row.told = True, self.time
@@ -196,7 +196,7 @@ STEPS: tuple[Callable[[World, int], None], ...] = (
     World.fill,
     World.finish,
 )
-OF_A_QUEUE = (World.begin_own, World.commit_own, World.tell_own, World.publish_own)
+QUEUE_STEPS = (World.begin_own, World.commit_own, World.tell_own, World.publish_own)
 
 
 @settings(max_examples=600, deadline=None)
@@ -205,16 +205,18 @@ OF_A_QUEUE = (World.begin_own, World.commit_own, World.tell_own, World.publish_o
     slots=st.integers(1, 3),
     capacity=st.integers(1, 6),
 )
-def test_order(steps: list[tuple[Callable[[World, int], None], int]], slots: int, capacity: int) -> None:
+def test_any_interleaving_sends_each_dispatch_once_and_in_order(
+    steps: list[tuple[Callable[[World, int], None], int]], slots: int, capacity: int
+) -> None:
     world = World(slots, capacity)
     for step, number in steps:
         world.time += 1
-        step(world, number % QUEUES if step in OF_A_QUEUE else number)
+        step(world, number % QUEUES if step in QUEUE_STEPS else number)
     world.end()
 
 
-def test_a_lane_that_is_read_all_the_time_comes_back_to_what_is_handed_over() -> None:
-    """Something is published during every read: it used to be refused, so that another read had to follow, for ever."""
+def test_a_lane_under_constant_publishing_returns_to_delivery_from_memory() -> None:
+    """Something is published during every read, which must not cause reads without end."""
     world = World(slots=1, capacity=100)
     for number in range(2 * PAGE):
         world.time += 1
@@ -226,8 +228,8 @@ def test_a_lane_that_is_read_all_the_time_comes_back_to_what_is_handed_over() ->
     assert world.handed == 2 * PAGE
 
 
-def test_what_another_process_has_committed_goes_first() -> None:
-    """Its signal may be on its way for long, or lost."""
+def test_a_dispatch_that_another_process_committed_earlier_is_sent_first() -> None:
+    """Its signal may take long or be lost."""
     world = World(slots=1, capacity=100)
     world.begin_fill(0)
     world.end_fill(0)

@@ -1,4 +1,4 @@
-"""When a lane may start the next attempt: slots, rate, the first moments, the end of the lease."""
+"""When a lane may start its next attempt: slots, rate limit, cold start, end of the lease."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def work(number: int) -> PendingAttempt:
 
 
 def start(made: Lane, now: int) -> list[int]:
-    """Start what may start now."""
+    """Start every attempt that may start at `now`."""
     started = []
     while isinstance(work := made.take(now), PendingAttempt):
         started.append(work.id)
@@ -88,7 +88,7 @@ def start(made: Lane, now: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("made", "slots"), [(lane(20), 8), (lane(20, max_concurrency="3"), 3)])
-def test_slots(made: Lane, slots: int) -> None:
+def test_a_lane_starts_no_more_attempts_than_it_has_slots(made: Lane, slots: int) -> None:
     assert start(made, NOW) == list(range(1, slots + 1))
     made.in_flight.pop(2)
     assert start(made, NOW) == [slots + 1]
@@ -97,7 +97,7 @@ def test_slots(made: Lane, slots: int) -> None:
 
 
 def test_a_success_frees_its_slot_before_it_is_recorded() -> None:
-    """So many at most wait for their records, because a crash repeats them."""
+    """At most `UNRECORDED` times the slots may wait for their records, because a crash repeats those attempts."""
     made, slots = lane(100, max_concurrency="3"), 3
     started = start(made, NOW)
     for _ in range(UNRECORDED):
@@ -115,7 +115,7 @@ def test_a_success_frees_its_slot_before_it_is_recorded() -> None:
     assert made.sending == slots
 
 
-def test_a_record_that_takes_long_makes_no_receiver_slow() -> None:
+def test_a_slow_record_does_not_make_the_receiver_slow() -> None:
     made = lane(1)
     [number] = start(made, NOW)
     made.in_flight[number].started_at = NOW
@@ -124,23 +124,23 @@ def test_a_record_that_takes_long_makes_no_receiver_slow() -> None:
     assert not made.is_slow(NOW + 10_000)
 
 
-def test_a_receiver_is_slow_while_its_last_answer_took_long() -> None:
+def test_a_receiver_is_slow_if_its_last_answer_took_long() -> None:
     made = lane(0)
     for duration_ms, is_slow in ((SLOW_MS, False), (SLOW_MS + 1, True), (1, False)):
         made.mark_recorded(work(1), duration_ms, NOW)
         assert made.is_slow(NOW) is is_slow
 
 
-def test_what_is_not_held_back_by_the_hook_is_not_marked() -> None:
+def test_only_attempts_held_back_by_the_hooks_own_limits_are_marked_throttled() -> None:
     made = lane(3)
-    assert made.mark_throttled(NOW) == 0  # it waits for room in the process, or for the hook to be loaded
+    assert made.mark_throttled(NOW) == 0  # the process is at its limit, or the hook is not loaded yet
     cold = lane(3, warm=False)
     assert start(cold, NOW) == [1]
     assert isinstance(cold.take(NOW), float)
     assert cold.mark_throttled(NOW) == 0
 
 
-def test_a_cold_lane_starts_one_by_one_until_there_is_an_answer() -> None:
+def test_a_cold_lane_starts_attempts_one_by_one_until_the_first_answer() -> None:
     made = lane(4, warm=False)
     assert start(made, NOW) == [1]
     assert start(made, NOW + 10) == []
@@ -149,7 +149,7 @@ def test_a_cold_lane_starts_one_by_one_until_there_is_an_answer() -> None:
     assert start(made, NOW + 61) == [3, 4]
 
 
-def test_a_receiver_that_timed_out_or_failed_before_begins_with_one_slot() -> None:
+def test_a_receiver_that_timed_out_or_failed_starts_with_one_slot() -> None:
     made = lane(4)
     made.timing_out = True
     assert start(made, NOW) == [1]
@@ -160,13 +160,13 @@ def test_a_receiver_that_timed_out_or_failed_before_begins_with_one_slot() -> No
 
 
 @pytest.mark.parametrize("why", ["closed", "needs_reload", "deactivating"])
-def test_nothing_starts_meanwhile(why: str) -> None:
+def test_nothing_starts_while_the_lane_is_unavailable(why: str) -> None:
     made = lane(2)
     setattr(made, why, True)
     assert start(made, NOW) == []
 
 
-def test_nothing_starts_after_the_lease() -> None:
+def test_nothing_starts_after_the_end_of_the_lease() -> None:
     made = lane(9, max_concurrency="1")
     assert start(made, NOW + LEASE_MS - 1) == [1]
     made.in_flight.clear()
@@ -176,7 +176,7 @@ def test_nothing_starts_after_the_lease() -> None:
 
 
 @given(rate=st.integers(1, 1000), steps=st.lists(st.integers(0, 400), min_size=1, max_size=60))
-def test_a_rate_is_never_exceeded_in_any_second(rate: int, steps: list[int]) -> None:
+def test_the_rate_limit_is_never_exceeded_in_any_second(rate: int, steps: list[int]) -> None:
     made = lane(4000, max_concurrency="1000", rate_limit=str(rate))
     now, starts = NOW, list[int]()
     made.lease_until = NOW + 10**9
@@ -189,8 +189,8 @@ def test_a_rate_is_never_exceeded_in_any_second(rate: int, steps: list[int]) -> 
 
 
 @given(rate=st.integers(1, 10_000))
-def test_a_rate_is_reached(rate: int) -> None:
-    """Waiting as long as it says, no longer, ends in the next start."""
+def test_the_rate_limit_is_reached(rate: int) -> None:
+    """Waiting exactly as long as `take` returns is enough for the next start."""
     made = lane(50, max_concurrency="1000", rate_limit=str(rate))
     made.lease_until = NOW + 10**9
     now = float(NOW)
@@ -205,7 +205,7 @@ def test_a_rate_is_reached(rate: int) -> None:
     assert begun[-1] - begun[0] <= 50 * (1000 / rate + 1) + 1
 
 
-def test_a_clock_that_is_set_back_stops_nothing() -> None:
+def test_setting_the_clock_back_does_not_stop_a_lane() -> None:
     made = lane(9, rate_limit="10")
     assert len(start(made, NOW)) >= 1
     assert len(start(made, NOW - 3_600_000)) >= 1
@@ -214,14 +214,14 @@ def test_a_clock_that_is_set_back_stops_nothing() -> None:
     assert start(cold, NOW - 3_600_000) == [2]
 
 
-def test_a_rate_that_is_raised_counts_at_once() -> None:
+def test_a_raised_rate_limit_applies_immediately() -> None:
     made = lane(9, rate_limit="1")
     start(made, NOW)
     made.hook = hook(rate_limit="1000")
     assert start(made, NOW + 2)
 
 
-def test_a_signer_is_made_anew_once_when_the_previous_secret_ends() -> None:
+def test_the_signer_is_replaced_once_when_the_previous_secret_expires() -> None:
     assert signer_until(hook(NOW + 5), NOW) == NOW + 5
     assert signer_until(hook(NOW), NOW) is None
     made = lane(1)
@@ -232,7 +232,7 @@ def test_a_signer_is_made_anew_once_when_the_previous_secret_ends() -> None:
     assert not made.needs_signer(NOW + 10**12)
 
 
-def test_repeats_wait_in_the_order_of_their_due_times() -> None:
+def test_retries_are_ordered_by_due_time() -> None:
     for order in permutations(range(4)):
         made = lane(4)
         waiting = list(made.ready)
@@ -244,8 +244,8 @@ def test_repeats_wait_in_the_order_of_their_due_times() -> None:
         assert [work.id for work in made.ready] == [2, 3, 4, 1]
 
 
-def test_a_dispatch_is_taken_over_if_the_hook_is_the_one_that_it_was_made_for() -> None:
-    """Otherwise it is read, and the hook before it."""
+def test_a_lane_accepts_a_dispatch_only_for_its_version_of_the_hook() -> None:
+    """Otherwise both the hook and the dispatch are read."""
 
     def offer(made: Lane, version: int) -> bool:
         return made.offer(OfferedDispatch(work(1), ()), version, lambda _: False)
@@ -271,8 +271,8 @@ def test_a_dispatch_is_taken_over_if_the_hook_is_the_one_that_it_was_made_for() 
         assert each.may_have_more
 
 
-def test_now_and_then_it_asks_for_all_that_is_due() -> None:
-    """A commit may become visible later than any other that was seen."""
+def test_all_due_dispatches_are_read_from_time_to_time() -> None:
+    """A commit may become visible later than others that were already seen."""
     made = lane(0)
     assert made.read_from(NOW) == 0
     made.advance_due_since(NOW)
@@ -282,8 +282,8 @@ def test_now_and_then_it_asks_for_all_that_is_due() -> None:
     assert made.read_from(NOW - 3_600_000) == 0, "the clock was set back"
 
 
-# --- leased lanes ----------------------------------------------------------------------------------------------------
-# Many lanes with work: few of them are loaded at once, and all of them are served.
+# --- Leased lanes ----------------------------------------------------------------------------------------------------
+# Many lanes with work: only a few are loaded at a time, and all of them are served.
 
 
 HOOKS, EVENTS = 30, 3
@@ -291,7 +291,7 @@ HOOKS, EVENTS = 30, 3
 
 @pytest.fixture
 async def filled(services: Services, receiver: Receiver) -> Services:
-    """Every hook has as many events waiting."""
+    """Give every hook the same number of waiting events."""
     world = await make_world(services)
     now = now_ms()
     async with services.database.transaction() as tx:
@@ -345,7 +345,7 @@ async def new_worker(filled: Services) -> AsyncIterator[Callable[[], Worker]]:
         await sender.close()
 
 
-async def test_lanes_take_turns_in_few_places(
+async def test_many_lanes_take_turns_when_only_a_few_can_be_loaded(
     new_worker: Callable[[], Worker], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leased_lanes, "PAGE", 4)
@@ -362,23 +362,23 @@ async def test_lanes_take_turns_in_few_places(
     assert len(set(came)) == len(came) == HOOKS * EVENTS
 
 
-async def test_what_is_due_later_is_begun_together(new_worker: Callable[[], Worker]) -> None:
-    """Never before its time, and little later."""
+async def test_lanes_due_at_nearly_the_same_time_start_together(new_worker: Callable[[], Worker]) -> None:
+    """Never early, and only a little late."""
     leased, now = new_worker()._leased, now_ms()
     leased._poll_at = now + leased_lanes.POLL_MS
     assert leased.next_at == leased._poll_at
     begun = set()
-    for at in range(now + 400, now, -1):  # each is the first then
+    for at in range(now + 400, now, -1):  # each is the first one when it is added
         leased._later.add(1, at)
         assert at <= leased.next_at < at + leased_lanes.TOGETHER_MS
         begun.add(leased.next_at)
     assert len(begun) <= 400 / leased_lanes.TOGETHER_MS + 1
 
 
-async def test_the_lease_is_renewed_while_a_read_takes_long(
+async def test_the_lease_is_renewed_during_a_long_read(
     filled: Services, new_worker: Callable[[], Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise others would find the process dead, and send again what it has in flight."""
+    """Otherwise other processes would consider this one dead and send again what it has in flight."""
     reads, go_on = asyncio.Event(), asyncio.Event()
     read = queries.due_dispatches
 

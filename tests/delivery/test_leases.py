@@ -1,4 +1,4 @@
-"""The lease of a process: when others are found dead, what keeps it, and what does not."""
+"""The lease of a process: when it is renewed, when it ends, and when other processes are found dead."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def site(backend: Databases, tmp_path: Path) -> AsyncIterator[Inside]:
 
 @pytest.fixture
 async def calm(backend: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Inside]:
-    """Nothing happens but what something makes happen."""
+    """Yield a site in which nothing happens periodically."""
     for module in (leased_lanes, worker):
         monkeypatch.setattr(module, "POLL_MS", 3_600_000)
     monkeypatch.setattr(leases, "BEAT_MS", 3_600_000)
@@ -57,14 +57,14 @@ async def calm(backend: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
-def moment(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What the clock of the leases shows."""
+def fake_clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Replace the clock of the leases; the only item is its time in milliseconds."""
     now = [1_000_000]
     monkeypatch.setattr(leases, "_clock_ms", lambda: now[0])
     return now
 
 
-async def holds(probe: Callable[[], object]) -> None:
+async def wait_until(probe: Callable[[], object]) -> None:
     end = time.monotonic() + WAIT_S
     while not probe():
         assert time.monotonic() < end
@@ -75,12 +75,12 @@ def no_lanes() -> Sequence[int]:
     return ()
 
 
-async def alive(database: Database) -> set[str]:
+async def live_owners(database: Database) -> set[str]:
     return {row["owner"] for row in await database.fetch_all(sa.select(workers.c.owner))}
 
 
-async def finishes(database: Database, owner: str, hooks: list[int]) -> None:
-    """These are what others know to be in flight there."""
+async def wait_for_in_flight(database: Database, owner: str, hooks: list[int]) -> None:
+    """Wait until the other processes know that lanes of these hooks are in flight at `owner`."""
     mine = sa.select(workers.c.finishing).where(workers.c.owner == owner)
     end = time.monotonic() + WAIT_S
     while (row := await database.fetch_one(mine)) is None or json.loads(row["finishing"]) != hooks:
@@ -88,33 +88,35 @@ async def finishes(database: Database, owner: str, hooks: list[int]) -> None:
         await asyncio.sleep(0.01)
 
 
-async def run_out(database: Database, owner: str) -> None:
-    """As while nobody could write."""
+async def expire_lease(database: Database, owner: str) -> None:
+    """Expire a lease, as happens while the database is unavailable."""
     async with database.transaction() as tx:
         await tx.execute(sa.update(workers).where(workers.c.owner == owner).values(seen_until=1))
 
 
-# --- after the database was away -------------------------------------------------------------------------------------
+# --- After the database was unavailable ------------------------------------------------------------------------------
 
 
-async def test_who_joins_gives_the_others_the_time_of_a_lease(services: Services, moment: list[int]) -> None:
-    """They live, and could not renew while the database was away."""
+async def test_a_joining_process_gives_expired_ones_a_lease_period_to_renew(
+    services: Services, fake_clock: list[int]
+) -> None:
+    """They are alive but could not renew while the database was unavailable."""
     here, joins = Leases(services.database, LEASE_MS), Leases(services.database, LEASE_MS)
     await here.renew(no_lanes)
     epoch = here.epoch
-    await run_out(services.database, here.owner)
+    await expire_lease(services.database, here.owner)
     await joins.renew(no_lanes)
-    assert await alive(services.database) == {here.owner, joins.owner}
+    assert await live_owners(services.database) == {here.owner, joins.owner}
     here.poll_soon()
-    moment[0] += LEASE_MS // 2
+    fake_clock[0] += LEASE_MS // 2
     await here.renew(no_lanes)
     assert here.epoch == epoch
 
 
-async def test_who_could_not_renew_gives_the_others_the_time_of_a_lease(
-    services: Services, moment: list[int], monkeypatch: pytest.MonkeyPatch
+async def test_a_process_that_could_not_renew_gives_expired_ones_a_lease_period(
+    services: Services, fake_clock: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own lease had not ended yet."""
+    """Its own lease has not ended yet."""
     here, other = Leases(services.database, LEASE_MS), Leases(services.database, LEASE_MS)
     for each in (here, other, here):
         each.poll_soon()
@@ -123,23 +125,23 @@ async def test_who_could_not_renew_gives_the_others_the_time_of_a_lease(
     async def is_away(*_: object) -> bool:
         raise Unavailable("The database cannot be used right now.")
 
-    moment[0] += LEASE_MS // 2
+    fake_clock[0] += LEASE_MS // 2
     with monkeypatch.context() as away:
         away.setattr(membership, "renew", is_away)
         with pytest.raises(Unavailable):
             await here.renew(no_lanes)
-    await run_out(services.database, other.owner)
+    await expire_lease(services.database, other.owner)
     await here.renew(no_lanes)
-    assert await alive(services.database) == {here.owner, other.owner}
-    moment[0] += LEASE_MS - 1
+    assert await live_owners(services.database) == {here.owner, other.owner}
+    fake_clock[0] += LEASE_MS - 1
     await here.renew(no_lanes)
-    assert other.owner in await alive(services.database)
-    moment[0] += LEASE_MS // 2
+    assert other.owner in await live_owners(services.database)
+    fake_clock[0] += LEASE_MS // 2
     await here.renew(no_lanes)
-    assert await alive(services.database) == {here.owner}
+    assert await live_owners(services.database) == {here.owner}
 
 
-async def test_who_stops_and_has_lost_its_lease_does_not_ask_all_the_time(services: Services) -> None:
+async def test_a_stopping_process_without_a_lease_does_not_poll_constantly(services: Services) -> None:
     stops, other = Leases(services.database, LEASE_MS), Leases(services.database, LEASE_MS)
     for each in (stops, other):
         await each.renew(no_lanes)
@@ -147,24 +149,24 @@ async def test_who_stops_and_has_lost_its_lease_does_not_ask_all_the_time(servic
         await membership.remove(tx, [stops.owner])
     stops.begin_leaving()
     await stops.renew(no_lanes)
-    stops.poll_soon()  # something has landed
+    stops.poll_soon()  # an attempt has ended
     await stops.renew(no_lanes)
     assert not stops.time_to_renew()
-    assert await alive(services.database) == {other.owner}
+    assert await live_owners(services.database) == {other.owner}
 
 
-# --- what keeps it ---------------------------------------------------------------------------------------------------
+# --- Renewal ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
-async def test_it_is_renewed_while_others_have_all_connections(site: Inside) -> None:
+async def test_the_lease_is_renewed_while_requests_use_all_connections(site: Inside) -> None:
     database = site.services.database
     async with site.delivering() as made, AsyncExitStack() as requests:
         for _ in range(site.services.settings.database_connections - 1):
             tx = await requests.enter_async_context(database.transaction())
             await tx.fetch_one(sa.select(1))
         before = made._leased.leases.valid_until
-        await holds(lambda: made._leased.leases.valid_until > before + 100)
+        await wait_until(lambda: made._leased.leases.valid_until > before + 100)
         row = await tx.fetch_one(
             sa.text(
                 "SELECT count(*) AS n FROM pg_stat_activity"
@@ -175,8 +177,10 @@ async def test_it_is_renewed_while_others_have_all_connections(site: Inside) -> 
         assert row["n"] <= site.services.settings.database_connections
 
 
-async def test_it_ends_when_the_worker_hangs(site: Inside, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others could deliver what it does not."""
+async def test_the_lease_ends_when_the_worker_hangs(
+    site: Inside, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others can then deliver what the worker does not."""
     read, reads, go_on = queries.due_dispatches, asyncio.Event(), asyncio.Event()
 
     async def hang(*given: Any) -> Any:
@@ -188,60 +192,60 @@ async def test_it_ends_when_the_worker_hangs(site: Inside, receiver: Receiver, m
     before = hung._value.get()
     await site.hooks([receiver.url])
     async with site.delivering() as made:
-        await holds(lambda: made.state == "ok")
+        await wait_until(lambda: made.state == "ok")
         monkeypatch.setattr(queries, "due_dispatches", hang)
-        monkeypatch.setattr(made, "accepts_dispatches", lambda: False)  # a lane that it knows would take it unread
+        monkeypatch.setattr(made, "accepts_dispatches", lambda: False)  # prevents delivery from memory
         await site.publish(1)
         await asyncio.wait_for(reads.wait(), WAIT_S)
         patience = worker.SILENT_S, worker.HUNG_S
         try:
-            worker.SILENT_S = worker.HUNG_S = 0.5  # no turn ends any more
-            await holds(lambda: not made._leased.leases.is_valid)
+            worker.SILENT_S = worker.HUNG_S = 0.5  # every turn now counts as hung
+            await wait_until(lambda: not made._leased.leases.is_valid)
             assert "has not looked for work" in made.state
             assert hung._value.get() == before + 1
         finally:
             worker.SILENT_S, worker.HUNG_S = patience
             go_on.set()
-        await holds(lambda: made.state == "ok")
-        await holds(lambda: numbers(receiver))
+        await wait_until(lambda: made.state == "ok")
+        await wait_until(lambda: numbers(receiver))
     assert numbers(receiver) == [1]
 
 
-async def test_a_process_that_can_not_renew_says_so(site: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_cannot_renew_reports_it(site: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
     async def is_away(*_: object) -> bool:
         raise Unavailable("The database cannot be used right now.")
 
     async with site.delivering() as made:
-        await holds(lambda: made.state == "ok")
+        await wait_until(lambda: made.state == "ok")
         with monkeypatch.context() as away:
             away.setattr(membership, "renew", is_away)
-            await holds(lambda: "database" in made.state)
-        await holds(lambda: made.state == "ok")
+            await wait_until(lambda: "database" in made.state)
+        await wait_until(lambda: made.state == "ok")
 
 
-# --- what it tells the worker ----------------------------------------------------------------------------------------
+# --- Signals to the worker --------------------------------------------------------------------------------------------
 
 
-async def test_what_others_left_is_begun_at_once(calm: Inside, receiver: Receiver) -> None:
+async def test_lanes_that_others_left_are_served_immediately(calm: Inside, receiver: Receiver) -> None:
     database = calm.services.database
     hooks = await calm.hooks([f"{receiver.url}?{number}" for number in range(8)])
     async with calm.delivering() as made:
         lease, lanes = made._leased.leases, made._leased.leases.membership
-        await holds(lambda: lanes.settled)
+        await wait_until(lambda: lanes.settled)
         async with database.transaction() as tx:
             generation = await membership.join(tx, "elsewhere/1/x", 3_600_000)
         lease.poll_soon()
-        await holds(lambda: lanes.generation == generation and lanes.settled)
+        await wait_until(lambda: lanes.generation == generation and lanes.settled)
         await calm.publish(1)
-        await holds(lambda: len(numbers(receiver)) == sum(map(lanes.is_own, hooks)))
+        await wait_until(lambda: len(numbers(receiver)) == sum(map(lanes.is_own, hooks)))
         async with database.transaction() as tx:
             await membership.remove(tx, ["elsewhere/1/x"])
         lease.poll_soon()
-        await holds(lambda: len(numbers(receiver)) == len(hooks))
+        await wait_until(lambda: len(numbers(receiver)) == len(hooks))
     assert numbers(receiver) == [1] * len(hooks)
 
 
-async def test_retries_that_another_made_are_known_in_pages(
+async def test_retries_recorded_by_another_process_are_read_in_pages(
     calm: Inside, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found one by one, each would wait for the next search."""
@@ -258,43 +262,47 @@ async def test_retries_that_another_made_are_known_in_pages(
             due = {"attempts": 1, "retries": 1, "next_attempt_at": now + 200 * (number - 5)}
             await tx.execute(sa.update(dispatches).where(dispatches.c.id == row["id"]).values(**due))
     async with calm.delivering():
-        await holds(lambda: len(numbers(receiver)) == 20)
+        await wait_until(lambda: len(numbers(receiver)) == 20)
     assert numbers(receiver) == list(range(20))
 
 
-async def test_others_hear_at_once_that_nothing_of_their_lane_is_in_flight(calm: Inside, receiver: Receiver) -> None:
-    """They wait for that, to begin."""
+async def test_others_learn_immediately_that_nothing_of_their_lane_is_in_flight(
+    calm: Inside, receiver: Receiver
+) -> None:
+    """The new owner of the lane waits for this before it starts."""
     database, go_on = calm.services.database, threading.Event()
     receiver.reply = lambda _: Reply() if go_on.wait(WAIT_S) else Reply(status=500)
     (hook,) = await calm.hooks([receiver.url])
     async with calm.delivering() as made:
         lease = made._leased.leases
-        await holds(lambda: lease.membership.settled)
+        await wait_until(lambda: lease.membership.settled)
         await calm.publish(1)
-        await holds(lambda: numbers(receiver))
+        await wait_until(lambda: numbers(receiver))
         other = next(name for name in map(str, count()) if View(1, [lease.owner, name]).owner_of(hook) == name)
         async with database.transaction() as tx:
             await membership.join(tx, other, 3_600_000)
         database.signals.send(WORKERS, (0,))
         try:
-            await finishes(database, lease.owner, [hook])
+            await wait_for_in_flight(database, lease.owner, [hook])
         finally:
             go_on.set()
-        await finishes(database, lease.owner, [])
+        await wait_for_in_flight(database, lease.owner, [])
 
 
-def test_who_dies_is_replaced_within_twelve_seconds() -> None:
-    """As the settings come: others look when a lease ends, at the latest a moment later. One missed beat ends none."""
+def test_a_dead_process_is_replaced_within_twelve_seconds() -> None:
+    """With the default settings, others look when a lease ends or a moment later.
+
+    One missed heartbeat does not end a lease.
+    """
     lease_ms = load({}, {}).delivery_lease_s * 1000
     assert lease_ms + leases.UNSETTLED_MS + leased_lanes.POLL_MS <= 12_000
     assert lease_ms > 2 * leases.BEAT_MS
 
 
-# --- membership ------------------------------------------------------------------------------------------------------
-# Membership: no lane is ever worked on by two processes, whatever comes between what they see and what they do.
-#
-# The processes and the rows of `workers` stand in memory here. Time passes by steps; a process reads all rows at
-# one moment, and acts by what it has read whenever it comes to it.
+# --- Membership ------------------------------------------------------------------------------------------------------
+# No lane is ever served by two processes, however their reads and actions interleave. The processes and the rows of
+# `workers` are in memory here. Time passes in steps; a process reads all rows at one moment and may act on what it has
+# read at any later one.
 
 
 LANES = range(1, 13)
@@ -313,15 +321,15 @@ class Row:
 
 @dataclass
 class Process:
-    """What `Leases` and `LeasedLanes` are in a real one."""
+    """The state which `Leases` and `LeasedLanes` have in a real process."""
 
     owner: str
     membership: LaneAssignment
     epoch: int = 0
     good_until: int = 0
-    in_flight: Counter[int] = field(default_factory=Counter)  # of this life
-    left_over: Counter[int] = field(default_factory=Counter)  # of earlier ones: they end by themselves
-    read: Snapshot | None = None  # and not acted by yet
+    in_flight: Counter[int] = field(default_factory=Counter)  # attempts of the current lease
+    left_over: Counter[int] = field(default_factory=Counter)  # attempts of earlier leases, which end by themselves
+    read: Snapshot | None = None  # a snapshot that the process has not yet acted on
     leaving: bool = False
 
     def lose(self) -> None:
@@ -333,7 +341,7 @@ class Process:
 
 
 class Processes(RuleBasedStateMachine):
-    """`rows` is the table, `generation` its other one."""
+    """`rows` is the table of workers; `generation` is its generation number."""
 
     made = Bundle("made")
 
@@ -364,7 +372,7 @@ class Processes(RuleBasedStateMachine):
 
     @rule(process=made)
     def beat(self, process: Process) -> None:
-        """The heartbeat, or a new life if others have ended the last one."""
+        """Renew the lease, or join again if others have removed the process."""
         may = process.membership.may_work_on
         finishing = frozenset(lane for lane in process.in_flight if not may(lane))
         row = self._row(process)
@@ -387,7 +395,7 @@ class Processes(RuleBasedStateMachine):
 
     @rule(process=made)
     def act(self, process: Process) -> None:
-        """By what was read, which may be long ago."""
+        """Act on the last snapshot, which may be old."""
         seen, process.read = process.read, None
         if seen is None or process.epoch == 0:
             return
@@ -398,7 +406,7 @@ class Processes(RuleBasedStateMachine):
 
     @rule(process=made)
     def turn(self, process: Process) -> None:
-        """One that nothing holds up."""
+        """Renew and act without a delay in between."""
         self.beat(process)
         self.act(process)
 
@@ -419,7 +427,7 @@ class Processes(RuleBasedStateMachine):
 
     @rule(process=made)
     def leave(self, process: Process) -> None:
-        """When nothing is in flight."""
+        """Leave if nothing is in flight."""
         if not process.in_flight and self._row(process) is not None:
             del self.rows[process.owner]
             self.generation += 1
@@ -444,8 +452,8 @@ class Processes(RuleBasedStateMachine):
         self.now += steps
 
     @invariant()
-    def no_lane_is_worked_on_by_two(self) -> None:
-        """Nor may be, with leases that are good. What is in flight of a life that others have ended does not count."""
+    def no_lane_is_served_by_two_processes(self) -> None:
+        """Assert that at most one process with a valid lease serves a lane. Attempts of removed leases do not count."""
         for lane in LANES:
             workers = [
                 each.owner
@@ -455,7 +463,7 @@ class Processes(RuleBasedStateMachine):
             assert len(workers) <= 1, (lane, workers)
 
     def teardown(self) -> None:
-        """When nothing more changes, every lane is somebody's."""
+        """Assert that every lane has exactly one owner after the last change."""
         living = [each for each in self.processes if each.epoch and self._row(each) is not None]
         for each in living:
             each.in_flight.clear()
@@ -469,7 +477,7 @@ class Processes(RuleBasedStateMachine):
             assert all(sum(each.membership.may_work_on(lane) for each in living) == 1 for lane in LANES)
 
 
-def test_no_lane_is_ever_worked_on_by_two() -> None:
+def test_no_lane_is_ever_served_by_two_processes() -> None:
     run_state_machine_as_test(Processes, settings=settings(max_examples=deep(200, 3000), stateful_step_count=50))
 
 
@@ -477,7 +485,7 @@ OWNERS = st.lists(st.text("abcdef", min_size=1), min_size=2, max_size=6, unique=
 
 
 @given(OWNERS, st.data())
-def test_only_the_lanes_of_who_goes_change_hands(owners: list[str], data: st.DataObject) -> None:
+def test_only_the_lanes_of_a_leaving_process_change_owner(owners: list[str], data: st.DataObject) -> None:
     gone = data.draw(st.sampled_from(owners))
     before, after = View(1, owners), View(2, [each for each in owners if each != gone])
     for lane in LANES:
@@ -485,21 +493,21 @@ def test_only_the_lanes_of_who_goes_change_hands(owners: list[str], data: st.Dat
             assert after.owner_of(lane) == before.owner_of(lane)
 
 
-def test_lanes_are_shared_about_evenly() -> None:
+def test_lanes_are_distributed_about_evenly() -> None:
     view = View(1, [f"host/{number}/x" for number in range(4)])
     shares = Counter(view.owner_of(lane) for lane in range(10_000))
     assert all(2200 < share < 2800 for share in shares.values())
 
 
-def two() -> tuple[LaneAssignment, LaneAssignment]:
-    """One that has been there, and one that comes."""
+def established_and_newcomer() -> tuple[LaneAssignment, LaneAssignment]:
+    """Return an established process and one that joins."""
     here, newcomer = LaneAssignment("a"), LaneAssignment("b")
     here.apply(Snapshot(1, [WorkerRow("a", 1, 10, 1, frozenset())]))
     return here, newcomer
 
 
-def test_a_newcomer_waits_for_what_is_in_flight() -> None:
-    here, newcomer = two()
+def test_a_new_process_waits_for_attempts_in_flight() -> None:
+    here, newcomer = established_and_newcomer()
     lane = next(lane for lane in LANES if View(2, ["a", "b"]).owner_of(lane) == "b")
     other = next(each for each in LANES if View(2, ["a", "b"]).owner_of(each) == "b" and each != lane)
     coming = [WorkerRow("a", 1, 10, 1, frozenset()), WorkerRow("b", 2, 10, 2, frozenset())]
@@ -518,8 +526,8 @@ def test_a_newcomer_waits_for_what_is_in_flight() -> None:
     assert newcomer.settled
 
 
-def test_who_stops_ends_what_is_in_flight_and_others_have_the_rest() -> None:
-    here, other = two()
+def test_a_stopping_process_keeps_only_lanes_with_attempts_in_flight() -> None:
+    here, other = established_and_newcomer()
     both = [WorkerRow("a", 1, 10, 2, frozenset()), WorkerRow("b", 2, 10, 2, frozenset())]
     for each in (here, other):
         each.apply(Snapshot(2, both))
@@ -529,8 +537,8 @@ def test_who_stops_ends_what_is_in_flight_and_others_have_the_rest() -> None:
     assert other.may_work_on(further)
 
 
-def test_who_is_never_answered_keeps_nothing_for_ever() -> None:
-    here, _ = two()
+def test_old_views_are_dropped_if_a_process_never_acknowledges() -> None:
+    here, _ = established_and_newcomer()
     for generation in range(2, 3 * VIEWS_MAX):
         here.apply(
             Snapshot(

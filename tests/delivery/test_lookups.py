@@ -1,5 +1,4 @@
-"""Names of many owners, some of whose name servers never answer. Only the system's resolver is replaced, by one whose
-slowness a test can decide."""
+"""DNS lookups for many owners, some of whose name servers never answer. Only the system's resolver is replaced."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ make_sender = pytest.fixture(sending.make_sender)
 
 
 class System:
-    """Stands for `getaddrinfo`: names with "dead" in them hang until they are released, all others are 127.0.0.1."""
+    """A substitute for `getaddrinfo`: names with "dead" hang until released, all others resolve to 127.0.0.1."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
@@ -68,16 +67,16 @@ def system(monkeypatch: pytest.MonkeyPatch) -> Iterator[System]:
     made.release()
 
 
-def begin(resolver: SystemResolver, names: list[str]) -> list[asyncio.Task[object]]:
+def start_lookups(resolver: SystemResolver, names: list[str]) -> list[asyncio.Task[object]]:
     return [asyncio.create_task(resolver.resolve(name)) for name in names]
 
 
-async def failures(tasks: list[asyncio.Task[object]]) -> None:
+async def assert_all_fail(tasks: list[asyncio.Task[object]]) -> None:
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(outcome, socket.gaierror) for outcome in outcomes), outcomes
 
 
-async def test_dead_names_of_one_hold_up_no_delivery_of_another(make_sender: MakeSender, system: System) -> None:
+async def test_unresponsive_names_of_one_domain_do_not_delay_another(make_sender: MakeSender, system: System) -> None:
     sender = make_sender(settings=SendSettings(timeout_s=WAIT_S))
     async with receiver(forever()) as there:
         dead = [
@@ -87,53 +86,55 @@ async def test_dead_names_of_one_hold_up_no_delivery_of_another(make_sender: Mak
         await system.hang(LOOKUPS_OF_A_DOMAIN)
         outcome = await sender.send(there.url_for("alive.example"), PREPARED, insecure_ssl=False)
         assert outcome.ok
-        assert system.hanging == LOOKUPS_OF_A_DOMAIN  # they hang still
+        assert system.hanging == LOOKUPS_OF_A_DOMAIN  # still hanging
         system.release()
         assert {failure(each) for each in await asyncio.gather(*dead)} == {("failed to connect to host", 502)}
 
 
-async def test_slow_domains_together_leave_half_of_the_places(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_domains_together_use_at_most_half_of_the_slots(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dns, "SLOW_S", 0.0)
     resolver = SystemResolver()
     domains = [f"dead{number}.example" for number in range(2 * LOOKUPS_AT_ONCE)]
-    first = begin(resolver, domains)
-    await system.hang(LOOKUPS_AT_ONCE)  # nothing is known of them yet
+    first = start_lookups(resolver, domains)
+    await system.hang(LOOKUPS_AT_ONCE)  # nothing is known about them yet
     system.release()
-    await failures(first)
+    await assert_all_fail(first)
     system._released.clear()
-    again = begin(resolver, [f"again.{domain}" for domain in domains])
+    again = start_lookups(resolver, [f"again.{domain}" for domain in domains])
     await system.hang(LOOKUPS_OF_SLOW_DOMAINS)
     monkeypatch.setattr(dns, "SLOW_S", 10.0)
     assert await resolver.resolve("alive.example")
     system.release()
-    await failures(again)
+    await assert_all_fail(again)
     assert system.most == LOOKUPS_AT_ONCE
 
 
-async def test_look_ups_are_bounded_though_nobody_waits_for_them(system: System) -> None:
+async def test_abandoned_lookups_count_toward_the_limit(system: System) -> None:
     resolver = SystemResolver()
-    waiting = begin(resolver, [f"dead{number}.example" for number in range(50)])
+    waiting = start_lookups(resolver, [f"dead{number}.example" for number in range(50)])
     await system.hang(LOOKUPS_AT_ONCE)
     for task in waiting[:10]:
-        task.cancel()  # their threads still run, so their places are not given away
+        task.cancel()  # their threads still run and keep their slots
     await asyncio.gather(*waiting[:10], return_exceptions=True)
     system.release()
-    await failures(waiting[10:])
+    await assert_all_fail(waiting[10:])
     assert system.most == LOOKUPS_AT_ONCE
 
 
-async def test_equal_names_share_a_look_up_and_its_end(system: System) -> None:
+async def test_concurrent_lookups_of_one_name_share_a_query(system: System) -> None:
     resolver = SystemResolver()
-    waiting = begin(resolver, ["dead.example"] * 50)
+    waiting = start_lookups(resolver, ["dead.example"] * 50)
     await system.hang(1)
     waiting[0].cancel()
     await asyncio.gather(waiting[0], return_exceptions=True)
     system.release()
-    await failures(waiting[1:])
+    await assert_all_fail(waiting[1:])
     assert system.asked == {"dead.example": 1}
 
 
-async def test_answers_and_failures_serve_for_a_while(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answers_and_failures_are_cached_for_a_while(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     system.release()
     resolver = SystemResolver()
     for name in ("alive.example", "dead.example") * 3:
@@ -149,19 +150,17 @@ async def test_answers_and_failures_serve_for_a_while(system: System, monkeypatc
     assert system.asked == {"alive.example": 4, "dead.example": 4}
 
 
-async def test_a_look_up_that_takes_too_long_fails_and_is_remembered(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lookup_that_times_out_fails_and_is_cached(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dns, "LONGEST_S", 0.1)
     resolver = SystemResolver()
     names = [f"n{number}.dead.example" for number in range(2 * LOOKUPS_OF_A_DOMAIN)]
-    await failures(begin(resolver, names))  # the second half got no place
-    await system.hang(LOOKUPS_OF_A_DOMAIN)  # a thread may begin after nobody waits for it any more
-    await failures(begin(resolver, names[:LOOKUPS_OF_A_DOMAIN]))
+    await assert_all_fail(start_lookups(resolver, names))  # the second half got no slot
+    await system.hang(LOOKUPS_OF_A_DOMAIN)  # a thread may start after its caller has given up
+    await assert_all_fail(start_lookups(resolver, names[:LOOKUPS_OF_A_DOMAIN]))
     assert system.asked == dict.fromkeys(names[:LOOKUPS_OF_A_DOMAIN], 1)
 
 
-async def test_what_is_remembered_is_bounded(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_is_bounded(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dns, "_REMEMBERED", 10)
     resolver = SystemResolver()
     for number in range(25):
@@ -184,11 +183,11 @@ async def test_what_is_remembered_is_bounded(system: System, monkeypatch: pytest
         (b"co.uk", b"co.uk"),
     ],
 )
-def test_the_domain_that_a_name_counts_for(name: bytes, domain: bytes) -> None:
+def test_lookups_are_counted_per_registrable_domain(name: bytes, domain: bytes) -> None:
     assert dns._domain_of(name) == domain
 
 
-async def test_the_system_resolves_localhost() -> None:
+async def test_localhost_is_resolved_by_the_system() -> None:
     resolver = SystemResolver()
     found = await resolver.resolve("localhost", 8080)
     assert {answer["host"] for answer in found} <= {"127.0.0.1", "::1"}
@@ -197,27 +196,27 @@ async def test_the_system_resolves_localhost() -> None:
 
 
 @pytest.mark.parametrize("name", ["nobody.invalid", "a" * 64 + ".example", "bücher.example", "a..b"])
-async def test_a_name_that_the_system_does_not_know(name: str) -> None:
+async def test_an_unknown_name_is_an_error(name: str) -> None:
     with pytest.raises(socket.gaierror):
         await SystemResolver().resolve(name, 80)
 
 
-async def test_no_address_is_refused_like_no_host(
+async def test_an_empty_answer_is_refused_like_an_unknown_host(
     make_sender: MakeSender, system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [])
     assert await refusal(make_sender(), "http://receiver.example/") == ("failed to connect to host", 502)
 
 
-async def test_a_look_up_without_a_descriptor_says_nothing_about_the_name() -> None:
+async def test_a_lookup_that_fails_for_lack_of_descriptors_is_not_cached() -> None:
     resolver = SystemResolver()
     for name in ("localhost", "nobody.invalid"):
         with no_descriptor_left(), pytest.raises(ResourceExhausted):
             await resolver.resolve(name, 80)
-    assert await resolver.resolve("localhost", 80)  # and it is not remembered
+    assert await resolver.resolve("localhost", 80)  # the failure is not cached
 
 
-async def test_a_look_up_without_a_thread_says_nothing_about_the_name(
+async def test_a_lookup_that_fails_for_lack_of_threads_is_not_cached(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_more(_: threading.Thread) -> None:

@@ -1,5 +1,6 @@
-"""Somebody reads what was before, as a backup and a long report do, while a backlog is sent: four times the backlog is
-four times the work. PostgreSQL keeps the entries of what is done as long as that takes.
+"""Deliveries next to an old PostgreSQL snapshot, such as a backup's: the work grows linearly with the backlog.
+
+PostgreSQL keeps the index entries of finished dispatches as long as the snapshot is open.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ def postgresql(_shared_folder: Path) -> Databases:
 
 
 async def _read(connection: asyncpg.Connection[asyncpg.Record], *others: int) -> int:
-    """Entries of the index; each session tells it when it ends."""
+    """Return the number of index entries read. Each session reports its count when it ends, so wait for the others."""
     while await connection.fetchval(_OTHERS, [connection.get_server_pid(), *others]):
         pass
     return int(await connection.fetchval(_READ))
 
 
 async def _drain(backend: Databases, folder: Path, receiver: Receiver, number: int) -> int:
-    """What is read to send so many."""
+    """Return the number of index entries read to deliver `number` events."""
     await asyncio.to_thread(folder.mkdir)
     before = len(receiver.requests)
     async with inside(backend, folder) as site:
@@ -69,10 +70,10 @@ async def _drain(backend: Databases, folder: Path, receiver: Receiver, number: i
     return read
 
 
-async def test_a_drain_beside_an_old_snapshot(
+async def test_the_work_to_drain_a_backlog_is_linear_despite_an_old_snapshot(
     postgresql: Databases, tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What is done every few seconds would count how quick this machine is.
+    # Periodic reads would make the count depend on the speed of the machine.
     monkeypatch.setattr(lanes, "FULL_READ_MS", LONG_MS)
     monkeypatch.setattr(leased_lanes, "SEARCH_MS", LONG_MS)
     monkeypatch.setattr(leased_lanes, "SEARCH_MAX_MS", LONG_MS)

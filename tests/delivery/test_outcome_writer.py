@@ -1,4 +1,4 @@
-"""The recorder: which outcomes share a transaction, and what it does when nobody knows whether one took place."""
+"""The outcome writer: which outcomes share a transaction, and what happens if the result of a commit is unknown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _insert = insert_into(
 
 
 class Batches:
-    """A recorder with attempts in flight that end when a test says so."""
+    """An outcome writer with attempts in flight that end when a test says so."""
 
     def __init__(self, services: Services) -> None:
         self.in_flight = 0
@@ -65,7 +65,7 @@ class Batches:
 
 @pytest.fixture
 async def batches(services: Services, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Batches]:
-    """One that would linger for ever."""
+    """Yield a writer that would wait for further outcomes indefinitely."""
     monkeypatch.setattr(outcome_writer, "LINGER_S", 3600)
     batches = Batches(services)
     batches.recorder.start()
@@ -73,71 +73,71 @@ async def batches(services: Services, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     await batches.recorder.stop(30)
 
 
-async def turns() -> None:
-    """The recorder has its turns."""
+async def let_writer_run() -> None:
+    """Give the writer a chance to run."""
     await asyncio.wait({asyncio.create_task(asyncio.to_thread(len, ()))})
 
 
-async def test_a_failure_is_written_at_once_since_it_has_a_slot(batches: Batches) -> None:
+async def test_a_failure_is_written_immediately_because_it_occupies_a_slot(batches: Batches) -> None:
     batches.in_flight = SEVERAL
     batches.end(1, ok=False)
     await batches.written(1)
     assert batches.sizes == [1]
 
 
-async def test_the_only_attempt_is_written_at_once(batches: Batches) -> None:
+async def test_the_only_attempt_in_flight_is_written_immediately(batches: Batches) -> None:
     batches.in_flight = 1
     batches.end(1)
     await batches.written(1)
 
 
-async def test_a_success_waits_for_others(batches: Batches) -> None:
+async def test_a_success_waits_for_others_in_flight(batches: Batches) -> None:
     batches.in_flight = 2
     batches.end(1)
-    await turns()
+    await let_writer_run()
     assert batches.sizes == []
-    batches.lane.failing_since = now_ms()  # otherwise a failure is news of the receiver
+    batches.lane.failing_since = now_ms()  # otherwise the failure would be the first and written immediately
     batches.end(1, ok=False)
     await batches.written(2)
 
 
-async def test_a_success_is_written_at_once_where_its_lane_lacks_records(batches: Batches) -> None:
-    """A webhook that takes one delivery at a time would wait for others with every third one."""
+async def test_a_success_is_written_immediately_if_its_lane_waits_for_records(batches: Batches) -> None:
+    """A webhook with one slot would otherwise wait for others at every third delivery."""
     batches.lane = lane_with(1, waiting=100, max_concurrency="1")
     for _ in range(1 + UNRECORDED):
         work = batches.lane.take(0)
         assert isinstance(work, PendingAttempt)
         batches.lane.mark_answered(work)
-    batches.in_flight = 2  # with none but this one it would be written in any case
+    batches.in_flight = 2  # with only one in flight, it would be written in any case
     batches.end(1)
     await batches.written(1)
 
 
-async def test_with_several_in_flight_failures_wait_for_each_other(batches: Batches) -> None:
+async def test_failures_wait_for_each_other_if_several_are_in_flight(batches: Batches) -> None:
     batches.in_flight = OVERLAP_MIN
     batches.lane.failing_since = now_ms()
     for _ in range(OVERLAP_MIN - SEVERAL + 1):
         batches.end(1, ok=False)
-        await turns()
+        await let_writer_run()
     await batches.written(OVERLAP_MIN - SEVERAL + 1)
     assert batches.sizes == [OVERLAP_MIN - SEVERAL + 1]
 
 
-async def test_a_full_batch_waits_for_nobody(batches: Batches) -> None:
+async def test_a_full_batch_is_written_immediately(batches: Batches) -> None:
     batches.in_flight = 100
     batches.end(OVERLAP_MIN)
     await batches.written(OVERLAP_MIN)
     assert sum(batches.sizes) == OVERLAP_MIN
 
 
-async def test_they_wait_no_longer_than_that(batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_outcomes_wait_at_most_the_linger_time(batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outcome_writer, "LINGER_S", 0.001)
     batches.in_flight = 100
     batches.end(2)
     await batches.written(2)
 
 
-async def test_at_the_end_nobody_lingers(batches: Batches) -> None:
+async def test_stopping_writes_everything_immediately(batches: Batches) -> None:
     batches.in_flight = 100
     batches.end(3)
     await batches.recorder.stop(30)
@@ -145,10 +145,10 @@ async def test_at_the_end_nobody_lingers(batches: Batches) -> None:
 
 
 @pytest.mark.parametrize("trouble", [Unavailable("The database does not answer."), RuntimeError("a defect")])
-async def test_a_commit_whose_answer_is_lost_is_not_made_again(
+async def test_a_commit_with_a_lost_answer_is_not_repeated(
     batches: Batches, services: Services, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
-    """Nor when the first look whether it took place fails, but the next write would not."""
+    """This includes the case that the check whether the commit succeeded fails while the next write would not."""
     count, now = 3, now_ms()
     common = {"hook_id": 1, "attempts": 0, "retries": 0, "wanted": 0, "next_attempt_at": now, "created_at": now}
     works = list(batches.lane.ready)[:count]
@@ -156,8 +156,8 @@ async def test_a_commit_whose_answer_is_lost_is_not_made_again(
         rows = [{**common, "id": each.id, "event_id": each.event_id, "guid": each.guid} for each in works]
         await tx.execute_many(_insert, rows)
         batches.lane.epoch = await membership.join(tx, "me", 60_000)
-    monkeypatch.setattr(outcome_writer, "record", once(queries.record, Unavailable("The connection broke.")))
-    monkeypatch.setattr(outcome_writer, "attempts_of", once(queries.attempts_of, trouble))
+    monkeypatch.setattr(outcome_writer, "record", raising_once(queries.record, Unavailable("The connection broke.")))
+    monkeypatch.setattr(outcome_writer, "attempts_of", raising_once(queries.attempts_of, trouble))
     batches.end(count)
     await batches.recorder.stop(30)
     found = await services.database.fetch_all(
@@ -166,8 +166,8 @@ async def test_a_commit_whose_answer_is_lost_is_not_made_again(
     assert [(row["dispatch_id"], bool(row["redelivery"])) for row in found] == [(each.id, False) for each in works]
 
 
-def once(function: Any, trouble: Exception) -> Any:
-    """It takes place each time; of the first, the caller is told that there was `trouble`."""
+def raising_once(function: Any, trouble: Exception) -> Any:
+    """Wrap `function` so that it always runs, but raises `trouble` to its first caller."""
     calls = 0
 
     async def broken(*arguments: Any) -> Any:
@@ -181,8 +181,8 @@ def once(function: Any, trouble: Exception) -> Any:
     return broken
 
 
-# --- outcome queries -------------------------------------------------------------------------------------------------
-# What is recorded of an attempt whose process has lost its lease, or that another has recorded as well.
+# --- Outcome queries -------------------------------------------------------------------------------------------------
+# Attempts whose process has lost its lease, and attempts that another process has recorded as well.
 
 
 def outcome(dispatch_id: int, *, redelivery: bool = False) -> DeliveryRow:
@@ -196,7 +196,7 @@ def outcome(dispatch_id: int, *, redelivery: bool = False) -> DeliveryRow:
 
 @pytest.fixture
 async def epoch(services: Services) -> int:
-    """The lease of a process; dispatches 1 to 3 are due."""
+    """Return the epoch of a lease. Dispatches 1 to 3 are due."""
     now = now_ms()
     common = {"hook_id": 1, "attempts": 0, "retries": 0, "wanted": 0, "next_attempt_at": now, "created_at": now}
     async with services.database.transaction() as tx:
@@ -205,14 +205,14 @@ async def epoch(services: Services) -> int:
 
 
 async def recorded(services: Services) -> list[tuple[int, bool]]:
-    """Dispatches and whether each attempt at them was a repeat, in the order of their records."""
+    """Return the recorded deliveries in order: the dispatch ID and whether the delivery is a redelivery."""
     rows = await services.database.fetch_all(
         sa.select(deliveries.c.dispatch_id, deliveries.c.redelivery).order_by(deliveries.c.id)
     )
     return [(row["dispatch_id"], bool(row["redelivery"])) for row in rows]
 
 
-async def test_a_first_attempt(services: Services, epoch: int) -> None:
+async def test_a_first_attempt_is_recorded(services: Services, epoch: int) -> None:
     late = await record(
         services.database, [outcome(3), outcome(1)], [(n, 0, 0, 1, None, epoch) for n in (3, 1)], {}, now_ms()
     )
@@ -221,7 +221,7 @@ async def test_a_first_attempt(services: Services, epoch: int) -> None:
     assert await attempts_of(services.database, [1, 2, 3]) == {1: 1, 2: 0, 3: 1}
 
 
-async def test_of_a_lease_that_is_lost(services: Services, epoch: int) -> None:
+async def test_an_attempt_of_a_lost_lease_is_recorded_as_a_redelivery(services: Services, epoch: int) -> None:
     """Another has it in flight: that one's is the first, whichever is recorded first."""
     async with services.database.transaction() as tx:
         await membership.remove(tx, ["me"])
@@ -233,11 +233,13 @@ async def test_of_a_lease_that_is_lost(services: Services, epoch: int) -> None:
     assert await recorded(services) == [(1, True), (1, False)]
     row = await services.database.fetch_one(sa.select(dispatches.c.next_attempt_at).where(dispatches.c.id == 1))
     assert row is not None
-    assert row["next_attempt_at"] is None  # by the one that has the lane
+    assert row["next_attempt_at"] is None  # set by the owner of the lane
 
 
-async def test_what_another_has_recorded(services: Services, epoch: int) -> None:
-    """In one batch with what nobody else has."""
+async def test_an_attempt_recorded_by_another_process_is_recorded_as_a_redelivery(
+    services: Services, epoch: int
+) -> None:
+    """The batch also contains outcomes that no other process has recorded."""
     await record(services.database, [outcome(2)], [(2, 0, 0, 1, None, epoch)], {}, now_ms())
     batch = [outcome(1), outcome(2), outcome(3)]
     late = await record(services.database, batch, [(n, 0, 0, 1, None, epoch) for n in (1, 2, 3)], {}, now_ms())

@@ -1,4 +1,4 @@
-"""A delivery to a receiver inside the server: that one path of the own address, and nothing else there."""
+"""Deliveries to a receiver on the server itself, which may reach that one path only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ MakeOwn = Callable[..., Sender]
 
 @pytest.fixture
 async def sender_of() -> AsyncIterator[MakeOwn]:
-    """A sender that may reach public addresses only, of a server with this base."""
+    """Return a function that creates a sender for a server with the given base URL.
+
+    Only public addresses are allowed.
+    """
     made: list[Sender] = []
 
     def make(base: str | None, resolver: Names | None = None, proxy: str | None = None) -> Sender:
@@ -31,7 +34,7 @@ async def sender_of() -> AsyncIterator[MakeOwn]:
         await sender.close()
 
 
-def test_keys_are_of_the_form_that_is_known() -> None:
+def test_new_receiver_keys_have_the_expected_form() -> None:
     own = OwnAddress("http://127.0.0.1:8000")
     keys = {new_receiver_key() for _ in range(100)}
     assert len(keys) == 100
@@ -43,7 +46,7 @@ def test_keys_are_of_the_form_that_is_known() -> None:
     assert not OwnAddress().is_receiver(f"/receive/{KEY}")
 
 
-async def test_it_is_reached_in_a_private_network(sender_of: MakeOwn) -> None:
+async def test_the_own_receiver_is_reached_at_a_private_address(sender_of: MakeOwn) -> None:
     async with receiver(forever()) as there:
         base = f"http://127.0.0.1:{there.port}"
         outcome = await sender_of(base).send(f"{base}/receive/{KEY}", PREPARED, insecure_ssl=False)
@@ -79,7 +82,7 @@ async def test_it_is_reached_in_a_private_network(sender_of: MakeOwn) -> None:
         "http://127.0.0.1:{port}@127.0.0.1:{other}/receive/{key}",
     ],
 )
-async def test_whatever_is_changed_in_the_address_is_refused(sender_of: MakeOwn, changed: str) -> None:
+async def test_any_other_url_of_the_own_address_is_refused(sender_of: MakeOwn, changed: str) -> None:
     async with receiver(forever()) as there, receiver(forever()) as other:
         base = f"http://127.0.0.1:{there.port}"
         url = changed.format(base=base, key=KEY, port=there.port, other=other.port)
@@ -90,7 +93,7 @@ async def test_whatever_is_changed_in_the_address_is_refused(sender_of: MakeOwn,
     assert (there.connections, other.connections) == ([], [])
 
 
-async def test_a_redirect_leads_nowhere(sender_of: MakeOwn) -> None:
+async def test_a_redirect_by_the_own_receiver_is_not_followed(sender_of: MakeOwn) -> None:
     async with receiver(forever()) as elsewhere:
         answer = b"HTTP/1.1 307 X\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n" % elsewhere.url.encode()
         async with receiver(forever(answer)) as there:
@@ -100,8 +103,8 @@ async def test_a_redirect_leads_nowhere(sender_of: MakeOwn) -> None:
     assert elsewhere.connections == []
 
 
-async def test_its_kept_connection_is_used_for_nothing_else(sender_of: MakeOwn) -> None:
-    """A name passes the check of the text, so only the check of the connection is left."""
+async def test_a_kept_connection_to_the_own_receiver_serves_no_other_url(sender_of: MakeOwn) -> None:
+    """The URL check does not resolve names, so only the check at connect time remains."""
     async with receiver(forever()) as there:
         base = f"http://work.example:{there.port}"
         sender = sender_of(base, Names(["127.0.0.1"]))
@@ -114,7 +117,7 @@ async def test_its_kept_connection_is_used_for_nothing_else(sender_of: MakeOwn) 
     assert {each.line for each in there.requests} == {f"POST /receive/{KEY} HTTP/1.1"}
 
 
-async def test_no_proxy_is_asked_for_it(sender_of: MakeOwn) -> None:
+async def test_the_own_receiver_is_reached_without_the_proxy(sender_of: MakeOwn) -> None:
     async with receiver(forever()) as there, receiver(forever()) as proxy:
         base = f"http://127.0.0.1:{there.port}"
         sender = sender_of(base, proxy=f"http://127.0.0.1:{proxy.port}")

@@ -1,4 +1,4 @@
-"""With many rows, every statement on the way of an event and of its deliveries finds them by an index."""
+"""With many rows, every statement for an event and its deliveries uses an index."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from workhook.storage.statements import Compiler
 
 DONE, PENDING, BUSY_HOOKS, HOOKS = 20_000, 2_000, 50, 1_500
 REPOSITORIES = 100
-FIRST = 1_000_000  # ids that PostgreSQL's sequences do not come to
+FIRST = 1_000_000  # IDs that PostgreSQL's sequences do not reach
 LARGE = ("dispatches", "deliveries", "events", "event_keys", "hooks", "lanes")
 NOW = now_ms()
 PENDING_ID = FIRST + DONE
@@ -47,7 +47,10 @@ Asked = list[tuple[Any, Mapping[str, Any] | None]]
 
 
 async def _fill(tx: Transaction, account_id: int) -> None:
-    """Hooks 1… of repositories 1000…; the first fifty have two thousand dispatches waiting, many more are done."""
+    """Insert hooks and their dispatches.
+
+    The first fifty hooks have 2,000 pending dispatches; 20,000 others are done.
+    """
     from workhook.identity.tables import projects
 
     common = {"account_id": account_id, "created_at": NOW, "updated_at": NOW}
@@ -113,7 +116,7 @@ async def _fill(tx: Transaction, account_id: int) -> None:
 
 
 class Filled(NamedTuple):
-    """A database with many rows that nobody has open, and where its data is."""
+    """A closed database with many rows, and the folder of its data."""
 
     settings: dict[str, str]
     folder: Path
@@ -121,7 +124,10 @@ class Filled(NamedTuple):
 
 
 async def _make_filled(services: Services) -> World:
-    """Many rows, with the statistics that autovacuum gathers on PostgreSQL. SQLite has none, as in real life."""
+    """Fill a database.
+
+    On PostgreSQL, gather the statistics that autovacuum would; SQLite has none in production either.
+    """
     world = await make_world(services)
     async with services.database.transaction() as tx:
         repository = await find_repository(tx, world.organization, world.repository)
@@ -136,7 +142,7 @@ async def _make_filled(services: Services) -> World:
 
 @pytest.fixture(scope="module")
 def filled(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Filled:
-    """It takes seconds to fill: each test has a copy."""
+    """Return a database that is filled once, because that takes seconds. Each test gets a copy."""
     folder = tmp_path_factory.mktemp("filled")
     settings = backend.new(folder)
     return Filled(settings, folder, with_services({"data": str(folder), **settings}, _make_filled))
@@ -156,12 +162,12 @@ async def services(backend: Databases, filled: Filled, tmp_path: Path) -> AsyncI
 
 @pytest.fixture
 async def asked(services: Services, world: World, monkeypatch: pytest.MonkeyPatch) -> Asked:
-    """Every statement that reaches the database from now on, with its parameters."""
+    """Return a list to which every later statement and its parameters are appended."""
     asked: Asked = []
     async with services.database.transaction() as tx:
         kinds: tuple[Any, ...] = (type(tx), type(services.database))
 
-    def listen(kind: Any, name: str) -> None:
+    def record_calls(kind: Any, name: str) -> None:
         original = getattr(kind, name)
 
         async def heard(self: Any, statement: Any, params: Any = None) -> Any:
@@ -176,13 +182,13 @@ async def asked(services: Services, world: World, monkeypatch: pytest.MonkeyPatc
     for kind in kinds:
         for name in ("fetch_all", "fetch_one", "fetch_slow", "execute", "execute_many"):
             if hasattr(kind, name):
-                listen(kind, name)
-    _listen_to_deferred(kinds[0], asked, monkeypatch)
+                record_calls(kind, name)
+    _record_deferred(kinds[0], asked, monkeypatch)
     return asked
 
 
-def _listen_to_deferred(kind: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is deferred is one statement of PostgreSQL; to SQLite each is one by itself."""
+def _record_deferred(kind: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL combines deferred statements into one; SQLite runs each separately."""
     if kind is postgres.PostgresTransaction:
         together = kind._together
 
@@ -207,9 +213,10 @@ def _listen_to_deferred(kind: Any, asked: Asked, monkeypatch: pytest.MonkeyPatch
 
 
 async def plans(services: Services, asked: Asked, *, possible: bool) -> list[tuple[str, list[str]]]:
-    """What the database would do: each statement with the lines of its plan.
+    """Return each statement with the lines of its query plan.
 
-    `possible`: PostgreSQL scans only where no index serves. So small a table it may prefer to scan for a thousand rows.
+    With `possible`, PostgreSQL scans only where no index can be used: for a thousand rows of so small a table it may
+    prefer a scan.
     """
     path = services.settings.sqlite_path
     found = []
@@ -238,7 +245,7 @@ async def plans(services: Services, asked: Asked, *, possible: bool) -> list[tup
 
 
 def scans(sql: str, plan: Sequence[str]) -> list[str]:
-    """The steps that read a large table from end to end."""
+    """Return the plan steps that scan a large table."""
     names = {name: name for name in LARGE}
     names.update((alias, table) for table, alias in re.findall(r"\b(\w+) AS (\w+)", sql) if table in LARGE)
     found = []
@@ -258,13 +265,13 @@ async def assert_no_scan(services: Services, asked: Asked, *, at_least: int = 1,
         assert not scans(sql, plan), f"{sql}\n" + "\n".join(plan)
 
 
-async def test_the_check_sees_a_scan(services: Services, asked: Asked) -> None:
+async def test_the_check_detects_a_scan(services: Services, asked: Asked) -> None:
     await services.database.fetch_all(sa.select(dispatches.c.id).where(dispatches.c.attempts == sa.literal(77)))
     with pytest.raises(AssertionError, match="dispatches"):
         await assert_no_scan(services, asked)
 
 
-async def test_what_the_worker_reads_and_writes(services: Services, asked: Asked) -> None:
+async def test_the_worker_uses_indexes(services: Services, asked: Asked) -> None:
     database = services.database
     busy_hooks = list(range(1, BUSY_HOOKS + 1))
     pending = await queries.pending_hooks(database, 0, 30)
@@ -289,7 +296,7 @@ async def test_what_the_worker_reads_and_writes(services: Services, asked: Asked
     await assert_no_scan(services, asked, at_least=6, possible=True)
 
 
-async def test_what_the_recorder_writes(services: Services, asked: Asked) -> None:
+async def test_the_outcome_writer_uses_indexes(services: Services, asked: Asked) -> None:
     row = dict.fromkeys(DELIVERY_COLUMNS, 1) | {
         "guid": "g", "event": "push", "action": None, "throttled_at": None, "redelivery": False, "status": "OK",
         "url": "http://x/", "request_headers": b"{}", "response_headers": b"{}", "response_body": b"",
@@ -308,7 +315,7 @@ async def test_what_the_recorder_writes(services: Services, asked: Asked) -> Non
     assert list(left.values()) == [1, 1, 1]
 
 
-async def test_the_fan_out(services: Services, world: World, asked: Asked) -> None:
+async def test_the_fan_out_uses_indexes(services: Services, world: World, asked: Asked) -> None:
     async with services.database.transaction() as tx:
         repository = await find_repository(tx, world.organization, world.repository)
         assert repository is not None
@@ -331,7 +338,7 @@ async def test_the_fan_out(services: Services, world: World, asked: Asked) -> No
     ],
     ids=lambda filters: "-".join(filters) or "none",
 )
-async def test_the_history_of_a_hook(services: Services, asked: Asked, filters: dict[str, str]) -> None:
+async def test_the_history_of_a_hook_uses_indexes(services: Services, asked: Asked, filters: dict[str, str]) -> None:
     database, parsed = services.database, history.parse_filters(filters)
     await history.list_deliveries(database, 7, parsed, cursor=None, per_page=30)
     await history.list_deliveries(database, 7, parsed, cursor=FIRST + 9000, per_page=30)
@@ -349,8 +356,8 @@ async def test_the_history_of_a_hook(services: Services, asked: Asked, filters: 
     await assert_no_scan(services, asked, at_least=6)
 
 
-async def test_the_pruning(services: Services, asked: Asked) -> None:
-    """Of a day's worth, the oldest hour."""
+async def test_pruning_uses_indexes(services: Services, asked: Asked) -> None:
+    """Remove the oldest hour of a day's rows."""
     removed = await prune(services.database, NOW - DAY_MS + 3_600_000, NOW)
     assert removed["events"] == removed["dispatches"] == removed["deliveries"] == 3600
     await assert_no_scan(services, asked, at_least=4, possible=True)

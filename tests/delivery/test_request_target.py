@@ -1,4 +1,4 @@
-"""A delivery's request target is the configured one, byte for byte."""
+"""The request target of a delivery is the configured one, byte for byte."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ TARGETS = (
 
 
 @asynccontextmanager
-async def lines() -> AsyncIterator[tuple[int, list[str]]]:
-    """A receiver, and proxy, that keeps the request lines it gets."""
+async def request_line_server() -> AsyncIterator[tuple[int, list[str]]]:
+    """Run a server, which may also act as a proxy, and yield its port and the request lines it receives."""
     found: list[str] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -47,8 +47,8 @@ async def lines() -> AsyncIterator[tuple[int, list[str]]]:
         server.close()
 
 
-async def sent(*targets: str, through_proxy: bool = False) -> list[str]:
-    async with lines() as (port, found):
+async def sent_targets(*targets: str, through_proxy: bool = False) -> list[str]:
+    async with request_line_server() as (port, found):
         base = "http://127.0.0.1:9" if through_proxy else f"http://127.0.0.1:{port}"
         proxy = f"http://127.0.0.1:{port}" if through_proxy else None
         sender = Sender(AddressPolicy(("127.0.0.0/8",)), SendSettings(proxy=proxy, timeout_s=30.0))
@@ -63,12 +63,12 @@ async def sent(*targets: str, through_proxy: bool = False) -> list[str]:
 
 
 @pytest.mark.parametrize("through_proxy", [False, True])
-async def test_the_target_is_sent_as_it_was_written(through_proxy: bool) -> None:
-    assert await sent(*TARGETS, through_proxy=through_proxy) == [*TARGETS]
+async def test_the_target_is_sent_unchanged(through_proxy: bool) -> None:
+    assert await sent_targets(*TARGETS, through_proxy=through_proxy) == [*TARGETS]
 
 
-async def test_what_a_target_lacks_is_the_root_and_a_fragment_is_not_sent() -> None:
-    assert await sent("", "?a=b", "#c", "/a#b?c", "/a?b#c/d") == ["/", "/?a=b", "/", "/a", "/a?b"]
+async def test_an_empty_path_becomes_the_root_and_a_fragment_is_dropped() -> None:
+    assert await sent_targets("", "?a=b", "#c", "/a#b?c", "/a?b#c/d") == ["/", "/?a=b", "/", "/a", "/a?b"]
 
 
 _pieces = st.one_of(
@@ -82,12 +82,12 @@ _targets = st.lists(_pieces, max_size=8).map(lambda pieces: "/" + "".join(pieces
 
 @settings(max_examples=10, deadline=None)
 @given(st.lists(_targets, min_size=20, max_size=20))
-def test_any_target_is_sent_as_it_was_written(targets: list[str]) -> None:
-    assert asyncio.run(sent(*targets)) == targets
+def test_arbitrary_targets_are_sent_unchanged(targets: list[str]) -> None:
+    assert asyncio.run(sent_targets(*targets)) == targets
 
 
 @given(_targets, st.lists(st.tuples(st.text(max_size=5), st.one_of(st.none(), st.text(max_size=5))), max_size=3))
-def test_parameters_are_added_and_the_rest_stays(target: str, parameters: list[tuple[str, str | None]]) -> None:
+def test_added_parameters_leave_the_rest_unchanged(target: str, parameters: list[tuple[str, str | None]]) -> None:
     url = f"https://Example.com:443{target}"
     longer = with_parameters(url, parameters)
     assert longer.startswith(url)
@@ -112,5 +112,5 @@ def test_parameters_are_added_and_the_rest_stays(target: str, parameters: list[t
         ("https://a.test/cb#part", "https://a.test/cb?code=x#part"),
     ],
 )
-def test_an_answer_is_appended_to_a_callback(uri: str, longer: str) -> None:
+def test_parameters_are_appended_to_a_callback_url(uri: str, longer: str) -> None:
     assert with_parameters(uri, [("code", "x"), ("state", None)]) == longer

@@ -1,4 +1,4 @@
-"""What is older than the retention goes, in small batches; what is still needed stays, however old it is."""
+"""Rows older than the retention period are removed in small batches, except those that are still needed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def add_event(tx: Transaction, at: int) -> int:
 async def add_dispatch(
     tx: Transaction, event_id: int, *, hook_id: int = 1, due: int | None = None, delivered: Sequence[int] = ()
 ) -> int:
-    """A dispatch with deliveries at these times; `due`: when its next attempt is."""
+    """Insert a dispatch with deliveries at the given times. `due` is the time of its next attempt."""
     guid = new_guid()
     values = {"event_id": event_id, "hook_id": hook_id, "guid": guid, "retries": 0, "wanted": 0}
     row = await tx.fetch_one(
@@ -93,7 +93,7 @@ async def kept(services: Services, table: sa.Table) -> list[int]:
     return [row["id"] for row in rows]
 
 
-async def test_what_is_old_goes_and_what_is_new_stays(services: Services) -> None:
+async def test_old_rows_are_removed_and_new_rows_stay(services: Services) -> None:
     async with services.database.transaction() as tx:
         gone = await add_event(tx, OLD)
         await add_dispatch(tx, gone, delivered=[OLD, OLD])
@@ -119,8 +119,8 @@ async def test_the_event_behind_a_pending_attempt_stays(services: Services) -> N
     assert await kept(services, deliveries) == []
 
 
-async def test_a_dispatch_and_its_event_stay_as_long_as_a_delivery_of_it_is_shown(services: Services) -> None:
-    """Sent again yesterday: the delivery is new, and shows the payload of an old event."""
+async def test_a_dispatch_and_its_event_stay_as_long_as_one_of_its_deliveries(services: Services) -> None:
+    """The event was redelivered yesterday: the delivery is new and shows the payload of an old event."""
     async with services.database.transaction() as tx:
         event = await add_event(tx, OLD)
         dispatch = await add_dispatch(tx, event, delivered=[OLD, NEW])
@@ -132,7 +132,7 @@ async def test_a_dispatch_and_its_event_stay_as_long_as_a_delivery_of_it_is_show
 
 
 @pytest.mark.parametrize("number", [0, 9, 10, 25])
-async def test_it_goes_in_batches_until_nothing_is_left(
+async def test_rows_are_removed_in_batches_until_none_are_left(
     services: Services, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     sizes: list[int] = []
@@ -163,8 +163,8 @@ async def test_it_goes_in_batches_until_nothing_is_left(
     assert [row["key"] for row in rows] == ["new"]
 
 
-async def test_an_old_event_with_something_pending_does_not_stop_the_pruning(services: Services) -> None:
-    """More of them than a batch holds come first."""
+async def test_old_events_with_pending_attempts_do_not_stop_the_pruning(services: Services) -> None:
+    """There are more such events than fit in a batch, and they are read first."""
     async with services.database.transaction() as tx:
         for _ in range(30):
             await add_dispatch(tx, await add_event(tx, OLD - DAY_MS), due=NOW)
@@ -174,7 +174,7 @@ async def test_an_old_event_with_something_pending_does_not_stop_the_pruning(ser
     assert len(await kept(services, events)) == 30
 
 
-async def test_a_server_prunes_by_itself(services: Services) -> None:
+async def test_the_server_prunes_periodically(services: Services) -> None:
     async with services.database.transaction() as tx:
         await add_dispatch(tx, await add_event(tx, OLD), delivered=[OLD])
     pruner = Chores(services, [DELIVERIES])
@@ -188,16 +188,14 @@ async def test_a_server_prunes_by_itself(services: Services) -> None:
     assert await kept(services, deliveries) == []
 
 
-# --- retention rows --------------------------------------------------------------------------------------------------
-# Four times the rows are four times the work: the retention looks at each row a few times, however many there are.
-#
-# What is counted is not time. On SQLite it is the instructions of its machine, on PostgreSQL the rows and the
-# entries of indexes that were read.
+# --- Cost of the retention -------------------------------------------------------------------------------------------
+# The work is linear: the retention reads each row a few times, however many there are. It is not measured as time but
+# in instructions of SQLite's virtual machine or, on PostgreSQL, in rows and index entries read.
 
 
 BATCH = 20
 ROWS = 300
-WAITING = 100  # old events that an attempt still waits for: they are looked at in each run, and stay
+WAITING = 100  # old events with a pending attempt: every run reads them and leaves them
 STEP = 100  # instructions
 
 _READ = """
@@ -206,7 +204,7 @@ SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables) + (SELECT sum(idx_tup
 
 
 class Counted:
-    """What reading cost, in units of the database."""
+    """The cost of reading, in units of the database."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -218,7 +216,7 @@ class Counted:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    """Counts what every connection to SQLite does from now on."""
+    """Count the instructions of every SQLite connection opened from now on."""
     counted, connect = Counted(), sqlite.connect
 
     def counting(path: Path, *, readonly: bool) -> sqlite3.Connection:
@@ -240,7 +238,7 @@ async def _fill(tx: Transaction, rows: int) -> None:
 
 
 async def _prefer_indexes(url: str | None) -> None:
-    """PostgreSQL plans as it does for large tables: of these few rows it would rather read all."""
+    """Make PostgreSQL plan as it does for large tables. It would read small ones sequentially."""
     if url is not None:
         connection = await asyncpg.connect(url)
         name = await connection.fetchval("SELECT current_database()")
@@ -250,7 +248,7 @@ async def _prefer_indexes(url: str | None) -> None:
 
 
 async def _read(url: str | None) -> int:
-    """On PostgreSQL, where each session tells it when it ends."""
+    """Return the rows and index entries read on PostgreSQL. Each session reports its count when it ends."""
     if url is None:
         return 0
     connection = await asyncpg.connect(url)
@@ -262,8 +260,8 @@ async def _read(url: str | None) -> int:
     return read
 
 
-async def _work(folder: Path, backend: Databases, counted: Counted, rows: int) -> int:
-    """What it costs to remove so many of each table."""
+async def _pruning_cost(folder: Path, backend: Databases, counted: Counted, rows: int) -> int:
+    """Return the cost of removing `rows` rows of each table."""
     settings: dict[str, Any] = {"data": str(folder), **backend.new(folder)}
     known = load(settings, {})
     async with open_services(known, serving=False) as services, services.database.transaction() as tx:
@@ -276,12 +274,12 @@ async def _work(folder: Path, backend: Databases, counted: Counted, rows: int) -
     return counted.steps or await _read(known.database_url) - before
 
 
-async def test_four_times_the_rows_are_four_times_the_work(
+async def test_the_work_is_linear_in_the_number_of_rows(
     backend: Databases, tmp_path: Path, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", BATCH)
-    few = await _work(tmp_path / "few", backend, counted, ROWS)
-    many = await _work(tmp_path / "many", backend, counted, 4 * ROWS)
+    few = await _pruning_cost(tmp_path / "few", backend, counted, ROWS)
+    many = await _pruning_cost(tmp_path / "many", backend, counted, 4 * ROWS)
     print(few, many, many / few)
     assert few > ROWS / STEP
     assert many < 4.5 * few

@@ -1,4 +1,4 @@
-"""What comes of one delivery, whatever the receiver answers. Real sockets throughout."""
+"""The outcome of a single delivery for every kind of response. All tests use real sockets."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-PATIENT = SendSettings(timeout_s=WAIT_S)  # what ends sooner has not waited for it
+PATIENT = SendSettings(timeout_s=WAIT_S)  # anything that ends sooner has not waited for the timeout
 
 
-# --- What is sent -----------------------------------------------------------------------------------------------
+# --- Requests ---------------------------------------------------------------------------------------------------
 
 
 async def test_the_request_has_the_given_headers_and_no_others(make_sender: MakeSender) -> None:
@@ -66,16 +66,16 @@ def _has_ipv6() -> bool:
 
 
 @pytest.mark.skipif(not _has_ipv6(), reason="this machine has no ::1: NOT TESTED.")
-async def test_ipv6_is_reached(make_sender: MakeSender) -> None:
+async def test_an_ipv6_address_is_reached(make_sender: MakeSender) -> None:
     async with receiver(forever(), host="::1") as there:
         outcome = await make_sender().send(there.url_for("[::1]"), PREPARED, insecure_ssl=False)
     assert outcome.ok
 
 
-# --- Answers ----------------------------------------------------------------------------------------------------
+# --- Responses --------------------------------------------------------------------------------------------------
 
 
-async def test_an_answer_is_kept(deliver: Deliver) -> None:
+async def test_the_response_is_part_of_the_outcome(deliver: Deliver) -> None:
     outcome = await deliver(once(b"HTTP/1.1 202 Accepted\r\nX-A: 1\r\nContent-Type: text/plain\r\n\r\nthanks"))
     assert (outcome.ok, outcome.status, outcome.status_code) == (True, "OK", 202)
     assert outcome.response_headers == {"X-A": "1", "Content-Type": "text/plain"}
@@ -85,7 +85,7 @@ async def test_an_answer_is_kept(deliver: Deliver) -> None:
 
 
 @pytest.mark.parametrize("code", [300, 304, 400, 403, 404, 410, 500, 503, 599])
-async def test_any_other_code_is_a_failure(deliver: Deliver, code: int) -> None:
+async def test_a_status_code_outside_2xx_is_a_failure(deliver: Deliver, code: int) -> None:
     outcome = await deliver(once(b"HTTP/1.1 %d X\r\nContent-Length: 0\r\nretry-after: 7\r\n\r\n" % code))
     assert failure(outcome) == (f"Invalid HTTP Response: {code}", code)
     assert outcome.retry_after == "7"
@@ -102,8 +102,8 @@ async def test_a_redirect_is_not_followed(make_sender: MakeSender, code: int) ->
     assert elsewhere.connections == []
 
 
-async def test_no_cookie_is_kept(make_sender: MakeSender) -> None:
-    sender = make_sender(resolver=Names(["127.0.0.1"]))  # a name: cookies of bare addresses are ignored anyway
+async def test_cookies_are_not_kept(make_sender: MakeSender) -> None:
+    sender = make_sender(resolver=Names(["127.0.0.1"]))  # a name, because cookies of bare addresses are ignored anyway
     async with receiver(forever(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Path=/\r\nContent-Length: 0\r\n\r\n")) as there:
         for _ in range(2):
             outcome = await sender.send(there.url_for("receiver.example"), PREPARED, insecure_ssl=False)
@@ -112,19 +112,19 @@ async def test_no_cookie_is_kept(make_sender: MakeSender) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 99, 101, 199, 600, 999])
-async def test_a_code_outside_http_is_malformed(deliver: Deliver, code: int) -> None:
+async def test_a_status_code_outside_http_is_malformed(deliver: Deliver, code: int) -> None:
     head = b"HTTP/1.1 %03d X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n" % code
     outcome = await deliver(once(head))
-    assert failure(outcome) == (CLOSED if code == 199 else MALFORMED)  # 199 announces another answer
+    assert failure(outcome) == (CLOSED if code == 199 else MALFORMED)  # 199 announces a further response
 
 
-async def test_interim_answers_are_skipped(deliver: Deliver) -> None:
+async def test_interim_responses_are_skipped(deliver: Deliver) -> None:
     interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
     outcome = await deliver(once(interim + b"HTTP/1.1 204 No Content\r\n\r\n"))
     assert (outcome.ok, outcome.status_code, outcome.response_headers) == (True, 204, {})
 
 
-async def test_interim_answers_without_end_are_bounded(deliver: Deliver) -> None:
+async def test_the_number_of_interim_responses_is_bounded(deliver: Deliver) -> None:
     async def script(connection: Connection) -> None:
         await connection.request()
         while True:
@@ -139,13 +139,13 @@ async def test_repeated_and_undecodable_headers_become_text(deliver: Deliver) ->
     assert outcome.response_headers == {"X-A": "1, 2", "X-U": "é", "X-L": "éÿ", "Content-Length": "0"}
 
 
-async def test_one_header_may_fill_the_bound(deliver: Deliver) -> None:
+async def test_a_single_header_may_use_the_whole_limit(deliver: Deliver) -> None:
     outcome = await deliver(once(b"HTTP/1.1 200 OK\r\nX-A: %b\r\nContent-Length: 0\r\n\r\n" % (b"a" * 60_000)))
     assert outcome.ok
     assert len(outcome.response_headers["X-A"]) == 60_000
 
 
-async def test_a_long_reason_is_no_fault(deliver: Deliver) -> None:
+async def test_a_long_reason_phrase_is_accepted(deliver: Deliver) -> None:
     outcome = await deliver(once(b"HTTP/1.1 200 %b\r\nContent-Length: 0\r\n\r\n" % (b"a" * 60_000)))
     assert (outcome.ok, outcome.status) == (True, "OK")
 
@@ -156,8 +156,8 @@ async def test_many_small_headers_fit(deliver: Deliver) -> None:
     assert len(outcome.response_headers) == 2001
 
 
-async def test_a_length_that_is_given_twice_is_one(make_sender: MakeSender) -> None:
-    """RFC 9110, 8.6. The client for proxies refuses it."""
+async def test_a_repeated_content_length_is_accepted(make_sender: MakeSender) -> None:
+    """RFC 9110, 8.6. The proxy client refuses it."""
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A: 1\r\ncontent-length:2\r\n\r\nok"
     sender = make_sender()
     async with receiver(forever(answer)) as there:
@@ -173,11 +173,11 @@ async def test_a_length_that_is_given_twice_is_one(make_sender: MakeSender) -> N
     [b"X-A: " + b"a" * 66_000, b"X-A: aaaaa\r\n" * 9000 + b"X-A: a", b"\r\n".join([b"X-A: " + b"a" * 40_000] * 2)],
     ids=["one", "many", "two"],
 )
-async def test_a_head_over_the_bound_is_malformed(deliver: Deliver, field: bytes) -> None:
+async def test_a_head_over_the_limit_is_malformed(deliver: Deliver, field: bytes) -> None:
     assert failure(await deliver(once(b"HTTP/1.1 200 OK\r\n" + field + b"\r\n\r\n"))) == MALFORMED
 
 
-async def test_a_head_without_end_is_cut_off(deliver: Deliver) -> None:
+async def test_an_endless_head_is_cut_off(deliver: Deliver) -> None:
     sent = 0
 
     async def script(connection: Connection) -> None:
@@ -189,7 +189,7 @@ async def test_a_head_without_end_is_cut_off(deliver: Deliver) -> None:
             sent += 12_000
 
     assert failure(await deliver(script)) == MALFORMED
-    assert sent < 16_000_000  # what the kernel's buffers hold besides
+    assert sent < 16_000_000  # besides what the kernel's buffers hold
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_even
 
 
 def connect_when_readable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the receiver does first is there before the connection has a reader."""
+    """Delay the client's reader until the receiver's first bytes have arrived."""
     connect = aiohappyeyeballs.start_connection
 
     async def connect_and_wait(**options: Any) -> socket.socket:
@@ -231,8 +231,8 @@ def connect_when_readable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiohappyeyeballs, "start_connection", connect_and_wait)
 
 
-def deliver_to_the_hasty(loop: Loop, monkeypatch: pytest.MonkeyPatch, hasty: bytes) -> Outcome:
-    """The receiver's bytes are there before the connection has a reader, whichever loop runs it."""
+def deliver_to_hasty_receiver(loop: Loop, monkeypatch: pytest.MonkeyPatch, hasty: bytes) -> Outcome:
+    """Deliver to a receiver that sends `hasty` before the connection has a reader."""
 
     async def script(connection: Connection) -> None:
         await connection.send(hasty)
@@ -252,17 +252,17 @@ def deliver_to_the_hasty(loop: Loop, monkeypatch: pytest.MonkeyPatch, hasty: byt
 
 @LOOPS
 def test_a_banner_before_the_request_is_malformed(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = deliver_to_the_hasty(loop, monkeypatch, b"220 mail.example.com ESMTP\r\n")
+    outcome = deliver_to_hasty_receiver(loop, monkeypatch, b"220 mail.example.com ESMTP\r\n")
     assert failure(outcome) == MALFORMED
 
 
 @LOOPS
-def test_an_answer_before_the_request_was_read_counts(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = deliver_to_the_hasty(loop, monkeypatch, b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+def test_a_response_sent_before_the_request_is_read_is_accepted(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = deliver_to_hasty_receiver(loop, monkeypatch, b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
     assert outcome.status_code == 413
 
 
-async def test_nothing_of_an_ended_connection_or_a_failed_delivery_waits_for_the_collector(
+async def test_ended_connections_and_failed_deliveries_leave_no_reference_cycles(
     make_sender: MakeSender,
 ) -> None:
     body = b"x" * 100_000
@@ -280,17 +280,17 @@ async def test_nothing_of_an_ended_connection_or_a_failed_delivery_waits_for_the
             assert failure(await sender.send(url, large, insecure_ssl=False)) == ("failed to connect to host", 502)
             del large
         await sender.close()
-        await asyncio.sleep(0)  # what the loop was told of the ends of connections
+        await asyncio.sleep(0)  # the loop's callbacks for closed connections
         assert sys.getrefcount(body) == before
         assert [each for each in gc.get_objects() if type(each) is client._Connection] == []
     finally:
         gc.enable()
 
 
-async def test_a_large_body_is_not_written_to_an_ended_connection(
+async def test_a_large_body_is_not_written_to_a_closed_connection(
     make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """asyncio warns of each write to one."""
+    """asyncio logs a warning for each write to a closed connection."""
     connect_when_readable(monkeypatch)
 
     async def script(connection: Connection) -> None:
@@ -302,22 +302,22 @@ async def test_a_large_body_is_not_written_to_an_ended_connection(
     assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []
 
 
-async def test_who_is_cancelled_with_the_answer_ends_no_other_request(
+async def test_canceling_an_answered_request_does_not_end_another(
     make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sender = make_sender()
     second: list[asyncio.Task[Outcome]] = []
     left = sender._client.release
 
-    def left_to_another(connection: Any, *, is_reusable: bool) -> None:
+    def release_to_second(connection: Any, *, is_reusable: bool) -> None:
         left(connection, is_reusable=is_reusable)
-        if not second:  # it begins before the first one hears of its answer
+        if not second:  # the second request starts before the first caller is resumed
             second.append(asyncio.create_task(send(sender, there)))
             asyncio.get_running_loop().call_soon(first.cancel)
 
     async with receiver(forever()) as there:
         assert (await send(sender, there)).ok
-        monkeypatch.setattr(sender._client, "release", left_to_another)
+        monkeypatch.setattr(sender._client, "release", release_to_second)
         first = asyncio.create_task(send(sender, there))
         await asyncio.wait([first])
         assert (await second[0]).ok
@@ -325,8 +325,8 @@ async def test_who_is_cancelled_with_the_answer_ends_no_other_request(
 
 
 @LOOPS
-def test_a_deadline_may_be_now(loop: Loop) -> None:
-    """uvloop answers with another kind of handle then."""
+def test_a_deadline_in_the_present_is_accepted(loop: Loop) -> None:
+    """uvloop then returns another kind of handle."""
 
     async def run() -> None:
         sender = Sender(AddressPolicy(LOOPBACK), SendSettings(timeout_s=WAIT_S))
@@ -344,13 +344,13 @@ def test_a_deadline_may_be_now(loop: Loop) -> None:
 # --- Bodies -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_body_of_exactly_the_bound_is_kept(deliver: Deliver) -> None:
+async def test_a_body_of_exactly_the_limit_is_kept(deliver: Deliver) -> None:
     outcome = await deliver(once(b"HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n" + b"x" * 65_536))
     assert (outcome.ok, len(outcome.response_body)) == (True, MAX_BODY_BYTES)
 
 
 @pytest.mark.parametrize("code", [200, 500])
-async def test_a_body_without_end_is_cut_off_and_its_code_counts(deliver: Deliver, code: int) -> None:
+async def test_an_endless_body_is_cut_off_and_its_status_code_counts(deliver: Deliver, code: int) -> None:
     async def script(connection: Connection) -> None:
         await connection.answer(b"HTTP/1.1 %d X\r\nTransfer-Encoding: chunked\r\n\r\n" % code)
         while True:
@@ -373,7 +373,7 @@ async def test_an_encoded_body_is_decoded(deliver: Deliver, encoding: str) -> No
 
 
 @pytest.mark.parametrize("length", [30_000_000, 200_000_000])
-async def test_a_bomb_is_decoded_up_to_the_bound(deliver: Deliver, length: int) -> None:
+async def test_a_compression_bomb_is_decoded_up_to_the_limit(deliver: Deliver, length: int) -> None:
     packed = gzip.compress(bytes(1_000_000), 9)
     bomb = gzip.compress(bytes(length), 1) if length < 100_000_000 else packed * 200
     outcome = await deliver(
@@ -383,7 +383,7 @@ async def test_a_bomb_is_decoded_up_to_the_bound(deliver: Deliver, length: int) 
 
 
 @pytest.mark.parametrize("encoding", [b"gzip", b"deflate", b"br", b"zstd", b"gzip, gzip", b"\xff"])
-async def test_a_body_that_cannot_be_decoded_is_kept_as_it_is(deliver: Deliver, encoding: bytes) -> None:
+async def test_a_body_that_cannot_be_decoded_is_kept_unchanged(deliver: Deliver, encoding: bytes) -> None:
     outcome = await deliver(
         once(b"HTTP/1.1 200 OK\r\nContent-Encoding: %b\r\nContent-Length: 3\r\n\r\n\x1fab" % encoding)
     )
@@ -397,7 +397,7 @@ async def test_a_body_that_cannot_be_decoded_is_kept_as_it_is(deliver: Deliver, 
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc",
     ],
 )
-async def test_a_body_that_is_cut_short_is_no_success(deliver: Deliver, answer: bytes) -> None:
+async def test_a_truncated_body_is_a_failure(deliver: Deliver, answer: bytes) -> None:
     assert failure(await deliver(once(answer))) == CLOSED
 
 
@@ -411,7 +411,7 @@ async def test_a_body_that_is_cut_short_is_no_success(deliver: Deliver, answer: 
     ],
     ids=["extension", "extensions", "trailers", "trailer"],
 )
-async def test_framing_without_end_is_cut_off(make_sender: MakeSender, begun: bytes, more: bytes) -> None:
+async def test_endless_chunk_framing_is_cut_off(make_sender: MakeSender, begun: bytes, more: bytes) -> None:
     sent = 0
 
     async def script(connection: Connection) -> None:
@@ -424,17 +424,17 @@ async def test_framing_without_end_is_cut_off(make_sender: MakeSender, begun: by
     async with receiver(script) as there:
         outcome = await send(make_sender(settings=PATIENT), there)
     assert failure(outcome) == MALFORMED
-    assert sent < 16_000_000  # what the kernel's buffers hold besides
+    assert sent < 16_000_000  # besides what the kernel's buffers hold
     assert outcome.duration_ms < PATIENT.timeout_s * 1000
 
 
-async def test_a_body_in_the_smallest_chunks_is_whole(deliver: Deliver) -> None:
+async def test_a_body_in_one_byte_chunks_arrives_complete(deliver: Deliver) -> None:
     body = b"1\r\nx\r\n" * MAX_BODY_BYTES + b"0\r\n\r\n"
     outcome = await deliver(once(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body))
     assert (outcome.ok, outcome.response_body) == (True, b"x" * MAX_BODY_BYTES)
 
 
-async def test_a_body_with_broken_chunks_is_malformed_at_once(make_sender: MakeSender) -> None:
+async def test_a_body_with_invalid_chunks_fails_immediately(make_sender: MakeSender) -> None:
     async def script(connection: Connection) -> None:
         await connection.answer(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
         await connection.send(b"nonsense\r\n")
@@ -451,7 +451,7 @@ async def test_a_body_with_broken_chunks_is_malformed_at_once(make_sender: MakeS
 
 @pytest.mark.parametrize("partial", [b"", b"HTT", b"HTTP/1.1 200 OK\r\nX-A: 1"])
 @pytest.mark.parametrize("how", ["close", "half-close", "reset"])
-async def test_a_connection_that_ends_early(deliver: Deliver, partial: bytes, how: str) -> None:
+async def test_a_connection_that_ends_early_is_a_failure(deliver: Deliver, partial: bytes, how: str) -> None:
     async def script(connection: Connection) -> None:
         await connection.request()
         if partial:
@@ -465,7 +465,7 @@ async def test_a_connection_that_ends_early(deliver: Deliver, partial: bytes, ho
     assert failure(await deliver(script)) == CLOSED
 
 
-async def test_a_half_closed_answer_up_to_the_end_is_whole(deliver: Deliver) -> None:
+async def test_a_response_delimited_by_a_half_close_is_complete(deliver: Deliver) -> None:
     async def script(connection: Connection) -> None:
         await connection.answer(b"HTTP/1.0 200 OK\r\n\r\nall of it")
         connection.half_close()
@@ -478,7 +478,7 @@ async def test_a_half_closed_answer_up_to_the_end_is_whole(deliver: Deliver) -> 
 @pytest.mark.parametrize(
     "begun", [b"", b"HTTP/1.1 200 OK\r\nX-A: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nab"]
 )
-async def test_silence_times_out(make_sender: MakeSender, begun: bytes) -> None:
+async def test_a_silent_receiver_times_out(make_sender: MakeSender, begun: bytes) -> None:
     ended = asyncio.Event()
 
     async def script(connection: Connection) -> None:
@@ -496,18 +496,18 @@ async def test_silence_times_out(make_sender: MakeSender, begun: bytes) -> None:
 
 
 @pytest.mark.parametrize("where", ["head", "body"])
-async def test_a_slow_drip_times_out(make_sender: MakeSender, where: str) -> None:
+async def test_a_slowly_dripping_response_times_out(make_sender: MakeSender, where: str) -> None:
     async def script(connection: Connection) -> None:
         await connection.answer(b"HTTP/1.1 200 OK\r\n" + (b"\r\n" if where == "body" else b""))
         while True:
             await connection.send(b"a")
-            await asyncio.sleep(0.02)  # the drip itself
+            await asyncio.sleep(0.02)  # the slow drip itself
 
     async with receiver(script) as there:
         assert failure(await send(make_sender(settings=SendSettings(timeout_s=0.3)), there)) == ("timed out", 504)
 
 
-async def test_cancellation_passes_through(make_sender: MakeSender) -> None:
+async def test_cancellation_propagates(make_sender: MakeSender) -> None:
     arrived = asyncio.Event()
 
     async def script(connection: Connection) -> None:
@@ -524,11 +524,11 @@ async def test_cancellation_passes_through(make_sender: MakeSender) -> None:
         await asyncio.wait_for(there.connections[0].closed.wait(), WAIT_S)
 
 
-# --- send kept -------------------------------------------------------------------------------------------------------
-# Connections that are kept from one delivery to the next: bytes that belong to no answer, and ends in between.
+# --- Kept connections ------------------------------------------------------------------------------------------------
+# Connections that are reused for later deliveries: stray bytes, and connections that end between deliveries.
 
 
-async def test_a_connection_is_used_again(make_sender: MakeSender) -> None:
+async def test_a_connection_is_reused(make_sender: MakeSender) -> None:
     sender = make_sender()
     async with receiver(forever()) as there:
         for _ in range(3):
@@ -549,7 +549,7 @@ async def test_a_connection_is_used_again(make_sender: MakeSender) -> None:
         b"HTTP/1.1 204 No Content\r\n\r\n" + b"HTTP/1.1 500 Stale\r\nContent-Length: 0\r\n\r\n",
     ],
 )
-async def test_bytes_after_an_answer_hurt_nobody(make_sender: MakeSender, answer: bytes) -> None:
+async def test_stray_bytes_after_a_response_are_ignored(make_sender: MakeSender, answer: bytes) -> None:
     sender = make_sender()
     expected = int(answer[9:12])
     async with receiver(forever(answer)) as there:
@@ -560,7 +560,7 @@ async def test_bytes_after_an_answer_hurt_nobody(make_sender: MakeSender, answer
 
 
 @pytest.mark.parametrize("stray", [b"stray", b"HTTP/1.1 500 Stale\r\nContent-Length: 0\r\n\r\n"])
-async def test_late_bytes_on_a_kept_connection_are_no_answer(make_sender: MakeSender, stray: bytes) -> None:
+async def test_late_bytes_on_a_kept_connection_are_not_a_response(make_sender: MakeSender, stray: bytes) -> None:
     go_on = asyncio.Event()
 
     async def script(connection: Connection) -> None:
@@ -578,7 +578,7 @@ async def test_late_bytes_on_a_kept_connection_are_no_answer(make_sender: MakeSe
         assert (await send(sender, there)).status_code == 204
 
 
-async def test_a_connection_closed_while_idle_costs_nothing(make_sender: MakeSender) -> None:
+async def test_a_connection_closed_while_idle_causes_no_failure(make_sender: MakeSender) -> None:
     sender = make_sender()
     async with receiver(once(OK)) as there:
         for _ in range(5):
@@ -588,13 +588,13 @@ async def test_a_connection_closed_while_idle_costs_nothing(make_sender: MakeSen
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "stray"])
-async def test_a_kept_connection_that_ends_without_an_answer_is_replaced_once(
+async def test_a_kept_connection_that_ends_without_a_response_is_replaced_once(
     make_sender: MakeSender, how: str
 ) -> None:
     async def script(connection: Connection) -> None:
         await connection.answer()
         if connection.number == 1:
-            await connection.request()  # it was read: at least once
+            await connection.request()  # the request was read: delivery is at least once
             if how == "reset":
                 connection.reset()
             elif how == "stray":
@@ -608,7 +608,7 @@ async def test_a_kept_connection_that_ends_without_an_answer_is_replaced_once(
     assert len(there.requests) == 3
 
 
-async def test_the_replacement_is_not_replaced(make_sender: MakeSender) -> None:
+async def test_a_replacement_connection_is_not_replaced_again(make_sender: MakeSender) -> None:
     async def script(connection: Connection) -> None:
         if connection.number == 1:
             await connection.answer()
@@ -622,7 +622,7 @@ async def test_the_replacement_is_not_replaced(make_sender: MakeSender) -> None:
 
 
 @pytest.mark.parametrize("begun", [b"H", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"])
-async def test_a_kept_connection_that_had_begun_to_answer_is_not_replaced(
+async def test_a_kept_connection_that_ends_during_a_response_is_not_replaced(
     make_sender: MakeSender, begun: bytes
 ) -> None:
     async def script(connection: Connection) -> None:
@@ -636,8 +636,8 @@ async def test_a_kept_connection_that_had_begun_to_answer_is_not_replaced(
     assert len(there.requests) == 2
 
 
-async def test_a_replacement_is_not_another_kept_connection(make_sender: MakeSender) -> None:
-    """When a receiver restarts, every connection that is kept to it ends."""
+async def test_a_replacement_is_a_new_connection(make_sender: MakeSender) -> None:
+    """When a receiver restarts, all kept connections to it end."""
     both_open = asyncio.Barrier(2)
 
     async def script(connection: Connection) -> None:
@@ -654,14 +654,14 @@ async def test_a_replacement_is_not_another_kept_connection(make_sender: MakeSen
     assert len(there.requests) == 4
 
 
-async def test_a_replacement_shares_the_deadline(make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_replacement_keeps_the_deadline(make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch) -> None:
     exchange, given = Client._exchange, list[float]()
 
-    async def noted(self: Client, connection: Any, head: bytes, body: bytes, deadline: float) -> Response:
+    async def record_deadline(self: Client, connection: Any, head: bytes, body: bytes, deadline: float) -> Response:
         given.append(deadline)
         return await exchange(self, connection, head, body, deadline)
 
-    monkeypatch.setattr(Client, "_exchange", noted)
+    monkeypatch.setattr(Client, "_exchange", record_deadline)
 
     async def script(connection: Connection) -> None:
         if connection.number == 1:
@@ -679,15 +679,15 @@ async def test_a_replacement_shares_the_deadline(make_sender: MakeSender, monkey
     assert given[1] == given[2]
 
 
-# --- send proxy kept -------------------------------------------------------------------------------------------------
-# Connections through a proxy that fails count as what they are, so the bound on all of them holds.
+# --- Kept connections to a failing proxy -----------------------------------------------------------------------------
+# A failed tunnel must not change the number of counted connections, or the limit would no longer apply.
 
 
 MOST = 10
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A proxy that forwards nothing: it answers plain requests itself, and ends whoever asks for a tunnel."""
+    """Act as a proxy that answers plain requests itself and closes the connection at `CONNECT`."""
     try:
         while not (await reader.readuntil(b"\r\n\r\n")).startswith(b"CONNECT"):
             await reader.readexactly(2)
@@ -698,7 +698,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.close()
 
 
-async def test_tunnels_that_fail_do_not_lift_the_bound() -> None:
+async def test_failed_tunnels_do_not_lift_the_connection_limit() -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     settings = SendSettings(proxy=f"http://127.0.0.1:{port}", timeout_s=30.0, connections_max=MOST)
@@ -710,7 +710,7 @@ async def test_tunnels_that_fail_do_not_lift_the_bound() -> None:
             assert not refused.ok
         for number in range(1, 41):
             assert (await sender.send(f"http://127.0.0.{number}/x", prepared, insecure_ssl=True)).ok
-            assert len(sender._connections._idle) <= MOST  # counted here: the proxy sees an end only later
+            assert len(sender._connections._idle) <= MOST  # the proxy sees a close only later
     finally:
         await sender.close()
         server.close()

@@ -1,4 +1,4 @@
-"""What is never sent, and to what: refused addresses, TLS, proxies, many at once."""
+"""Deliveries that are not sent at all, TLS, proxies, and many concurrent deliveries."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from workhook.delivery.sign import SignedRequest
 make_sender = pytest.fixture(sending.make_sender)
 
 
-# --- Not sent at all --------------------------------------------------------------------------------------------
+# --- Not sent ---------------------------------------------------------------------------------------------------
 
 
-async def test_nobody_listens(make_sender: MakeSender) -> None:
+async def test_a_closed_port_is_a_failed_connection(make_sender: MakeSender) -> None:
     with closed_port() as port:
         assert await refusal(make_sender(), f"http://127.0.0.1:{port}/") == ("failed to connect to host", 502)
 
 
 @pytest.mark.parametrize("code", [socket.EAI_NONAME, socket.EAI_AGAIN])
-async def test_no_such_host(make_sender: MakeSender, code: int) -> None:
+async def test_an_unknown_host_is_a_failed_connection(make_sender: MakeSender, code: int) -> None:
     sender = make_sender(resolver=Names(socket.gaierror(code, "no")))
     assert await refusal(sender, "http://receiver.example/") == ("failed to connect to host", 502)
 
 
-async def test_no_such_host_of_the_system(make_sender: MakeSender) -> None:
+async def test_a_host_unknown_to_the_system_is_a_failed_connection(make_sender: MakeSender) -> None:
     assert await refusal(make_sender(), "http://nobody.invalid/") == ("failed to connect to host", 502)
 
 
-async def test_no_network(make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_network_is_reported(make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch) -> None:
     class Unplugged(socket.socket):
         def connect(self, address: object) -> None:
             raise OSError(errno.ENETUNREACH, "Network is unreachable")
@@ -50,7 +50,7 @@ async def test_no_network(make_sender: MakeSender, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:{}/", "http://[::ffff:127.0.0.1]:{}/", "http://localhost:{}/"])
-async def test_a_refused_literal_is_never_connected_to(make_sender: MakeSender, url: str) -> None:
+async def test_a_refused_address_literal_is_never_connected_to(make_sender: MakeSender, url: str) -> None:
     async with receiver(forever()) as there:
         assert await refusal(make_sender(()), url.format(there.port)) == ("address not allowed", 403)
     assert there.connections == []
@@ -68,8 +68,10 @@ async def test_a_name_with_one_refused_address_is_never_connected_to(
     assert there.connections == []
 
 
-async def test_the_socket_has_the_last_word(make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever way an address came by, it is judged when it is about to be connected to."""
+async def test_the_address_is_checked_again_when_the_socket_connects(
+    make_sender: MakeSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However an address was obtained, it is checked when the socket is about to connect."""
     names = Names(["127.0.0.1"])
     sender = make_sender((), resolver=names)
     monkeypatch.setattr(GuardedResolver, "resolve", lambda self, host, port: names.resolve(host))
@@ -78,8 +80,8 @@ async def test_the_socket_has_the_last_word(make_sender: MakeSender, monkeypatch
     assert there.connections == []
 
 
-async def test_a_name_that_is_bound_again_is_judged_again(make_sender: MakeSender) -> None:
-    """DNS rebinding: the first answer passes, the one at the moment of connecting does not."""
+async def test_a_rebound_name_is_checked_again(make_sender: MakeSender) -> None:
+    """DNS rebinding: the first answer is allowed, the one at connect time is not."""
     names = Names(["127.0.0.2"], ["127.0.0.1"])
     sender = make_sender(("127.0.0.2/32",), resolver=names)
     async with receiver(once(OK), host="127.0.0.2") as there:
@@ -90,18 +92,16 @@ async def test_a_name_that_is_bound_again_is_judged_again(make_sender: MakeSende
     assert names.asked == ["receiver.example"] * 2
 
 
-async def test_too_large(make_sender: MakeSender) -> None:
+async def test_a_payload_over_the_limit_is_not_sent(make_sender: MakeSender) -> None:
     async with receiver(forever()) as there:
         sender = make_sender(settings=SendSettings(max_payload_bytes=1))
         assert await refusal(sender, there.url) == ("payload too large, not sent", 413)
-        grown = SignedRequest(
-            PREPARED.headers, b"payload=x", payload_size=1
-        )  # the limit is about the payload, not the form
+        grown = SignedRequest(PREPARED.headers, b"payload=x", payload_size=1)  # the limit ignores the encoding
         assert (await sender.send(there.url, grown, insecure_ssl=False)).ok
     assert len(there.requests) == 1
 
 
-async def test_a_url_that_is_none(make_sender: MakeSender) -> None:
+async def test_an_invalid_url_is_a_failed_connection(make_sender: MakeSender) -> None:
     assert await refusal(make_sender(), "http://a..b/") == ("failed to connect to host", 502)
 
 
@@ -110,7 +110,7 @@ async def test_a_url_that_is_none(make_sender: MakeSender) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "two.example"])
 @pytest.mark.parametrize("proxied", [False, True])
-async def test_what_this_process_lacks_is_no_failure_of_a_receiver(
+async def test_a_lack_of_descriptors_is_not_the_receivers_failure(
     make_sender: MakeSender, host: str, proxied: bool
 ) -> None:
     names = Names(["127.0.0.1", "127.0.0.2"]) if host == "two.example" else None
@@ -127,21 +127,21 @@ async def test_what_this_process_lacks_is_no_failure_of_a_receiver(
 
 
 def trust(certificate: Certificate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on the certificate is an authority of the system, of which the client learns when it is imported."""
+    """Trust the certificate as an authority, as the client's context for system authorities is created on import."""
     monkeypatch.setitem(CONTEXTS, True, ssl.create_default_context(cafile=str(certificate.file)))
 
 
-async def test_a_certificate_that_nobody_vouches_for(make_sender: MakeSender, tmp_path: Path) -> None:
+async def test_an_untrusted_certificate_is_rejected(make_sender: MakeSender, tmp_path: Path) -> None:
     async with receiver(forever(), tls=Certificate(tmp_path, "127.0.0.1").server()) as there:
         sender = make_sender()
         assert failure(await send(sender, there)) == ("self-signed certificate", 502)
         assert (await send(sender, there, insecure_ssl=True)).ok
-        # The connection that was made without verification does not serve a hook that asks for it.
+        # The connection made without verification must not serve a hook that requires it.
         assert failure(await send(sender, there)) == ("self-signed certificate", 502)
     assert len(there.requests) == 1
 
 
-async def test_a_certificate_of_a_trusted_authority(
+async def test_a_certificate_of_a_trusted_authority_is_accepted(
     make_sender: MakeSender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificate = Certificate(tmp_path, "127.0.0.1")
@@ -153,7 +153,7 @@ async def test_a_certificate_of_a_trusted_authority(
     assert len(there.connections) == 1
 
 
-async def test_a_certificate_for_another_host(
+async def test_a_certificate_for_another_host_is_rejected(
     make_sender: MakeSender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificate = Certificate(tmp_path, "other.example")
@@ -165,7 +165,7 @@ async def test_a_certificate_for_another_host(
     assert status == "IP address mismatch, certificate is not valid for '127.0.0.1'."
 
 
-async def test_the_name_in_the_url_is_the_name_that_is_verified(
+async def test_the_certificate_is_verified_for_the_name_in_the_url(
     make_sender: MakeSender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificate = Certificate(tmp_path, "receiver.example")
@@ -175,7 +175,7 @@ async def test_the_name_in_the_url_is_the_name_that_is_verified(
         assert (await sender.send(there.url_for("receiver.example"), PREPARED, insecure_ssl=False)).ok
 
 
-async def test_another_address_may_have_the_certificate(
+async def test_another_address_is_tried_if_the_first_has_a_wrong_certificate(
     make_sender: MakeSender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad = Certificate(tmp_path / "good", "receiver.example"), Certificate(tmp_path / "bad", "other.example")
@@ -189,7 +189,7 @@ async def test_another_address_may_have_the_certificate(
     assert (len(there.requests), len(elsewhere.requests)) == (1, 0)
 
 
-async def test_no_tls_where_tls_is_expected(make_sender: MakeSender) -> None:
+async def test_a_receiver_without_tls_fails_an_https_url(make_sender: MakeSender) -> None:
     async def script(connection: Connection) -> None:
         await connection.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
         await connection.wait_closed_by_sender()
@@ -202,7 +202,7 @@ async def test_no_tls_where_tls_is_expected(make_sender: MakeSender) -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
-async def test_a_handshake_that_is_cut_off(make_sender: MakeSender, how: str) -> None:
+async def test_an_aborted_handshake_is_a_failure(make_sender: MakeSender, how: str) -> None:
     async def script(connection: Connection) -> None:
         if how == "reset":
             connection.reset()
@@ -213,7 +213,7 @@ async def test_a_handshake_that_is_cut_off(make_sender: MakeSender, how: str) ->
     assert status == CLOSED[0] or status.startswith("TLS error")
 
 
-async def test_a_handshake_that_hangs(make_sender: MakeSender) -> None:
+async def test_a_hanging_handshake_times_out(make_sender: MakeSender) -> None:
     async with receiver(Connection.wait_closed_by_sender) as there:
         outcome = await make_sender(settings=SendSettings(timeout_s=0.2)).send(
             there.url.replace("http:", "https:"), PREPARED, insecure_ssl=False
@@ -221,7 +221,7 @@ async def test_a_handshake_that_hangs(make_sender: MakeSender) -> None:
     assert failure(outcome) == ("timed out", 504)
 
 
-async def test_a_receiver_that_asks_for_a_client_certificate(
+async def test_a_receiver_that_requires_a_client_certificate_is_a_failure(
     make_sender: MakeSender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificate = Certificate(tmp_path, "127.0.0.1")
@@ -232,13 +232,13 @@ async def test_a_receiver_that_asks_for_a_client_certificate(
     async with receiver(forever(), tls=context) as there:
         status, code = await refusal(make_sender(), there.url)
     assert code == 502
-    assert status == CLOSED[0] or status.startswith("TLS error: ")  # the alert and the reset race each other
+    assert status == CLOSED[0] or status.startswith("TLS error: ")  # the alert and the reset race with each other
 
 
 # --- Through a proxy --------------------------------------------------------------------------------------------
 
 
-async def test_a_proxy_gets_the_whole_url_and_its_own_address_is_not_judged(make_sender: MakeSender) -> None:
+async def test_a_proxy_gets_the_full_url_and_its_own_address_is_not_checked(make_sender: MakeSender) -> None:
     async with receiver(forever()) as proxy:
         sender = make_sender((), SendSettings(proxy=f"http://127.0.0.1:{proxy.port}"), resolver=Names(["8.8.8.8"]))
         assert (await sender.send("http://receiver.example/hook", PREPARED, insecure_ssl=False)).ok
@@ -246,7 +246,7 @@ async def test_a_proxy_gets_the_whole_url_and_its_own_address_is_not_judged(make
 
 
 @pytest.mark.parametrize("url", ["http://receiver.example/", "http://10.0.0.1/", "https://receiver.example/"])
-async def test_a_proxy_is_no_way_around_the_guard(make_sender: MakeSender, url: str) -> None:
+async def test_a_proxy_does_not_bypass_the_address_check(make_sender: MakeSender, url: str) -> None:
     async with receiver(forever()) as proxy:
         sender = make_sender(
             (), SendSettings(proxy=f"http://127.0.0.1:{proxy.port}"), resolver=Names(["8.8.8.8", "10.0.0.1"])
@@ -255,25 +255,25 @@ async def test_a_proxy_is_no_way_around_the_guard(make_sender: MakeSender, url: 
     assert proxy.connections == []
 
 
-async def test_a_proxy_that_is_away_or_unwilling(make_sender: MakeSender) -> None:
+async def test_an_unreachable_or_refusing_proxy_is_a_failure(make_sender: MakeSender) -> None:
     names = Names(["8.8.8.8"])
     with closed_port() as port:
         sender = make_sender((), SendSettings(proxy=f"http://127.0.0.1:{port}"), resolver=names)
         assert await refusal(sender, "http://receiver.example/") == ("failed to connect to network", 502)
 
-    async def unwilling(connection: Connection) -> None:
+    async def refuse(connection: Connection) -> None:
         await connection.send(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
         await connection.wait_closed_by_sender()
 
-    async with receiver(unwilling) as proxy:
+    async with receiver(refuse) as proxy:
         sender = make_sender((), SendSettings(proxy=f"http://127.0.0.1:{proxy.port}"), resolver=names)
         assert await refusal(sender, "https://receiver.example/") == ("failed to connect to host", 502)
 
 
-# --- Many at once -----------------------------------------------------------------------------------------------
+# --- Many deliveries --------------------------------------------------------------------------------------------
 
 
-async def test_a_receiver_that_hangs_holds_up_no_other(make_sender: MakeSender) -> None:
+async def test_a_hanging_receiver_does_not_delay_others(make_sender: MakeSender) -> None:
     going_on = asyncio.Event()
 
     async def hang(connection: Connection) -> None:
@@ -291,7 +291,7 @@ async def test_a_receiver_that_hangs_holds_up_no_other(make_sender: MakeSender) 
         assert all(outcome.ok for outcome in await asyncio.gather(*waiting))
 
 
-async def test_many_deliveries_to_one_refused_name(make_sender: MakeSender) -> None:
+async def test_concurrent_deliveries_to_a_refused_name_are_all_refused(make_sender: MakeSender) -> None:
     names = Names(["10.0.0.1"])
     sender = make_sender((), resolver=names)
     url = "http://receiver.example/"
@@ -299,7 +299,7 @@ async def test_many_deliveries_to_one_refused_name(make_sender: MakeSender) -> N
     assert {failure(outcome) for outcome in outcomes} == {("address not allowed", 403)}
 
 
-async def test_what_is_under_way_when_the_sender_closes_ends(make_sender: MakeSender) -> None:
+async def test_closing_the_sender_ends_deliveries_in_progress(make_sender: MakeSender) -> None:
     arrived = asyncio.Event()
 
     async def script(connection: Connection) -> None:
@@ -318,10 +318,10 @@ async def test_what_is_under_way_when_the_sender_closes_ends(make_sender: MakeSe
     assert len(there.connections) == 1
 
 
-# --- What nobody foresaw ----------------------------------------------------------------------------------------
+# --- Unexpected failures ----------------------------------------------------------------------------------------
 
 
-async def test_a_defect_of_ours_is_counted_and_told_apart() -> None:
+async def test_an_internal_error_is_counted_and_reported_separately() -> None:
     sender = Sender(AddressPolicy(LOOPBACK))
     async with receiver(forever()) as there:
         broken = SignedRequest({"X-A": "a\r\nb"}, b"{}")

@@ -1,4 +1,4 @@
-"""What a receiver gets: headers, bodies and signatures that other people's code verifies."""
+"""The headers, bodies and signatures that a receiver gets, verified by third-party code."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ RAW_KEY = b"0123456789abcdef01234567"
 WHSEC = b"whsec_" + base64.b64encode(RAW_KEY)
 
 
-def made(payload: bytes = b'{"a":1}', *, now_ms: int = NOW_MS, **more: object) -> SignedRequest:
+def signed_request(payload: bytes = b'{"a":1}', *, now_ms: int = NOW_MS, **more: object) -> SignedRequest:
     settings: dict[str, object] = {"hook_id": 7, "target_id": 42, "target_type": "repository", "content_type": "json"}
     profile = Profile(**{**settings, **more})  # type: ignore[arg-type]  # typed above
     return Signer(profile).prepare(payload, guid="0190-guid", event="push", now_ms=now_ms)
 
 
-def test_the_headers_of_the_specification() -> None:
-    assert made(header_style="service").headers == {
+def test_a_request_has_the_specified_headers() -> None:
+    assert signed_request(header_style="service").headers == {
         "User-Agent": f"Service-Hookshot/{__version__}",
         "Accept": "*/*",
         "content-type": "application/json",
@@ -38,37 +38,39 @@ def test_the_headers_of_the_specification() -> None:
         "X-Service-Hook-Installation-Target-ID": "42",
         "X-Service-Hook-Installation-Target-Type": "repository",
     }
-    assert made().body == b'{"a":1}'
+    assert signed_request().body == b'{"a":1}'
 
 
-def test_prefix_target_and_user_agent_are_settings() -> None:
-    headers = made(header_prefix="X-Acme", target_type="organization", user_agent="Acme/1").headers
+def test_prefix_target_and_user_agent_are_configurable() -> None:
+    headers = signed_request(header_prefix="X-Acme", target_type="organization", user_agent="Acme/1").headers
     assert headers["X-Acme-Hook-Installation-Target-Type"] == "organization"
     assert headers["User-Agent"] == "Acme/1"
     assert not [name for name in headers if name.startswith("X-Service")]
 
 
-def test_the_published_vector() -> None:
-    """The example of GitHub's documentation on validating deliveries."""
-    headers = made(b"Hello, World!", secret=b"It's a Secret to Everybody").headers
+def test_the_signature_matches_githubs_published_example() -> None:
+    """The example in GitHub's documentation on validating deliveries."""
+    headers = signed_request(b"Hello, World!", secret=b"It's a Secret to Everybody").headers
     assert headers["X-Hub-Signature-256"] == "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
     assert headers["X-Hub-Signature"] == "sha1=01dc10d0c83e72ed246219cdd91669667fe2ca59"
 
 
 @pytest.mark.parametrize("secret", [None, b""])
 @pytest.mark.parametrize("style", ["github", "service", "standard"])
-def test_no_secret_no_signature(secret: bytes | None, style: str) -> None:
-    assert not [name for name in made(secret=secret, header_style=style).headers if "signature" in name.lower()]
+def test_a_request_without_a_secret_is_not_signed(secret: bytes | None, style: str) -> None:
+    assert not [
+        name for name in signed_request(secret=secret, header_style=style).headers if "signature" in name.lower()
+    ]
 
 
-def test_github_headers_stand_beside_ours_unless_they_are_not_wanted() -> None:
-    plain, both = made(secret=b"s", header_style="service").headers, made(secret=b"s").headers
+def test_github_headers_are_added_unless_the_style_excludes_them() -> None:
+    plain, both = signed_request(secret=b"s", header_style="service").headers, signed_request(secret=b"s").headers
     added = {name.replace("X-Service-", "X-GitHub-"): value for name, value in plain.items() if "X-Service-" in name}
     assert len(added) == 5
     assert both == plain | added
-    assert both == made(secret=b"s", header_style="github").headers
-    assert both.items() <= made(secret=b"s", header_style="standard").headers.items()
-    assert made(header_prefix="X-GitHub").headers.keys() == added.keys() | {
+    assert both == signed_request(secret=b"s", header_style="github").headers
+    assert both.items() <= signed_request(secret=b"s", header_style="standard").headers.items()
+    assert signed_request(header_prefix="X-GitHub").headers.keys() == added.keys() | {
         "User-Agent",
         "Accept",
         "content-type",
@@ -77,15 +79,15 @@ def test_github_headers_stand_beside_ours_unless_they_are_not_wanted() -> None:
 
 @pytest.mark.parametrize("content_type", ["json", "form"])
 @given(payload=st.binary(max_size=300), secret=st.binary(min_size=1, max_size=200))
-def test_signatures_are_over_the_exact_bytes_sent(content_type: str, payload: bytes, secret: bytes) -> None:
-    sent = made(payload, secret=secret, content_type=content_type)
+def test_signatures_cover_the_exact_bytes_sent(content_type: str, payload: bytes, secret: bytes) -> None:
+    sent = signed_request(payload, secret=secret, content_type=content_type)
     for header, digest in (("X-Hub-Signature-256", hashlib.sha256), ("X-Hub-Signature", hashlib.sha1)):
         expected = hmac.new(secret, sent.body, digest).hexdigest()
         assert sent.headers[header].partition("=")[2] == expected
 
 
 @given(st.binary(max_size=300))
-def test_a_form_carries_the_payload(payload: bytes) -> None:
+def test_a_form_contains_the_payload(payload: bytes) -> None:
     form = form_encode(payload).decode("ascii")
     fields = parse_qs(form, keep_blank_values=True, strict_parsing=True, encoding="latin-1")
     assert fields == {"payload": [payload.decode("latin-1")]}
@@ -99,17 +101,17 @@ def test_a_large_form_is_encoded_like_a_small_one(more: int) -> None:
     assert form_encode(b"") == b"payload="
 
 
-def test_a_form_is_what_the_url_standard_serializes() -> None:
-    sent = made('{"a": "é~*+%&="}'.encode(), content_type="form")
+def test_a_form_is_serialized_as_in_the_url_standard() -> None:
+    sent = signed_request('{"a": "é~*+%&="}'.encode(), content_type="form")
     assert sent.body == b"payload=%7B%22a%22%3A+%22%C3%A9%7E*%2B%25%26%3D%22%7D"
     assert sent.headers["content-type"] == "application/x-www-form-urlencoded"
     assert sent.payload_size == 17
 
 
 @pytest.mark.parametrize("content_type", ["json", "form"])
-def test_standard_webhooks_are_verified_by_its_library(content_type: str) -> None:
+def test_the_standard_webhooks_library_verifies_the_signature(content_type: str) -> None:
     now_ms = time.time_ns() // 1_000_000
-    sent = made(secret=WHSEC, header_style="standard", content_type=content_type, now_ms=now_ms)
+    sent = signed_request(secret=WHSEC, header_style="standard", content_type=content_type, now_ms=now_ms)
     assert sent.headers["webhook-id"] == "0190-guid"
     assert sent.headers["webhook-timestamp"] == str(now_ms // 1000)
     if content_type == "json":
@@ -121,19 +123,19 @@ def test_standard_webhooks_are_verified_by_its_library(content_type: str) -> Non
     assert "X-Hub-Signature-256" in sent.headers
 
 
-def test_both_secrets_verify_during_a_rotation() -> None:
+def test_both_secrets_are_valid_during_a_rotation() -> None:
     old = b"whsec_" + base64.b64encode(b"the one before the rotation")
     now_ms = time.time_ns() // 1_000_000
-    sent = made(secret=WHSEC, previous_secret=old, header_style="standard", now_ms=now_ms)
+    sent = signed_request(secret=WHSEC, previous_secret=old, header_style="standard", now_ms=now_ms)
     assert len(sent.headers["webhook-signature"].split(" ")) == 2
     for secret in (WHSEC, old):
         assert Webhook(secret.decode()).verify(sent.body, sent.headers) == {"a": 1}
-    assert made(secret=WHSEC, previous_secret=old).headers == made(secret=WHSEC).headers
+    assert signed_request(secret=WHSEC, previous_secret=old).headers == signed_request(secret=WHSEC).headers
 
 
 @pytest.mark.parametrize("secret", [b"plain", b"whsec_", b"whsec_!!!!", b"whsec_abc", b"whsec_YQ==\n", b"\xff\x00"])
-def test_a_secret_that_is_no_base64_is_the_key_itself(secret: bytes) -> None:
-    headers = made(b"{}", secret=secret, header_style="standard").headers
+def test_a_secret_that_is_not_base64_is_used_as_the_key(secret: bytes) -> None:
+    headers = signed_request(b"{}", secret=secret, header_style="standard").headers
     signed = f"0190-guid.{NOW_MS // 1000}.{{}}".encode()
     expected = base64.b64encode(hmac.digest(secret, signed, "sha256")).decode()
     assert headers["webhook-signature"] == f"v1,{expected}"
@@ -149,8 +151,10 @@ def test_a_secret_that_is_no_base64_is_the_key_itself(secret: bytes) -> None:
         (None, None, None),
     ],
 )
-def test_basic_authentication(username: str | None, password: str | None, expected: str | None) -> None:
-    header = made(username=username, password=password).headers.get("Authorization")
+def test_user_name_and_password_become_a_basic_authorization_header(
+    username: str | None, password: str | None, expected: str | None
+) -> None:
+    header = signed_request(username=username, password=password).headers.get("Authorization")
     if expected is None:
         assert header is None
     else:
@@ -158,8 +162,8 @@ def test_basic_authentication(username: str | None, password: str | None, expect
         assert base64.b64decode(header.removeprefix("Basic ")).decode() == expected
 
 
-def test_a_record_shows_everything_but_credentials() -> None:
-    headers = made(username="octo", password="hunter2", secret=b"s").headers
+def test_recorded_headers_hide_only_credentials() -> None:
+    headers = signed_request(username="octo", password="hunter2", secret=b"s").headers
     shown = redact(headers | {"proxy-authorization": "x"})
     assert shown.pop("proxy-authorization") == "********"
     assert shown.pop("Authorization") == "********"
@@ -167,7 +171,7 @@ def test_a_record_shows_everything_but_credentials() -> None:
     assert headers["Authorization"] != "********"
 
 
-def test_a_signer_makes_each_delivery_by_itself() -> None:
+def test_a_signer_prepares_each_delivery_independently() -> None:
     profile = Profile(hook_id=7, target_id=42, target_type="repository", content_type="json", secret=b"s")
     signer = Signer(profile)
     first = signer.prepare(b"1", guid="g1", event="push", now_ms=1)
@@ -178,7 +182,7 @@ def test_a_signer_makes_each_delivery_by_itself() -> None:
     assert signer.prepare(b"1", guid="g1", event="push", now_ms=1) == first
 
 
-def test_secrets_do_not_show_when_a_profile_is_printed() -> None:
+def test_printing_a_profile_does_not_reveal_its_secrets() -> None:
     out = Profile(
         hook_id=7, target_id=42, target_type="repository",
         secret=b"topsecret", previous_secret=b"oldsecret", username="octo", password="hunter2",

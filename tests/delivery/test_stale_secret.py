@@ -1,4 +1,4 @@
-"""A rotation stores every secret anew and drops its key: what a worker has read just before is read again."""
+"""A key rotation encrypts every secret again and drops the old key, so a worker may hold an unreadable secret."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workhook.hooks.records import Hook
 from workhook.storage import Reader
 
 
-async def test_a_secret_that_was_stored_anew_meanwhile_is_read_again(
+async def test_a_secret_encrypted_with_a_dropped_key_is_read_again(
     backend: Databases, tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, reads = queries.hooks_by_id, 0

@@ -1,4 +1,4 @@
-"""Several processes that deliver from one database: nothing twice, limits hold, lanes are shared and taken over."""
+"""Several worker processes on one database: nothing is sent twice, limits apply, lanes are shared and taken over."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from workhook.delivery.lanes import UNRECORDED
 from workhook.hooks.tables import workers
 from workhook.http.calls import Services
 
-# A process that a busy machine lets wait must not lose its lanes, except in the tests that are about that.
+# A process that is slow on a busy machine must not lose its lanes, except in the tests of exactly that.
 LEASE_S = 120
 SHORT_LEASE_S = 3
 
 
 @pytest.fixture
 def group(backend: Databases, new_server: Callable[..., Server]) -> Iterator[Callable[..., Site]]:
-    """Makes a site on a server beside which others can deliver."""
+    """Return a function that creates a site on a server which may share its deliveries with other processes."""
     sites: list[Site] = []
 
     def make(**settings: Any) -> Site:
@@ -48,23 +48,26 @@ def new_worker(new_server: Callable[..., Server]) -> Callable[..., Server]:
 
 
 def delivered_by(server: Server) -> int:
-    """How many attempts a process has recorded."""
+    """Return the number of successful attempts that a process has recorded."""
     with server.client(None) as client:
         found = re.search(r'^workhook_deliveries_total\{outcome="success"\} (\d+)', client.get("/metrics").text, re.M)
     return int(found[1]) if found else 0
 
 
-async def run_out(services: Services, pid: int) -> None:
-    """The lease of a dead process. One so short that a test could wait for it, the living lose as well."""
+async def expire_lease(services: Services, pid: int) -> None:
+    """Expire the lease of a dead process.
+
+    If leases were short enough to wait for, live processes would lose theirs too.
+    """
     async with services.database.transaction() as tx:
         await tx.execute(sa.update(workers).where(workers.c.owner.like(f"%/{pid}/%")).values(seen_until=0))
 
 
-async def joined(services: Services) -> int:
+async def count_workers(services: Services) -> int:
     return len(await services.database.fetch_all(sa.select(workers.c.owner)))
 
 
-def test_everything_arrives_once(
+def test_two_workers_deliver_everything_once(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
 ) -> None:
     site = group()
@@ -78,7 +81,7 @@ def test_everything_arrives_once(
     assert len({each.guid for each in receiver.requests}) == 6 * 201
 
 
-def test_limits_hold_across_processes(
+def test_concurrency_limits_apply_across_processes(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
 ) -> None:
     site = group()
@@ -107,7 +110,7 @@ def test_limits_hold_across_processes(
     assert second.server.stop() == 0
 
 
-def test_a_rate_holds_across_processes(
+def test_rate_limits_apply_across_processes(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
 ) -> None:
     site = group()
@@ -124,17 +127,17 @@ def test_a_rate_holds_across_processes(
     began = time.monotonic()
     site.publish_many(range(50))
     receiver.wait_for(51)
-    for number, each in enumerate(sorted(arrivals), 1):  # late arrivals may come together, none may come early
+    for number, each in enumerate(sorted(arrivals), 1):  # late arrivals may bunch up, but none may be early
         assert each >= began + (number - 5) / 20
 
 
 @pytest.mark.whole
-def test_a_newcomer_gets_its_share_and_goes_again(
+def test_new_workers_get_their_share_and_give_it_up_again(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
 ) -> None:
-    """Under load, all the time: whoever comes or goes, each dispatch is sent once, and each lane in order."""
+    """Under load, each dispatch is sent once and each lane stays in order, whichever process joins or leaves."""
     site = group()
-    # So many that each of three processes gets some: which, their names decide, and those are random.
+    # Enough hooks that each of three processes gets some. Their random names decide which.
     hooks = [site.hook(f"{receiver.url}?{number}", max_concurrency=1) for number in range(30)]
     for hook in hooks:
         hook.attempts("ping", 1)
@@ -159,7 +162,7 @@ def test_a_newcomer_gets_its_share_and_goes_again(
     newcomers[1].kill()
     process = newcomers[1].process
     assert process is not None
-    site.server.run(lambda services: run_out(services, process.pid))
+    site.server.run(lambda services: expire_lease(services, process.pid))
     for _ in range(5):
         more()
     for hook in hooks:
@@ -173,14 +176,14 @@ def test_a_newcomer_gets_its_share_and_goes_again(
     for came in by_lane.values():
         assert list(dict.fromkeys(came)) == list(range(published))
         repeated += len(came) - published
-    assert repeated <= (1 + UNRECORDED) * len(hooks)  # what the one that was killed had in flight or not recorded
+    assert repeated <= (1 + UNRECORDED) * len(hooks)  # in flight at the killed process, or not yet recorded by it
 
 
-def test_a_hook_that_nobody_has_is_served_though_all_are_busy(
+def test_a_new_hook_is_served_while_other_receivers_hang(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
 ) -> None:
     going_on = threading.Event()
-    patient = {"delivery_timeout_s": 300}  # those that hang do so to the end of the test
+    patient = {"delivery_timeout_s": 300}  # hanging receivers hang until the end of the test
     site = group(**patient)
     new_worker(**patient)
 
@@ -202,20 +205,20 @@ def test_a_hook_that_nobody_has_is_served_though_all_are_busy(
         going_on.set()
 
 
-def first_of(recorded: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def first_attempts(recorded: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [each for each in recorded if not each["redelivery"]]
 
 
 @pytest.mark.variants("how")
 @pytest.mark.parametrize("how", ["killed", "stopped", "stalled"])
-def test_another_takes_over(
+def test_another_worker_takes_over(
     group: Callable[..., Site],
     new_worker: Callable[..., Server],
     new_server: Callable[..., Server],
     receiver: Receiver,
     how: str,
 ) -> None:
-    """One has the lane and holds a delivery; then it is gone, or does not run for longer than its lease."""
+    """A process owns the lane and waits for an answer; then it is gone or stalls for longer than its lease."""
     site = group(drain_s=0, delivery_lease_s=SHORT_LEASE_S)
     going_on = threading.Event()
     seen: list[int] = []
@@ -234,9 +237,8 @@ def test_another_takes_over(
         site.publish(number)
     until(lambda: 5 in seen)
     hook.attempts("push", 5)
-    survivor = new_worker(
-        delivery_lease_s=SHORT_LEASE_S
-    )  # who has just joined waits as long before it finds others dead
+    # A process that has just joined waits for a lease period before it removes others.
+    survivor = new_worker(delivery_lease_s=SHORT_LEASE_S)
     process = site.server.process
     assert process is not None
     if how == "killed":
@@ -247,7 +249,7 @@ def test_another_takes_over(
         process.send_signal(signal.SIGSTOP)
     try:
         receiver.wait_for(12)
-        assert seen == [0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9]  # only what was in flight comes twice
+        assert seen == [0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9]  # only the attempt in flight arrives twice
     finally:
         going_on.set()
         if how == "stalled":
@@ -256,17 +258,17 @@ def test_another_takes_over(
     view.publish(10)
     until(lambda: seen[-1] == 10)
     hook.site = view
-    recorded = until(lambda: found if len(first_of(found := hook.deliveries(event="push"))) == 11 else [])
-    # What was sent twice may be recorded twice, once as what it was.
+    recorded = until(lambda: found if len(first_attempts(found := hook.deliveries(event="push"))) == 11 else [])
+    # A delivery that was sent twice may be recorded twice, once as a redelivery.
     assert len(recorded) <= (12 if how == "stalled" else 11)
     assert seen.count(10) == 1
     assert survivor.stop() == 0
 
 
-def test_what_a_stalled_process_had_in_flight_is_recorded_as_what_it_was(
+def test_attempts_of_a_stalled_process_are_recorded_as_redeliveries(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
 ) -> None:
-    """The other has sent it as well, as the first attempt: it does not become a second first attempt."""
+    """The other process has sent the same dispatches as first attempts, so these are recorded as redeliveries."""
     hooks_number, slots, events = 4, 3, 12
     site = group(delivery_lease_s=SHORT_LEASE_S)
     answer_now = threading.Event()
@@ -304,7 +306,7 @@ def test_what_a_stalled_process_had_in_flight_is_recorded_as_what_it_was(
     assert survivor.stop() == 0
 
 
-def test_one_of_two_dies_under_load(
+def test_deliveries_continue_when_one_worker_dies_under_load(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
 ) -> None:
     site = group()
@@ -316,19 +318,19 @@ def test_one_of_two_dies_under_load(
     dying.kill()
     process = dying.process
     assert process is not None
-    site.server.run(lambda services: run_out(services, process.pid))
+    site.server.run(lambda services: expire_lease(services, process.pid))
     publisher.join()
     for hook in hooks:
         assert len(hook.attempts("push", 300)) == 300
     arrived = Counter(each.guid for each in receiver.events("push"))
     assert len(arrived) == 6 * 300
-    # What it had in flight, or not recorded yet.
+    # In flight at the killed process, or not yet recorded by it.
     assert sum(arrived.values()) - len(arrived) <= (1 + UNRECORDED) * 6 * 4
 
 
 @pytest.mark.variants("dies")
 @pytest.mark.parametrize("dies", [False, True])
-def test_while_one_ends_what_hangs_others_deliver_for_its_lanes(
+def test_others_serve_the_lanes_of_a_worker_that_is_draining(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver, *, dies: bool
 ) -> None:
     patient = {"delivery_timeout_s": 300, "drain_s": 300}
@@ -336,7 +338,7 @@ def test_while_one_ends_what_hangs_others_deliver_for_its_lanes(
     other = new_worker(**patient)
     process = other.process
     assert process is not None
-    until(lambda: site.server.run(joined) == 2)
+    until(lambda: site.server.run(count_workers) == 2)
     go_on = threading.Event()
 
     def hold(received: Received) -> Reply:
@@ -354,15 +356,15 @@ def test_while_one_ends_what_hangs_others_deliver_for_its_lanes(
     try:
         for hook in idle:
             hook.attempts("fork", 1)
-        site.publish(2)  # behind what hangs
+        site.publish(2)  # behind the hanging delivery
         assert Counter(numbers(receiver))[0] == len(hooks)
         if dies:
             other.kill()
-            site.server.run(lambda services: run_out(services, process.pid))
+            site.server.run(lambda services: expire_lease(services, process.pid))
     finally:
         go_on.set()
     for hook in hooks:
-        first = [each["guid"] for each in first_of(hook.attempts("push", 2))]
+        first = [each["guid"] for each in first_attempts(hook.attempts("push", 2))]
         assert len(first) == len(set(first)) == 2
     came = Counter((each.path, each.payload()["number"]) for each in receiver.events("push"))
     assert len(came) == 2 * len(hooks)

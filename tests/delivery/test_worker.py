@@ -1,4 +1,4 @@
-"""What a hook's own limits promise: order, concurrency, rate; and that one receiver's trouble stays its own."""
+"""A hook's own limits (order, concurrency, rate), and the isolation of receivers from each other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from workhook.http.calls import Services
 
 
 class Gate:
-    """A reply that holds every request of an event until it is opened, and counts how many are held at once."""
+    """A reply that withholds the answer to an event until it is opened, and counts the requests withheld at a time."""
 
     def __init__(self, event: str = "push") -> None:
         self.event = event
@@ -48,14 +48,14 @@ class Gate:
 
 @pytest.fixture
 def gate(receiver: Receiver) -> Iterator[Gate]:
-    """The receiver holds what is pushed to it."""
+    """Make the receiver withhold its answers to pushes."""
     gate = Gate()
     receiver.reply = gate
     yield gate
     gate.opened.set()
 
 
-def test_with_one_slot_they_come_in_the_order_of_their_commits(site: Site, receiver: Receiver) -> None:
+def test_with_one_slot_events_arrive_in_commit_order(site: Site, receiver: Receiver) -> None:
     site.hook(receiver, max_concurrency=1)
     for number in range(120):
         assert site.publish(number) == 1
@@ -63,7 +63,7 @@ def test_with_one_slot_they_come_in_the_order_of_their_commits(site: Site, recei
     assert numbers(receiver) == list(range(120))
 
 
-def test_a_backlog_that_is_read_in_pieces_keeps_its_order(site: Site, receiver: Receiver, gate: Gate) -> None:
+def test_a_backlog_read_in_batches_keeps_its_order(site: Site, receiver: Receiver, gate: Gate) -> None:
     hook = site.hook(receiver, max_concurrency=1)
     for number in range(200):
         site.publish(number)
@@ -74,21 +74,21 @@ def test_a_backlog_that_is_read_in_pieces_keeps_its_order(site: Site, receiver: 
 
 
 @pytest.mark.parametrize("slots", [1, 3, 20])
-def test_as_many_as_allowed_are_in_flight_and_never_one_more(
+def test_all_slots_are_used_and_never_exceeded(
     site: Site, receiver: Receiver, other: Receiver, gate: Gate, slots: int
 ) -> None:
     site.hook(receiver, max_concurrency=slots)
     site.hook(other)
     site.publish_many(range(2 * slots + 10))
     until(lambda: gate.held == slots)
-    other.wait_for(1 + 2 * slots + 10)  # whatever could be sent was sent meanwhile
+    other.wait_for(1 + 2 * slots + 10)  # by now everything that may be sent has been sent
     assert gate.most == slots
     gate.opened.set()
     receiver.wait_for(1 + 2 * slots + 10)
     assert gate.most <= slots
 
 
-def test_eight_are_in_flight_unless_the_hook_says_otherwise(site: Site, receiver: Receiver, gate: Gate) -> None:
+def test_a_hook_has_eight_slots_by_default(site: Site, receiver: Receiver, gate: Gate) -> None:
     site.hook(receiver)
     site.publish_many(range(20))
     until(lambda: gate.held == 8)
@@ -97,8 +97,10 @@ def test_eight_are_in_flight_unless_the_hook_says_otherwise(site: Site, receiver
     assert gate.most == 8
 
 
-def test_a_rate_limit_holds_by_the_receivers_clock(new_server: Callable[..., Server], receiver: Receiver) -> None:
-    """Everything waits when the delivering begins, however long it took to publish."""
+def test_a_rate_limit_applies_as_the_receiver_measures_it(
+    new_server: Callable[..., Server], receiver: Receiver
+) -> None:
+    """All events are waiting when delivery starts, however long publishing takes."""
     rate, total = 20, 80
     site = Site(new_server(command=("serve", "--no-worker", "--port", "0")))
     arrivals: list[float] = []
@@ -114,14 +116,14 @@ def test_a_rate_limit_holds_by_the_receivers_clock(new_server: Callable[..., Ser
     began = time.monotonic()
     new_server(command=("worker",))
     receiver.wait_for(total + 1)
-    for number, each in enumerate(sorted(arrivals), 1):  # late arrivals may come together, none may come early
+    for number, each in enumerate(sorted(arrivals), 1):  # late arrivals may bunch up, but none may be early
         assert each >= began + (number - rate / 4) / rate, f"{number} within {each - began} s"
     held_back = [each for each in hook.attempts("push", total) if each["throttled_at"]]
     assert len(held_back) >= total / 2
     site.close()
 
 
-def test_only_what_its_own_hook_held_back_is_marked_as_throttled(
+def test_only_deliveries_held_back_by_their_own_hook_are_marked_as_throttled(
     site: Site, receiver: Receiver, other: Receiver, gate: Gate
 ) -> None:
     hook, free = site.hook(receiver, max_concurrency=2), site.hook(other)
@@ -140,7 +142,9 @@ def test_only_what_its_own_hook_held_back_is_marked_as_throttled(
     assert not [each for each in free.attempts("push", 6) if each["throttled_at"]]
 
 
-def test_a_hung_receiver_takes_only_its_own_slots(site: Site, receiver: Receiver, other: Receiver, gate: Gate) -> None:
+def test_a_hanging_receiver_uses_only_its_own_slots(
+    site: Site, receiver: Receiver, other: Receiver, gate: Gate
+) -> None:
     site.hook(receiver)
     site.hook(other)
     site.publish_many(range(100))
@@ -149,10 +153,10 @@ def test_a_hung_receiver_takes_only_its_own_slots(site: Site, receiver: Receiver
     assert gate.most == 8
 
 
-def test_many_hung_receivers_leave_room_for_the_others(
+def test_many_hanging_receivers_leave_room_for_others(
     new_server: Callable[..., Server], receiver: Receiver, other: Receiver
 ) -> None:
-    """There are more of them than the process has slots."""
+    """There are more hanging receivers than the process has slots."""
     site = Site(new_server(concurrency=16, delivery_timeout_s=1, delivery_retry_first_s=0.05, delivery_retries=3))
     hanging = threading.Event()
 
@@ -166,13 +170,13 @@ def test_many_hung_receivers_leave_room_for_the_others(
     for each in hung:
         assert each.attempts("ping", 1)[0]["status"] == "timed out"
     site.publish_many(range(50))
-    until(lambda: set(numbers(other)) == set(range(50)))  # a second may be short for the sender itself: it may repeat
+    until(lambda: set(numbers(other)) == set(range(50)))  # one second is short: events may be repeated
     assert len(receiver.events("push")) < 24 * 50 / 2, "it took turns with those that hang"
     hanging.set()
     site.close()
 
 
-def test_deliveries_of_a_slow_answer_are_recorded_in_full(site: Site, receiver: Receiver, gate: Gate) -> None:
+def test_a_slow_delivery_is_recorded_when_it_ends(site: Site, receiver: Receiver, gate: Gate) -> None:
     hook = site.hook(receiver, max_concurrency=1)
     site.publish(1)
     until(lambda: gate.held == 1)
@@ -183,8 +187,8 @@ def test_deliveries_of_a_slow_answer_are_recorded_in_full(site: Site, receiver: 
     assert done["guid"] == receiver.events("push")[0].guid
 
 
-def test_events_of_one_moment_keep_their_order_of_acknowledgement(site: Site, receiver: Receiver) -> None:
-    """Several places at once do not disturb the order in each."""
+def test_concurrent_events_keep_their_order_of_acknowledgment(site: Site, receiver: Receiver) -> None:
+    """Concurrent events for several organizations do not disturb the order within each."""
     sites = [site, *(site.another() for _ in range(3))]
     hooks = [(each, Receiver()) for each in sites]
     try:
@@ -206,12 +210,12 @@ def test_events_of_one_moment_keep_their_order_of_acknowledgement(site: Site, re
             own.close()
 
 
-# --- worker changes --------------------------------------------------------------------------------------------------
-# Changing, turning off and deleting a hook while there is work for it; what another process changes.
+# --- Changes to a hook -----------------------------------------------------------------------------------------------
+# Updating, deactivating and deleting a hook with pending work, also from another process.
 
 
 class Valve:
-    """A reply that holds pushes while it is closed."""
+    """A reply that withholds answers to pushes until it is opened."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -235,7 +239,7 @@ def signed_with(received: Received, secret: str) -> bool:
     return received.headers.get("x-hub-signature-256") == f"sha256={digest}"
 
 
-def test_turning_a_hook_off_drops_what_waits(site: Site, receiver: Receiver, valve: Valve) -> None:
+def test_deactivating_a_hook_drops_pending_deliveries(site: Site, receiver: Receiver, valve: Valve) -> None:
     hook = site.hook(receiver, max_concurrency=1)
     for number in range(5):
         site.publish(number)
@@ -251,7 +255,7 @@ def test_turning_a_hook_off_drops_what_waits(site: Site, receiver: Receiver, val
     assert [each.event for each in receiver.requests] == ["ping", "push", "push"]  # no ping for the activation
 
 
-def test_what_was_in_flight_when_the_hook_went_off_is_not_repeated(site: Site, receiver: Receiver) -> None:
+def test_an_attempt_in_flight_at_deactivation_is_not_retried(site: Site, receiver: Receiver) -> None:
     answer = threading.Event()
 
     def fail(received: Received) -> Reply:
@@ -267,12 +271,12 @@ def test_what_was_in_flight_when_the_hook_went_off_is_not_repeated(site: Site, r
     hook.patch(active=False)
     answer.set()
     hook.attempts("push", 1)
-    site.ok("POST", f"{hook.path}/pings")  # what is asked for by hand is sent although the hook is off
+    site.ok("POST", f"{hook.path}/pings")  # manually requested deliveries are sent even if the hook is inactive
     hook.attempts("ping", 2)
     assert numbers(receiver) == [1]
 
 
-def test_a_hook_that_is_off_gets_what_is_asked_for_by_hand(site: Site, receiver: Receiver) -> None:
+def test_an_inactive_hook_gets_manually_requested_deliveries(site: Site, receiver: Receiver) -> None:
     hook = site.hook(receiver)
     site.publish(1)
     (first,) = hook.attempts("push", 1)
@@ -283,7 +287,9 @@ def test_a_hook_that_is_off_gets_what_is_asked_for_by_hand(site: Site, receiver:
     assert numbers(receiver) == [1, 1, 1]
 
 
-def test_deleting_a_hook_in_flight_ends_it(site: Site, receiver: Receiver, other: Receiver, valve: Valve) -> None:
+def test_deleting_a_hook_with_an_attempt_in_flight_ends_its_deliveries(
+    site: Site, receiver: Receiver, other: Receiver, valve: Valve
+) -> None:
     hook = site.hook(receiver, max_concurrency=1)
     for number in range(3):
         site.publish(number)
@@ -297,9 +303,7 @@ def test_deleting_a_hook_in_flight_ends_it(site: Site, receiver: Receiver, other
     assert numbers(receiver) == [0]
 
 
-def test_a_change_of_the_url_counts_for_what_waits(
-    site: Site, receiver: Receiver, other: Receiver, valve: Valve
-) -> None:
+def test_a_new_url_applies_to_pending_deliveries(site: Site, receiver: Receiver, other: Receiver, valve: Valve) -> None:
     hook = site.hook(receiver, max_concurrency=1)
     for number in range(4):
         site.publish(number)
@@ -310,10 +314,10 @@ def test_a_change_of_the_url_counts_for_what_waits(
     assert numbers(receiver) == [0]
     assert numbers(other) == [1, 2, 3]
     urls = [hook.detail(each)["url"] for each in hook.attempts("push", 4)]
-    assert urls == [receiver.url] + [other.url] * 3  # each where it was really sent
+    assert urls == [receiver.url] + [other.url] * 3  # each record shows the URL to which it was sent
 
 
-def test_a_change_of_the_secret_counts_at_once(site: Site, receiver: Receiver) -> None:
+def test_a_new_secret_applies_immediately(site: Site, receiver: Receiver) -> None:
     hook = site.hook(receiver, secret="first")
     for number, secret in enumerate(["first", "second", "third"]):
         hook.configure(secret=secret)
@@ -326,7 +330,7 @@ def test_a_change_of_the_secret_counts_at_once(site: Site, receiver: Receiver) -
     assert "x-hub-signature-256" not in receiver.events("push")[3].headers
 
 
-def test_a_previous_secret_signs_until_it_expires_and_deliveries_go_on(site: Site, receiver: Receiver) -> None:
+def test_a_previous_secret_signs_until_it_expires(site: Site, receiver: Receiver) -> None:
     first, second, third = (f"whsec_{name}" for name in ("Zmlyc3Rs", "c2Vjb25k", "dGhpcmRz"))
     hook = site.hook(receiver, secret=first, header_style="standard")
     hook.configure(secret=second, previous_secret_expires_in=3600)
@@ -335,17 +339,17 @@ def test_a_previous_secret_signs_until_it_expires_and_deliveries_go_on(site: Sit
     assert len(receiver.events("push")[0].headers["webhook-signature"].split()) == 2
     hook.configure(secret=third, previous_secret_expires_in=1)
 
-    def once_more() -> bool:
+    def publish_again() -> bool:
         site.publish(1)
         hook.attempts("push", len(receiver.events("push")))
         return len(receiver.events("push")[-1].headers["webhook-signature"].split()) == 1
 
-    until(once_more)
+    until(publish_again)
     site.publish(2)
     until(lambda: 2 in numbers(receiver))
 
 
-def test_more_slots_are_used_as_soon_as_they_are_given(site: Site, receiver: Receiver, valve: Valve) -> None:
+def test_added_slots_are_used_immediately(site: Site, receiver: Receiver, valve: Valve) -> None:
     hook = site.hook(receiver, max_concurrency=1)
     for number in range(6):
         site.publish(number)
@@ -358,13 +362,13 @@ def test_more_slots_are_used_as_soon_as_they_are_given(site: Site, receiver: Rec
 
 @pytest.fixture
 def pair(new_server: Callable[..., Server]) -> Iterator[tuple[Site, Site]]:
-    """The same place by way of two servers, of which only the first delivers."""
+    """Yield the same organization as served by two servers, of which only the first runs a worker."""
     site = Site(new_server())
     yield site, site.at(new_server(command=("serve", "--no-worker", "--port", "0")))
     site.close()
 
 
-def test_what_another_process_changes_counts_soon(pair: tuple[Site, Site], receiver: Receiver, other: Receiver) -> None:
+def test_changes_by_another_process_apply_soon(pair: tuple[Site, Site], receiver: Receiver, other: Receiver) -> None:
     here, there = pair
     hook = here.hook(receiver, secret="first")
     here.publish(0)
@@ -382,7 +386,7 @@ def test_what_another_process_changes_counts_soon(pair: tuple[Site, Site], recei
     assert numbers(receiver) == [0]
 
 
-def test_a_secret_that_cannot_be_read_is_never_replaced_by_none(
+def test_an_unreadable_secret_never_leads_to_unsigned_deliveries(
     new_server: Callable[..., Server], receiver: Receiver, other: Receiver
 ) -> None:
     first = new_server()
@@ -404,7 +408,7 @@ def test_a_secret_that_cannot_be_read_is_never_replaced_by_none(
     first.run(exchange)
     second = site.at(new_server())
     assert second.publish(1) == 2
-    other.wait_for(2)  # a hook without a secret is none the worse
+    other.wait_for(2)  # a hook without a secret is not affected
     until(lambda: "secret_unreadable" in second.server.log())
     assert second.server.stop() == 0
     assert numbers(receiver) == []
@@ -415,17 +419,17 @@ def test_a_secret_that_cannot_be_read_is_never_replaced_by_none(
     site.close()
 
 
-def test_a_server_does_not_start_with_another_key(new_server: Callable[..., Server]) -> None:
+def test_a_server_does_not_start_with_a_wrong_key(new_server: Callable[..., Server]) -> None:
     new_server(secret_key="the right key").stop()
     with pytest.raises(AssertionError, match="another key"):
         new_server(secret_key="another key")
 
 
-# --- worker redelivery -----------------------------------------------------------------------------------------------
-# Sending again: one, many, while it is in flight; and payloads of every size.
+# --- Redelivery ------------------------------------------------------------------------------------------------------
+# Redelivering one or many, also while an attempt is in flight, and payloads of every size.
 
 
-def test_a_redelivery_is_the_same_thing_again(site: Site, receiver: Receiver) -> None:
+def test_a_redelivery_repeats_the_same_request(site: Site, receiver: Receiver) -> None:
     hook = site.hook(receiver, secret="s")
     site.publish(1)
     (first,) = hook.attempts("push", 1)
@@ -442,7 +446,7 @@ def test_a_redelivery_is_the_same_thing_again(site: Site, receiver: Receiver) ->
     assert len({each["guid"] for each in hook.attempts("push", 3)}) == 1
 
 
-def test_each_of_many_redeliveries_of_one_thing_is_made(site: Site, receiver: Receiver) -> None:
+def test_every_requested_redelivery_is_made(site: Site, receiver: Receiver) -> None:
     hook = site.hook(receiver)
     site.publish(1)
     (first,) = hook.attempts("push", 1)
@@ -455,7 +459,7 @@ def test_each_of_many_redeliveries_of_one_thing_is_made(site: Site, receiver: Re
     assert Counter(numbers(receiver)) == {1: 13, 2: 1}
 
 
-def test_a_redelivery_asked_for_in_flight_follows(site: Site, receiver: Receiver) -> None:
+def test_a_redelivery_requested_during_an_attempt_follows_it(site: Site, receiver: Receiver) -> None:
     arrived, go_on = threading.Semaphore(0), threading.Semaphore(0)
 
     def step(received: Received) -> Reply:
@@ -471,10 +475,10 @@ def test_a_redelivery_asked_for_in_flight_follows(site: Site, receiver: Receiver
     (first,) = hook.attempts("push", 1)
     assert arrived.acquire(timeout=WAIT_S)
     hook.redeliver(first)
-    assert arrived.acquire(timeout=WAIT_S)  # the second is in flight
+    assert arrived.acquire(timeout=WAIT_S)  # the second attempt is in flight
     hook.redeliver(first)
     go_on.release()
-    assert arrived.acquire(timeout=WAIT_S)  # the third follows
+    assert arrived.acquire(timeout=WAIT_S)  # the third attempt follows
     go_on.release()
     assert len(hook.attempts("push", 3)) == 3
     site.ok("POST", f"{hook.path}/pings")
@@ -482,7 +486,7 @@ def test_a_redelivery_asked_for_in_flight_follows(site: Site, receiver: Receiver
     assert numbers(receiver) == [1, 1, 1]
 
 
-def test_a_redelivery_asked_for_during_a_repeat_follows(site: Site, receiver: Receiver) -> None:
+def test_a_redelivery_requested_during_a_retry_follows_it(site: Site, receiver: Receiver) -> None:
     repeating, go_on = threading.Event(), threading.Event()
     pushes = count(1)
 
@@ -507,7 +511,7 @@ def test_a_redelivery_asked_for_during_a_repeat_follows(site: Site, receiver: Re
     assert numbers(receiver) == [1, 1, 1]
 
 
-def test_a_redelivery_that_fails_is_repeated_by_itself(site: Site, receiver: Receiver) -> None:
+def test_a_failed_redelivery_is_retried_automatically(site: Site, receiver: Receiver) -> None:
     answers = iter([200, 500, 500, 200])
     receiver.reply = lambda received: Reply(next(answers)) if received.event == "push" else Reply()
     hook = site.hook(receiver)
@@ -517,7 +521,7 @@ def test_a_redelivery_that_fails_is_repeated_by_itself(site: Site, receiver: Rec
     assert [each["status_code"] for each in hook.attempts("push", 4)] == [200, 500, 500, 200]
 
 
-def test_what_has_used_up_its_repeats_can_be_sent_again(site: Site, receiver: Receiver) -> None:
+def test_a_delivery_without_retries_left_can_be_redelivered(site: Site, receiver: Receiver) -> None:
     working = threading.Event()
     receiver.reply = lambda received: Reply(200 if working.is_set() or received.event == "ping" else 500)
     hook = site.hook(receiver)
@@ -535,8 +539,8 @@ def test_what_has_used_up_its_repeats_can_be_sent_again(site: Site, receiver: Re
     hook.attempts("push", 28)
 
 
-def test_too_many_in_a_minute_by_hand_are_refused_for_the_rest_of_it(site: Site, receiver: Receiver) -> None:
-    while True:  # with another hook, if the minute ends meanwhile
+def test_manual_deliveries_are_limited_per_minute(site: Site, receiver: Receiver) -> None:
+    while True:  # repeat with another hook if the minute ends in the meantime
         until(lambda: now_ms() % MINUTE_MS < MINUTE_MS - 10_000)
         hook = site.hook(receiver, max_concurrency=1)
         (ping,) = hook.attempts("ping", 1)
@@ -549,13 +553,15 @@ def test_too_many_in_a_minute_by_hand_are_refused_for_the_rest_of_it(site: Site,
         hook.delete()
     assert [each.status_code for each in answers] == [202] * MANUAL_MOST + [403] * 4
     assert all(1 <= int(each.headers["retry-after"]) <= 61 for each in answers[MANUAL_MOST:])
-    site.publish(1)  # what happens by itself is not limited
+    site.publish(1)  # automatic deliveries are not limited
     hook.attempts("push", 1)
     assert len(hook.attempts("ping", 1 + MANUAL_MOST)) == 1 + MANUAL_MOST
 
 
 @pytest.mark.parametrize("size", [64 * 1024 - 200, 64 * 1024 + 200, 3_000_000])
-def test_payloads_on_both_sides_of_the_bound_arrive_whole(site: Site, receiver: Receiver, size: int) -> None:
+def test_payloads_below_and_above_the_limit_for_inline_payloads_arrive_complete(
+    site: Site, receiver: Receiver, size: int
+) -> None:
     hook = site.hook(receiver)
     text = "Größe \u2603 " * (size // 12)
     site.publish(1, text=text)
@@ -565,7 +571,7 @@ def test_payloads_on_both_sides_of_the_bound_arrive_whole(site: Site, receiver: 
     assert hook.detail(done)["request"]["payload"]["text"] == text
 
 
-def test_a_payload_of_20_mb_arrives_and_delays_nobody_for_long(
+def test_a_payload_of_20_mb_arrives_and_does_not_block_others(
     new_server: Callable[..., Server], receiver: Receiver
 ) -> None:
     site = Site(new_server())
@@ -582,7 +588,7 @@ def test_a_payload_of_20_mb_arrives_and_delays_nobody_for_long(
     site.close()
 
 
-def test_a_form_of_a_large_payload_arrives_too(site: Site, receiver: Receiver) -> None:
+def test_a_large_payload_arrives_as_a_form(site: Site, receiver: Receiver) -> None:
     hook = site.hook(receiver, content_type="form")
     site.publish(1, text="ä & b" * 40_000)
     receiver.wait_for(2)

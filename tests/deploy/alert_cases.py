@@ -1,4 +1,4 @@
-"""Samples for the alerts, in the notation of `promtool test rules`: one every two minutes, for six hours and a bit."""
+"""Samples for the alerts in the notation of `promtool test rules`, every two minutes for a little over six hours."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ def steady(value: float) -> str:
 
 
 def growing(by: float) -> str:
-    """A counter that grows by this every two minutes."""
+    """Return a counter that grows by this much every two minutes."""
     return f"0+{by}x{LONG}"
 
 
 def late(values: str) -> str:
-    """A counter that begins at 0, stands, and shortly before the end does this."""
+    """Return a counter that stays at 0 and takes these values shortly before the end."""
     return f"0x{LONG - 10} {values}"
 
 
 def buckets(metric: str, seconds: float) -> dict[str, str]:
-    """A histogram in which everything takes about so long."""
+    """Return a histogram in which everything takes about `seconds`."""
     edges = (0.1, 1, 30, 300)
     series = {f'{metric}_bucket{{{ONE},le="{each:g}"}}': growing(60 if seconds <= each else 0) for each in edges}
     return {**series, f'{metric}_bucket{{{ONE},le="+Inf"}}': growing(60)}
@@ -74,7 +74,7 @@ def chore(outcome: str) -> str:
     return f'workhook_chore_runs_total{{{ONE},chore="audit_log",outcome="{outcome}"}}'
 
 
-# A server that does its work; now and then something fails, as it does.
+# A healthy server. An occasional failure is normal.
 HEALTHY: dict[str, str] = {
     UP: steady(1),
     WORKERS: steady(2),
@@ -110,7 +110,7 @@ HEALTHY: dict[str, str] = {
     given_up("bounced"): growing(1),
 }
 
-# For each alert what differs when it has to fire, alone. Empty: there is no such series.
+# The only series that differ when an alert must fire. An empty value means that the series does not exist.
 FIRING: dict[str, dict[str, str]] = {
     "WorkhookDown": {UP: steady(0)},
     "WorkhookMissing": {UP: ""},

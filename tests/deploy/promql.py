@@ -1,4 +1,4 @@
-"""The names in expressions of PromQL: enough of a reader to compare them with the metrics of a server."""
+"""A partial parser of PromQL, sufficient to compare the names in expressions with a server's metrics."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ _TOKEN = re.compile(
     |(?P<sign>=~|!~|!=|==|>=|<=|[-+*/%^=<>(){},])|(?P<space>\s+)""",
     re.VERBOSE,
 )
-_LISTS = {"by", "without", "on", "ignoring", "group_left", "group_right"}  # labels in parentheses come after these
+_LISTS = {"by", "without", "on", "ignoring", "group_left", "group_right"}  # labels in parentheses follow these
 _WORDS = {"and", "or", "unless", "bool", "offset", "inf", "nan"}
 _AGGREGATIONS = {"sum", "min", "max", "avg", "count", "topk", "bottomk", "quantile", "stddev", "group"}
 
 
 @dataclass
 class Used:
-    """What an expression names."""
+    """The names used in an expression."""
 
     metrics: set[str] = field(default_factory=set)
     matchers: list[tuple[str, str, str, str]] = field(default_factory=list)  # metric, label, operator, value
-    listed: set[str] = field(default_factory=set)  # labels after `by` and its like
+    listed: set[str] = field(default_factory=set)  # labels after `by` and similar keywords
 
 
 def read(expression: str) -> Used:
-    """Raises `ValueError` for what is no PromQL that this reader knows."""
+    """Return the names in an expression. Raise `ValueError` for PromQL that this parser does not support."""
     tokens, at = [], 0
     while at < len(expression):
         found = _TOKEN.match(expression, at)
@@ -59,6 +59,6 @@ def _names(tokens: list[tuple[str, str]]) -> Used:
 
 
 def _until(tokens: list[tuple[str, str]], at: int, end: str) -> tuple[list[tuple[str, str]], int]:
-    """The tokens before the sign, and the place after it."""
+    """Return the tokens before the sign `end`, and the position after it."""
     close = next(place for place in range(at, len(tokens)) if tokens[place][1] == end)
     return tokens[at:close], close + 1

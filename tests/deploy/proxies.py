@@ -1,4 +1,4 @@
-"""The proxies of `deploy/`, in front of a server: only names, ports and paths are others than in the files."""
+"""The proxies of `deploy/` in front of a server. Only names, ports and paths differ from the shipped files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def free_port() -> int:
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate that nobody has signed, and its key."""
+    """Create a self-signed certificate and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, NAME)])
     now = datetime.datetime.now(datetime.UTC)
@@ -54,7 +54,7 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
 
 
 def replaced(text: str, *changes: tuple[str, str]) -> str:
-    """Raises `AssertionError` for what the text does not have: else the file would not be what is tested."""
+    """Replace text. Raise `AssertionError` if it is missing, so that the test covers the shipped file."""
     for old, new in changes:
         assert old in text, old
         text = text.replace(old, new)
@@ -63,7 +63,7 @@ def replaced(text: str, *changes: tuple[str, str]) -> str:
 
 @contextmanager
 def nginx(server_url: str, folder: Path) -> Iterator[str]:
-    """Its address. Plain HTTP is answered at another port, which leads here."""
+    """Yield the proxy's URL. Plain HTTP is served at another port, which redirects here."""
     found = program("nginx", "nginx")
     port, plain = free_port(), free_port()
     certificate, key = make_certificate(folder)
@@ -95,7 +95,7 @@ def _nginx_site(server_url: str, port: int, plain: int, certificate: Path, key: 
 
 @contextmanager
 def caddy(server_url: str, folder: Path) -> Iterator[str]:
-    """With a certificate of ours: it would ask an authority for one."""
+    """Run Caddy with a certificate from this test, because it would request one from an authority otherwise."""
     found = program("caddy", "caddy")
     port = free_port()
     certificate, key = make_certificate(folder)

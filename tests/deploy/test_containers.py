@@ -1,6 +1,6 @@
-"""The image and the composition, as far as a machine without an engine for containers can tell.
+"""The container image and the Compose file, as far as they can be tested without a container engine.
 
-What the steps of the image do is done in `test_packages.py`: a wheel into an environment with the locked packages.
+`test_packages.py` performs the build steps of the image: it installs a wheel and the locked packages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OURS = ("server", "worker")
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Name and arguments, with continued lines in one, and what the image is made of if nobody asks for more."""
+    """Return the instructions as names and arguments, with joined lines and the default build arguments."""
     text = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     text = text.replace("${REQUIREMENTS}", re.findall(r"^ARG REQUIREMENTS=(\w+)$", text, re.MULTILINE)[0])
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
@@ -40,8 +40,8 @@ STEPS = instructions()
 LAST = STEPS[max(number for number, (name, _) in enumerate(STEPS) if name == "FROM") :]
 
 
-def last(name: str) -> str:
-    """Of the image that is kept."""
+def last_stage(name: str) -> str:
+    """Return the arguments of an instruction in the final stage."""
     [found] = [rest for each, rest in LAST if each == name]
     return found
 
@@ -49,7 +49,7 @@ def last(name: str) -> str:
 # --- Containerfile ------------------------------------------------------------------------------------------------
 
 
-def test_the_image_is_made_of_what_the_context_lets_through() -> None:
+def test_the_image_copies_only_files_in_the_build_context() -> None:
     ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     allowed = {line[1:] for line in ignore if line.startswith("!")}
     copied = set()
@@ -69,11 +69,11 @@ def test_the_build_installs_only_locked_packages() -> None:
     for kind, locked in (("build", build), ("runtime", run)):
         assert f"/pip install --require-hashes --no-deps --only-binary :all: -r requirements/{kind}.txt" in locked
     assert "--no-index --no-deps /wheel/" in wheel
-    assert "/opt/build" not in last("COPY"), "what builds it is not in the image"
+    assert "/opt/build" not in last_stage("COPY"), "what builds it is not in the image"
 
 
-def test_the_image_runs_as_nobody_in_particular() -> None:
-    user, group = last("USER").split(":")
+def test_the_image_runs_as_an_unprivileged_user() -> None:
+    user, group = last_stage("USER").split(":")
     assert user.isdigit()
     assert group.isdigit()
     assert int(user) > 0
@@ -81,21 +81,21 @@ def test_the_image_runs_as_nobody_in_particular() -> None:
     assert f"useradd --uid {user}" in made
     assert f"groupadd --gid {group}" in made
     assert "-m 0700 /data" in made
-    assert last("VOLUME") == "/data"
-    assert last("COPY") == "--from=build /opt/workhook /opt/workhook", "what built it stays behind"
-    assert json.loads(last("ENTRYPOINT")) + json.loads(last("CMD")) == ["workhook", "serve"]
+    assert last_stage("VOLUME") == "/data"
+    assert last_stage("COPY") == "--from=build /opt/workhook /opt/workhook", "what built it stays behind"
+    assert json.loads(last_stage("ENTRYPOINT")) + json.loads(last_stage("CMD")) == ["workhook", "serve"]
 
 
 def environment() -> dict[str, str]:
-    pairs = (each.partition("=") for each in last("ENV").split())
+    pairs = (each.partition("=") for each in last_stage("ENV").split())
     return {name: value for name, _, value in pairs if name.startswith("WORKHOOK_")}
 
 
-def test_the_image_sets_what_settings_there_are() -> None:
+def test_the_image_sets_only_existing_settings() -> None:
     settings = load({}, environment())
     assert settings.host == "0.0.0.0"
-    assert str(settings.data) == last("VOLUME")
-    assert last("EXPOSE") == str(Settings().port)
+    assert str(settings.data) == last_stage("VOLUME")
+    assert last_stage("EXPOSE") == str(Settings().port)
 
 
 @pytest.fixture
@@ -105,9 +105,9 @@ def served(tmp_path: Path) -> Iterator[Server]:
     server.close()
 
 
-def test_the_check_of_health_asks_a_server(served: Server) -> None:
-    """The command of the image and that of the worker: well with a server, ill without."""
-    ours = last("HEALTHCHECK").partition("CMD ")[2]
+def test_the_health_checks_query_the_server(served: Server) -> None:
+    """The commands of the image and the worker succeed with a running server and fail without."""
+    ours = last_stage("HEALTHCHECK").partition("CMD ")[2]
     commands = [json.loads(ours), SERVICES["worker"]["healthcheck"]["test"][1:]]
     ports = []
     for program, *words in commands:
@@ -126,8 +126,8 @@ def test_the_check_of_health_asks_a_server(served: Server) -> None:
 # --- compose.yaml -------------------------------------------------------------------------------------------------
 
 
-def test_no_secret_has_a_value_that_works() -> None:
-    """Both are files that somebody has to make; without them nothing starts."""
+def test_no_secret_has_a_default() -> None:
+    """Both secrets are files which the operator must create. Without them nothing starts."""
     for secret in COMPOSE["secrets"].values():
         assert set(secret) == {"file"}
         assert not (ROOT / secret["file"]).exists()
@@ -144,7 +144,7 @@ def test_no_secret_has_a_value_that_works() -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_server_refuses_to_start_without_its_secret(name: str, tmp_path: Path) -> None:
-    """With an empty one too: it does not begin with a database of its own instead."""
+    """An empty secret is refused too, so that the server does not fall back to a database of its own."""
     for secret in (tmp_path / "missing", tmp_path / "empty"):
         if secret.name == "empty":
             secret.touch()
@@ -157,7 +157,7 @@ def test_a_server_refuses_to_start_without_its_secret(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_our_services_may_do_little_and_have_settings_that_there_are(name: str, tmp_path: Path) -> None:
+def test_services_are_restricted_and_have_valid_settings(name: str, tmp_path: Path) -> None:
     service = SERVICES[name]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -187,8 +187,8 @@ def test_our_services_may_do_little_and_have_settings_that_there_are(name: str, 
         assert load({"worker_listen": flags[0]}, given).worker_listen == "0.0.0.0:9100", "its port is published"
 
 
-def test_only_the_server_can_be_reached_and_only_from_the_machine() -> None:
-    """Else anybody could write the headers that `trust_proxy` believes."""
+def test_only_servers_publish_ports_and_only_on_localhost() -> None:
+    """Otherwise anyone could send the headers that `trust_proxy` trusts."""
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
     assert published == {
         "server": ["${PUBLISH:-127.0.0.1:8000}:8000"],
@@ -198,14 +198,14 @@ def test_only_the_server_can_be_reached_and_only_from_the_machine() -> None:
     assert COMPOSE["networks"]["inside"] == {"internal": True}
 
 
-def test_the_order_in_which_they_start() -> None:
+def test_services_start_in_order() -> None:
     assert SERVICES["server"]["depends_on"] == {"database": {"condition": "service_healthy"}}
     assert SERVICES["worker"]["depends_on"] == {"server": {"condition": "service_healthy"}}
     named = {each.partition(":")[0] for service in SERVICES.values() for each in service["volumes"]}
     assert named == set(COMPOSE["volumes"]), "nothing that lasts is in a container"
 
 
-def test_a_container_of_its_own_knows_its_address_and_trusts_its_proxy() -> None:
+def test_the_documented_container_knows_its_address_and_trusts_its_proxy() -> None:
     guide = (ROOT / "docs" / "operators" / "install.md").read_text(encoding="utf-8").replace("\\\n", " ")
     [run] = [line.split() for line in guide.splitlines() if line.startswith("docker run ")]
     given = dict(after.split("=", 1) for flag, after in pairwise(run) if flag == "--env")

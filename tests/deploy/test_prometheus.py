@@ -1,4 +1,4 @@
-"""A real Prometheus watches a real server: every rule and every line of the dashboard is evaluated without an error."""
+"""A real Prometheus monitors a real server and evaluates every rule and dashboard expression without errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.harness.waiting import until
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
-# What a server that is well has no numbers of, and what belongs to the other database.
+# Panels without data on a healthy server, or of the other database.
 WITHOUT_DATA = {"Errors by route", "Connections to PostgreSQL"}
 
 
@@ -45,7 +45,7 @@ class Prometheus:
 
 @pytest.fixture
 def watched(new_server: Callable[..., Server], receiver: Receiver) -> Server:
-    """A server that has made deliveries."""
+    """Return a server that has made deliveries."""
     server = new_server(organization_max_mb=100)
     world = server.world()
     with server.client(world.token) as client:
@@ -85,7 +85,7 @@ def prometheus(watched: Server, tmp_path: Path) -> Iterator[Prometheus]:
         try:
             return bool(asked.ask('count_over_time(up{job="workhook"}[1m]) > 1'))
         except (httpx.TransportError, json.JSONDecodeError):
-            return False  # it is not ready
+            return False  # Prometheus is not ready
 
     try:
         until(has_read_twice)
@@ -97,7 +97,7 @@ def prometheus(watched: Server, tmp_path: Path) -> Iterator[Prometheus]:
 
 
 @pytest.mark.whole
-def test_prometheus_evaluates_all_of_it(prometheus: Prometheus) -> None:
+def test_prometheus_evaluates_all_rules_and_panels(prometheus: Prometheus) -> None:
     def rules() -> list[dict[str, Any]]:
         found = [rule for group in prometheus.get("/rules")["groups"] for rule in group["rules"]]
         return found if all(rule["health"] != "unknown" for rule in found) else []

@@ -1,4 +1,4 @@
-"""A server behind the real nginx and the real Caddy, with the files of `deploy/`."""
+"""A server behind the real nginx and the real Caddy, configured with the files of `deploy/`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPOOFED = {
     "X-Forwarded-For": "203.0.113.9",
     "X-Forwarded-Host": "evil.example.com",
     "X-Forwarded-Proto": "http",
-}  # what a client writes, and nobody believes
+}  # sent by clients, and must be ignored
 
 
 @dataclass
@@ -73,7 +73,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.whole
-def test_people_sign_in_and_the_server_knows_where_from(site: Site) -> None:
+def test_people_can_sign_in_and_the_server_knows_their_address(site: Site) -> None:
     with site.signed_in() as client:
         assert client.get("/settings/password").status_code == 200
         assert all(cookie.secure for cookie in client.cookies.jar), "the server knows that the proxy speaks https"
@@ -86,14 +86,14 @@ def test_people_sign_in_and_the_server_knows_where_from(site: Site) -> None:
 
 
 @pytest.mark.whole
-def test_links_begin_with_the_address_of_the_proxy(site: Site) -> None:
+def test_links_start_with_the_address_of_the_proxy(site: Site) -> None:
     with site.program() as client:
         repository = client.get(site.world.repo_path, headers=SPOOFED).raise_for_status().json()
     assert repository["hooks_url"].startswith(f"{site.url}/")
 
 
 @pytest.mark.whole
-def test_files_may_be_as_large_as_the_server_takes_them(site: Site) -> None:
+def test_files_may_be_as_large_as_the_server_allows(site: Site) -> None:
     path = f"/api/v1/projects/{site.world.project_id}/files"
     content = bytes(range(256)) * 4096 * 12  # 12 MiB
     with site.program() as client:
@@ -106,33 +106,33 @@ def test_files_may_be_as_large_as_the_server_takes_them(site: Site) -> None:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("of_a_page", [False, True], ids=["stream", "live"])
-def test_events_of_a_stream_come_at_once(site: Site, of_a_page: bool) -> None:
-    """The stream stays open: what a proxy kept to itself until its buffer is full would never come."""
+@pytest.mark.parametrize("is_live_page", [False, True], ids=["stream", "live"])
+def test_streamed_events_arrive_immediately(site: Site, is_live_page: bool) -> None:
+    """The stream stays open, so whatever a proxy buffers would never arrive."""
     project = f"/api/v1/projects/{site.world.project_id}"
-    path = f"/{site.world.full_name}/live" if of_a_page else f"{project}/stream"
+    path = f"/{site.world.full_name}/live" if is_live_page else f"{project}/stream"
     with (
-        site.signed_in() if of_a_page else site.program() as client,
+        site.signed_in() if is_live_page else site.program() as client,
         site.program() as other,
         client.stream("GET", path, headers={"Accept": "text/event-stream", "Accept-Encoding": "gzip"}) as stream,
     ):
         assert stream.status_code == 200
         assert "content-encoding" not in stream.headers
         lines = stream.iter_lines()
-        assert any(line.startswith("id:") for line in lines)  # it is open
+        assert any(line.startswith("id:") for line in lines)  # the stream is open
         for title in ("First", "Second"):
             other.patch(project, json={"title": title}).raise_for_status()
             assert any(line.startswith("event:") for line in lines)
 
 
 @pytest.mark.whole
-def test_metrics_are_not_for_those_outside(site: Site) -> None:
+def test_metrics_are_not_public(site: Site) -> None:
     with site.client() as client:
         assert client.get("/metrics").status_code == 403
         assert client.get("/healthz").status_code == 200
 
 
-def test_the_page_on_proxies_says_what_the_file_does() -> None:
+def test_the_documented_proxy_configuration_matches_the_file() -> None:
     page = (ROOT / "docs" / "operators" / "proxy.md").read_text(encoding="utf-8")
     [block] = re.findall(r"```nginx\n(.*?)```", page, re.DOTALL)
     shipped = (ROOT / "deploy" / "nginx" / "workhook.conf").read_text(encoding="utf-8")
@@ -140,7 +140,7 @@ def test_the_page_on_proxies_says_what_the_file_does() -> None:
     assert [each for each in lines if each not in shipped and not each.startswith("proxy_pass")] == []
 
 
-def test_a_stream_may_be_silent_for_longer_than_the_server_is() -> None:
-    """The server sends a sign of life every 15 s."""
+def test_the_read_timeout_exceeds_the_silence_of_a_stream() -> None:
+    """The server sends a keep-alive comment every 15 s."""
     shipped = (ROOT / "deploy" / "nginx" / "workhook.conf").read_text(encoding="utf-8")
     assert all(int(each) > 2 * 15 for each in re.findall(r"proxy_read_timeout (\d+)s", shipped))

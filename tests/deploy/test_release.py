@@ -1,4 +1,4 @@
-"""`make release`: the files, their checksums, what the SBOM lists, and that the same commit gives the same bytes."""
+"""`make release`: its files, their checksums, the contents of the SBOM, and reproducible builds."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def sbom(released: Path) -> dict[str, Any]:
     return found
 
 
-def test_the_sums_are_those_of_all_files(released: Path) -> None:
+def test_the_checksums_cover_all_files(released: Path) -> None:
     names = [path.name for path in released.iterdir() if path.name != SUMS]
     assert {Path(name).suffix for name in names} == {".whl", ".gz", ".json"}
     assert sorted(line.split()[1] for line in (released / SUMS).read_text().splitlines()) == sorted(names)
     subprocess.run(["sha256sum", "--check", "--strict", "--quiet", SUMS], cwd=released, check=True)
 
 
-def test_the_sbom_lists_every_package_that_is_installed_or_inside(sbom: dict[str, Any]) -> None:
+def test_the_sbom_lists_every_installed_or_included_package(sbom: dict[str, Any]) -> None:
     listed = {(each["name"], each["version"]) for each in sbom["components"]}
     locked, _ = read_lock(ROOT / "requirements" / "runtime.txt")
     assert set(locked.items()) <= listed
@@ -51,9 +51,9 @@ def test_the_sbom_lists_every_package_that_is_installed_or_inside(sbom: dict[str
     assert {each for each in ours["dependsOn"] if each.startswith("pkg:npm/")} <= known
 
 
-def test_npm_packages_of_the_wheel_are_those_that_the_build_copies() -> None:
+def test_the_listed_npm_packages_are_those_the_build_copies() -> None:
     copied = {re.match(r"(@[^/]+/)?[^/]+", source)[0] for source in SCRIPTS.values()}  # type: ignore[index]
-    assert set(NPM_SHIPPED) == copied | {"lucide-static"}  # the icons are put into one file
+    assert set(NPM_SHIPPED) == copied | {"lucide-static"}  # the icons are combined into one file
 
 
 def test_the_same_commit_gives_the_same_files(released: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a server asks of the kernel is what the units of systemd let through: a new dependency could ask for more."""
+"""A server's system calls are allowed by the systemd units, which a new dependency could violate."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tests.harness.own_process import OwnProcess
 from tests.harness.receiver import Receiver
 
 _CALL = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)(?:\(| resumed)", re.MULTILINE)
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 
-# SQLite gives its files the owner of the database, but only where it runs as root; the units do not.
+# SQLite sets the owner of its files to the owner of the database, but only as root. The units do not run as root.
 ONLY_AS_ROOT = {"fchown"}
 
 
 def sets() -> dict[str, set[str]]:
-    """systemd's sets of system calls; one can hold others."""
+    """Return systemd's sets of system calls. A set may contain other sets."""
     found: dict[str, set[str]] = {}
     said = subprocess.run(["systemd-analyze", "syscall-filter"], capture_output=True, text=True, check=True).stdout
     members: set[str] = set()
-    for line in _COLOUR.sub("", said).splitlines():
+    for line in _COLOR.sub("", said).splitlines():
         if line.startswith("@"):
             members = found.setdefault(line.strip(), set())
         elif line.strip() and not line.strip().startswith("#"):
@@ -45,7 +45,7 @@ def calls_of(name: str, known: dict[str, set[str]]) -> set[str]:
 
 
 class Traced(OwnProcess):
-    """The process is the server: strace (`-D`) stands beside it."""
+    """The process is the server itself; strace (`-D`) runs next to it."""
 
     strace: Program
 
@@ -72,7 +72,7 @@ def traced(tmp_path: Path) -> Iterator[Traced]:
 
 
 @pytest.mark.whole
-def test_a_server_calls_nothing_that_the_units_forbid(traced: Traced, receiver: Receiver) -> None:
+def test_a_server_makes_only_system_calls_that_the_units_allow(traced: Traced, receiver: Receiver) -> None:
     for name in NAMES:
         filters = re.findall(r"^SystemCallFilter=(.*)$", (UNITS / name).read_text(encoding="utf-8"), re.MULTILINE)
         assert filters == ["@system-service", "~@privileged"]

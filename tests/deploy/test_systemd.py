@@ -1,4 +1,4 @@
-"""The units: systemd finds no fault in them, and a server runs with what they forbid, as far as that can be tried."""
+"""The systemd units are valid, and a server runs under their restrictions as far as a test can apply these."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SERVERS = ("workhook.service", "workhook@.service")
 NAMES = (*SERVERS, "workhook-worker.service")
 BACKUP = "workhook-backup.service"
 TIMER = "workhook-backup.timer"
-EXPOSURE_MAX = 20  # tenths: of 0 (shut in) to 10 (may do everything)
+EXPOSURE_MAX = 20  # in tenths, from 0 (fully confined) to 10 (unrestricted)
 
-# What the next program, and all that it starts, may not do: make memory executable that it has written, or gain rights.
-_SHUT_IN = (
+# Prevent the next program and its children from making written memory executable and from gaining privileges.
+_CONFINED = (
     "import ctypes, os, sys\n"
     "libc = ctypes.CDLL(None, use_errno=True)\n"
     "assert libc.prctl(65, 1, 0, 0, 0) == 0, 'PR_SET_MDWE'\n"
@@ -49,7 +49,7 @@ def settings_of(name: str) -> Settings:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """The units, with the command of this environment; of the template, its instance on port 8001."""
+    """Write the units with the command of this environment. The template becomes an instance on port 8001."""
     for name in (*NAMES, BACKUP):
         text = (UNITS / name).read_text(encoding="utf-8")
         assert "/opt/workhook/bin/workhook" in text
@@ -72,7 +72,7 @@ def analyze() -> str:
 
 
 @pytest.mark.parametrize("name", [*NAMES, BACKUP, TIMER])
-def test_systemd_takes_the_units(analyze: str, installed: Path, name: str) -> None:
+def test_systemd_accepts_the_units(analyze: str, installed: Path, name: str) -> None:
     command = [analyze, "verify", "--man=no", str(installed / instance_of(name))]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     said = [line for line in done.stderr.splitlines() if instance_of(name) in line]
@@ -80,13 +80,13 @@ def test_systemd_takes_the_units(analyze: str, installed: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("name", [*NAMES, BACKUP])
-def test_the_units_are_shut_in(analyze: str, installed: Path, name: str) -> None:
+def test_the_units_are_confined(analyze: str, installed: Path, name: str) -> None:
     command = [analyze, "security", "--offline=true", f"--threshold={EXPOSURE_MAX}", str(installed / instance_of(name))]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout
 
 
-def test_the_units_differ_in_what_they_start() -> None:
+def test_the_units_differ_only_in_their_command() -> None:
     server, *others = (unit(name)["Service"] for name in NAMES)
     for other in others:
         assert {key for key, value in server.items() if other[key] != value} == {"ExecStart"}
@@ -96,13 +96,13 @@ def test_the_units_differ_in_what_they_start() -> None:
     assert stop_s > settings.drain_delay_s + settings.drain_s, "it is not killed while it finishes"
 
 
-def test_several_servers_have_a_port_each_and_not_the_server_beside_them() -> None:
+def test_template_instances_have_their_own_port_and_exclude_the_single_server() -> None:
     template = unit("workhook@.service")
     assert template["Service"]["ExecStart"].endswith("workhook serve --port %i")
     assert template["Unit"]["Conflicts"] == "workhook.service", "one data folder has one SQLite server"
 
 
-def test_a_backup_is_as_shut_in_as_the_server() -> None:
+def test_the_backup_is_as_confined_as_the_server() -> None:
     server, backup = unit(NAMES[0])["Service"], unit(BACKUP)["Service"]
     own = {"Type", "ExecStart", "Environment", "Nice", "IOSchedulingClass", "StateDirectory"}
     running = {"Restart", "RestartSec", "KillMode", "TimeoutStopSec", "LimitNOFILE"}
@@ -110,8 +110,8 @@ def test_a_backup_is_as_shut_in_as_the_server() -> None:
     assert unit(TIMER)["Install"]["WantedBy"] == "timers.target"
 
 
-def test_the_backup_of_the_unit_is_whole_and_old_ones_go(tmp_path: Path) -> None:
-    """Both commands as they are in the unit, with other folders."""
+def test_the_backup_unit_makes_a_backup_and_deletes_old_ones(tmp_path: Path) -> None:
+    """Run both commands of the unit with other folders."""
     lines = (UNITS / BACKUP).read_text(encoding="utf-8").splitlines()
     commands = [line.removeprefix("ExecStart=") for line in lines if line.startswith("ExecStart=")]
     kept, old = tmp_path / "kept", tmp_path / "kept" / "20200101T000000Z"
@@ -129,7 +129,7 @@ def test_the_backup_of_the_unit_is_whole_and_old_ones_go(tmp_path: Path) -> None
     assert (made / "manifest.json").exists()
 
 
-def test_the_user_of_the_units_is_made() -> None:
+def test_the_user_of_the_units_is_created() -> None:
     lines = [each.split() for each in (UNITS / "workhook.sysusers").read_text().splitlines() if each[:1] == "u"]
     assert [each[1] for each in lines] == [unit(NAMES[0])["Service"]["User"]]
     if shutil.which("systemd-sysusers"):
@@ -138,28 +138,28 @@ def test_the_user_of_the_units_is_made() -> None:
         )
 
 
-class ShutIn(OwnProcess):
+class ConfinedServer(OwnProcess):
     def command_line(self) -> Sequence[str]:
-        return [sys.executable, "-c", _SHUT_IN, sys.executable, "-m", "workhook", *self.command]
+        return [sys.executable, "-c", _CONFINED, sys.executable, "-m", "workhook", *self.command]
 
 
 @pytest.fixture
-def shut_in(tmp_path: Path) -> Iterator[Server]:
+def confined(tmp_path: Path) -> Iterator[Server]:
     release = tuple(int(each) for each in os.uname().release.split(".")[:2])
     if sys.platform != "linux" or release < (6, 3):
         pytest.skip("Linux before 6.3 cannot refuse executable memory by prctl: NOT TESTED.")
-    server = ShutIn(tmp_path / "data", {}).start()
+    server = ConfinedServer(tmp_path / "data", {}).start()
     yield server
     server.close()
 
 
 @pytest.mark.whole
-def test_a_server_needs_no_executable_memory(shut_in: Server) -> None:
-    """The native parts too: TLS and passwords, the database, Typst in a process of its own."""
+def test_a_server_needs_no_executable_memory(confined: Server) -> None:
+    """This includes native code: TLS and passwords, the database, and Typst in its own process."""
     for name in NAMES:
         assert unit(name)["Service"]["MemoryDenyWriteExecute"] == "yes"
-    world = shut_in.world()
-    with shut_in.client(world.token) as client:
+    world = confined.world()
+    with confined.client(world.token) as client:
         line = {"description": "Hosting", "qty": 1, "unit_price": 9.9}
         fields = {"bill_to": "Büro Ö", "currency": "EUR", "tax": 20, "invoice_items": [line]}
         made = client.post(f"/api/v1/projects/{world.project_id}/invoices", json=fields).raise_for_status().json()
@@ -167,5 +167,5 @@ def test_a_server_needs_no_executable_memory(shut_in: Server) -> None:
         client.post(f"{invoice}/send").raise_for_status()
         assert client.get(f"{invoice}/pdf").raise_for_status().content.startswith(b"%PDF-")
         assert client.get("/login", headers={"Accept": "text/html"}).status_code == 200
-    assert (shut_in.data / "workhook.db").stat().st_mode & 0o077 == 0
-    assert shut_in.stop() == 0
+    assert (confined.data / "workhook.db").stat().st_mode & 0o077 == 0
+    assert confined.stop() == 0

@@ -1,4 +1,4 @@
-"""The documented upgrade: a wheel of the next commit replaces that of the one before, by pip, pipx and uv."""
+"""The documented upgrade: a wheel of the next commit replaces the one before it, with pip, pipx and uv."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(*command: str | Path, folder: Path, **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Wheels of a commit and of the next one, which adds a file."""
+    """Build wheels of a commit and of the next one, which adds a file."""
     folder = tmp_path_factory.mktemp("checkout")
     vendor = ROOT / "src/workhook/web/static/vendor"
     for path in [*repository_files(ROOT), *vendor.iterdir()]:
@@ -61,7 +61,7 @@ def version_of(wheel: Path) -> str:
     return wheel.name.split("-")[1]
 
 
-def test_the_wheels_of_two_commits_have_two_versions(wheels: tuple[Path, Path]) -> None:
+def test_wheels_of_two_commits_have_different_versions(wheels: tuple[Path, Path]) -> None:
     first, second = map(version_of, wheels)
     assert (first.partition("+")[0], second.partition("+")[0]) == ("0.2.0.dev1", "0.2.0.dev2")
     for wheel in wheels:
@@ -71,7 +71,7 @@ def test_the_wheels_of_two_commits_have_two_versions(wheels: tuple[Path, Path]) 
 
 @pytest.fixture(scope="module")
 def links(wheels: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an empty wheel for each dependency, in the version that is installed here."""
+    """Create a folder with an empty wheel for each dependency in the version installed here."""
     folder = tmp_path_factory.mktemp("links")
     with zipfile.ZipFile(wheels[0]) as file:
         [metadata] = [each for each in file.namelist() if each.endswith(".dist-info/METADATA")]
@@ -110,7 +110,7 @@ def _tools(folder: Path, links: Path) -> dict[str, str]:
 
 
 def _pipx(folder: Path, wheel: Path, links: Path) -> Path:
-    """With the backend that needs no pip from an index."""
+    """Install with the backend that needs no pip from an index."""
     tool = Path(sys.executable).with_name("pipx")
     run(tool, "install", "--force", "--backend=uv", wheel, folder=folder, **_tools(folder, links))
     return folder / "pipx" / "venvs" / "workhook"
@@ -123,7 +123,7 @@ def _uv(folder: Path, wheel: Path, links: Path) -> Path:
 
 
 @pytest.mark.parametrize("install", [_pip, _pipx, _uv], ids=["pip", "pipx", "uv"])
-def test_the_other_wheel_replaces_the_first_there_and_back(
+def test_each_wheel_replaces_the_other(
     wheels: tuple[Path, Path], links: Path, install: Callable[[Path, Path, Path], Path], tmp_path: Path
 ) -> None:
     ask = "import workhook, importlib.metadata as m; print(workhook.__version__, m.version('workhook'))"
@@ -136,7 +136,7 @@ def test_the_other_wheel_replaces_the_first_there_and_back(
         assert (package / "added_2.py").exists() is (wheel == second)
 
 
-def test_the_page_upgrades_with_the_same_commands() -> None:
+def test_the_documented_upgrade_uses_the_same_commands() -> None:
     commands = "\n".join(text for _, text in every_block(PAGE))
     for each in (
         "pip install --no-index --no-deps dist/workhook-*.whl",

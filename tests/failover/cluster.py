@@ -1,4 +1,4 @@
-"""PostgreSQL that heals itself: three nodes of Patroni with synchronous commit, etcd, and HAProxy before them."""
+"""A self-healing PostgreSQL cluster: three Patroni nodes with synchronous commit, etcd, and HAProxy."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ def _free_ports(number: int) -> list[int]:
 
 
 class Cluster:
-    """`url` leads to whoever is the primary. Only loopback is used."""
+    """`url` leads to the current primary. Only the loopback interface is used."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="workhook-cluster-"))
-        self._user = pwd.getpwnam("nobody").pw_name if os.getuid() == 0 else None  # PostgreSQL refuses to be root
+        self._user = pwd.getpwnam("nobody").pw_name if os.getuid() == 0 else None  # PostgreSQL refuses to run as root
         if self._user is not None:
             shutil.chown(self.folder, self._user)
         self.folder.chmod(0o755)
@@ -110,7 +110,7 @@ class Cluster:
                 stdout=log,
                 stderr=log,
                 user=self._user,
-                start_new_session=True,  # a node dies with all of its processes
+                start_new_session=True,  # so that a node dies with all its processes
             )
 
     def _etcd(self, peer: int) -> None:
@@ -122,7 +122,7 @@ class Cluster:
         }  # fmt: skip
         program = debian.program("etcd", "etcd-server")
         self._run("etcd", program, *(f"--{name}={value}" for name, value in words.items()))
-        until(lambda: self._asked(self._etcd_port, "/health"))
+        until(lambda: self._get_json(self._etcd_port, "/health"))
 
     def start(self, number: int) -> None:
         config = self.folder / f"node{number}.yml"
@@ -144,7 +144,7 @@ class Cluster:
         self._run("haproxy", debian.program("haproxy", "haproxy"), "-db", "-f", str(config))
 
     @staticmethod
-    def _asked(port: int, path: str) -> dict[str, Any] | None:
+    def _get_json(port: int, path: str) -> dict[str, Any] | None:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
                 found: dict[str, Any] = json.load(answer)
@@ -154,12 +154,12 @@ class Cluster:
 
     def members(self) -> list[dict[str, Any]]:
         for port in self._rest:
-            if found := self._asked(port, "/cluster"):
+            if found := self._get_json(port, "/cluster"):
                 return list(found["members"])
         return []
 
     def is_whole(self, number: int) -> bool:
-        """So many nodes run, one of them is the primary, and another has every commit before it is acknowledged."""
+        """Return whether at least `number` nodes run, with a primary and a synchronous standby."""
         for name, each in self._running.items():
             assert each.poll() in (None, -signal.SIGKILL), (self.folder / f"{name}.log").read_text()[-3000:]
         running = [each for each in self.members() if each["state"] in ("running", "streaming")]
@@ -171,7 +171,7 @@ class Cluster:
         return int(name.removeprefix("node"))
 
     def kill(self, number: int) -> None:
-        """The node at once: Patroni, and PostgreSQL, which is a session of its own."""
+        """Kill a node: Patroni, and PostgreSQL, which runs in its own session."""
         pid = int((self.folder / f"node{number}" / "postmaster.pid").read_text().split()[0])
         process = self._running[f"node{number}"]
         os.kill(process.pid, signal.SIGKILL)
@@ -179,7 +179,7 @@ class Cluster:
         process.wait(30)
 
     def close(self) -> None:
-        for name in sorted(self._running, reverse=True):  # the nodes before what they ask
+        for name in sorted(self._running, reverse=True):  # the nodes before the services they depend on
             if (process := self._running[name]).poll() is None:
                 process.terminate()
         for process in self._running.values():

@@ -1,4 +1,4 @@
-"""The primary of a real cluster is killed under load: nothing that was acknowledged is lost, and writes go on."""
+"""The primary of a real cluster is killed under load: nothing acknowledged is lost, and writes continue."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ def cluster() -> Iterator[Cluster]:
 
 
 class Load:
-    """Publishes through both servers, each event with a number of its own that is given once. Half of them have an id
-    of the publisher's besides: the others are committed together, and handed over."""
+    """Publishes numbered events through both servers.
+
+    Half of them have an ID of the publisher. The others are batched and delivered from memory.
+    """
 
     def __init__(self, servers: list[Server], world: World) -> None:
         self.servers, self.world = servers, world
@@ -78,7 +80,9 @@ class Load:
 
 
 @pytest.mark.timeout(600)
-def test_the_primary_is_killed_under_load(cluster: Cluster, receiver: Receiver, tmp_path: Path) -> None:
+def test_writes_continue_after_the_primary_is_killed_under_load(
+    cluster: Cluster, receiver: Receiver, tmp_path: Path
+) -> None:
     settings = {"database_url": cluster.url, "secret_key": KEY}
     serve = ("serve", "--port", "0")
     commands = [serve, (*serve, "--no-worker"), ("worker",), ("worker",)]
@@ -103,7 +107,7 @@ def test_the_primary_is_killed_under_load(cluster: Cluster, receiver: Receiver, 
             load.stop()
             assert cluster.primary() != killed
             assert set(load.refused) <= {"503"}, load.refused
-            _is_delivered(load, receiver)
+            _assert_delivered(load, receiver)
             with servers[0].client(world.token) as client:
                 column = client.post(f"/api/v1/projects/{world.project_id}/columns", json={"title": "After"})
                 assert column.status_code == 200, column.text
@@ -113,8 +117,8 @@ def test_the_primary_is_killed_under_load(cluster: Cluster, receiver: Receiver, 
             each.close()
 
 
-def _is_delivered(load: Load, receiver: Receiver) -> None:
-    """All that was acknowledged, and twice only what was being sent or not recorded when the primary died."""
+def _assert_delivered(load: Load, receiver: Receiver) -> None:
+    """Assert that everything acknowledged arrived, and twice only what was in flight or not recorded."""
 
     def received() -> Counter[int]:
         return Counter(each.payload()["number"] for each in list(receiver.requests) if each.event == "push")
@@ -122,6 +126,6 @@ def _is_delivered(load: Load, receiver: Receiver) -> None:
     until(lambda: load.acknowledged <= set(received()), 120)
     twice = {number for number, times in received().items() if times > 1}
     print(f"{len(load.acknowledged)} acknowledged, twice: {sorted(twice)}")
-    # Of the only webhook, eight are under way at a time and twice as many await their record: when the primary dies,
-    # and once more if its lane then goes to another of the three that deliver.
+    # The only webhook has eight deliveries in flight and twice as many waiting for their record, once when the primary
+    # dies and once more if its lane then moves to another of the three workers.
     assert len(twice) <= 2 * (1 + UNRECORDED) * 8

@@ -1,4 +1,4 @@
-"""A repository that others push to, and the server that hears of it."""
+"""A repository that receives pushes, and the server that is notified of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def site(tmp_path: Path, receiver: Receiver) -> Iterator[Site]:
 
 @pytest.fixture
 def ready(site: Site, receiver: Receiver) -> Site:
-    """A site whose first push has been sent, with nobody at work."""
+    """Return a site whose first push has been sent and whose sender is idle."""
     site.commit("one")
     site.push("main")
     receiver.payloads(1)

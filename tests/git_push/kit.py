@@ -1,4 +1,4 @@
-"""A bare repository with the hook, a clone that pushes to it, and a server that can be told how to answer."""
+"""A bare repository with the hook, a clone that pushes to it, and a server whose answers tests can choose."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BOUND_S = 120.0
 
 
 def use_git_environment(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
-    """Git without the settings of the machine and of whoever runs the tests."""
+    """Isolate Git from the settings of the machine and of the user who runs the tests."""
     for name in os.environ:
         if name.startswith("GIT_"):
             monkeypatch.delenv(name)
@@ -49,7 +49,7 @@ def use_git_environment(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Wait for another process to have done something, with a bound."""
+    """Wait until another process has done something, at most `BOUND_S`."""
     end = time.monotonic() + BOUND_S
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
@@ -69,12 +69,15 @@ class Request(NamedTuple):
 
 
 class Receiver:
-    """The publishing endpoint on 127.0.0.1. From request `hang_from` on it takes requests and is silent."""
+    """The publishing endpoint on 127.0.0.1.
+
+    Starting with request `hang_from`, it accepts requests without an answer.
+    """
 
     def __init__(self, port: int = 0) -> None:
         self.requests: list[Request] = []
         self.status = 202
-        self.statuses: dict[int, int] = {}  # by number of the request, from 0; else `status`
+        self.statuses: dict[int, int] = {}  # by request number, starting at 0; otherwise `status`
         self.hang_from: int | None = None
         self._released = threading.Event()
         receiver = self
@@ -93,16 +96,16 @@ class Receiver:
                     self.end_headers()
                     self.wfile.write(answer)
                 except OSError:
-                    self.close_connection = True  # the sender is gone, as some tests want it
+                    self.close_connection = True  # the sender is gone, as some tests intend
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the name of the base class)
-                """Silent."""
+                """Log nothing."""
 
-        # Nobody else gets the port while this one is stopped.
-        self._place = socket.socket()
-        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._place.bind(("127.0.0.1", port))
-        self._port: int = self._place.getsockname()[1]
+        # Reserves the port while the server is stopped.
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", port))
+        self._port: int = self._reserved.getsockname()[1]
         self._server = ThreadingHTTPServer(("127.0.0.1", self._port), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -121,13 +124,13 @@ class Receiver:
         self._released.set()
 
     def payloads(self, count: int) -> list[Json]:
-        """The payloads so far, once there are `count`."""
+        """Return the payloads so far, once there are `count`."""
         eventually(lambda: len(self.requests) >= count)
         assert len(self.requests) == count
         return [request.payload for request in self.requests]
 
     def stop(self) -> None:
-        """Whoever connects is refused."""
+        """Refuse connections."""
         self.release()
         self._server.shutdown()
         self._server.server_close()
@@ -135,11 +138,11 @@ class Receiver:
 
     def close(self) -> None:
         self.stop()
-        self._place.close()
+        self._reserved.close()
 
 
 def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> str:
-    """Standard output of a command that must succeed."""
+    """Return the standard output of a command that must succeed."""
     command = ["git", "-C", str(folder), *arguments]
     done = subprocess.run(command, input=stdin, capture_output=True, env={**os.environ, **(env or {})}, check=False)
     assert done.returncode == 0, done.stderr.decode()
@@ -147,7 +150,7 @@ def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, std
 
 
 class Site:
-    """`bare` is what is pushed to; `clone` is where commits are made."""
+    """A repository `bare` which receives pushes, and its `clone` in which commits are made."""
 
     def __init__(self, folder: Path, *, object_format: str = "sha1") -> None:
         self.bare = folder / "website.git"
@@ -181,7 +184,7 @@ class Site:
         return git(self.clone, "rev-parse", name)
 
     def push(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
-        """Push with real Git; what the pusher sees on standard error."""
+        """Push with real Git and return what the pusher sees on standard error."""
         command = ["git", "-C", str(self.clone), "push", "-q", "origin", *arguments]
         done = subprocess.run(command, capture_output=True, env={**os.environ, **(env or {})}, timeout=BOUND_S)
         said = os.fsdecode(done.stderr)
@@ -200,14 +203,14 @@ class Site:
             return not (self.root / "again").exists()
 
     def kill_sender(self) -> None:
-        """Kill the process that holds the lock, if one does, and wait until it is dead."""
+        """Kill the process that holds the lock, if any, and wait until it is dead."""
 
         def free() -> bool:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 file.seek(0)
-                # It may not have written its number yet, or end by itself just now.
+                # The process may not have written its ID yet, or may be ending.
                 if (holder := file.read()) and int(holder) != os.getpid():
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(int(holder), signal.SIGKILL)
@@ -218,7 +221,7 @@ class Site:
             eventually(free)
 
     def close(self) -> None:
-        """No sender outlives its test: one that only starts now finds no configuration."""
+        """End the sender, so that none outlives its test. A sender that starts later finds no configuration."""
         if self.root.is_dir():
             (self.root / "config.json").unlink(missing_ok=True)
             self.kill_sender()

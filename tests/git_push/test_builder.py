@@ -1,4 +1,4 @@
-"""Payloads of repositories that no push leaves behind at once: objects gone, shallow, configured strangely."""
+"""Payloads of unusual repositories: missing objects, shallow clones, personal configuration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def build(site: Site, change: spool.RefUpdate, **more: tuple[tuple[str, str], ..
     ).build(change)
 
 
-def test_objects_that_are_gone(site: Site) -> None:
+def test_missing_objects_are_tolerated(site: Site) -> None:
     site.commit("one")
     head = site.commit("two")
     lost = "1" * 40
@@ -50,7 +50,7 @@ def test_objects_that_are_gone(site: Site) -> None:
     assert len(payload["commits"]) == 2
 
 
-def test_branches_come_before_tags_in_whatever_order_they_were_pushed(site: Site) -> None:
+def test_new_commits_count_for_branches_before_tags(site: Site) -> None:
     head = site.commit("one")
     tag, branch = update(ZERO, head, "refs/tags/v1"), update(ZERO, head)
     refs = ((head, branch.ref), (head, tag.ref))
@@ -59,14 +59,14 @@ def test_branches_come_before_tags_in_whatever_order_they_were_pushed(site: Site
     assert [(ids(payload), payload["base_ref"]) for payload in found] == [([], branch.ref), ([head], None)]
 
 
-def test_without_a_snapshot_the_refs_of_now_are_asked(site: Site) -> None:
+def test_without_a_snapshot_the_current_refs_are_used(site: Site) -> None:
     one = site.commit("one")
     two = site.commit("two")
     git(site.clone, "branch", "old", one)
     assert ids(build(site, update(ZERO, two), refs=None)) == [two]
 
 
-def test_a_shallow_repository(site: Site, tmp_path: Path) -> None:
+def test_a_shallow_repository_lists_only_its_commits(site: Site, tmp_path: Path) -> None:
     for number in range(3):
         site.commit(f"{number}", {f"{number}": ""})
     git(tmp_path, "clone", "-q", "--depth=1", f"file://{site.clone}", "shallow")
@@ -75,7 +75,7 @@ def test_a_shallow_repository(site: Site, tmp_path: Path) -> None:
     assert ids(built) == [site.rev("HEAD")]
 
 
-def test_configuration_for_people_changes_nothing(site: Site) -> None:
+def test_personal_git_configuration_has_no_effect(site: Site) -> None:
     site.commit("one", {"a": "some text\n" * 20})
     (site.clone / "a").rename(site.clone / "b")
     head = site.commit("two")

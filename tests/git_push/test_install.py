@@ -1,4 +1,4 @@
-"""Connecting a repository: what is written, and that a hook that was there before still does its work."""
+"""Connecting a repository: the files that are written, and hooks that were already there and must keep working."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def site(tmp_path: Path) -> Iterator[Site]:
     site.close()
 
 
-def foreign(path: Path, *lines: str, mode: int = 0o755) -> None:
+def write_foreign_hook(path: Path, *lines: str, mode: int = 0o755) -> None:
     path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     path.chmod(mode)
 
 
-def test_what_is_written(site: Site) -> None:
+def test_the_installation_writes_hook_and_configuration(site: Site) -> None:
     done = site.install("http://127.0.0.1:9", data_dir=Path(os.path.relpath(site.data_dir)))
     assert (done.git_dir, done.chained) == (site.bare, None)
     assert json.loads(done.config.read_text()) == {
@@ -45,8 +45,8 @@ def test_what_is_written(site: Site) -> None:
     assert "ghp_secret" not in done.hook.read_text()
 
 
-def test_twice_changes_only_the_configuration(site: Site) -> None:
-    foreign(site.bare / "hooks/post-receive", "exit 3")
+def test_a_second_installation_changes_only_the_configuration(site: Site) -> None:
+    write_foreign_hook(site.bare / "hooks/post-receive", "exit 3")
     first = site.install(None)
     script, listing = first.hook.read_bytes(), sorted(os.listdir(site.bare / "hooks"))
     second = site.install("http://127.0.0.1:9", token="ghp_other")
@@ -55,8 +55,10 @@ def test_twice_changes_only_the_configuration(site: Site) -> None:
     assert json.loads(first.config.read_text())["token"] == "ghp_other"
 
 
-def test_a_hook_that_was_there_gets_the_same_input_and_keeps_its_status(site: Site, receiver: Receiver) -> None:
-    foreign(site.bare / "hooks/post-receive", 'cat > "$GIT_DIR/seen"', "echo from the old hook >&2", "exit 7")
+def test_an_existing_hook_gets_the_same_input_and_keeps_its_status(site: Site, receiver: Receiver) -> None:
+    write_foreign_hook(
+        site.bare / "hooks/post-receive", 'cat > "$GIT_DIR/seen"', "echo from the old hook >&2", "exit 7"
+    )
     done = site.install(receiver.url)
     assert done.chained == site.bare / "hooks" / CHAINED
     assert "remote: from the old hook" in site.push("main", "main:two")
@@ -70,18 +72,18 @@ def test_a_hook_that_was_there_gets_the_same_input_and_keeps_its_status(site: Si
     assert run.returncode == 7
 
 
-def test_a_hook_that_does_not_read_its_input(site: Site, receiver: Receiver) -> None:
-    foreign(site.bare / "hooks/post-receive", "exit 0")
+def test_an_existing_hook_may_ignore_its_input(site: Site, receiver: Receiver) -> None:
+    write_foreign_hook(site.bare / "hooks/post-receive", "exit 0")
     site.install(receiver.url)
-    name, head = "/".join(["long" * 40] * 10), site.rev("HEAD")  # more than a pipe holds
+    name, head = "/".join(["long" * 40] * 10), site.rev("HEAD")  # more than a pipe buffers
     lines = "".join(f"create refs/heads/{name}{number} {head}\n" for number in range(60))
     git(site.clone, "update-ref", "--stdin", stdin=lines.encode())
     assert site.push("--all") == ""
     receiver.payloads(61)
 
 
-def test_a_hook_that_was_switched_off_stays_off(site: Site, receiver: Receiver) -> None:
-    foreign(site.bare / "hooks/post-receive", "touch ran", mode=0o644)
+def test_a_disabled_hook_stays_disabled(site: Site, receiver: Receiver) -> None:
+    write_foreign_hook(site.bare / "hooks/post-receive", "touch ran", mode=0o644)
     site.install(receiver.url)
     site.push("main")
     receiver.payloads(1)
@@ -89,8 +91,8 @@ def test_a_hook_that_was_switched_off_stays_off(site: Site, receiver: Receiver) 
     assert (site.bare / "hooks" / CHAINED).exists()
 
 
-def test_a_hook_that_is_a_link_still_runs(site: Site, receiver: Receiver, tmp_path: Path) -> None:
-    foreign(site.bare / "shared.sh", 'touch "$GIT_DIR/ran"')
+def test_an_existing_hook_may_be_a_symbolic_link(site: Site, receiver: Receiver, tmp_path: Path) -> None:
+    write_foreign_hook(site.bare / "shared.sh", 'touch "$GIT_DIR/ran"')
     (site.bare / "hooks/post-receive").symlink_to("../shared.sh")
     site.install(receiver.url)
     site.push("main")
@@ -99,17 +101,17 @@ def test_a_hook_that_is_a_link_still_runs(site: Site, receiver: Receiver, tmp_pa
     assert "workhook" not in (site.bare / "shared.sh").read_text()
 
 
-def test_a_hook_that_replaced_ours_is_kept_and_so_is_the_older_one(site: Site) -> None:
+def test_a_hook_that_replaced_ours_is_kept_in_addition_to_the_older_one(site: Site) -> None:
     hooks = site.bare / "hooks"
-    foreign(hooks / "post-receive", "# first")
+    write_foreign_hook(hooks / "post-receive", "# first")
     site.install(None)
-    foreign(hooks / "post-receive", "# second")
+    write_foreign_hook(hooks / "post-receive", "# second")
     site.install(None)
     assert "# second" in (hooks / CHAINED).read_text()
     assert "# first" in (hooks / f"{CHAINED}.1").read_text()
 
 
-def test_hooks_elsewhere(site: Site, receiver: Receiver, tmp_path: Path) -> None:
+def test_hooks_in_another_folder_are_found(site: Site, receiver: Receiver, tmp_path: Path) -> None:
     for number, value in enumerate(("../my hooks", str(tmp_path / "absolute"), "~/home hooks")):
         git(site.bare, "config", "core.hooksPath", value)
         done = site.install(receiver.url)
@@ -119,7 +121,9 @@ def test_hooks_elsewhere(site: Site, receiver: Receiver, tmp_path: Path) -> None
         receiver.payloads(number + 1)
 
 
-def test_a_shared_hooks_folder_leaves_other_repositories_alone(site: Site, receiver: Receiver, tmp_path: Path) -> None:
+def test_a_shared_hooks_folder_does_not_affect_other_repositories(
+    site: Site, receiver: Receiver, tmp_path: Path
+) -> None:
     git(site.bare, "config", "core.hooksPath", str(tmp_path / "shared"))
     site.install(receiver.url)
     git(tmp_path, "init", "-q", "--bare", "other.git")
@@ -129,7 +133,7 @@ def test_a_shared_hooks_folder_leaves_other_repositories_alone(site: Site, recei
     assert not receiver.requests
 
 
-def test_hooks_that_are_switched_off(site: Site) -> None:
+def test_disabled_hooks_are_refused(site: Site) -> None:
     git(site.bare, "config", "core.hooksPath", "/dev/null")
     with pytest.raises(InstallError, match=r"core\.hooksPath"):
         site.install(None)
@@ -137,7 +141,7 @@ def test_hooks_that_are_switched_off(site: Site) -> None:
 
 
 @pytest.mark.parametrize("given", ["work", "work/.git", "linked"])
-def test_a_repository_with_a_work_tree(site: Site, receiver: Receiver, tmp_path: Path, given: str) -> None:
+def test_a_repository_may_have_a_work_tree(site: Site, receiver: Receiver, tmp_path: Path, given: str) -> None:
     git(tmp_path, "clone", "-q", str(site.clone), "work")
     git(tmp_path / "work", "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
     done = install(tmp_path / given, "acme/website", data_dir=tmp_path, token="t", url=receiver.url)
@@ -148,8 +152,8 @@ def test_a_repository_with_a_work_tree(site: Site, receiver: Receiver, tmp_path:
     assert [payload["ref"] for payload in receiver.payloads(2)] == ["refs/heads/one", "refs/heads/two"]
 
 
-def test_a_moved_repository_goes_on(site: Site, receiver: Receiver, tmp_path: Path) -> None:
-    foreign(site.bare / "hooks/post-receive", 'touch "$GIT_DIR/ran"')
+def test_a_moved_repository_still_works(site: Site, receiver: Receiver, tmp_path: Path) -> None:
+    write_foreign_hook(site.bare / "hooks/post-receive", 'touch "$GIT_DIR/ran"')
     site.install(receiver.url)
     site.bare = site.bare.rename(tmp_path / "moved here.git")
     git(site.clone, "remote", "set-url", "origin", str(site.bare))
@@ -158,7 +162,7 @@ def test_a_moved_repository_goes_on(site: Site, receiver: Receiver, tmp_path: Pa
     assert (site.bare / "ran").exists()
 
 
-def test_what_is_no_repository_is_refused(site: Site, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_repository_is_refused(site: Site, tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     (site.clone / "sub").mkdir()
     for path in (tmp_path / "plain", tmp_path / "absent", site.clone / "sub", site.bare / "refs", site.bare / "config"):
@@ -177,7 +181,7 @@ def test_what_is_no_repository_is_refused(site: Site, tmp_path: Path) -> None:
         ({"python": "/bin/false"}, "cannot import workhook"),
     ],
 )
-def test_values_that_cannot_work_are_refused(site: Site, change: dict[str, str], said: str) -> None:
+def test_invalid_values_are_refused(site: Site, change: dict[str, str], said: str) -> None:
     values: dict[str, str | None] = {"url": None, **change}
     with pytest.raises(InstallError, match=said):
         site.install(values.pop("url"), **values)
@@ -186,17 +190,17 @@ def test_values_that_cannot_work_are_refused(site: Site, change: dict[str, str],
 
 
 @pytest.mark.parametrize("repository", ["acme", "acme/", "/website", "a/b/c", "acme/web site", ""])
-def test_a_repository_name_is_owner_and_name(site: Site, repository: str) -> None:
+def test_a_repository_name_must_be_owner_and_name(site: Site, repository: str) -> None:
     with pytest.raises(InstallError, match="OWNER/NAME"):
         install(site.bare, repository, data_dir=site.data_dir, token="t", url=None)
 
 
-OWNER = 10_001  # of no user here
+OWNER = 10_001  # not a user of this machine
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can install for another user")
 def test_root_installs_for_the_owner_of_the_repository(site: Site, tmp_path: Path) -> None:
-    """The owner's pushes record into the queue that root has made, also after root has sent what waited."""
+    """The owner's pushes can be recorded in the queue that root has created, also after root has sent its contents."""
     for folder in tmp_path.parents:
         if folder != Path("/") and folder.stat().st_uid == 0 and not folder.stat().st_mode & 0o001:
             folder.chmod(folder.stat().st_mode | 0o011)
@@ -229,7 +233,7 @@ def test_root_installs_for_the_owner_of_the_repository(site: Site, tmp_path: Pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can install for another user")
-def test_root_is_told_of_a_python_that_the_owner_cannot_run(site: Site, tmp_path: Path) -> None:
+def test_root_cannot_install_a_python_that_the_owner_cannot_run(site: Site, tmp_path: Path) -> None:
     subprocess.run(["chown", "-R", str(OWNER), str(site.bare)], check=True)
     hidden = tmp_path / "hidden"
     hidden.mkdir(mode=0o700)

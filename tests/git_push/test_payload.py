@@ -1,4 +1,4 @@
-"""Real pushes, and the payloads that arrive."""
+"""The payloads of real pushes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_three_commits_and_a_tag_in_one_push(site: Site, receiver: Receiver) -> 
     assert (tag["commits"], tag["base_ref"], tag["created"]) == ([], "refs/heads/main", True)
 
 
-def test_what_is_posted(site: Site, receiver: Receiver) -> None:
+def test_a_request_has_path_token_and_a_unique_id(site: Site, receiver: Receiver) -> None:
     site.commit("one")
     site.push("main", "main:second")
     receiver.payloads(2)
@@ -81,7 +81,7 @@ def test_what_is_posted(site: Site, receiver: Receiver) -> None:
     assert all(0 < len(number) <= 128 for number in numbers)
 
 
-def test_a_branch_is_created_and_deleted(site: Site, receiver: Receiver) -> None:
+def test_creating_and_deleting_a_branch_is_reported(site: Site, receiver: Receiver) -> None:
     site.commit("one")
     site.push("main")
     site.push("main:empty")
@@ -101,7 +101,7 @@ def test_a_branch_is_created_and_deleted(site: Site, receiver: Receiver) -> None
     assert deleted["compare"].endswith(f"/compare/{two[:12]}...{'0' * 12}")
 
 
-def test_a_forced_push(site: Site, receiver: Receiver) -> None:
+def test_a_forced_push_is_marked(site: Site, receiver: Receiver) -> None:
     site.commit("one")
     old = site.commit("two")
     site.push("main")
@@ -116,7 +116,7 @@ def test_a_forced_push(site: Site, receiver: Receiver) -> None:
     assert (normal["forced"], normal["before"], ids(normal)) == (False, new, [newer])
 
 
-def test_a_merge(site: Site, receiver: Receiver) -> None:
+def test_a_merge_lists_its_new_commits(site: Site, receiver: Receiver) -> None:
     site.commit("base", {"base": ""})
     git(site.clone, "checkout", "-qb", "topic")
     topic = site.commit("topic", {"topic": ""})
@@ -138,7 +138,7 @@ def test_a_merge(site: Site, receiver: Receiver) -> None:
     assert commits[site.rev("main")]["added"] == ["topic"]
 
 
-def test_an_octopus_merge_and_empty_commits(site: Site, receiver: Receiver) -> None:
+def test_octopus_merges_and_empty_commits_are_listed(site: Site, receiver: Receiver) -> None:
     site.commit("empty root")
     for name in ("one", "two", "three"):
         git(site.clone, "checkout", "-qb", name, "main")
@@ -153,7 +153,7 @@ def test_an_octopus_merge_and_empty_commits(site: Site, receiver: Receiver) -> N
     assert payload["head_commit"]["added"] == ["one", "three", "two"]
 
 
-def test_each_commit_is_new_in_one_ref_of_a_push(site: Site, receiver: Receiver) -> None:
+def test_each_commit_is_new_in_only_one_ref_of_a_push(site: Site, receiver: Receiver) -> None:
     one = site.commit("one")
     git(site.clone, "branch", "a")
     two = site.commit("two")
@@ -165,7 +165,7 @@ def test_each_commit_is_new_in_one_ref_of_a_push(site: Site, receiver: Receiver)
     assert ids(found["refs/heads/b"]) == [two]
 
 
-def test_a_branch_that_is_renamed_brings_nothing_new(site: Site, receiver: Receiver) -> None:
+def test_a_renamed_branch_has_no_new_commits(site: Site, receiver: Receiver) -> None:
     site.commit("one")
     site.push("main:refs/heads/old")
     site.push(":old", "main:refs/heads/new")
@@ -174,7 +174,7 @@ def test_a_branch_that_is_renamed_brings_nothing_new(site: Site, receiver: Recei
     assert found["refs/heads/old"]["deleted"]
 
 
-def test_three_hundred_refs_in_one_push(site: Site, receiver: Receiver) -> None:
+def test_a_push_may_have_three_hundred_refs(site: Site, receiver: Receiver) -> None:
     for number in range(3):
         site.commit(f"commit {number}")
     lines = "".join(f"create refs/heads/b{number:03d} {site.rev('HEAD')}\n" for number in range(300))
@@ -189,7 +189,7 @@ def test_three_hundred_refs_in_one_push(site: Site, receiver: Receiver) -> None:
     assert len({request.body["id"] for request in receiver.requests}) == 300
 
 
-def test_file_names_of_every_kind(site: Site, receiver: Receiver) -> None:
+def test_file_names_may_contain_any_bytes(site: Site, receiver: Receiver) -> None:
     names = ["with space", 'quo"te', "new\nline", "tab\t", "ünï", "-dash", "back\\slash", "*", "M", "A"]
     site.commit("names", dict.fromkeys(names, ""))
     (site.clone / os.fsdecode(b"raw\xff")).write_text("")
@@ -202,7 +202,7 @@ def test_file_names_of_every_kind(site: Site, receiver: Receiver) -> None:
     assert sorted(payload["commits"][1]["added"]) == ["raw\\xfe", "raw\\xff"]
 
 
-def test_a_file_whose_type_changes_is_modified(site: Site, receiver: Receiver) -> None:
+def test_a_file_with_a_changed_type_is_modified(site: Site, receiver: Receiver) -> None:
     site.commit("file", {"a": "x"})
     (site.clone / "a").unlink()
     (site.clone / "a").symlink_to("elsewhere")
@@ -211,7 +211,7 @@ def test_a_file_whose_type_changes_is_modified(site: Site, receiver: Receiver) -
     assert receiver.payloads(1)[0]["head_commit"]["modified"] == ["a"]
 
 
-def test_messages_in_other_encodings(site: Site, receiver: Receiver) -> None:
+def test_commit_messages_in_other_encodings_are_decoded(site: Site, receiver: Receiver) -> None:
     latin = "Grüße".encode("latin-1")
     git(site.clone, "-c", "i18n.commitEncoding=ISO-8859-1", "commit", "-q", "--allow-empty", "-F", "-", stdin=latin)
     people = "author A <a@b> 1 +0000\ncommitter A <a@b> 2 +0000\n"
@@ -231,7 +231,7 @@ def test_messages_in_other_encodings(site: Site, receiver: Receiver) -> None:
         ("1700000000 +9900", "1970-01-01T00:00:00Z"),
     ],
 )
-def test_times(site: Site, receiver: Receiver, date: str, shown: str) -> None:
+def test_commit_times_are_in_iso_format(site: Site, receiver: Receiver, date: str, shown: str) -> None:
     tree = git(site.clone, "write-tree")
     raw = f"tree {tree}\nauthor A <a@b> 1 +0000\ncommitter C <c@d> {date}\n\nmessage\n".encode()
     oid = git(site.clone, "hash-object", "-t", "commit", "-w", "--stdin", "--literally", stdin=raw)
@@ -239,7 +239,7 @@ def test_times(site: Site, receiver: Receiver, date: str, shown: str) -> None:
     assert receiver.payloads(1)[0]["head_commit"]["timestamp"] == shown
 
 
-def test_tags_of_every_kind(site: Site, receiver: Receiver) -> None:
+def test_tags_of_every_kind_are_reported(site: Site, receiver: Receiver) -> None:
     commit = site.commit("one", {"a": "1"})
     site.push("main")
     git(site.clone, "tag", "light")
@@ -265,14 +265,14 @@ def test_tags_of_every_kind(site: Site, receiver: Receiver) -> None:
     assert found["refs/tags/blob"]["base_ref"] is None
 
 
-def test_a_branch_beside_a_tag_of_a_blob(site: Site, receiver: Receiver) -> None:
+def test_a_tagged_blob_does_not_affect_a_branch(site: Site, receiver: Receiver) -> None:
     one = site.commit("one", {"a": "1"})
     site.push(f"{site.rev('HEAD:a')}:refs/tags/blob")
     site.push("main")
     assert ids(receiver.payloads(2)[1]) == [one]
 
 
-def test_a_tag_with_commits_of_its_own_and_its_move(site: Site, receiver: Receiver) -> None:
+def test_a_tag_may_have_its_own_commits_and_be_moved(site: Site, receiver: Receiver) -> None:
     one = site.commit("one")
     git(site.clone, "tag", "v1")
     site.push("v1")
@@ -285,7 +285,7 @@ def test_a_tag_with_commits_of_its_own_and_its_move(site: Site, receiver: Receiv
     assert (ids(moved), moved["forced"], moved["created"]) == ([two], False, False)
 
 
-def test_sha_256(tmp_path: Path, receiver: Receiver) -> None:
+def test_a_sha_256_repository_is_supported(tmp_path: Path, receiver: Receiver) -> None:
     (tmp_path / "wide").mkdir()
     site = Site(tmp_path / "wide", object_format="sha256")
     site.install(receiver.url)
@@ -302,7 +302,7 @@ def test_sha_256(tmp_path: Path, receiver: Receiver) -> None:
     site.close()
 
 
-def test_who_pushed_and_options(site: Site, receiver: Receiver) -> None:
+def test_pusher_and_push_options_are_reported(site: Site, receiver: Receiver) -> None:
     git(site.bare, "config", "user.email", "server@example.com")
     site.commit("one")
     site.push("-o", "ci.skip", "-o", "note=a b", "main", env={"REMOTE_USER": "remote"})
@@ -315,14 +315,14 @@ def test_who_pushed_and_options(site: Site, receiver: Receiver) -> None:
     assert "push_options" not in second
 
 
-def test_a_ref_name_that_is_not_utf_8(site: Site, receiver: Receiver) -> None:
+def test_a_ref_name_may_be_invalid_utf_8(site: Site, receiver: Receiver) -> None:
     one = site.commit("one")
     site.push(os.fsdecode(b"main:refs/heads/raw\xff"))
     [payload] = receiver.payloads(1)
     assert (payload["ref"], ids(payload)) == ("refs/heads/raw\\xff", [one])
 
 
-def test_only_the_newest_commits_of_a_long_push(site: Site, receiver: Receiver) -> None:
+def test_a_long_push_lists_only_the_newest_commits(site: Site, receiver: Receiver) -> None:
     stream = "".join(
         f"commit refs/heads/long\ncommitter C <c@d> {1_700_000_000 + number} +0000\ndata 4\n{number:04d}\n"
         for number in range(2100)
@@ -333,8 +333,8 @@ def test_only_the_newest_commits_of_a_long_push(site: Site, receiver: Receiver) 
     assert [commit["message"] for commit in payload["commits"]] == [f"{number:04d}" for number in range(52, 2100)]
 
 
-# --- hook ------------------------------------------------------------------------------------------------------------
-# What a pusher notices of the hook: nothing, or one line.
+# --- Hook ------------------------------------------------------------------------------------------------------------
+# A pusher sees nothing of the hook, or one line.
 
 
 def test_a_push_succeeds_when_it_cannot_be_recorded(ready: Site) -> None:
@@ -353,7 +353,9 @@ def test_a_push_succeeds_without_a_configuration_and_is_kept(ready: Site, receiv
     assert send_pending(ready.bare).sent == 1
 
 
-def test_a_push_succeeds_without_the_interpreter(ready: Site, tmp_path: Path, receiver: Receiver) -> None:
+def test_a_push_succeeds_if_the_interpreter_is_broken_or_missing(
+    ready: Site, tmp_path: Path, receiver: Receiver
+) -> None:
     python = tmp_path / "bin with space" / "python"
     python.parent.mkdir()
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
@@ -370,7 +372,7 @@ def test_a_push_succeeds_without_the_interpreter(ready: Site, tmp_path: Path, re
         assert "remote: workhook: the hook cannot run" in said
 
 
-def test_the_repository_cannot_choose_what_is_imported(ready: Site, receiver: Receiver) -> None:
+def test_the_repository_cannot_inject_modules(ready: Site, receiver: Receiver) -> None:
     for name in ("json", "workhook", "subprocess", "sitecustomize"):
         (ready.bare / f"{name}.py").write_text("open('injected', 'w')\nraise SystemExit(3)\n")
     assert ready.push("main:other", env={"PYTHONPATH": str(ready.bare), "PYTHONSTARTUP": "json.py"}) == ""
@@ -378,7 +380,7 @@ def test_the_repository_cannot_choose_what_is_imported(ready: Site, receiver: Re
     assert not (ready.bare / "injected").exists()
 
 
-def test_the_environment_of_git_is_not_followed(
+def test_gits_environment_variables_are_ignored(
     ready: Site, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
@@ -391,20 +393,20 @@ def test_the_environment_of_git_is_not_followed(
     assert (payload["ref"], payload["head_commit"]["id"]) == ("refs/heads/x", oid)
 
 
-def test_nothing_is_recorded_for_nothing(ready: Site) -> None:
+def test_a_push_without_valid_updates_is_not_recorded(ready: Site) -> None:
     assert post_receive(ready.bare, []) == 0
     assert post_receive(ready.bare, ["a b\n", f"{ZERO} -x refs/heads/y\n"]) == 0
     assert not ready.waiting()
 
 
-def test_a_repository_that_is_not_connected_is_left_alone(tmp_path: Path) -> None:
+def test_a_repository_that_is_not_connected_is_not_changed(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--bare", "other.git")
     assert post_receive(tmp_path / "other.git", [f"{ZERO} {'1' * 40} refs/heads/x\n"]) == 0
     assert not (tmp_path / "other.git/workhook").exists()
 
 
-def test_the_hook_imports_little() -> None:
-    """A push waits for these imports: nothing that is installed, nothing that takes long."""
+def test_the_hook_imports_few_modules() -> None:
+    """A push waits for these imports, so they must not include installed packages or slow modules."""
     code = "import sys, workhook.git_push.__main__, workhook.git_push.hook; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-E", "-P", "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())

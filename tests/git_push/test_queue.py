@@ -1,4 +1,4 @@
-"""What waits, and when it is sent: servers that are down, hang or refuse; senders that die."""
+"""The queue of pushes and its sender: servers that are down, hang or refuse, and senders that die."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def refs(receiver: Receiver) -> list[str]:
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who sends here waits for a server that hangs as long as it takes."""
+def no_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let senders in this process wait for a hanging server as long as the test takes."""
     monkeypatch.setattr(sender, "TIMEOUT_S", BOUND_S)
 
 
 def queue(site: Site, *names: str) -> None:
-    """Record one push for each name, as the hook does, without a sender."""
+    """Record a push for each name without starting a sender."""
     folder = HookFolder(site.bare)
     head = git(site.bare, "rev-parse", "main")
     for name in names:
@@ -41,14 +41,14 @@ def queue(site: Site, *names: str) -> None:
         spool.write(folder, stem, spool.Push(0, "octo", None, (), (change,), ((head, "refs/heads/main"),)))
 
 
-def test_a_push_is_sent_and_leaves_nothing(site: Site, receiver: Receiver) -> None:
+def test_a_sent_push_leaves_no_files(site: Site, receiver: Receiver) -> None:
     site.commit("one")
     assert site.push("main") == ""
     receiver.payloads(1)
     eventually(lambda: not list((site.root / "spool").iterdir()))
 
 
-def test_while_the_server_is_down_pushes_wait_and_then_go_in_order(site: Site, receiver: Receiver) -> None:
+def test_pushes_wait_while_the_server_is_down_and_are_sent_in_order(site: Site, receiver: Receiver) -> None:
     port = receiver.port
     receiver.stop()
     shas = []
@@ -69,8 +69,8 @@ def test_while_the_server_is_down_pushes_wait_and_then_go_in_order(site: Site, r
         back.close()
 
 
-def test_what_waited_is_told_as_it_was_then(site: Site, receiver: Receiver) -> None:
-    """A later push that builds on a new branch must not make the branch's commits look old."""
+def test_a_queued_push_is_described_as_of_its_time(site: Site, receiver: Receiver) -> None:
+    """A later push that builds on a new branch must not make the branch's commits appear old."""
     port = receiver.port
     receiver.stop()
     one = site.commit("one")
@@ -89,7 +89,7 @@ def test_what_waited_is_told_as_it_was_then(site: Site, receiver: Receiver) -> N
         back.close()
 
 
-def test_the_detached_sender_tries_again_by_itself(site: Site, receiver: Receiver) -> None:
+def test_the_detached_sender_retries(site: Site, receiver: Receiver) -> None:
     receiver.statuses = {0: 503}
     site.commit("one")
     site.push("main")
@@ -97,7 +97,7 @@ def test_the_detached_sender_tries_again_by_itself(site: Site, receiver: Receive
     assert len({request.body["id"] for request in receiver.requests}) == 1
 
 
-def test_a_new_push_ends_the_pause_of_the_sender(ready: Site, receiver: Receiver) -> None:
+def test_a_new_push_ends_the_senders_pause(ready: Site, receiver: Receiver) -> None:
     queue(ready, "a")
     receiver.status = 503
     paused = threading.Thread(target=send_pending, args=(ready.bare,), kwargs={"pauses_s": (3600.0,)})
@@ -110,7 +110,7 @@ def test_a_new_push_ends_the_pause_of_the_sender(ready: Site, receiver: Receiver
     assert refs(receiver) == ["refs/heads/a", "refs/heads/a", "refs/heads/b"]
 
 
-def test_pauses_end(ready: Site, receiver: Receiver) -> None:
+def test_the_sender_gives_up_after_its_last_pause(ready: Site, receiver: Receiver) -> None:
     queue(ready, "a")
     receiver.status = 503
     assert send_pending(ready.bare, pauses_s=(0.01, 0.01)).pending == 1
@@ -122,16 +122,16 @@ def test_a_push_returns_while_the_server_hangs(site: Site, receiver: Receiver) -
     site.commit("one")
     site.push("main")
     eventually(lambda: len(receiver.requests) == 1)
-    site.push("main:two")  # a sender is at work and stuck
+    site.push("main:two")  # a sender is running and waits for the server
     assert len(site.waiting()) == 2
     assert receiver.hang_from == 0
     receiver.release()
     eventually(lambda: not site.waiting())
-    # Where this took more than its 10 s, the sender has asked again.
+    # If this took more than the timeout of 10 s, the sender has repeated its request.
     assert list(dict.fromkeys(refs(receiver))) == ["refs/heads/main", "refs/heads/two"]
 
 
-def test_a_sender_that_is_killed_between_updates_goes_on_where_it_was(ready: Site, receiver: Receiver) -> None:
+def test_the_next_sender_continues_after_a_kill_between_updates(ready: Site, receiver: Receiver) -> None:
     receiver.hang_from = 2
     names = [f"b{number}" for number in range(5)]
     ready.push(*(f"main:{name}" for name in names))
@@ -142,11 +142,11 @@ def test_a_sender_that_is_killed_between_updates_goes_on_where_it_was(ready: Sit
 
     assert send_pending(ready.bare) == SendReport(3, 0, 0, 0, busy=False, stopped=None)
     assert refs(receiver) == [f"refs/heads/{name}" for name in ["b0", "b1", "b2", "b2", "b3", "b4"]]
-    assert receiver.requests[2].body == receiver.requests[3].body  # so the server knows the repeat
+    assert receiver.requests[2].body == receiver.requests[3].body  # the server recognizes it
 
 
 @pytest.mark.parametrize("status", [500, 503, 408, 429, 401, 403, 404, 200, 204, 301])
-def test_an_answer_that_is_no_promise_keeps_the_push(ready: Site, receiver: Receiver, status: int) -> None:
+def test_a_response_without_acceptance_keeps_the_push(ready: Site, receiver: Receiver, status: int) -> None:
     queue(ready, "a", "b")
     receiver.status = status
     report = send_pending(ready.bare)
@@ -161,7 +161,7 @@ def test_an_answer_that_is_no_promise_keeps_the_push(ready: Site, receiver: Rece
 
 
 @pytest.mark.parametrize("status", [400, 409, 413, 422])
-def test_a_refused_update_is_set_aside_with_the_answer(ready: Site, receiver: Receiver, status: int) -> None:
+def test_a_refused_update_is_set_aside_with_the_response(ready: Site, receiver: Receiver, status: int) -> None:
     queue(ready, "a", "b")
     receiver.statuses = {0: status}
     report = send_pending(ready.bare)
@@ -169,7 +169,7 @@ def test_a_refused_update_is_set_aside_with_the_answer(ready: Site, receiver: Re
     [kept] = (ready.root / "rejected").glob("*.json")
     assert f"answered {status}" in kept.with_suffix(".answer").read_text()
 
-    kept.rename(ready.root / "spool" / kept.name)  # how an administrator tries again
+    kept.rename(ready.root / "spool" / kept.name)  # how an administrator requeues it
     assert send_pending(ready.bare).sent == 1
     assert refs(receiver) == [f"refs/heads/{name}" for name in "aba"]
 
@@ -195,7 +195,7 @@ def test_a_corrupt_file_does_not_block_the_others(ready: Site, receiver: Receive
     assert (ready.root / "corrupt" / bad.name).read_bytes() == content
 
 
-def test_an_update_that_names_no_object_is_corrupt(ready: Site) -> None:
+def test_an_update_with_an_invalid_object_id_is_corrupt(ready: Site) -> None:
     queue(ready, "a")
     [path] = ready.waiting()
     raw = json.loads(path.read_text())
@@ -210,7 +210,7 @@ def test_a_folder_in_the_spool_is_set_aside(ready: Site) -> None:
     assert send_pending(ready.bare)[:3] == (1, 0, 1)
 
 
-def test_leftovers_are_swept(ready: Site) -> None:
+def test_leftover_files_are_deleted(ready: Site) -> None:
     orphan, old, fresh = (ready.root / "spool" / name for name in ("gone.sent", ".1.json.1.tmp", ".2.json.1.tmp"))
     for path in (orphan, old, fresh):
         path.touch()
@@ -219,7 +219,7 @@ def test_leftovers_are_swept(ready: Site) -> None:
     assert [path.exists() for path in (orphan, old, fresh)] == [False, False, True]
 
 
-def test_two_senders_take_turns_and_none_is_forgotten(ready: Site, receiver: Receiver, patient: None) -> None:
+def test_a_busy_sender_also_sends_pushes_recorded_meanwhile(ready: Site, receiver: Receiver, no_timeout: None) -> None:
     receiver.hang_from = 0
     queue(ready, "a")
     reports: list[SendReport] = []
@@ -234,8 +234,8 @@ def test_two_senders_take_turns_and_none_is_forgotten(ready: Site, receiver: Rec
     assert refs(receiver) == ["refs/heads/a", "refs/heads/b"]
 
 
-def test_who_asks_while_the_holder_gives_up_is_not_forgotten(ready: Site, receiver: Receiver, patient: None) -> None:
-    """The token was mended and `send` run by hand, while a sender was still waiting for its 401."""
+def test_a_request_during_a_failing_attempt_is_not_lost(ready: Site, receiver: Receiver, no_timeout: None) -> None:
+    """An administrator fixed the token and ran `send` while a sender was still waiting for its 401."""
     receiver.hang_from, receiver.statuses = 0, {0: 401}
     queue(ready, "a")
     reports: list[SendReport] = []
@@ -248,7 +248,7 @@ def test_who_asks_while_the_holder_gives_up_is_not_forgotten(ready: Site, receiv
     assert reports == [SendReport(1, 0, 0, 0, busy=False, stopped=None)]
 
 
-def test_a_server_that_is_silent_or_drips_is_given_up(ready: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_or_dripping_server_times_out(ready: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "TIMEOUT_S", 0.3)
     stop = threading.Event()
 
@@ -274,7 +274,7 @@ def test_a_server_that_is_silent_or_drips_is_given_up(ready: Site, monkeypatch: 
         assert "does not answer" in (report.stopped or "")
 
 
-def test_an_order_survives_a_clock_that_is_set_back(ready: Site) -> None:
+def test_the_order_survives_setting_the_clock_back(ready: Site) -> None:
     folder = HookFolder(ready.bare)
     (ready.root / "spool" / f"{9 * 10**18:020d}-future.json").touch()
     assert spool.new_name(folder) > f"{9 * 10**18:020d}-future"
@@ -294,7 +294,7 @@ def test_a_damaged_repository_does_not_block_the_queue(ready: Site, receiver: Re
     assert "without commits" in (ready.root / "log").read_text()
 
 
-def test_without_git_everything_waits(ready: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_pushes_wait_if_git_is_missing(ready: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     queue(ready, "a")
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
@@ -303,8 +303,8 @@ def test_without_git_everything_waits(ready: Site, monkeypatch: pytest.MonkeyPat
     assert "git cannot be started" in (report.stopped or "")
 
 
-def test_a_server_that_refuses_while_a_large_body_is_still_coming_is_heard(ready: Site) -> None:
-    """The 413 is read, or the push would be tried again for ever."""
+def test_a_refusal_sent_during_a_large_request_is_read(ready: Site) -> None:
+    """If the 413 were not read, the push would be retried forever."""
 
     def refuse(listener: socket.socket) -> None:
         connection, _ = listener.accept()
@@ -325,10 +325,10 @@ def test_a_server_that_refuses_while_a_large_body_is_still_coming_is_heard(ready
     assert (report.rejected, report.pending) == (1, 0)
 
 
-# --- where the server is -----------------------------------------------------------------------------------------
+# --- Server address ----------------------------------------------------------------------------------------------
 
 
-def test_the_address_is_that_of_the_running_server(ready: Site, receiver: Receiver) -> None:
+def test_the_address_of_the_running_server_is_used(ready: Site, receiver: Receiver) -> None:
     ready.install(None)
     (ready.data_dir / "server.json").write_text(json.dumps({"url": receiver.url + "/", "pid": 1}))
     queue(ready, "a")
@@ -337,7 +337,7 @@ def test_the_address_is_that_of_the_running_server(ready: Site, receiver: Receiv
     assert receiver.requests[0].payload["compare"].startswith(f"{receiver.url}/acme/website/compare/")
 
 
-def test_the_address_without_a_running_server(ready: Site) -> None:
+def test_the_configured_address_is_used_without_a_running_server(ready: Site) -> None:
     ready.install(None)
     with pytest.raises(NoServer):
         server_url(load_config(HookFolder(ready.bare)))
@@ -348,7 +348,7 @@ def test_the_address_without_a_running_server(ready: Site) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"url": 1}', '{"url": "file:///etc/passwd"}'])
-def test_a_server_file_that_is_damaged_keeps_the_push(ready: Site, content: str) -> None:
+def test_a_damaged_server_file_keeps_the_push(ready: Site, content: str) -> None:
     ready.install(None)
     (ready.data_dir / "server.json").write_text(content)
     queue(ready, "a")
@@ -358,7 +358,7 @@ def test_a_server_file_that_is_damaged_keeps_the_push(ready: Site, content: str)
 
 
 @pytest.mark.parametrize("content", [None, "", "{}", '{"url": null, "repository": 1, "data_dir": "x", "token": "t"}'])
-def test_a_configuration_that_is_damaged_keeps_the_push(ready: Site, content: str | None) -> None:
+def test_a_damaged_configuration_keeps_the_push(ready: Site, content: str | None) -> None:
     path = ready.root / "config.json"
     path.unlink()
     if content is not None:
@@ -371,8 +371,8 @@ def test_a_configuration_that_is_damaged_keeps_the_push(ready: Site, content: st
         load_config(HookFolder(ready.bare))
 
 
-# --- size ------------------------------------------------------------------------------------------------------------
-# Payloads over the size that the server takes: what is left out, and in which order.
+# --- Size ------------------------------------------------------------------------------------------------------------
+# Payloads above the server's size limit: the order in which parts are omitted.
 
 
 CHANGE = spool.RefUpdate("1.0", "0" * 40, "1" * 40, "refs/heads/main")
@@ -400,7 +400,7 @@ def files(commits: list[Json]) -> list[int]:
     return [len(commit["added"]) for commit in commits]
 
 
-def test_what_fits_is_not_touched() -> None:
+def test_a_payload_within_the_limit_is_unchanged() -> None:
     payload = large(10, 10)
     body, shrunk = request_body(payload, "1.0")
     assert not shrunk
@@ -413,18 +413,18 @@ def test_the_oldest_commits_lose_their_files_first() -> None:
     assert files([found["head_commit"]]) == [100]
 
 
-def test_then_the_head_its_files_then_the_oldest_commits_go() -> None:
+def test_then_the_head_loses_its_files_and_the_oldest_commits_are_omitted() -> None:
     found = sent(large(1, 1, 1, 50, message="m" * 1000), 5_000)
     assert [commit["id"][-1] for commit in found["commits"]] == ["1", "2", "3"]
     assert files([*found["commits"], found["head_commit"]]) == [0, 0, 0, 0]
 
 
-def test_a_message_beyond_every_bound_is_cut() -> None:
+def test_an_oversized_message_is_truncated() -> None:
     found = sent(large(1, message="ü" * 100_000), 50_000)
     assert found["commits"] == []
     assert found["head_commit"]["message"] == "ü" * 10_000
 
 
-def test_text_that_no_json_parser_takes_is_replaced() -> None:
+def test_text_that_json_parsers_reject_is_replaced() -> None:
     body, _ = request_body(bare(CHANGE, ENTRY, address="\ud800"), "1.0")
     assert json.loads(body)["payload"]["compare"].startswith("?/compare")

@@ -122,7 +122,7 @@ def make_app(
 
 
 def install(server: Server, app: Registered, world: World, **more: Any) -> int:
-    """Install the app on another organization, and return the installation's id."""
+    """Install the app on another organization, and return the installation's ID."""
 
     async def put(services: Services) -> int:
         async with services.database.transaction() as tx:
@@ -145,7 +145,7 @@ def user_token(server: Server, app: Registered, login: str) -> str:
 
 
 def new_repository(server: Server, world: World, name: str) -> tuple[int, str]:
-    """Create another repository in the world's organization. Return its number and its id in the work API."""
+    """Create another repository in the world's organization. Return its number and its ID in the work API."""
     with server.client(world.token) as client:
         made = client.post("/api/v1/projects", json={"title": name, "organization": world.organization})
         assert made.status_code == 200, made.text

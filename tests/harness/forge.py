@@ -1,6 +1,6 @@
 """Forked `workhook` processes, which need not import the package because their parent already has.
 
-They behave like processes started by a shell, with their own id, environment, streams, signals and exit status. Only
+They behave like processes started by a shell, with their own ID, environment, streams, signals and exit status. Only
 the startup differs, which is most of the cost of a short command. Tests of the startup itself or of a terminal use
 `sys.executable`. On systems that do not report the end of forked processes (`NoForge`), all start normally. The
 processes of a run share one forge (`begin_for_run`), because importing everything takes 4 s.

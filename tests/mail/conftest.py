@@ -1,4 +1,4 @@
-"""A server of Workhook beside a mail server."""
+"""A Workhook server and a mail server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def mail() -> Iterator[MailServer]:
 
 @pytest.fixture
 def post(backend: Databases, tmp_path: Path, mail: MailServer) -> Iterator[Post]:
-    """What sends mail, without a server."""
+    """Yield a mailer without a server."""
     folder = tmp_path / "post"
     post = Post({"data": str(folder), **backend.new(folder)}, mail.url())
     yield post
@@ -36,7 +36,7 @@ def post(backend: Databases, tmp_path: Path, mail: MailServer) -> Iterator[Post]
 
 @pytest.fixture(scope="module")
 def server_settings(mail: MailServer) -> dict[str, Any]:
-    """It sends through `mail`."""
+    """Return settings with which the server sends through `mail`."""
     return {"smtp_url": mail.url(), "mail_from": FROM}
 
 

@@ -1,4 +1,4 @@
-"""A database with messages to send, and the mailer that sends them in this process."""
+"""A database with queued messages, and the mailer that sends them, in the test's process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _set_attempts = sa.update(mail_messages).values(attempts=bigint_param("attempts"
 
 
 class Post:
-    """`url`: of the mail server."""
+    """A mailer that sends to the mail server at `url`."""
 
     def __init__(self, settings: dict[str, Any], url: str) -> None:
         self.url = url
@@ -60,7 +60,7 @@ class Post:
         return person
 
     def queue(self, person: Account, number: int = 1) -> None:
-        """So many messages to the person."""
+        """Queue `number` messages to the person."""
 
         async def add(services: Services) -> None:
             async with services.database.transaction() as tx:
@@ -73,7 +73,7 @@ class Post:
         self.run(add)
 
     def mention(self, person: Account, number: int, *, actor: Account | None = None, is_sent: bool = False) -> None:
-        """So many messages that tell the person of a mention, caused by `actor`."""
+        """Queue `number` notifications of a mention by `actor`, or insert them as sent."""
         now = now_ms()
         row = {
             "user_id": person.id, "kind": "mention", "account_id": person.id, "recipient": f"u{person.id}",
@@ -96,7 +96,7 @@ class Post:
         return found
 
     def make_due(self) -> None:
-        """What waits is due, as if the time had passed."""
+        """Make every waiting message due."""
         self._write(_make_due, {"at": 0})
 
     def set_attempts(self, attempts: int) -> None:
@@ -109,7 +109,10 @@ class Post:
         self.run(write)
 
     def deliver(self, is_done: Callable[[list[Row]], bool], *, timeout_s: float = 30.0) -> list[Row]:
-        """Run a mailer until the rows are so; answers them. `timeout_s`: how long the mail server may take."""
+        """Run a mailer until `is_done` accepts the rows, and return them.
+
+        `timeout_s` is the timeout for the mail server.
+        """
 
         async def start(services: Services) -> Mailer:
             compose = Composer(services, BASE, parse_sender(FROM))
@@ -117,7 +120,7 @@ class Post:
             mailer.start()
             return mailer
 
-        def read() -> tuple[list[Row]] | None:  # no rows at all are something, too
+        def read() -> tuple[list[Row]] | None:  # a tuple, because an empty list is a valid result
             rows = self.rows()
             return (rows,) if is_done(rows) else None
 
@@ -135,5 +138,5 @@ def nothing_waits(rows: list[Row]) -> bool:
 
 
 def all_were_tried(rows: list[Row]) -> bool:
-    """And each outcome is recorded."""
+    """Return whether every message has been tried and its outcome recorded."""
     return all(row["sent_at"] or row["failure"] for row in rows)

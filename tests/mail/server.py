@@ -1,4 +1,4 @@
-"""A real mail server on a free port, which keeps what it is given and answers as a test wants."""
+"""A real mail server on a free port, which stores what it receives and answers as a test requires."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from cryptography.x509.oid import NameOID
 from tests.harness.waiting import WAIT_S, until
 
 Answer = Callable[[str, int], str | bytes]
-"""What the server says to the address of a recipient, or to the data for it, the n-th time it is asked (from 1 on)."""
+"""The answer to RCPT or DATA, from the recipient's address and the number of the request for it, starting at 1."""
 
 USER, PASSWORD = "studio", "k5-Zange:7/@"
 
 
 class Received:
-    """A message as the server got it."""
+    """A received message."""
 
     def __init__(self, envelope: Envelope) -> None:
         assert isinstance(envelope.content, bytes)
@@ -42,7 +42,7 @@ class Received:
         return str(self.message[header])
 
     def part(self, kind: str) -> str:
-        """The text of the part `plain` or `html`."""
+        """Return the text of the part `plain` or `html`."""
         found = self.message.get_body((kind,))
         assert found is not None
         return str(found.get_content())
@@ -57,10 +57,13 @@ class Received:
 
 
 class MailServer:
-    """`rcpt` and `data` are what it answers; by default it takes everything."""
+    """A mail server that answers with `rcpt` and `data`. By default it accepts everything."""
 
     def __init__(self, *, tls: Path | None = None, implicit: bool = False, login: bool = False) -> None:
-        """`tls`: the folder of a certificate, see `make_certificate`; by STARTTLS, or `implicit` from the beginning."""
+        """Start the server.
+
+        `tls` is the folder of a certificate (see `make_certificate`), for STARTTLS or `implicit` TLS.
+        """
         self.received: list[Received] = []
         self.encrypted: list[bool] = []
         self.rcpt: Answer = lambda address, times: "250 OK"
@@ -111,7 +114,7 @@ class MailServer:
         return [each for each in list(self.received) if each.address == address]
 
     def wait_for(self, address: str, number: int = 1) -> list[Received]:
-        """What the address has got, once it is so much."""
+        """Return the messages to an address, once there are at least `number`."""
         return until(lambda: found if len(found := self.to(address)) >= number else None) or []
 
     def _count(self, what: str, address: str) -> int:
@@ -119,7 +122,7 @@ class MailServer:
         return self._times[what, address]
 
     def times(self, what: str, address: str) -> int:
-        """How often it was asked for `rcpt` or `data` of the address."""
+        """Return how many `rcpt` or `data` requests there were for the address."""
         return self._times.get((what, address), 0)
 
     @staticmethod
@@ -145,7 +148,7 @@ class MailServer:
 
 
 def make_certificate(folder: Path) -> Path:
-    """A certificate for localhost that signs itself: `server.pem` (with its key) and `trusted.pem`."""
+    """Create a self-signed certificate for localhost: `server.pem`, with its key, and `trusted.pem`."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.UTC)

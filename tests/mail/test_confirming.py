@@ -1,4 +1,4 @@
-"""Links by which people confirm an address: few for one person, and few for one address, whoever asks."""
+"""Links to confirm an e-mail address are limited per person and per address."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _fill = (
 SETTINGS = "/settings/notifications"
 
 
-def ask_for_all(post: Post, people: list[Account], address: str) -> None:
-    """A link for each, all at once."""
+def request_links(post: Post, people: list[Account], address: str) -> None:
+    """Request a link for each person concurrently."""
 
     async def ask(services: Services) -> None:
         async def one(person: Account) -> None:
@@ -53,7 +53,7 @@ def ask_for_all(post: Post, people: list[Account], address: str) -> None:
 
 
 def waiting(post: Post, address: str) -> list[bool]:
-    """Of each message to the address whether it is to be sent."""
+    """Return for each message to the address whether it is to be sent."""
 
     async def read(services: Services) -> list[Row]:
         return list(await services.database.fetch_all(_of, {"mailbox": mailbox_of(address)}))
@@ -61,35 +61,35 @@ def waiting(post: Post, address: str) -> list[bool]:
     return [each["next_attempt_at"] is not None for each in post.run(read)]
 
 
-def test_many_accounts_together_get_no_more_links_to_an_address_than_one(post: Post) -> None:
+def test_the_limit_per_address_applies_across_accounts(post: Post) -> None:
     people = [post.person() for _ in range(ADDRESS_MAX + 4)]
     address = f"victim-{people[0].id}@guests.example"
-    ask_for_all(post, people, address)
+    request_links(post, people, address)
     asked = waiting(post, address)
     assert len(asked) == len(people), "each request is written"
     assert sum(asked) == ADDRESS_MAX
-    ask_for_all(post, [post.person()], f"victim-{people[0].id}+more@GUESTS.example")
+    request_links(post, [post.person()], f"victim-{people[0].id}+more@GUESTS.example")
     assert sum(waiting(post, address)) == ADDRESS_MAX, "it is the same mailbox"
-    ask_for_all(post, [post.person()], f"other-{people[0].id}@guests.example")
+    request_links(post, [post.person()], f"other-{people[0].id}@guests.example")
     assert waiting(post, f"other-{people[0].id}@guests.example") == [True]
 
 
-def test_a_day_later_the_address_gets_links_again(post: Post) -> None:
+def test_an_address_gets_links_again_a_day_later(post: Post) -> None:
     people = [post.person() for _ in range(ADDRESS_MAX + 1)]
     address = f"victim-{people[0].id}@guests.example"
-    ask_for_all(post, people, address)
+    request_links(post, people, address)
 
     async def age(services: Services) -> None:
         params = {"of_key": f"mailed:{mailbox_of(address)}", "by": DAY_MS + 60_000}
         await services.database.in_transaction(lambda tx: tx.execute(_age, params))
 
     post.run(age)
-    ask_for_all(post, [post.person()], address)
+    request_links(post, [post.person()], address)
     assert sum(waiting(post, address)) == ADDRESS_MAX + 1
 
 
 def join(studio: Studio, mail: MailServer, browsers: ExitStack) -> tuple[Browser, str, str]:
-    """Somebody who comes by a link, with an address of their own; their login, and the address."""
+    """Accept an invitation with another address. Return the browser, the login and that address."""
     invited, own = new_address(), new_address()
     studio.owner.http.post(f"/orgs/{studio.world.organization}/invitations", json={"email": invited})
     path = link_in(mail.wait_for(invited)[0], studio.server)
@@ -100,10 +100,8 @@ def join(studio: Studio, mail: MailServer, browsers: ExitStack) -> tuple[Browser
     return guest, login, own
 
 
-def test_the_answers_are_the_same_where_an_address_got_too_many(
-    studio: Studio, mail: MailServer, browsers: ExitStack
-) -> None:
-    """Who asks does not learn that others have asked."""
+def test_responses_do_not_reveal_the_limit_of_an_address(studio: Studio, mail: MailServer, browsers: ExitStack) -> None:
+    """Callers do not learn that others have requested links."""
     plain, _, address = join(studio, mail, browsers)
     full, _, taken = join(studio, mail, browsers)
 
@@ -123,10 +121,10 @@ def test_the_answers_are_the_same_where_an_address_got_too_many(
     assert len(mail.to(taken)) == 1
 
 
-def test_a_link_is_not_sent_to_an_address_that_it_was_not_counted_for(
+def test_a_link_is_not_sent_to_a_different_address_than_it_was_counted_for(
     studio: Studio, mail: MailServer, browsers: ExitStack
 ) -> None:
-    """The person may have given themself another one since it was asked for."""
+    """The person may have changed the address since the request."""
     _, login, own = join(studio, mail, browsers)
     before = new_address()
 
@@ -145,7 +143,7 @@ def test_a_link_is_not_sent_to_an_address_that_it_was_not_counted_for(
     assert mail.to(before) == []
 
 
-def test_addresses_that_providers_deliver_to_one_mailbox_count_together() -> None:
+def test_variants_of_a_mailbox_share_one_limit() -> None:
     assert mailbox_of("a.da@example.com") == mailbox_of(" Ada+1@EXAMPLE.com ")
     for other in (
         '"ada"@example.com',

@@ -1,4 +1,4 @@
-"""A forgotten password: the link goes to the person's address, and nobody learns who has an account."""
+"""Forgotten passwords: the link is sent to the person's address, and responses do not reveal who has an account."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def browser(server: Server) -> Iterator[Browser]:
 
 
 def link_in(got: Received, server: Server) -> str:
-    """Its path."""
+    """Return the path of the link in a message."""
     found = re.search(re.escape(server.url) + r"(/login/link/\S+)", got.text)
     assert found is not None
     return found[1]
 
 
-def ask(browser: Browser, login: str) -> str:
+def request_link(browser: Browser, login: str) -> str:
     answer = browser.fill("/login/forgotten", login=login)
     assert answer.status_code == 200, answer.text
     return text_of(answer.text).replace(login, "")
 
 
 @pytest.mark.parametrize("by", ["login", "email"])
-def test_the_link_sets_a_password(server: Server, mail: MailServer, browser: Browser, by: str) -> None:
+def test_the_link_allows_setting_a_password(server: Server, mail: MailServer, browser: Browser, by: str) -> None:
     person = add_person(server)
     assert "/login/forgotten" in browser.get("/login").text
-    ask(browser, getattr(person, by))
+    request_link(browser, getattr(person, by))
     [got] = mail.wait_for(person.email)
     path = link_in(got, server)
     assert browser.fill(path, path, password=NEW, again=NEW).status_code == 303
@@ -54,7 +54,7 @@ def test_the_link_sets_a_password(server: Server, mail: MailServer, browser: Bro
         assert other.sign_in(person, NEW).status_code == 303
 
 
-def test_who_has_no_account_gets_the_same_answer(server: Server, mail: MailServer, browser: Browser) -> None:
+def test_the_response_is_the_same_without_an_account(server: Server, mail: MailServer, browser: Browser) -> None:
     person = add_person(server)
     away = add_person(server)
     nowhere = f"{uuid.uuid4().hex[:8]}@people.example"
@@ -67,24 +67,24 @@ def test_who_has_no_account_gets_the_same_answer(server: Server, mail: MailServe
 
     server.run(disable)
     names = (person.email, person.login, nowhere, "nobody-at-all", away.login, away.email, "a" * 300)
-    assert len({ask(browser, name) for name in names}) == 1
+    assert len({request_link(browser, name) for name in names}) == 1
     mail.wait_for(person.email)
     assert [mail.to(each) for each in (nowhere, away.email)] == [[], []]
 
 
 def test_a_request_has_no_other_effects(server: Server, mail: MailServer, browser: Browser) -> None:
-    """As `tests.walls.effects` declares those of writes that need no mail server."""
+    """Compare with the effects which `tests.walls.effects` declares for writes without a mail server."""
     person = add_person(server)
     reader = Reader(server)
     try:
-        ask(browser, f"nobody-{uuid.uuid4().hex[:8]}")  # so that this address has been counted before
+        request_link(browser, f"nobody-{uuid.uuid4().hex[:8]}")  # so that this IP address was counted before
         before = reader.dump()
-        ask(browser, f"nobody-{uuid.uuid4().hex[:8]}")
+        request_link(browser, f"nobody-{uuid.uuid4().hex[:8]}")
         none = reader.dump()
         assert effects(before, none) == "+sign_in_failures ~sign_in_failures"
-        ask(browser, person.login)
+        request_link(browser, person.login)
         mail.wait_for(person.email)
-        found = effects(none, reader.dump()).removesuffix(" ~workers")  # its beat may come meanwhile
+        found = effects(none, reader.dump()).removesuffix(" ~workers")  # the worker's heartbeat may happen meanwhile
         assert found == "+audit_log +mail_messages +sign_in_failures +sign_in_links ~sign_in_failures"
     finally:
         reader.close()
@@ -92,27 +92,25 @@ def test_a_request_has_no_other_effects(server: Server, mail: MailServer, browse
 
 def test_a_second_request_sends_no_second_link(server: Server, mail: MailServer, browser: Browser) -> None:
     person = add_person(server)
-    ask(browser, person.email)
-    ask(browser, person.login)
+    request_link(browser, person.email)
+    request_link(browser, person.login)
     other = add_person(server)
-    ask(browser, other.email)
-    mail.wait_for(other.email)  # messages are sent in the order in which they are due
+    request_link(browser, other.email)
+    mail.wait_for(other.email)  # messages are sent in the order of their due times
     assert len(mail.wait_for(person.email)) == 1
 
 
-def test_after_a_few_requests_there_is_a_pause(server: Server, browser: Browser) -> None:
+def test_requests_are_throttled_after_a_few(server: Server, browser: Browser) -> None:
     name = f"nobody-{uuid.uuid4().hex[:8]}"
     for _ in range(throttle.FREE_ASKED):
-        ask(browser, name)
+        request_link(browser, name)
     answer = browser.fill("/login/forgotten", login=name)
     assert (answer.status_code, "retry-after" in answer.headers) == (429, True)
     assert "Too many requests for a link" in answer.text
 
 
-def test_where_an_identity_provider_lets_people_in_nobody_gets_a_first_password(
-    server: Server, mail: MailServer
-) -> None:
-    """It may be the provider that keeps somebody out."""
+def test_nobody_gets_a_first_password_if_there_is_an_identity_provider(server: Server, mail: MailServer) -> None:
+    """The provider may have locked the person out, which a new password would bypass."""
     addresses = [add_person(server, password=None).email, add_person(server).email]
 
     async def both(services: Services) -> None:
@@ -126,13 +124,13 @@ def test_where_an_identity_provider_lets_people_in_nobody_gets_a_first_password(
     assert mail.to(addresses[0]) == []
 
 
-def test_without_a_mail_server_nothing_is_offered(new_server: Callable[..., Server]) -> None:
+def test_password_resets_are_not_offered_without_a_mail_server(new_server: Callable[..., Server]) -> None:
     with Browser(new_server()) as browser:
         assert "/login/forgotten" not in browser.get("/login").text
         assert browser.get("/login/forgotten").status_code == 404
 
 
-def test_an_administrator_adds_a_person_who_gets_the_link(server: Server, mail: MailServer, browser: Browser) -> None:
+def test_a_person_added_by_an_administrator_gets_the_link(server: Server, mail: MailServer, browser: Browser) -> None:
     owner = add_person(server)
     change(server, owner.login)
     browser.sign_in(owner)

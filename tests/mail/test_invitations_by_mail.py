@@ -1,4 +1,4 @@
-"""Invitations by mail: to an address goes a link, to somebody with an account a notification."""
+"""Invitations by e-mail: an address gets a link, and a user with an account gets a notification."""
 
 from __future__ import annotations
 
@@ -27,15 +27,13 @@ def new_address() -> str:
 
 
 def link_in(got: Received, server: Server) -> str:
-    """Its path."""
+    """Return the path of the link in a message."""
     found = re.search(re.escape(server.url) + r"(/invitations/links/\S+)", got.text)
     assert found is not None
     return found[1]
 
 
-def test_who_is_invited_by_an_address_comes_in_by_the_link(
-    studio: Studio, mail: MailServer, browsers: ExitStack
-) -> None:
+def test_a_person_invited_by_address_joins_with_the_link(studio: Studio, mail: MailServer, browsers: ExitStack) -> None:
     address = new_address()
     invited = studio.owner.http.post(f"/orgs/{studio.world.organization}/invitations", json={"email": address})
     assert invited.status_code == 201
@@ -53,15 +51,15 @@ def test_who_is_invited_by_an_address_comes_in_by_the_link(
 
 
 def _invite_again(studio: Studio, address: str) -> int:
-    """After taking back the invitation that waits."""
+    """Revoke the pending invitation, then invite the address again."""
     path = f"/orgs/{studio.world.organization}/invitations"
     for each in studio.owner.http.get(path).json():
         assert studio.owner.http.delete(f"{path}/{each['id']}").status_code == 204
     return studio.owner.http.post(path, json={"email": address}).status_code
 
 
-def test_inviting_again_and_again_sends_few_links(studio: Studio, mail: MailServer) -> None:
-    """However the address is spelled; other organizations are not told, and together send no more than so many."""
+def test_repeated_invitations_are_limited(studio: Studio, mail: MailServer) -> None:
+    """Spelling variants share a limit, which other organizations do not see, and all organizations share a total."""
     name = uuid.uuid4().hex[:10]
     spellings = [f"{name}@guests.example", f"{name}+{{}}@guests.example", f"{name[:3]}.{name[3:]}@GUESTS.example"]
     answers = [_invite_again(studio, spellings[number % 3].format(number)) for number in range(PER_PLACE + 2)]
@@ -85,7 +83,7 @@ def test_inviting_again_and_again_sends_few_links(studio: Studio, mail: MailServ
     assert sum(len(mail.to(each.format(number))) for each in spellings for number in range(9)) <= 4 * PER_MAILBOX
 
 
-def test_a_page_says_that_the_link_was_sent(studio: Studio, mail: MailServer, owner: Browser) -> None:
+def test_the_page_shows_that_the_link_was_sent(studio: Studio, mail: MailServer, owner: Browser) -> None:
     address = new_address()
     people = f"/{studio.world.organization}/people"
     assert "People invited by e-mail get a link" in text_of(owner.get(people).text)
@@ -93,7 +91,7 @@ def test_a_page_says_that_the_link_was_sent(studio: Studio, mail: MailServer, ow
     assert f"The link is e-mailed to {address}." in text_of(shown.text)
     [got] = mail.wait_for(address)
     path = link_in(got, studio.server)
-    assert path in shown.text  # the same that can be copied
+    assert path in shown.text  # the same link as in the e-mail
 
     other = new_address()
     done = owner.fill_csrf(people, who=other, role="member")
@@ -112,7 +110,7 @@ def test_a_client_is_invited_in_the_language_of_the_page(studio: Studio, mail: M
     assert link_in(got, studio.server)
 
 
-def test_an_invitation_that_was_taken_back_is_not_sent(studio: Studio, mail: MailServer) -> None:
+def test_a_revoked_invitation_is_not_sent(studio: Studio, mail: MailServer) -> None:
     address, other = new_address(), new_address()
     organization = studio.world.organization
     mail.rcpt = lambda asked, times: "451 later" if asked == address else "250 OK"
@@ -126,7 +124,7 @@ def test_an_invitation_that_was_taken_back_is_not_sent(studio: Studio, mail: Mai
     assert mail.to(address) == []
 
 
-def test_owners_see_to_whom_no_mail_arrives(studio: Studio, mail: MailServer, owner: Browser) -> None:
+def test_owners_see_whose_mail_is_not_delivered(studio: Studio, mail: MailServer, owner: Browser) -> None:
     person, address = add_in(studio.server, studio.world, "member"), new_address()
     mail.rcpt = lambda asked, _: (
         f"550 5.1.1 <{asked}>: nobody here at mx.inside.example" if asked in (person.email, address) else "250 OK"
@@ -157,7 +155,9 @@ def text_with(words: str, number: int, owner: Browser, path: str) -> str | None:
     return text if text.count(words) == number else None
 
 
-def test_admins_see_which_client_got_no_mail_and_why(studio: Studio, mail: MailServer, owner: Browser) -> None:
+def test_admins_see_which_clients_mail_was_not_delivered_and_why(
+    studio: Studio, mail: MailServer, owner: Browser
+) -> None:
     address = new_address()
     mail.rcpt = lambda asked, _: f"550 5.7.1 <{asked}>: host 10.1.2.3 is blocked" if asked == address else "250 OK"
     settings = f"/{studio.world.full_name}/settings"
@@ -175,7 +175,7 @@ def test_admins_see_which_client_got_no_mail_and_why(studio: Studio, mail: MailS
     assert "10.1.2.3" not in text
 
 
-def test_somebody_with_an_account_is_told_of_an_invitation(studio: Studio, mail: MailServer) -> None:
+def test_an_invited_user_with_an_account_is_notified(studio: Studio, mail: MailServer) -> None:
     stranger = studio.stranger
     studio.owner.http.put(f"/orgs/{studio.world.organization}/memberships/{stranger.login}", json={})
     [got] = mail.wait_for(str(stranger.me["email"]))
@@ -184,7 +184,7 @@ def test_somebody_with_an_account_is_told_of_an_invitation(studio: Studio, mail:
     assert got["List-Unsubscribe"]
 
 
-def test_the_settings_offer_mail_and_show_a_refused_address(
+def test_the_settings_offer_mail_and_show_a_rejected_address(
     studio: Studio, mail: MailServer, browsers: ExitStack
 ) -> None:
     person = add_in(studio.server, studio.world, "member")
@@ -213,7 +213,9 @@ def test_the_settings_offer_mail_and_show_a_refused_address(
     mail.wait_for(person.email)
 
 
-def test_an_own_address_gets_mail_once_it_is_confirmed(studio: Studio, mail: MailServer, browsers: ExitStack) -> None:
+def test_a_users_own_address_gets_mail_once_it_is_confirmed(
+    studio: Studio, mail: MailServer, browsers: ExitStack
+) -> None:
     invited, own = new_address(), new_address()
     studio.owner.http.post(f"/orgs/{studio.world.organization}/invitations", json={"email": invited})
     [got] = mail.wait_for(invited)
@@ -227,13 +229,13 @@ def test_an_own_address_gets_mail_once_it_is_confirmed(studio: Studio, mail: Mai
     assert 'name="email ' not in page
     assert own in page
     assert guest.fill_csrf("/settings/notifications/confirm").status_code == 303
-    _, asked = mail.wait_for(own, 2)  # the first was sent with the account
+    _, asked = mail.wait_for(own, 2)  # the first was sent when the account was created
     link = re.search(re.escape(studio.server.url) + r"(/settings/notifications/confirm/\S+)", asked.text)
     assert link is not None
 
     other = signed_in(studio.server, add_in(studio.server, studio.world, "member"))
     browsers.callback(other.client.close)
-    assert other.get(link[1]).status_code == 404  # it is for one person
+    assert other.get(link[1]).status_code == 404  # the link is for one person only
     assert guest.get(f"{link[1]}x").status_code == 404
     assert own in guest.get(link[1]).text
     assert guest.fill_csrf(link[1]).status_code == 303
@@ -246,7 +248,7 @@ def test_an_own_address_gets_mail_once_it_is_confirmed(studio: Studio, mail: Mai
 
 
 def _confirmed(studio: Studio, mail: MailServer, guest: Browser, own: str, number: int = 1) -> str:
-    """The login of somebody who came by a link and has confirmed this address."""
+    """Create a guest by invitation who confirms the address `own`, and return the login."""
     invited, login = new_address(), f"guest-{uuid.uuid4().hex[:6]}"
     studio.owner.http.post(f"/orgs/{studio.world.organization}/invitations", json={"email": invited})
     path = link_in(mail.wait_for(invited)[0], studio.server)
@@ -257,10 +259,10 @@ def _confirmed(studio: Studio, mail: MailServer, guest: Browser, own: str, numbe
     return login
 
 
-def test_a_confirmed_address_signs_in_and_gets_the_link_of_a_forgotten_password(
+def test_a_confirmed_address_can_sign_in_and_reset_the_password(
     studio: Studio, mail: MailServer, browsers: ExitStack
 ) -> None:
-    """Also in a browser that has never seen the person; one that is not confirmed does neither."""
+    """This also works in a browser that is new to the person. An unconfirmed address does neither."""
     own, waiting = new_address(), new_address()
     login = _confirmed(studio, mail, browsers.enter_context(Browser(studio.server)), own)
     unconfirmed = browsers.enter_context(Browser(studio.server))
@@ -287,7 +289,7 @@ def test_a_confirmed_address_signs_in_and_gets_the_link_of_a_forgotten_password(
     assert len(mail.to(waiting)) == 1, "the link to confirm it"
 
 
-def test_an_address_that_two_have_confirmed_names_neither(
+def test_an_address_confirmed_by_two_people_identifies_neither(
     studio: Studio, mail: MailServer, browsers: ExitStack
 ) -> None:
     own = new_address()
@@ -297,7 +299,7 @@ def test_an_address_that_two_have_confirmed_names_neither(
     assert new.fill("/login", login=own, password=PASSWORD).status_code == 422
 
 
-def test_links_to_confirm_an_address_are_few(studio: Studio, mail: MailServer, browsers: ExitStack) -> None:
+def test_confirmation_links_are_limited(studio: Studio, mail: MailServer, browsers: ExitStack) -> None:
     invited, own = new_address(), new_address()
     studio.owner.http.post(f"/orgs/{studio.world.organization}/invitations", json={"email": invited})
     path = link_in(mail.wait_for(invited)[0], studio.server)
@@ -306,4 +308,4 @@ def test_links_to_confirm_an_address_are_few(studio: Studio, mail: MailServer, b
     login = f"guest-{uuid.uuid4().hex[:6]}"
     guest.fill(path, path, login=login, email=own, password=PASSWORD, again=PASSWORD)
     answers = [guest.fill_csrf("/settings/notifications/confirm").status_code for _ in range(6)]
-    assert answers == [303] * 4 + [429] * 2  # one was sent with the account
+    assert answers == [303] * 4 + [429] * 2  # one was sent when the account was created

@@ -1,4 +1,4 @@
-"""Invoices and payments by mail: the client has the PDF."""
+"""Invoices and payments by e-mail. The client gets the PDF."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ def test_the_client_gets_the_invoice_with_its_pdf(studio: Studio, mail: MailServ
     assert name == f"Invoice-{number}.pdf"
     assert number in PdfReader(io.BytesIO(content)).pages[0].extract_text()
     assert f"/{studio.world.full_name}/billing/{invoice_id}" in got.text
-    assert mail.to(str(studio.member.me["email"])) == []  # members have nothing to do with it
+    assert mail.to(str(studio.member.me["email"])) == []  # members are not notified of invoices
 
 
-def test_the_mail_about_an_invoice_has_its_language_its_amount_and_its_day(studio: Studio, mail: MailServer) -> None:
+def test_the_mail_about_an_invoice_uses_its_language_and_shows_amount_and_due_date(
+    studio: Studio, mail: MailServer
+) -> None:
     address = str(studio.client.me["email"])
     body = {"invoice_items": [LINE], "currency": "EUR", "language": "de", "tax": 19, "due": "2030-12-24"}
     invoice_id = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
@@ -52,7 +54,7 @@ def test_the_mail_about_an_invoice_has_its_language_its_amount_and_its_day(studi
     assert "Rechnung" in second["Subject"]
 
 
-def test_the_pdf_by_mail_carries_the_e_invoice(studio: Studio, mail: MailServer) -> None:
+def test_the_attached_pdf_contains_the_e_invoice(studio: Studio, mail: MailServer) -> None:
     address = str(studio.client.me["email"])
     Bills(studio).settle()
     invoice_id = send_invoice(studio)
@@ -63,7 +65,7 @@ def test_the_pdf_by_mail_carries_the_e_invoice(studio: Studio, mail: MailServer)
     assert facturx.get_xml_from_pdf(content, check_xsd=True) == ("factur-x.xml", xml)
 
 
-def test_a_payment_is_told_in_the_same_thread(studio: Studio, mail: MailServer) -> None:
+def test_a_payment_notification_is_in_the_same_thread(studio: Studio, mail: MailServer) -> None:
     address = str(studio.client.me["email"])
     invoice_id = send_invoice(studio)
     mail.wait_for(address)

@@ -1,4 +1,4 @@
-"""What becomes of messages: sent, tried again, given up, held back. The mail server is a real one."""
+"""The outcome of queued messages: sent, retried, given up or held back. The mail server is a real one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def address(person: Account) -> str:
     return person.email
 
 
-def test_a_message_is_sent_once_and_its_link_forgotten(post: Post, mail: MailServer, person: Account) -> None:
+def test_a_message_is_sent_once_and_its_link_is_deleted(post: Post, mail: MailServer, person: Account) -> None:
     post.queue(person)
     [before] = post.rows()
     assert b"/login/link/" not in bytes(before["sealed"])
@@ -59,7 +59,7 @@ def test_a_message_is_sent_once_and_its_link_forgotten(post: Post, mail: MailSer
     assert "List-Unsubscribe" not in got.message
 
 
-def test_what_the_server_does_not_take_now_is_tried_again(post: Post, mail: MailServer, person: Account) -> None:
+def test_a_temporary_failure_is_retried(post: Post, mail: MailServer, person: Account) -> None:
     mail.rcpt = lambda _, times: "451 4.3.0 try later" if times == 1 else "250 OK"
     mail.data = lambda _, times: "452 4.3.1 disk full" if times == 1 else "250 OK"
     post.queue(person)
@@ -76,7 +76,7 @@ def test_what_the_server_does_not_take_now_is_tried_again(post: Post, mail: Mail
     assert row["attempts"] == 3
 
 
-def test_pauses_grow_until_it_is_given_up() -> None:
+def test_pauses_between_attempts_grow_until_the_last() -> None:
     pauses = [queue.pause_after(each) for each in range(1, ATTEMPTS_MAX + 1)]
     assert pauses[:4] == [MINUTE_MS, 2 * MINUTE_MS, 4 * MINUTE_MS, 8 * MINUTE_MS]
     assert pauses[-1] is None
@@ -85,7 +85,7 @@ def test_pauses_grow_until_it_is_given_up() -> None:
     assert 1.8 * DAY_MS < sum(known) < 2.2 * DAY_MS
 
 
-def test_the_last_attempt_gives_it_up(post: Post, mail: MailServer, person: Account) -> None:
+def test_a_message_is_given_up_after_the_last_attempt(post: Post, mail: MailServer, person: Account) -> None:
     mail.rcpt = lambda _, times: "450 4.2.0 greylisted"
     post.queue(person)
     post.set_attempts(ATTEMPTS_MAX - 1)
@@ -96,7 +96,7 @@ def test_the_last_attempt_gives_it_up(post: Post, mail: MailServer, person: Acco
 
 
 @pytest.mark.parametrize("said", ["550 5.1.1 no such user", "550 no such user", "552 5.2.2 mailbox full"])
-def test_a_refused_address_gets_no_more_mail(post: Post, mail: MailServer, person: Account, said: str) -> None:
+def test_a_rejected_address_gets_no_more_mail(post: Post, mail: MailServer, person: Account, said: str) -> None:
     mail.rcpt = lambda _, times: said
     post.queue(person)
     [row] = post.deliver(nothing_waits)
@@ -107,7 +107,7 @@ def test_a_refused_address_gets_no_more_mail(post: Post, mail: MailServer, perso
 
     mail.rcpt = lambda _, times: "250 OK"
     post.queue(person)
-    assert len(post.deliver(nothing_waits)) == 1  # the second is gone
+    assert len(post.deliver(nothing_waits)) == 1  # the second message was deleted
     assert mail.to(address(person)) == []
 
     async def trust(services: Services) -> None:
@@ -127,17 +127,20 @@ def test_a_refused_address_gets_no_more_mail(post: Post, mail: MailServer, perso
         (b"552 5.2.2 \xed\xa0\x80" + b"x" * 1000, "552 5.2.2 ???" + "x" * 487),
     ],
 )
-def test_an_answer_in_any_bytes_is_an_answer(
+def test_a_reply_of_arbitrary_bytes_is_recorded(
     post: Post, mail: MailServer, person: Account, said: bytes, kept: str
 ) -> None:
-    """No database takes all of them. The message was sent again and again, and the address asked each time."""
+    """No database stores every byte sequence.
+
+    An unstorable reply must not cause the message to be sent again and again.
+    """
     mail.rcpt = lambda _, times: said
     post.queue(person)
     [row] = post.deliver(nothing_waits)
     assert (row["failed_at"] is not None, row["failure"]) == (True, kept)
 
 
-def test_another_address_is_not_refused(post: Post, mail: MailServer, person: Account) -> None:
+def test_a_new_address_gets_mail_after_a_rejection(post: Post, mail: MailServer, person: Account) -> None:
     mail.rcpt = lambda asked, _: "550 5.1.1 no such user" if asked == person.email else "250 OK"
     post.queue(person)
     post.deliver(nothing_waits)
@@ -156,7 +159,7 @@ def test_another_address_is_not_refused(post: Post, mail: MailServer, person: Ac
 
 
 @pytest.mark.parametrize("step", ["rcpt", "data"])
-def test_a_refused_message_refuses_no_address(post: Post, mail: MailServer, person: Account, step: str) -> None:
+def test_a_rejected_message_does_not_mark_the_address(post: Post, mail: MailServer, person: Account, step: str) -> None:
     setattr(mail, step, lambda _, times: "554 5.7.1 looks like spam" if times == 1 else "250 OK")
     post.queue(person)
     [row] = post.deliver(nothing_waits)
@@ -167,7 +170,7 @@ def test_a_refused_message_refuses_no_address(post: Post, mail: MailServer, pers
     assert len(mail.to(address(person))) == 1
 
 
-def test_a_server_that_is_gone_loses_nothing(post: Post, mail: MailServer, person: Account) -> None:
+def test_no_message_is_lost_while_the_mail_server_is_down(post: Post, mail: MailServer, person: Account) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
     good, post.url = post.url, f"smtp://localhost:{port}"
@@ -180,8 +183,8 @@ def test_a_server_that_is_gone_loses_nothing(post: Post, mail: MailServer, perso
     assert len(mail.to(address(person))) == 3
 
 
-def test_a_server_that_hangs_holds_nothing_for_ever(post: Post, mail: MailServer, person: Account) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # it takes connections, and says nothing
+def test_a_hanging_mail_server_times_out(post: Post, mail: MailServer, person: Account) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts connections but sends nothing
         good, post.url = post.url, f"smtp://localhost:{silent.getsockname()[1]}"
         post.queue(person)
         [row] = post.deliver(all_were_tried, timeout_s=0.2)
@@ -196,7 +199,9 @@ def _is_held_back(row: Row) -> bool:
     return bool(row["attempts"] == 0 and 0 < row["next_attempt_at"] - now_ms() <= HOUR_MS)
 
 
-def test_somebody_gets_so_many_in_an_hour_beside_their_own_links(post: Post, mail: MailServer, person: Account) -> None:
+def test_notifications_per_hour_are_limited_except_requested_links(
+    post: Post, mail: MailServer, person: Account
+) -> None:
     post.mention(person, queue.PER_HOUR, is_sent=True)
     post.mention(person, 1)
     post.queue(person)
@@ -205,7 +210,7 @@ def test_somebody_gets_so_many_in_an_hour_beside_their_own_links(post: Post, mai
     assert len(mail.to(address(person))) == 1
 
 
-def test_one_person_uses_up_only_a_part_of_that(post: Post, person: Account) -> None:
+def test_one_actor_can_cause_only_a_part_of_the_hourly_limit(post: Post, person: Account) -> None:
     loud, quiet = post.person(), post.person()
     post.mention(person, queue.PER_HOUR_FROM_ONE, actor=loud, is_sent=True)
     post.mention(person, 1, actor=loud)
@@ -221,7 +226,7 @@ def test_one_person_uses_up_only_a_part_of_that(post: Post, person: Account) -> 
     assert from_quiet == 0
 
 
-def test_own_links_come_before_everything_that_waits(post: Post, person: Account) -> None:
+def test_requested_links_are_sent_before_other_messages(post: Post, person: Account) -> None:
     post.mention(person, 30)
     post.queue(person, 2)
 
@@ -231,7 +236,7 @@ def test_own_links_come_before_everything_that_waits(post: Post, person: Account
     assert post.run(take) == ["sign_in_link", "sign_in_link", "mention", "mention"]
 
 
-def test_nobody_is_written_to_who_was_disabled(post: Post, mail: MailServer, person: Account) -> None:
+def test_a_disabled_user_gets_no_mail(post: Post, mail: MailServer, person: Account) -> None:
     post.queue(person)
 
     async def disable(services: Services) -> None:
@@ -243,7 +248,7 @@ def test_nobody_is_written_to_who_was_disabled(post: Post, mail: MailServer, per
     assert mail.received == []
 
 
-def test_it_is_written_in_the_language_of_the_person(post: Post, mail: MailServer, person: Account) -> None:
+def test_a_message_is_in_the_recipients_language(post: Post, mail: MailServer, person: Account) -> None:
     async def choose(services: Services) -> None:
         async with services.database.transaction() as tx:
             record_language(tx, person.id, "de")
@@ -255,7 +260,7 @@ def test_it_is_written_in_the_language_of_the_person(post: Post, mail: MailServe
     assert 'lang="de"' in got.part("html")
 
 
-def test_what_was_sent_is_forgotten_after_some_days(post: Post, person: Account) -> None:
+def test_sent_messages_are_deleted_after_some_days(post: Post, person: Account) -> None:
     post.queue(person)
     post.deliver(nothing_waits)
     assert post.run(lambda services: queue.delete_old(services, now_ms() + queue.SENT_KEPT_MS - MINUTE_MS)) == 0
@@ -263,10 +268,10 @@ def test_what_was_sent_is_forgotten_after_some_days(post: Post, person: Account)
     assert post.rows() == []
 
 
-def test_an_outcome_of_an_earlier_attempt_changes_nothing(post: Post, person: Account) -> None:
+def test_the_outcome_of_an_expired_lease_is_ignored(post: Post, person: Account) -> None:
     post.queue(person)
     [first] = post.run(lambda services: queue.lease_due(services.database, 5))
-    assert post.run(lambda services: queue.lease_due(services.database, 5)) == []  # it is taken
+    assert post.run(lambda services: queue.lease_due(services.database, 5)) == []  # it is leased
     post.make_due()  # its lease has ended
     [second] = post.run(lambda services: queue.lease_due(services.database, 5))
 
@@ -279,7 +284,7 @@ def test_an_outcome_of_an_earlier_attempt_changes_nothing(post: Post, person: Ac
     assert (first.attempts, second.attempts) == (1, 2)
 
 
-def test_what_waits_is_counted(post: Post, person: Account) -> None:
+def test_the_backlog_is_counted(post: Post, person: Account) -> None:
     post.queue(person, 2)
     backlog = post.run(lambda services: queue.find_backlog(services.database))
     assert backlog.waiting == 2
@@ -287,8 +292,8 @@ def test_what_waits_is_counted(post: Post, person: Account) -> None:
     assert post.run(lambda services: queue.find_backlog(services.database)) == queue.Backlog(0, 0)
 
 
-# --- mail command ----------------------------------------------------------------------------------------------------
-# `workhook mail test`, links by mail, and what `workhook doctor` says of the mail server.
+# --- Commands --------------------------------------------------------------------------------------------------------
+# `workhook mail test`, links by e-mail, and the mail check of `workhook doctor`.
 
 
 @pytest.fixture
@@ -303,7 +308,7 @@ def run(data: Path, *words: str, **settings: str) -> Any:
     return forge.run(words, {**plain, **{f"WORKHOOK_{name.upper()}": value for name, value in given.items()}})
 
 
-def test_a_message_to_try_it_out(data: Path, mail: MailServer) -> None:
+def test_a_test_message_is_sent(data: Path, mail: MailServer) -> None:
     done = run(data, "mail", "test", "ada@example.com", "--json", smtp_url=mail.url(), mail_from=FROM)
     assert json.loads(done.stdout) == {"address": "ada@example.com", "sent": True}
     [got] = mail.to("ada@example.com")
@@ -311,7 +316,7 @@ def test_a_message_to_try_it_out(data: Path, mail: MailServer) -> None:
     assert BASE in got.text
 
 
-def test_what_goes_wrong_is_said_in_words(data: Path, mail: MailServer) -> None:
+def test_failures_of_the_test_message_are_explained(data: Path, mail: MailServer) -> None:
     mail.rcpt = lambda address, _: "550 5.1.1 no such user"
     refused = run(data, "mail", "test", "ada@example.com", smtp_url=mail.url(), mail_from=FROM)
     assert refused.returncode == 1
@@ -328,7 +333,7 @@ def test_what_goes_wrong_is_said_in_words(data: Path, mail: MailServer) -> None:
     assert "is not an e-mail address" in nobody.stderr
 
 
-def test_one_setting_without_the_other_is_refused(data: Path, mail: MailServer) -> None:
+def test_incomplete_mail_settings_are_refused(data: Path, mail: MailServer) -> None:
     for settings, said in (
         ({"smtp_url": mail.url()}, "smtp_url: needs mail_from too"),
         ({"mail_from": FROM}, "mail_from: needs smtp_url too"),
@@ -340,7 +345,7 @@ def test_one_setting_without_the_other_is_refused(data: Path, mail: MailServer) 
         assert "s3cret" not in done.stderr
 
 
-def test_a_link_goes_to_the_address_of_the_user(data: Path, mail: MailServer) -> None:
+def test_a_link_is_sent_to_the_users_address(data: Path, mail: MailServer) -> None:
     settings = {"smtp_url": mail.url(), "mail_from": FROM}
     run(data, "user", "add", "--login", "ada", "--email", "ada@example.com")
     done = run(data, "user", "password-link", "--login", "ada", "--mail", "--json", **settings)
@@ -359,7 +364,7 @@ def test_a_link_goes_to_the_address_of_the_user(data: Path, mail: MailServer) ->
     assert "no mail server is configured" in unset.stderr
 
 
-def test_the_doctor_looks_at_the_mail_server(data: Path, mail: MailServer) -> None:
+def test_the_doctor_checks_the_mail_server(data: Path, mail: MailServer) -> None:
     run(data, "user", "add", "--login", "ada", "--email", "ada@example.com")
     good = json.loads(run(data, "doctor", "--json", smtp_url=mail.url(), mail_from=FROM).stdout)
     [check] = [each for each in good["checks"] if each["name"] == "mail"]

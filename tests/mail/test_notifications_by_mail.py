@@ -1,4 +1,4 @@
-"""What people are told of by mail: who gets it, and what it says."""
+"""Notifications by e-mail: who gets them, and what they contain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def address_of(person: Caller) -> str:
     return str(person.me["email"])
 
 
-def test_who_is_mentioned_gets_a_message(studio: Studio, mail: MailServer) -> None:
+def test_a_mentioned_person_gets_a_message(studio: Studio, mail: MailServer) -> None:
     task_id = studio.task(title="Größe & <Form>")
     text = f"**Please** look, @{studio.member.login} <b>now</b>"
     comment = studio.owner.post(f"/tasks/{task_id}/task_comments", json={"text": text})["task_comment"]
@@ -24,7 +24,7 @@ def test_who_is_mentioned_gets_a_message(studio: Studio, mail: MailServer) -> No
     assert link in got.text
     assert f'href="{link}"' in got.part("html")
     assert "Größe &amp; &lt;Form&gt;" in got.part("html")
-    assert mail.to("octo@example.com") == []  # nobody is told of their own act
+    assert mail.to("octo@example.com") == []  # people are not notified of their own actions
 
 
 def assign(studio: Studio, person: Caller, title: str = "Logo") -> str:
@@ -33,7 +33,7 @@ def assign(studio: Studio, person: Caller, title: str = "Logo") -> str:
     return task_id
 
 
-def test_messages_about_a_task_are_one_thread(studio: Studio, mail: MailServer) -> None:
+def test_messages_about_a_task_form_one_thread(studio: Studio, mail: MailServer) -> None:
     task_id = assign(studio, studio.member)
     studio.owner.post(f"/tasks/{task_id}/task_comments", json={"text": f"@{studio.member.login}"})
     first, second = mail.wait_for(address_of(studio.member), 2)
@@ -44,7 +44,7 @@ def test_messages_about_a_task_are_one_thread(studio: Studio, mail: MailServer) 
     assert first.message["Date"].datetime.tzinfo is not None
 
 
-def test_a_kind_is_ended_with_one_click(studio: Studio, mail: MailServer) -> None:
+def test_one_click_unsubscribes_from_a_kind(studio: Studio, mail: MailServer) -> None:
     assign(studio, studio.member, "First")
     [got] = mail.wait_for(address_of(studio.member))
     assert got["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
@@ -55,14 +55,14 @@ def test_a_kind_is_ended_with_one_click(studio: Studio, mail: MailServer) -> Non
     assert "Assignments" in shown.text
     assert studio.member.login not in shown.text
     chosen = studio.member.get("/me/notification_settings")["notification_settings"]
-    assert chosen["assignment"] == {"inbox": True, "email": True}  # looking changes nothing
+    assert chosen["assignment"] == {"inbox": True, "email": True}  # viewing the page changes nothing
 
     done = anybody.post(address, data={"List-Unsubscribe": "One-Click"})
     assert done.status_code == 200
     chosen = studio.member.get("/me/notification_settings")["notification_settings"]
     assert chosen["assignment"] == {"inbox": True, "email": False}
     assert chosen["mention"] == {"inbox": True, "email": True}
-    assert anybody.post(address).status_code == 200  # again: nothing more
+    assert anybody.post(address).status_code == 200  # repeating it has no effect
 
     last = assign(studio, studio.member, "Third")
     studio.owner.post(f"/tasks/{last}/task_comments", json={"text": f"@{studio.member.login}"})
@@ -70,7 +70,7 @@ def test_a_kind_is_ended_with_one_click(studio: Studio, mail: MailServer) -> Non
     assert all("Third” to you" not in each.text for each in mail.to(address_of(studio.member)))
 
 
-def test_a_forged_address_ends_nothing(studio: Studio, mail: MailServer) -> None:
+def test_a_forged_unsubscribe_link_has_no_effect(studio: Studio, mail: MailServer) -> None:
     assign(studio, studio.member)
     [got] = mail.wait_for(address_of(studio.member))
     good = got["List-Unsubscribe"].strip("<>")
@@ -86,7 +86,7 @@ def test_a_forged_address_ends_nothing(studio: Studio, mail: MailServer) -> None
     assert all(each["email"] for each in chosen.values())
 
 
-def test_the_inbox_and_mail_are_chosen_apart(studio: Studio, mail: MailServer) -> None:
+def test_inbox_and_mail_are_chosen_independently(studio: Studio, mail: MailServer) -> None:
     studio.member.patch("/me/notification_settings", json={"assignment": {"inbox": False}})
     chosen = studio.member.get("/me/notification_settings")["notification_settings"]
     assert chosen["assignment"] == {"inbox": False, "email": True}

@@ -1,4 +1,4 @@
-"""The connection to a mail server: plain, encrypted, with a password; and what is said when it does not work."""
+"""Connections to a mail server: plain, encrypted, with a password, and the messages when they fail."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def new_mail() -> Iterator[Callable[..., MailServer]]:
 
 @pytest.fixture
 def trusted(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The machine trusts the certificate."""
+    """Make the system trust the certificate."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "trusted.pem"))
     smtp._context.cache_clear()
     yield
@@ -56,29 +56,31 @@ def send(url: str, *messages: Outgoing) -> list[MailOutcome]:
     return asyncio.run(run())
 
 
-def test_plain(new_mail: Callable[..., MailServer]) -> None:
+def test_messages_are_sent_over_a_plain_connection(new_mail: Callable[..., MailServer]) -> None:
     mail = new_mail()
     assert [each.result for each in send(mail.url(), MESSAGE, MESSAGE)] == ["sent", "sent"]
     assert [each.address for each in mail.received] == [TO, TO]
     assert mail.encrypted == [False, False]
 
 
-def test_encryption_is_taken_where_it_is_offered(new_mail: Callable[..., MailServer], certificate: Path) -> None:
+def test_encryption_is_used_if_the_server_offers_it(new_mail: Callable[..., MailServer], certificate: Path) -> None:
     mail = new_mail(tls=certificate)
-    assert [each.result for each in send(mail.url())] == ["sent"]  # nobody vouches for it, nor for a plain one
+    assert [each.result for each in send(mail.url())] == ["sent"]  # it is as untrusted as a plain connection
     assert mail.encrypted == [True]
 
 
 @pytest.mark.usefixtures("trusted")
-def test_a_password_goes_over_an_encrypted_connection(new_mail: Callable[..., MailServer], certificate: Path) -> None:
+def test_a_password_is_sent_over_an_encrypted_connection(
+    new_mail: Callable[..., MailServer], certificate: Path
+) -> None:
     mail = new_mail(tls=certificate, login=True)
     assert [each.result for each in send(mail.url(account=ACCOUNT))] == ["sent"]
     assert mail.encrypted == [True]
     [refused] = send(mail.url())
-    assert refused.result == "retry"  # the server wants a password
+    assert refused.result == "retry"  # the server requires a password
 
 
-def test_a_password_is_not_shown_to_a_server_without_encryption(new_mail: Callable[..., MailServer]) -> None:
+def test_a_password_is_not_sent_to_a_server_without_encryption(new_mail: Callable[..., MailServer]) -> None:
     mail = new_mail()
     [outcome] = send(mail.url(account=ACCOUNT))
     assert (outcome.result, outcome.is_trouble) == ("retry", True)
@@ -86,9 +88,7 @@ def test_a_password_is_not_shown_to_a_server_without_encryption(new_mail: Callab
     assert "STARTTLS" in outcome.reply
 
 
-def test_a_password_is_not_shown_to_a_server_that_is_not_trusted(
-    new_mail: Callable[..., MailServer], certificate: Path
-) -> None:
+def test_a_password_is_not_sent_to_an_untrusted_server(new_mail: Callable[..., MailServer], certificate: Path) -> None:
     mail = new_mail(tls=certificate, login=True)
     [outcome] = send(mail.url(account=ACCOUNT))
     assert "certificate that is not trusted" in outcome.reply
@@ -96,7 +96,7 @@ def test_a_password_is_not_shown_to_a_server_that_is_not_trusted(
 
 
 @pytest.mark.usefixtures("trusted")
-def test_a_wrong_password_is_trouble(new_mail: Callable[..., MailServer], certificate: Path) -> None:
+def test_a_wrong_password_is_reported_as_trouble(new_mail: Callable[..., MailServer], certificate: Path) -> None:
     mail = new_mail(tls=certificate, login=True)
     [outcome] = send(mail.url(account="studio:wrong@"))
     assert (outcome.result, outcome.is_trouble) == ("retry", True)
@@ -105,13 +105,13 @@ def test_a_wrong_password_is_trouble(new_mail: Callable[..., MailServer], certif
 
 
 @pytest.mark.usefixtures("trusted")
-def test_smtps(new_mail: Callable[..., MailServer], certificate: Path) -> None:
+def test_messages_are_sent_over_smtps(new_mail: Callable[..., MailServer], certificate: Path) -> None:
     mail = new_mail(tls=certificate, implicit=True)
     assert [each.result for each in send(mail.url("smtps"), MESSAGE, MESSAGE)] == ["sent", "sent"]
     assert mail.encrypted == [True, True]
 
 
-def test_smtps_wants_a_trusted_certificate(new_mail: Callable[..., MailServer], certificate: Path) -> None:
+def test_smtps_requires_a_trusted_certificate(new_mail: Callable[..., MailServer], certificate: Path) -> None:
     mail = new_mail(tls=certificate, implicit=True)
     [outcome] = send(mail.url("smtps"))
     assert (outcome.result, outcome.is_trouble) == ("retry", True)
@@ -123,7 +123,7 @@ def test_a_server_without_encryption_cannot_be_used_as_smtps(new_mail: Callable[
     assert "does not speak TLS as expected" in outcome.reply
 
 
-def test_addresses_beyond_ascii(new_mail: Callable[..., MailServer]) -> None:
+def test_addresses_may_contain_non_ascii_characters(new_mail: Callable[..., MailServer]) -> None:
     mail = new_mail()
     [outcome] = send(mail.url(), Outgoing("work@studio.example", "grüße@example.com", "Subject: Ü\r\n\r\nÜ".encode()))
     assert outcome.result == "sent"
@@ -139,7 +139,7 @@ def test_addresses_beyond_ascii(new_mail: Callable[..., MailServer]) -> None:
         ("smtps://u:p@[::1]", SmtpServer("::1", 465, True, "u", "p")),
     ],
 )
-def test_what_an_address_means(url: str, found: SmtpServer) -> None:
+def test_an_smtp_url_is_parsed(url: str, found: SmtpServer) -> None:
     assert parse_smtp_url(url) == found
     assert "p" not in repr(found).removeprefix("SmtpServer")
 
@@ -147,17 +147,17 @@ def test_what_an_address_means(url: str, found: SmtpServer) -> None:
 @pytest.mark.parametrize(
     "url", ["mail.example.com", "http://mail.example.com", "smtp://", "smtp://u@host", "smtp://host/path", "smtp://h:x"]
 )
-def test_what_is_no_address_of_a_mail_server(url: str) -> None:
+def test_an_invalid_smtp_url_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse_smtp_url(url)
 
 
 @pytest.mark.parametrize("text", ["", "Acme", "work@", "@studio.example", "a\n@b.example"])
-def test_what_is_no_sender(text: str) -> None:
+def test_an_invalid_sender_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse_sender(text)
 
 
-def test_a_sender() -> None:
+def test_a_sender_may_have_a_name() -> None:
     assert parse_sender("work@studio.example").addr_spec == "work@studio.example"
     assert parse_sender("Büro Ö <work@studio.example>").display_name == "Büro Ö"

@@ -1,4 +1,4 @@
-"""Several processes that send: nothing twice, and a crash between the server's answer and the commit."""
+"""Several processes that send mail: nothing is sent twice, except after a crash between the reply and the commit."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_two_processes_send_nothing_twice(post: Post, mail: MailServer, new_work
     assert "/login/link/" not in logs
 
 
-def test_a_crash_before_the_commit_sends_the_same_again(
+def test_a_crash_before_the_commit_repeats_the_same_message(
     post: Post, mail: MailServer, new_worker: Callable[[], Server]
 ) -> None:
     person = post.person()
@@ -77,7 +77,7 @@ def test_a_crash_before_the_commit_sends_the_same_again(
     def kill_first(_: str, times: int) -> str:
         if times == 1:
             ready.wait(30)
-            victims[0].kill()  # the server has the message; its answer does not arrive
+            victims[0].kill()  # the server has the message, but its reply does not arrive
         return "250 OK"
 
     mail.data = kill_first
@@ -96,9 +96,7 @@ def test_a_crash_before_the_commit_sends_the_same_again(
     assert len(mail.to(address)) == 2
 
 
-def test_who_does_not_know_the_own_address_sends_nothing(
-    post: Post, mail: MailServer, settings: dict[str, Any]
-) -> None:
+def test_a_worker_without_a_base_url_sends_nothing(post: Post, mail: MailServer, settings: dict[str, Any]) -> None:
     post.queue(post.person())
     more = {"smtp_url": mail.url(), "mail_from": FROM}
     worker = Server(Path(settings["data"]), {**settings, **more}, command=("worker",)).start()

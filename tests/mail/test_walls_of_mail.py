@@ -1,4 +1,4 @@
-"""Nobody is written to about what they may not see, and nothing of one organization is in mail about another."""
+"""Nobody gets mail about what they may not see, and mail about one organization contains nothing of another."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _make_due = sa.update(mail_messages).where(_c.next_attempt_at.is_not(None)).valu
 
 
 class Held:
-    """What goes to one person waits until it is let go."""
+    """Delays the mail to one person until it is released."""
 
     def __init__(self, server: Server, mail: MailServer) -> None:
         self._server, self._mail = server, mail
@@ -32,7 +32,7 @@ class Held:
         self._mail.rcpt = lambda asked, _: "451 later" if asked == address else "250 OK"
 
     def wait_for(self, person: Caller, number: int) -> None:
-        """So many messages were tried, and wait."""
+        """Wait until `number` messages to the person have been tried and are waiting."""
 
         async def read(services: Services) -> bool:
             recipient = f"u{await self._id_of(services, person)}"
@@ -77,7 +77,7 @@ def other(server: Server) -> Iterator[Studio]:
     other.close()
 
 
-def put_into(studio: Studio, person: Caller) -> None:
+def add_member(studio: Studio, person: Caller) -> None:
     async def put(services: Services) -> None:
         async with services.database.transaction() as tx:
             place = await queries.find_account(tx, studio.world.organization)
@@ -93,11 +93,11 @@ def assign(studio: Studio, person: Caller, title: str) -> str:
     return studio.task(title=title, assignees=[person.login])
 
 
-def test_who_leaves_one_organization_is_told_only_of_the_other(
+def test_a_person_who_left_an_organization_gets_mail_only_about_the_other(
     studio: Studio, other: Studio, held: Held, mail: MailServer
 ) -> None:
     person = studio.member
-    put_into(other, person)
+    add_member(other, person)
     held.hold(person)
     assign(studio, person, "Of the first")
     assign(other, person, "Of the second")
@@ -116,7 +116,9 @@ def test_who_leaves_one_organization_is_told_only_of_the_other(
         assert name not in raw
 
 
-def test_a_client_is_not_told_of_what_was_hidden_meanwhile(studio: Studio, held: Held, mail: MailServer) -> None:
+def test_a_client_gets_no_mail_about_a_comment_hidden_in_the_meantime(
+    studio: Studio, held: Held, mail: MailServer
+) -> None:
     client = studio.client
     held.hold(client)
     task_id = studio.task(title="Landing page")
@@ -133,7 +135,7 @@ def test_a_client_is_not_told_of_what_was_hidden_meanwhile(studio: Studio, held:
     assert len(mail.to(str(client.me["email"]))) == 1
 
 
-def test_what_is_deleted_is_not_told_of(studio: Studio, held: Held, mail: MailServer) -> None:
+def test_no_mail_is_sent_about_a_deleted_task(studio: Studio, held: Held, mail: MailServer) -> None:
     person = studio.member
     held.hold(person)
     task_id = assign(studio, person, "Gone")
@@ -144,7 +146,7 @@ def test_what_is_deleted_is_not_told_of(studio: Studio, held: Held, mail: MailSe
     assert mail.to(str(person.me["email"])) == []
 
 
-def test_an_end_of_a_kind_holds_for_what_waits(studio: Studio, held: Held, mail: MailServer) -> None:
+def test_unsubscribing_applies_to_waiting_messages(studio: Studio, held: Held, mail: MailServer) -> None:
     person = studio.member
     held.hold(person)
     assign(studio, person, "Waits")
@@ -155,7 +157,7 @@ def test_an_end_of_a_kind_holds_for_what_waits(studio: Studio, held: Held, mail:
     assert mail.to(str(person.me["email"])) == []
 
 
-def test_others_do_not_wait_for_who_cannot_be_reached(studio: Studio, held: Held, mail: MailServer) -> None:
+def test_an_unreachable_recipient_does_not_delay_others(studio: Studio, held: Held, mail: MailServer) -> None:
     second = studio.add(member="member")
     held.hold(studio.member)
     for each in (studio.member, second):

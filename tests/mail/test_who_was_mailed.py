@@ -1,4 +1,4 @@
-"""The page of an issued invoice says who got it by e-mail; who comes by a link that was mailed is asked to confirm."""
+"""The page of an issued invoice shows who got it by e-mail, and an invited address must be confirmed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def page_with(words: str, studio: Studio, browser: Browser, invoice_id: str) -> 
     return text if words in text else None
 
 
-def test_a_page_says_to_whom_an_invoice_was_mailed(
+def test_the_page_shows_to_whom_an_invoice_was_mailed(
     studio: Studio, mail: MailServer, owner: Browser, browsers: ExitStack
 ) -> None:
     address = str(studio.client.me["email"])
@@ -65,7 +65,7 @@ def test_a_page_says_to_whom_an_invoice_was_mailed(
     assert NOBODY not in shown
 
 
-def test_what_is_not_known_any_more_is_not_said(studio: Studio, owner: Browser) -> None:
+def test_the_page_omits_the_mail_status_of_an_old_invoice(studio: Studio, owner: Browser) -> None:
     invoice_id = send_invoice(studio)
 
     async def age(services: Services) -> None:
@@ -78,12 +78,12 @@ def test_what_is_not_known_any_more_is_not_said(studio: Studio, owner: Browser) 
     assert not section.search(page_of_invoice(studio, owner, invoice_id))
 
 
-def test_a_project_without_clients_is_told_so(studio: Studio, owner: Browser) -> None:
+def test_the_page_explains_that_a_project_has_no_clients(studio: Studio, owner: Browser) -> None:
     text = page_of_invoice(studio, owner, send_invoice(studio))
     assert f"{NOBODY} The project has no clients. Invite a client" in text
 
 
-def test_the_address_of_the_invitation_is_in_the_form_and_asked_to_be_confirmed(
+def test_the_invited_address_is_prefilled_and_must_be_confirmed(
     studio: Studio, mail: MailServer, owner: Browser, browsers: ExitStack
 ) -> None:
     address = new_address()
@@ -117,7 +117,7 @@ def path_in(text: str, server: Server) -> str:
 
 
 def join_with_own_address(studio: Studio, mail: MailServer, owner: Browser, browsers: ExitStack) -> str:
-    """Invite Mia Client, who takes e-mail at another address than the invited one: answers hers."""
+    """Invite Mia Client, who confirms another address than the invited one. Return that address."""
     address, own = new_address(), new_address()
     settings = f"/{studio.world.full_name}/settings"
     owner.fill_csrf(f"{settings}/clients/invite", email=address, link="1")
@@ -129,10 +129,10 @@ def join_with_own_address(studio: Studio, mail: MailServer, owner: Browser, brow
     return own
 
 
-def test_another_address_of_a_client_stays_their_own(
+def test_the_studio_does_not_see_another_address_of_a_client(
     studio: Studio, mail: MailServer, owner: Browser, browsers: ExitStack
 ) -> None:
-    """The studio sees their name, and the address to which it invited them: not where they get their e-mail."""
+    """The studio sees the client's name and the invited address, but not the address at which the client gets mail."""
     own = join_with_own_address(studio, mail, owner, browsers)
     invoice_id = send_invoice(studio)
     mail.wait_for(own, 2)
@@ -155,7 +155,7 @@ def test_another_address_of_a_client_stays_their_own(
     ],
     ids=["refused", "put-off"],
 )
-def test_what_the_mail_server_says_is_not_for_the_studio(
+def test_the_studio_does_not_see_the_mail_servers_reply(
     studio: Studio,
     mail: MailServer,
     owner: Browser,
@@ -164,7 +164,7 @@ def test_what_the_mail_server_says_is_not_for_the_studio(
     said: str,
     shown: str,
 ) -> None:
-    """It names the client's own address, and servers of whoever runs this one."""
+    """The reply contains the client's own address and the names of the operator's servers."""
     own = join_with_own_address(studio, mail, owner, browsers)
     monkeypatch.setattr(mail, "rcpt", lambda address, _: said.format(address) if address == own else "250 OK")
     invoice_id = send_invoice(studio)
@@ -174,7 +174,7 @@ def test_what_the_mail_server_says_is_not_for_the_studio(
         assert each not in page, each
 
 
-def test_a_message_that_was_tried_in_vain_was_not_refused(
+def test_a_message_given_up_after_retries_is_not_shown_as_rejected(
     studio: Studio, mail: MailServer, owner: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = str(studio.client.me["email"])

@@ -1,5 +1,7 @@
-"""What an earlier version goes on doing on PostgreSQL while the database is migrated: short transactions, each of which
-the server ends with an error where it would wait for a lock longer than a second."""
+"""Concurrent writers and readers that act like an earlier version during a migration on PostgreSQL.
+
+They run short transactions, which the server aborts if they wait for a lock longer than a second.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import asyncpg
 
 from tests.harness.depth import deep
 
-LOCK_TIMEOUT = f"{deep(5, 1)}s"  # a busy machine holds a lock for longer than the statement takes
+LOCK_TIMEOUT = f"{deep(5, 1)}s"  # on a busy machine, a lock is held longer than the statement takes
 _PACE_S = 0.01
 
 _EVENT = """INSERT INTO events (account_id, repository_id, name, payload, size, created_at, listed)
@@ -31,7 +33,7 @@ VALUES ($1, 1, 1000000000 + CAST(substr($1, 2) AS bigint), 'w', '{}', '[]', '[]'
 _TIMESHEET = """INSERT INTO timesheets (id, repository_id, task_id, user_id, start_time, duration_ms, is_active,
 finished, billable, created_at, updated_at)
 VALUES ($1, 1, $1, 1, 1800000000000, 1, false, true, false, 1800000000000, 1800000000000)"""
-# Rows that were there, written again as they are; each writer has its own.
+# Existing rows, updated without a change. Each statement has its own rows.
 _AGAIN = (
     "UPDATE dispatches SET attempts = attempts WHERE id = 7",
     "UPDATE lanes SET failing_since = failing_since WHERE hook_id = 7",
@@ -58,7 +60,7 @@ _READ = (
 
 
 class Beside:
-    """`written`: how many rows were acknowledged, by table."""
+    """Concurrent transactions. `written` counts the committed rows by table."""
 
     def __init__(self, url: str) -> None:
         self.written = Counter[str]()
@@ -109,7 +111,7 @@ class Beside:
             await connection.fetch(statement)
 
     def check(self) -> None:
-        """Raises what ended one of them."""
+        """Raise the error that ended a transaction loop, if any."""
         for each in self._tasks:
             if each.done() and not self._over.is_set():
                 each.result()

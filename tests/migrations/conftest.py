@@ -1,4 +1,4 @@
-"""Databases of one kind alone, for what only that one does: on SQLite nobody works beside a migration."""
+"""Databases of a single kind, for behavior that only one has. On SQLite, no process runs during a migration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.harness.databases import Databases, databases
 
 
 @pytest.fixture
-def postgresql(_shared_folder: Path) -> Databases:  # it is the folder of all tests
+def postgresql(_shared_folder: Path) -> Databases:  # the folder is shared by all tests
     return databases("postgresql", _shared_folder)
 
 

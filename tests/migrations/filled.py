@@ -1,4 +1,4 @@
-"""A database of a released schema with rows in every table, filled by the database itself, and what it holds."""
+"""A database of a released schema with rows in every table, inserted by the database itself, and its checksums."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from tests.harness.depth import deep
 
-ROWS = deep(2_000, 1_000_000)  # of each table of the webhooks' histories
-FEW = deep(200, 1_000)  # of each table that the others name
+ROWS = deep(2_000, 1_000_000)  # for each table of the webhook history
+FEW = deep(200, 1_000)  # for each table that others refer to
 _TIME = 1_700_000_000_000
 _SIZES = {
     **dict.fromkeys(("events", "dispatches", "deliveries"), ROWS),
@@ -19,7 +19,7 @@ _SIZES = {
     "tasks": ROWS // 10,
     "event_keys": ROWS // 20,
 }
-# `i` is the number of the row. What is not named here gets a value of its type, also where it may be null.
+# `i` is the row number. Columns not listed here get a value of their type, even if they are nullable.
 _OF_HISTORY = {
     "repository_id": f"i % {FEW} + 1",
     "hook_id": f"i % {FEW} + 1",
@@ -41,27 +41,27 @@ _VALUES = {
         "redelivery": "i % 70 = 0",
     },
     "audit_log": {**_OF_HISTORY, "action": "CASE i % 2 WHEN 0 THEN 'hook.create' ELSE 'task.update' END"},
-    # Nobody has two that run.
+    # A user has at most one running timer.
     "timesheets": {
         "is_active": f"i % 2 = 0 AND i <= {FEW}",
         "running_since": f"CASE WHEN i <= {FEW} THEN {_TIME} + i END",
     },
     "invoices": {"buyer": """'{"name": "Buyer ' || i || '"}'"""},
-    # The order of tasks is kept by triggers.
+    # Triggers maintain the order of tasks.
     "tasks": {"column_id": "CAST(NULL AS TEXT)", "bucket_id": "CAST(NULL AS BIGINT)", "rank": "CAST(NULL AS BIGINT)"},
 }
 _NOT_OURS = ("alembic_version", "task_buckets", "timesheet_changes", "search_")  # triggers fill the second and third
 
 
 def tables(connection: sa.Connection) -> list[sa.Table]:
-    """Those that are filled, each after what it names."""
+    """Return the tables to fill, each after the tables it refers to."""
     there = sa.MetaData()
     there.reflect(connection, only=lambda name, _: not name.startswith(_NOT_OURS[-1]))
     return [each for each in there.sorted_tables if each.name not in _NOT_OURS]
 
 
 def fill(connection: sa.Connection) -> dict[str, int]:
-    """Answers the number of rows by table."""
+    """Fill every table and return its number of rows by name."""
     sizes = {}
     for table in tables(connection):
         size = sizes[table.name] = _SIZES.get(table.name, FEW)
@@ -69,7 +69,7 @@ def fill(connection: sa.Connection) -> dict[str, int]:
         values = {each.name: given.get(each.name) or _value(connection, each) for each in table.columns}
         names = ", ".join(f'"{name}"' for name in values)
         numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {size})"
-        into = f'INSERT INTO "{table.name}" ({names})'  # names that stand here or in the schema
+        into = f'INSERT INTO "{table.name}" ({names})'  # only names from this module or the schema
         connection.exec_driver_sql(f"{into} {numbers} SELECT {', '.join(values.values())} FROM n")
         _count_on(connection, table, size)
     return sizes
@@ -99,13 +99,13 @@ def _count_on(connection: sa.Connection, table: sa.Table, size: int) -> None:
 
 
 def sums(connection: sa.Connection, columns: dict[str, list[str]], sizes: dict[str, int]) -> dict[str, tuple[int, int]]:
-    """How many rows that `fill` wrote are there, and a checksum of what they hold in these columns."""
+    """Return the number of rows inserted by `fill` and a checksum of the given columns, by table."""
     return {name: _sum(connection, name, columns[name], sizes[name]) for name in columns}
 
 
 def _sum(connection: sa.Connection, table: str, columns: list[str], size: int) -> tuple[int, int]:
     listed = ", ".join(f'"{name}"' for name in columns)
-    # What the writers beside the migration have added has higher numbers, or ids that begin otherwise.
+    # Rows that the concurrent writers have added have higher numbers, or IDs with another prefix.
     ours = ""
     if table in ("events", "dispatches", "deliveries", "audit_log"):
         ours = f"WHERE id <= {size}"

@@ -1,6 +1,6 @@
-"""The migration of a release that is to come, as the tests of upgrades have it: every step that `storage.online` has.
+"""The migration of a future release, with every step that `storage.online` provides.
 
-The tests put it behind the newest migration.
+The tests of upgrades add it after the newest migration.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ down_revision = "0058"
 
 LARGE = ("audit_log", "deliveries", "events", "dispatches")
 CHANGED = {"accounts", "deliveries", "files", "tasks", "workers"}
-"""Tables that others write to, and whose locks it needs nevertheless."""
+"""Tables that others write to and that the migration must lock nevertheless."""
 
 
 def upgrade() -> None:

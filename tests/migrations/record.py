@@ -1,7 +1,7 @@
 """Record a database filled by a release: `python -m tests.migrations.record VERSION WHEEL`, run once for each release.
 
-The server of the wheel is asked for one of everything it can do. `released/VERSION.rows.json.xz` then keeps every row,
-every file and every answer to a GET, and `test_upgrade` expects later versions to give the same answers.
+The server in the wheel gets a request for every operation. `released/VERSION.rows.json.xz` then contains every row,
+every file and every response to a GET. `test_upgrade` expects the same responses from later versions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNREACHABLE = "http://127.0.0.1:9"
 REPOSITORY = "/repos/acme/website"
 _SKIPPED = re.compile(r"alembic_version|sqlite_|search_")
 _CHANGING = re.compile(r"/(metrics|rate_limit|zen|meta|versions|openapi|audit-log|signed)|/download$|/readyz|/healthz")
-"""Answers that differ from one request to the next, or from one version to the next."""
+"""Paths whose responses differ between requests or versions."""
 _CALLERS = ("owner", "pat", "stranger", "client", "client of the app")
 """Callers whose credentials do not expire."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))?")
@@ -44,7 +44,7 @@ _VOLATILE = {
 
 
 def record(version: str, wheel: Path) -> Path:
-    """Fill a database by the server in `wheel`, and return the new file."""
+    """Fill a database with the server in `wheel`, and return the new file."""
     out = RELEASED / f"{version}.rows.json.xz"
     with tempfile.TemporaryDirectory() as folder, receiving() as receiver:
         base = Path(folder)
@@ -101,7 +101,7 @@ def _owe(things: Things) -> str:
 
 
 def answer(client: httpx.Client, caller: str, path: str) -> tuple[int, Any]:
-    """Return the status and the body of a GET, without times, ports and what else differs from server to server."""
+    """Return the status and body of a GET, without times, ports and other values that differ between servers."""
     response = client.get(path, headers={"Authorization": caller})
     kind = response.headers.get("content-type", "")
     body: Any = kind
@@ -128,7 +128,7 @@ def _files(data: Path) -> Iterator[tuple[str, str]]:
 
 
 def _rows(database: Path) -> Iterator[tuple[str, Any]]:
-    """Yield every table with its columns and rows. Bytes are objects with the key `hex`."""
+    """Yield every table with its columns and rows. Bytes become objects with the key `hex`."""
     with closing(sqlite3.connect(database)) as connection:
         names = connection.execute("SELECT name FROM pragma_table_list WHERE type = 'table' ORDER BY name").fetchall()
         for (name,) in names:

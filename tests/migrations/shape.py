@@ -1,4 +1,4 @@
-"""All that a database knows of its schema, in words that two databases can be compared by."""
+"""The complete schema of a database in a form in which two databases can be compared."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _POSTGRESQL = {
 }
 _OURS = """(SELECT * FROM sqlite_master WHERE name NOT LIKE 'sqlite~_%' ESCAPE '~' AND tbl_name NOT IN
     (SELECT name FROM pragma_table_list WHERE type = 'shadow'))"""
-# A column that was added stands elsewhere in the text of its table, so tables are taken apart.
+# An added column is at another position in the text of its table, so tables are compared in parts.
 _SQLITE = {
     "tables": """SELECT l.name, l.wr || ' ' || (m.sql LIKE '%AUTOINCREMENT%')
         FROM {ours} m JOIN pragma_table_list l USING (name)""",

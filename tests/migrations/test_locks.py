@@ -1,7 +1,8 @@
-"""A migration on PostgreSQL gives way to those that work with its tables, at each of its steps.
+"""A migration on PostgreSQL gives way to other transactions on its tables at each of its steps.
 
-Somebody holds every table, as a backup and a long transaction do. Each time the migration has waited for one of them
-and given up, that one is let go. Meanwhile others read and write all tables, and wait for no lock longer than a second.
+A transaction locks every table, as a backup or a long transaction does. Whenever the migration has waited for a table
+and given up, the lock on that table is released. Meanwhile others read and write all tables and wait for no lock longer
+than a second.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from workhook.bootstrap import import_tables
 from workhook.storage import migrate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
-_PAUSE_S = 0.02  # between two looks
-# Tables that somebody waits for: to change them, or (an index) for those that write to them.
+_PAUSE_S = 0.02  # between two checks
+# Tables that a session waits for: to change them or, when it builds an index, for transactions that write to them.
 _WAITED_FOR = """
 SELECT relation::regclass::text FROM pg_locks WHERE NOT granted AND locktype = 'relation'
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> ALL($1::int[])
 UNION SELECT relid::regclass::text FROM pg_stat_progress_create_index WHERE datname = current_database()
 AND phase LIKE 'waiting%'
 """
-# Who waits for one table and keeps others from another one meanwhile.
+# Sessions that wait for one table while they lock others out of another one.
 _GREEDY = """
 WITH locks AS MATERIALIZED (SELECT * FROM pg_locks
 WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()))
@@ -43,7 +44,7 @@ _BUILT_ON = "SELECT relid::regclass::text FROM pg_stat_progress_create_index WHE
 
 
 class Holder:
-    """Holds all of these tables but those that it let go, in a transaction that does nothing more."""
+    """Locks the given tables in an otherwise idle transaction, except those it has released."""
 
     def __init__(self, url: str, names: list[str]) -> None:
         self._url = url
@@ -72,7 +73,7 @@ class Holder:
         await self._connection.close()
 
 
-class Passer:
+class Traffic:
     """Reads and writes every table in turn."""
 
     def __init__(self, connection: Any, names: list[str]) -> None:
@@ -87,10 +88,12 @@ class Passer:
             await asyncio.sleep(_PAUSE_S)
 
 
-async def test_every_step_gives_way(postgresql: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_step_of_a_migration_gives_way(
+    postgresql: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(migrate, "LOOK_S", 0.05)
     for name in ("MIGRATIONS", "HEAD"):
-        monkeypatch.setattr(migrate, name, getattr(migrate, name))  # as they were, after the test
+        monkeypatch.setattr(migrate, name, getattr(migrate, name))  # restored after the test
     settings = make_database(postgresql, tmp_path, UNRELEASED)
     add_next_release(tmp_path)
     names: list[str] = []
@@ -100,10 +103,10 @@ async def test_every_step_gives_way(postgresql: Databases, tmp_path: Path, monke
     passing = await asyncpg.connect(url, server_settings={"lock_timeout": LOCK_TIMEOUT})
     holder = Holder(url, list(names))
     await holder.hold()
-    passer = Passer(passing, names)
+    passer = Traffic(passing, names)
     migration = asyncio.create_task(migrate.migrate_postgresql(url, import_tables))
     try:
-        given_way = await _let_it_through(look, holder, passer, migration, [passing.get_server_pid()])
+        given_way = await _release_waited_for(look, holder, passer, migration, [passing.get_server_pid()])
         assert await migration
         assert given_way >= CHANGED
     finally:
@@ -115,10 +118,10 @@ async def test_every_step_gives_way(postgresql: Databases, tmp_path: Path, monke
         await look.close()
 
 
-async def _let_it_through(
-    look: Any, holder: Holder, passer: Passer, migration: asyncio.Task[bool], passing: list[int]
+async def _release_waited_for(
+    look: Any, holder: Holder, passer: Traffic, migration: asyncio.Task[bool], passing: list[int]
 ) -> set[str]:
-    """Answers the tables that it waited for."""
+    """Release each table that the migration waits for, and return these tables."""
     met: set[str] = set()
     while not migration.done():
         if passer.task.done():
@@ -127,7 +130,7 @@ async def _let_it_through(
         assert await look.fetch(_GREEDY, others) == []
         now = {name for (name,) in await look.fetch(_WAITED_FOR, others)}
         building = {name for (name,) in await look.fetch(_BUILT_ON)}
-        # An index keeps nobody waiting. What is changed must be given up first.
+        # Building an index blocks nobody. A table to be changed must be given up first.
         for name in (now & building) | (met - now):
             await holder.let_go(name)
         met |= now

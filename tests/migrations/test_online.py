@@ -1,7 +1,7 @@
-"""A database with rows in every table is migrated to the next release while the version before works with it.
+"""A database with rows in every table is migrated to the next release while the previous version uses it.
 
-PostgreSQL itself watches: the sessions beside the migration have `lock_timeout` set, so one that waits for longer than
-a second ends with an error. SQLite's file is migrated before a server starts, in one transaction.
+PostgreSQL itself checks this: the sessions that run during the migration set `lock_timeout`, so one that waits for
+longer than a second fails. An SQLite file is migrated in one transaction before a server starts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ pytestmark = [
 
 
 class Migration:
-    """`workhook migrate` of the next release, as a process, and what it says."""
+    """`workhook migrate` of the next release as a process, and its output."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.said: list[str] = []
@@ -80,8 +80,8 @@ class Migration:
         self._reading.join()
 
 
-class Old:
-    """A database as that version left it."""
+class OldDatabase:
+    """A database of the current version, before the migration."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
@@ -102,20 +102,20 @@ class Old:
         return found
 
     def check(self) -> None:
-        """Every row is as it was; and there were rows."""
+        """Check that there were rows and that every row is unchanged."""
         assert {name: count for name, (count, _) in self.before.items()} == self.sizes
         assert self.before["deliveries"][0] == ROWS
         assert self.sums() == self.before
 
 
 @pytest.mark.whole
-def test_a_file_of_a_million_rows(sqlite: Databases, tmp_path: Path) -> None:
-    old = Old(make_database(sqlite, tmp_path, UNRELEASED))
+def test_a_file_with_a_million_rows_is_migrated(sqlite: Databases, tmp_path: Path) -> None:
+    old = OldDatabase(make_database(sqlite, tmp_path, UNRELEASED))
     assert old.file is not None
     there = _indexes(old.file)
     with Migration(old.settings) as killed:
         until(lambda: killed.says("building_index"), 60 * MINUTES)
-    # It is one transaction; a fast machine may have come to its end.
+    # It is one transaction, which a fast machine may have committed before the kill.
     assert migrate.sqlite_revision(old.file) in (OLD, NEW)
     with Migration(old.settings) as again:
         again.ends()
@@ -131,7 +131,7 @@ def test_a_file_of_a_million_rows(sqlite: Databases, tmp_path: Path) -> None:
 
 
 def _empty(databases: Databases, folder: Path) -> Path:
-    """A file without rows that was migrated alone."""
+    """Return an empty database file after an undisturbed migration."""
     settings = make_database(databases, folder, UNRELEASED)
     with Migration(settings) as alone:
         alone.ends()
@@ -148,9 +148,9 @@ def _indexes(path: Path) -> set[str]:
 
 
 @pytest.mark.whole
-async def test_a_million_rows_beside_an_earlier_version(postgresql: Databases, tmp_path: Path) -> None:
-    """The first migration is killed when it has come half-way; the second one goes on."""
-    old = Old(make_database(postgresql, tmp_path, UNRELEASED))
+async def test_a_million_rows_are_migrated_while_an_earlier_version_runs(postgresql: Databases, tmp_path: Path) -> None:
+    """The first migration is killed half-way, and a second one continues."""
+    old = OldDatabase(make_database(postgresql, tmp_path, UNRELEASED))
     look = await asyncpg.connect(old.url)
     try:
         async with beside(old.url) as others:
@@ -161,7 +161,7 @@ async def test_a_million_rows_beside_an_earlier_version(postgresql: Databases, t
             others.check()
             await _until(lambda: min(others.rounds.values()) > 0 and len(others.rounds) == 5, others)
         for table, written in others.written.items():
-            count = await look.fetchval(f'SELECT count(*) FROM "{table}"')  # names that stand here
+            count = await look.fetchval(f'SELECT count(*) FROM "{table}"')  # only names from this module
             assert count == old.sizes[table] + written, f"{table}: what was acknowledged is there, once"
         alone = make_database(postgresql, tmp_path / "empty", UNRELEASED)
         with Migration(alone) as migration:
@@ -174,8 +174,8 @@ async def test_a_million_rows_beside_an_earlier_version(postgresql: Databases, t
         await look.close()
 
 
-async def _kill_half_way(old: Old, others: Beside, look: Any) -> None:
-    """Somebody has written to the audit log and does not commit: its index waits, and the migration says so."""
+async def _kill_half_way(old: OldDatabase, others: Beside, look: Any) -> None:
+    """Kill the migration while its index on the audit log waits for an uncommitted write, as its log shows."""
     slow = await asyncpg.connect(old.url)
     try:
         async with slow.transaction():

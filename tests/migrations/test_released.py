@@ -1,4 +1,4 @@
-"""Every released schema becomes the newest, and keeps its rows; a release keeps its schema."""
+"""Every released schema is upgraded to the newest without losing rows, and each release's schema is recorded."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Filled:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_released_schema_becomes_the_newest(backend: Databases, tmp_path: Path, version: str) -> None:
+def test_a_released_schema_is_upgraded_to_the_newest(backend: Databases, tmp_path: Path, version: str) -> None:
     old = Filled(backend, tmp_path / "old", version)
     _migrate(old.settings)
     new = {"data": str(tmp_path / "new"), **backend.empty(tmp_path / "new")}
@@ -63,7 +63,7 @@ def test_the_next_release_can_upgrade_this_one(
     backend: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("MIGRATIONS", "HEAD"):
-        monkeypatch.setattr(migrate, name, getattr(migrate, name))  # as they were, after the test
+        monkeypatch.setattr(migrate, name, getattr(migrate, name))  # restored after the test
     old = Filled(backend, tmp_path / "old", UNRELEASED)
     before = finish(lambda: shape_of(old.settings))
     add_next_release(tmp_path)
@@ -79,7 +79,7 @@ def test_the_next_release_can_upgrade_this_one(
     assert not _migrate(old.settings)
 
 
-def test_every_release_has_kept_its_schema() -> None:
+def test_every_release_has_a_recorded_schema() -> None:
     """`python -m scripts.release_schema VERSION` writes the schemas, `python -m tests.migrations.record` the rows."""
     named = set(re.findall(r"^## \[(\d[^\]]*)\]", CHANGELOG.read_text(encoding="utf-8"), re.MULTILINE))
     kept = {path.name for path in release_schema.RELEASED.iterdir()}
@@ -87,7 +87,7 @@ def test_every_release_has_kept_its_schema() -> None:
     assert kept == {f"{version}.{ending}" for version in named for ending in endings}
 
 
-def test_a_release_keeps_its_schema_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recorded_schema_is_never_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(release_schema, "RELEASED", tmp_path)
     release_schema.main("1.0.0")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.0.0.postgresql.sql", "1.0.0.sqlite.sql"]

@@ -1,4 +1,4 @@
-"""A new database has what the areas declare, on both databases; other schemas are refused."""
+"""A new database of either kind has the declared tables and indexes, and newer schemas are refused."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from workhook.core.config import load
 from workhook.storage import metadata, migrate
 from workhook.storage.migrate import HEAD, NewerSchema, known_revisions
 
-assert asgi  # every area's tables are on the metadata once it is imported
+assert asgi  # importing it registers every area's tables
 
 
-def test_the_head_is_the_newest_file() -> None:
+def test_the_head_is_the_newest_revision() -> None:
     assert known_revisions()[-1] == HEAD
 
 
@@ -38,14 +38,14 @@ async def test_both_databases_have_all_tables_and_indexes(
         assert set(made[more]) >= declared
 
 
-async def test_large_tables_are_cleaned_up_early(postgresql: Databases, tmp_path: Path) -> None:
+async def test_large_tables_are_vacuumed_early(postgresql: Databases, tmp_path: Path) -> None:
     connection = await asyncpg.connect(postgresql.new(tmp_path)["database_url"])
     chosen = await connection.fetchval("SELECT reloptions FROM pg_class WHERE relname = 'dispatches'")
     await connection.close()
     assert "autovacuum_vacuum_scale_factor=0.02" in chosen
 
 
-def test_a_new_file_holds_the_number_of_its_schema_alone(tmp_path: Path) -> None:
+def test_a_new_file_contains_only_its_revision(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
     assert migrate.migrate_sqlite(path, import_tables)
     with closing(sqlite3.connect(path)) as connection:
@@ -55,8 +55,8 @@ def test_a_new_file_holds_the_number_of_its_schema_alone(tmp_path: Path) -> None
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_any_command_makes_the_whole_schema(tmp_path: Path) -> None:
-    """A command alone knows few tables."""
+def test_any_command_creates_the_whole_schema(tmp_path: Path) -> None:
+    """A single command imports few tables."""
     new = tmp_path / "new.db"
     migrate.migrate_sqlite(new, import_tables)
     for number, words in enumerate(
@@ -68,12 +68,12 @@ def test_any_command_makes_the_whole_schema(tmp_path: Path) -> None:
         assert sqlite_shape(folder / "workhook.db") == sqlite_shape(new)
 
 
-async def test_migrating_again_does_nothing(backend: Databases, tmp_path: Path) -> None:
+async def test_a_second_migration_does_nothing(backend: Databases, tmp_path: Path) -> None:
     settings = load({"data": str(tmp_path), **backend.new(tmp_path)}, {})
     assert not await migrate.migrate(settings.sqlite_path, settings.database_url, import_tables)
 
 
-async def test_a_newer_schema_is_refused_by_name(backend: Databases, tmp_path: Path) -> None:
+async def test_a_newer_schema_is_refused_with_its_revision(backend: Databases, tmp_path: Path) -> None:
     settings = load({"data": str(tmp_path), **backend.new(tmp_path)}, {})
     newer = "UPDATE alembic_version SET version_num = '9999'"
     if settings.sqlite_path is not None:
@@ -88,7 +88,7 @@ async def test_a_newer_schema_is_refused_by_name(backend: Databases, tmp_path: P
         await migrate.migrate(settings.sqlite_path, settings.database_url, import_tables)
 
 
-def test_processes_that_start_together_on_an_empty_file_agree(tmp_path: Path) -> None:
+def test_concurrent_migrations_of_a_new_file_succeed(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
 
     async def together() -> list[bool | BaseException]:

@@ -1,6 +1,6 @@
-"""Upgrade databases filled by the servers of released versions.
+"""Databases filled by the servers of released versions are upgraded.
 
-`released/VERSION.rows.json.xz` contains what `record` kept of each: every row and file, and the answers to GETs.
+`released/VERSION.rows.json.xz` contains what `record` recorded: every row and file, and the responses to GETs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ class Upgraded:
         self.server = Server(folder, settings)
 
     def _fill(self, connection: sa.Connection) -> None:
-        """Insert the rows without the triggers that would count them again. Times move so that the last one is now."""
+        """Insert the rows without the triggers that would count them again.
+
+        Shift all times so that the last one is now.
+        """
         tables: dict[str, tuple[list[str], list[list[Any]]]] = self.recorded["tables"]
         there = sa.MetaData()
         there.reflect(connection, only=lambda name, _: name in tables)
@@ -100,7 +103,7 @@ def upgraded(
     made.server.close()
 
 
-def test_answers_stay_the_same_after_an_upgrade(upgraded: Upgraded) -> None:
+def test_responses_are_the_same_after_an_upgrade(upgraded: Upgraded) -> None:
     recorded = upgraded.recorded
     differences: list[str] = []
     with upgraded.server.client(None) as client:
@@ -110,7 +113,7 @@ def test_answers_stay_the_same_after_an_upgrade(upgraded: Upgraded) -> None:
     assert differences == []
 
 
-def test_deliveries_go_on_after_an_upgrade(upgraded: Upgraded, receiver: Receiver) -> None:
+def test_deliveries_continue_after_an_upgrade(upgraded: Upgraded, receiver: Receiver) -> None:
     recorded = upgraded.recorded
     until(lambda: recorded["owed"] in {each.guid for each in receiver.requests})
     with upgraded.server.client(None, headers={"Authorization": recorded["callers"]["owner"]}) as client:
@@ -120,7 +123,7 @@ def test_deliveries_go_on_after_an_upgrade(upgraded: Upgraded, receiver: Receive
         sent = client.get(f"{hooks}/{old['id']}").json()["request"]
         assert client.post(f"{hooks}/{old['id']}/attempts").status_code == 202
         again = until(lambda: [each for each in receiver.requests if each.guid == old["guid"]])[0]
-        # The key that came with the database opens the webhook's secret.
+        # The key stored with the database decrypts the webhook's secret.
         assert again.headers["x-hub-signature-256"] == sent["headers"]["X-Hub-Signature-256"]
 
 

@@ -1,4 +1,4 @@
-"""Databases of released schemas, and a release that is to come."""
+"""Databases of released schemas, and a future release."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from workhook.storage import migrate
 
 UNRELEASED = "unreleased"
 VERSIONS = (*sorted({path.name.rpartition(".")[0].rpartition(".")[0] for path in RELEASED.glob("*.sql")}), UNRELEASED)
-"""Every version whose databases are upgraded; the last is the schema of this commit, as its release would keep it."""
+"""Every version whose databases are upgraded. The last is this commit's schema, as its release would record it."""
 
 NEXT = Path(__file__).with_name("next_release.py")
 
 
 def make_database(backend: Databases, folder: Path, version: str) -> dict[str, Any]:
-    """An empty database with the schema of that version; returns its settings."""
+    """Create an empty database with the schema of that version and return its settings."""
     settings = {"data": str(folder), **backend.empty(folder)}
     if version == UNRELEASED:
         statements = script(backend.kind)
@@ -64,7 +64,7 @@ def on_database(settings: dict[str, Any], work: Callable[[Any], None]) -> None:
 
 
 def add_next_release(folder: Path) -> None:
-    """From now on this process has one more migration, `next_release`. `folder`: where the migrations are copied."""
+    """Add the migration `next_release` to this process. The migrations are copied to `folder`."""
     migrations = folder / "migrations"
     shutil.copytree(migrate.MIGRATIONS, migrations, dirs_exist_ok=True)
     shutil.copy(NEXT, migrations / "versions" / "9999_next_release.py")

@@ -1,6 +1,6 @@
-// @octokit/app as a program that reacts: its own middleware receives what its webhook is sent, and the handler acts as
-// the installation that the payload names. Fails at the first answer that is not as GitHub's. Environment: BASE_URL,
-// APP_ID, CLIENT_ID, CLIENT_SECRET, PRIVATE_KEY, INSTALLATION_ID, OWNER, REPO.
+// @octokit/app as a bot: its middleware receives the deliveries of its webhook, and the handler acts as the
+// installation in the payload. Fails at the first response that differs from GitHub's. Environment: BASE_URL, APP_ID,
+// CLIENT_ID, CLIENT_SECRET, PRIVATE_KEY, INSTALLATION_ID, OWNER, REPO.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";

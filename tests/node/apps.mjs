@@ -1,6 +1,6 @@
-// Octokit as an app, and as its installation: @octokit/auth-app makes and renews the tokens. Fails at the first answer
-// that is not as GitHub's. Environment: BASE_URL, APP_ID, CLIENT_ID, PRIVATE_KEY, INSTALLATION_ID, OWNER, REPO,
-// OTHER_OWNER, RECEIVER.
+// Octokit as an app and as its installation; @octokit/auth-app creates and renews the tokens. Fails at the first
+// response that differs from GitHub's. Environment: BASE_URL, APP_ID, CLIENT_ID, PRIVATE_KEY, INSTALLATION_ID, OWNER,
+// REPO, OTHER_OWNER, RECEIVER.
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { createAppAuth } from "@octokit/auth-app";
@@ -22,7 +22,7 @@ async function refusal(promise) {
   );
 }
 
-// What waits for a webhook is dropped with it: both pings have to be on record before it is deleted.
+// Pending deliveries are dropped with their webhook, so both pings must be recorded before it is deleted.
 async function delivered(api, one, count) {
   const end = Date.now() + 45_000;
   for (;;) {
@@ -55,7 +55,7 @@ async function tokens(octokit) {
   const whole = await octokit.auth({ type: "installation", installationId });
   assert.match(whole.token, /^whs_/);
   assert.deepEqual([whole.tokenType, whole.repositorySelection], ["installation", "all"]);
-  assert.equal((await octokit.auth({ type: "installation", installationId })).token, whole.token); // of its cache
+  assert.equal((await octokit.auth({ type: "installation", installationId })).token, whole.token); // from its cache
   const renewed = await octokit.auth({ type: "installation", installationId, refresh: true });
   assert.notEqual(renewed.token, whole.token);
   const permissions = { repository_hooks: "read" };
@@ -96,7 +96,7 @@ async function asInstallation() {
   assert.equal((await octokit.rest.apps.revokeInstallationAccessToken()).status, 204);
 }
 
-// A machine whose clock is wrong: the client sees it in the answer's words and date, and asks once more.
+// On a machine with a wrong clock, the client notices it from the response's message and date, and retries.
 async function withClock(offsetS) {
   const Right = globalThis.Date;
   globalThis.Date = class extends Right {

@@ -1,7 +1,6 @@
-// Goes through pages in Firefox. Reads one line of JSON {program, environment, origin, cookies, addresses, widths, board, task,
-// columns}
-// and prints JSON {visited, trouble}: errors in the console, requests that failed or left the origin, and pages that are
-// wider than the window. Then it does a few things as a person would; what does not come of them is an error.
+// Visits pages in Firefox. Reads one line of JSON {program, environment, origin, cookies, addresses, widths, board,
+// task, columns} and prints JSON {visited, trouble}: errors in the console, requests that failed or left the origin,
+// and pages wider than the window. Then it performs a few actions of a user and fails unless they have their effect.
 import { createInterface } from "node:readline";
 import puppeteer from "puppeteer-core";
 
@@ -9,7 +8,7 @@ const TIMEOUT_MS = 60_000;
 const [line] = await readLines(1);
 const given = JSON.parse(line);
 const trouble = [];
-let isLeaving = false; // for another page, which ends the requests of this one
+let isLeaving = false; // while navigating, which aborts the requests of the current page
 
 const browser = await puppeteer.launch({
   browser: "firefox",
@@ -33,14 +32,14 @@ try {
   await browser.close();
 }
 console.log(JSON.stringify({ visited, trouble }));
-process.exit(0); // whatever of Firefox is left would keep the process
+process.exit(0); // remains of Firefox would keep the process alive
 
 function follow(page) {
   page.on("console", (message) => {
     if (["error", "warn"].includes(message.type())) trouble.push(`${page.url()}: console: ${message.text()}`);
   });
   page.on("pageerror", (error) => {
-    // Firefox tells the page that is left of a refresh that it had asked for or was reading; the other browsers do not.
+    // Unlike other browsers, Firefox reports a pending refresh to the page that is being left.
     if (isLeaving && /NetworkError when attempting to fetch resource|^AbortError: /.test(error.message)) return;
     trouble.push(`${page.url()}: error of a script: ${error.message}`);
   });
@@ -59,10 +58,10 @@ async function visit(page, address) {
   isLeaving = false;
 }
 
-// A page has its styles, its scripts work, and it is no wider than the window, whichever width that has.
+// Check that a page has its styles, that its scripts work, and that it is no wider than the window at any width.
 async function look(page, address) {
   await visit(page, address);
-  // Whoever leaves before a script has come is told of that by the script.
+  // A script that is still loading when the page is left reports an error.
   await page.evaluate(async () => {
     const named = document.querySelector("meta[name=controllers]")?.content.split(" ") ?? [];
     await Promise.all(named.filter(Boolean).map((each) => import(`workhook/${each}`)));
@@ -90,7 +89,7 @@ async function readLines(count) {
   return lines;
 }
 
-// What a person does on a board: a card is moved with the keyboard and back, a new one is made, a task gets a comment.
+// Use a board: move a card with the keyboard, undo that, add a card, and comment on a task.
 async function act(page) {
   await page.setViewport({ width: 1440, height: 900 });
   await visit(page, given.board);
@@ -100,7 +99,7 @@ async function act(page) {
   await page.focus(`#${given.task} .card-title a`);
   await down(page, "Shift", "ArrowRight");
   await page.waitForFunction((task, column) => document.querySelector(`#${column} #${task}`), {}, given.task, given.columns[1]);
-  // The card has moved before the server has answered; what undoes it comes with the answer.
+  // The card moves before the server answers; the undo button arrives with the response.
   await page.waitForFunction(() => document.querySelector("#toasts [data-hotkey=u]"));
   await page.keyboard.press("u");
   await page.waitForFunction((task, column) => document.querySelector(`#${column} #${task}`), {}, given.task, given.columns[0]);

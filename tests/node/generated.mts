@@ -1,4 +1,4 @@
-// What a client that was generated from the OpenAPI document does: it creates a webhook and a task, and reads both.
+// A client generated from the OpenAPI document creates a webhook and a task, and reads both.
 // Environment: BASE_URL, TOKEN, OWNER, REPO, COLUMN, RECEIVER.
 import createClient from "openapi-fetch";
 import type { paths } from "workhook-api";

@@ -1,6 +1,6 @@
-// Octokit gets, renews, checks, exchanges and revokes tokens of users. Fails at the first answer that is not as GitHub's.
-// Environment: BASE_URL, LOGIN, COOKIE (of a browser in which LOGIN has signed in), CLIENT_ID, CLIENT_SECRET and CODE of
-// an OAuth app, APP_ID, APP_SECRET and APP_CODE of an app that is installed on ORGANIZATION, which has REPOSITORY.
+// Octokit gets, refreshes, checks, exchanges and revokes user tokens. Fails at the first response that differs from
+// GitHub's. Environment: BASE_URL, LOGIN, COOKIE (of a browser in which LOGIN is signed in), CLIENT_ID, CLIENT_SECRET
+// and CODE of an OAuth app, APP_ID, APP_SECRET and APP_CODE of an app installed on ORGANIZATION, which has REPOSITORY.
 import assert from "node:assert/strict";
 import { createOAuthUserAuth } from "@octokit/auth-app";
 import { scopeToken } from "@octokit/oauth-methods";
@@ -10,7 +10,7 @@ const { BASE_URL: baseUrl, LOGIN: login, COOKIE: cookie } = process.env;
 const oauthApp = { clientId: process.env.CLIENT_ID, clientSecret: process.env.CLIENT_SECRET, clientType: "oauth-app" };
 const app = { clientId: process.env.APP_ID, clientSecret: process.env.APP_SECRET, clientType: "github-app" };
 
-// It keeps what `auth()` got, not what a request got: without the first call each request would exchange the code again.
+// Octokit caches the result of `auth()` only. Without this call, each request would exchange the code again.
 async function connect(auth) {
   const octokit = new Octokit({ baseUrl, authStrategy: createOAuthUserAuth, auth });
   await octokit.auth();
@@ -40,7 +40,7 @@ async function approve({ user_code, verification_uri }) {
   assert.match(await page(`${path}/decide`, fields), /now has access/);
 }
 
-async function withACode() {
+async function withCode() {
   const octokit = await connect({ ...oauthApp, code: process.env.CODE });
   assert.equal(await whoIs(octokit), login);
   const first = await octokit.auth({ type: "get" });
@@ -54,13 +54,13 @@ async function withACode() {
   await assert.rejects(connect({ ...oauthApp, code: process.env.CODE }), /bad_verification_code/);
 }
 
-async function withADevice() {
+async function withDevice() {
   const octokit = await connect({ ...oauthApp, onVerification: approve, scopes: ["work"] });
   assert.equal(await whoIs(octokit), login);
   await octokit.auth({ type: "deleteAuthorization" });
 }
 
-async function asAnApp() {
+async function asApp() {
   const octokit = await connect({ ...app, code: process.env.APP_CODE });
   assert.equal(await whoIs(octokit), login);
   const first = await octokit.auth({ type: "get" });
@@ -69,10 +69,10 @@ async function asAnApp() {
   const renewed = await octokit.auth({ type: "refresh" });
   assert.notEqual(renewed.token, first.token);
   assert.equal(await whoIs(octokit), login);
-  await narrowed(renewed.token);
+  await scopeDown(renewed.token);
 }
 
-async function narrowed(token) {
+async function scopeDown(token) {
   const { ORGANIZATION: target, REPOSITORY: repository } = process.env;
   const { request } = new Octokit({ baseUrl });
   const wanted = { target, repositories: [repository], permissions: { work: "read" } };
@@ -89,7 +89,7 @@ async function narrowed(token) {
   await assert.rejects(scopeToken({ ...app, token: data.token, request, ...wanted }), /not been scoped before/);
 }
 
-await withACode();
-await withADevice();
-await asAnApp();
+await withCode();
+await withDevice();
+await asApp();
 console.log("done");

@@ -1,4 +1,4 @@
-// A Probot app that listens to everything. Prints its port, then a line of JSON for each event that Probot takes for genuine.
+// A Probot app that listens to all events. Prints its port, then a line of JSON for each event that Probot accepts.
 import { generateKeyPairSync } from "node:crypto";
 import { createServer } from "node:http";
 import { createNodeMiddleware, createProbot } from "probot";

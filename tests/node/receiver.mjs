@@ -1,5 +1,5 @@
-// A receiver made with @octokit/webhooks. At /github its own middleware, which knows GitHub's header names; anywhere else
-// `verifyAndReceive` with the names of the service. Prints its port, then a line of JSON for each event that is genuine.
+// A receiver based on @octokit/webhooks. /github uses its middleware, which expects GitHub's header names. Other paths
+// use `verifyAndReceive` with Workhook's header names. Prints its port, then a line of JSON for each verified event.
 import { createServer } from "node:http";
 import { Webhooks, createNodeMiddleware } from "@octokit/webhooks";
 

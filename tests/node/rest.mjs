@@ -1,5 +1,5 @@
-// Octokit's REST client against a server: what every script that manages webhooks does, for a repository and for an
-// organization. Fails at the first answer that is not as GitHub's. Environment: BASE_URL, TOKEN, OWNER, REPO, RECEIVER.
+// Octokit's REST client performs the usual steps of scripts that manage webhooks, for a repository and an organization.
+// Fails at the first response that differs from GitHub's. Environment: BASE_URL, TOKEN, OWNER, REPO, RECEIVER.
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { Octokit } from "@octokit/rest";

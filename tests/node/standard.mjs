@@ -1,5 +1,5 @@
-// Reads lines of JSON {secret, body (base64), headers} and prints true or false for each, as the library of Standard
-// Webhooks finds the signature.
+// Reads lines of JSON {secret, body (base64), headers} and prints for each whether the Standard Webhooks library accepts
+// the signature: true or false.
 import { createInterface } from "node:readline";
 import { Webhook } from "standardwebhooks";
 

@@ -1,5 +1,5 @@
-// Reads lines of JSON {secret, body (base64), signature} and prints true or false for each, as @octokit/webhooks-methods
-// finds the signature.
+// Reads lines of JSON {secret, body (base64), signature} and prints for each whether @octokit/webhooks-methods accepts
+// the signature: true or false.
 import { createInterface } from "node:readline";
 import { verify } from "@octokit/webhooks-methods";
 

@@ -1,6 +1,6 @@
-"""Makes the pictures of README.md and docs/team/places.md: `python -m tests.pictures` writes them to `docs/pictures`.
+"""Take the pictures of README.md and docs/team/places.md: `python -m tests.pictures` writes them to `docs/pictures`.
 
-Servers of its own, one with a demo project and one without data, looked at by the browser of the tests. WebP.
+It starts a server with a demo project and one without data, and takes WebP screenshots with the browser of the tests.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ BYTES_MAX = 60_000
 BYTES_MAX_ALL = 4_000_000
 QUALITIES = (60, 50, 40, 30)
 DESK_PX, DESK_HEIGHT_PX = 1280, 800
-PHONE_PX, PHONE_HEIGHTS_PX = 390, (844, 1600)  # of the window, and at most of the picture
+PHONE_PX, PHONE_HEIGHTS_PX = 390, (844, 1600)  # of the window, and the maximum of the picture
 
 
 @dataclass(frozen=True)
 class Look:
-    """`ending`: of the names of its pictures."""
+    """A kind of window. `ending` is the suffix of its pictures' names."""
 
     ending: str = ""
     phone: bool = False
@@ -81,7 +81,7 @@ def _server() -> Iterator[SharedServer]:
 
 @dataclass
 class Studio:
-    """Takes pictures of places, each person with one browser for each look, and writes them."""
+    """Takes and writes pictures. Each person has one browser for each look."""
 
     server: Server
     empty: Server
@@ -147,7 +147,7 @@ class Studio:
         await page.close()
 
     async def _settle(self, page: Page, place: Place) -> None:
-        """Until scripts, letters and pictures are there."""
+        """Wait until scripts, fonts and pictures are loaded."""
         await page.evaluate("document.fonts.ready")
         if place.card:
             await page.wait_for_function("() => document.getElementById('over')?.listens")
@@ -162,7 +162,7 @@ class Studio:
 
 
 async def _smallest(page: Page) -> bytes:
-    """The best quality that fits into `BYTES_MAX`. Playwright itself writes no WebP."""
+    """Return the picture in the best quality that fits into `BYTES_MAX`. Playwright itself writes no WebP."""
     session = await page.context.new_cdp_session(page)
     for quality in QUALITIES:
         shot = await session.send("Page.captureScreenshot", {"format": "webp", "quality": quality})

@@ -1,4 +1,4 @@
-"""What fills the demo project beside its board: a task with everything, files, time, bills, apps and tokens."""
+"""The demo project besides its board: a complete task, files, time entries, invoices, apps and tokens."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _NOTES = (
     b"Minutes of the kick-off\n\n- Ines decides about prices.\n- Tickets go on sale in May.\n- One poster a stage.\n"
 )
 
-# Days before today, who, how long in minutes, what was done, on which task.
+# Days before today, login, duration in minutes, notes, and title of the task.
 TIME = [
     (1, "mei", 195, "Seat map: pinch and drag", TASK),
     (1, "jonas", 90, "Filters", "Programme page: filter by stage and day"),
@@ -79,13 +79,13 @@ RATES = {"ada": 95, "jonas": 80, "mei": 80, "sam": 70}
 
 @dataclass
 class Filler:
-    """Fills a project as the people of the studio do. `names` collects what addresses are made of."""
+    """Fills a project with the accounts of the studio's people. `names` collects the values for paths."""
 
     server: Server
     api: httpx.Client  # of the owner
     project: str
     people: dict[str, Insider]
-    tasks: dict[str, str]  # ids by title
+    tasks: dict[str, str]  # IDs by title
     names: dict[str, str]
 
     def fill(self) -> None:
@@ -150,7 +150,8 @@ class Filler:
             if days == 10:
                 self.names["timesheet_id"] = made["id"]
         began = (datetime.now(UTC) - timedelta(minutes=47)).isoformat()
-        make(self.api, f"/projects/{self.project}/timesheets", task_id=self.tasks[TASK], start_time=began)  # it runs
+        # A running timer.
+        make(self.api, f"/projects/{self.project}/timesheets", task_id=self.tasks[TASK], start_time=began)
 
     def _bill(self) -> None:
         today = datetime.now(UTC)
@@ -213,8 +214,8 @@ class Filler:
         installed = call(self.api, "POST", f"{org}/installations", app=made["slug"])
         self.names |= {"slug": made["slug"], "installation_id": str(installed["id"])}
 
-    def go_on(self) -> None:
-        """What happens last, so that the newest activity and deliveries are of several people and kinds."""
+    def add_newest_activity(self) -> None:
+        """Act last, so that the newest activity and deliveries are of several people and kinds."""
         posters, terms = self.tasks["Poster series: three motifs"], self.tasks["Translate the ticket terms"]
         logos = self.tasks["Sponsor logos in the footer"]
         with self._as("ines") as client:

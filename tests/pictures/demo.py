@@ -17,7 +17,7 @@ from tests.pictures.people import ORGANIZATION, PEOPLE, add_people, call
 
 PROJECT = "Harbour Festival 2027"
 
-# Title, days until the deadline, priority, labels, people, comments of (who, text). A column each.
+# By column: title, days until the deadline, priority, labels, assignees, and comments as (login, text).
 BOARD: dict[str, list[dict[str, Any]]] = {
     "Ideas": [
         {"title": "Tide table on the start page", "labels": ["website"], "people": ["mei"]},
@@ -55,7 +55,7 @@ _BUSY = b'{"error": "The deploy queue is full", "retry": "in a minute"}'
 
 @dataclass
 class Demo:
-    """Who looks at the pictures, and what the addresses of the places are made of."""
+    """The viewers of the pictures, and the values for the paths of places."""
 
     people: dict[str, Insider]
     names: dict[str, str]  # by the names in the paths of operations: `owner`, `project`, `task_id`, …
@@ -76,7 +76,7 @@ def make_demo(server: Server, receiver: Receiver) -> Demo:
         filler.fill()
         failed = _deliver(api, base, hook, receiver, people["jonas"].login)
         filler.go_on()
-        _settled(api, f"/repos{base}/hooks/{hook}/deliveries")
+        _wait_until_delivered(api, f"/repos{base}/hooks/{hook}/deliveries")
     names |= {"hook_id": str(hook), "delivery_id": str(failed), "name": "task"}
     names |= {"guide_folder": "team", "guide_name": "web-app"}
     return Demo(people, names)
@@ -90,7 +90,7 @@ def _add_hook(api: httpx.Client, base: str, receiver: Receiver) -> int:
 def _fill_board(
     server: Server, api: httpx.Client, project: str, people: dict[str, Insider], names: dict[str, str]
 ) -> dict[str, str]:
-    """The ids of the tasks by their titles."""
+    """Return the IDs of the tasks by title."""
     today, made = datetime.now(UTC), {}
     for title, cards in BOARD.items():
         facts = {"title": title, "stage": STAGES[title]}
@@ -110,23 +110,23 @@ def _fill_board(
 
 
 def _deliver(api: httpx.Client, base: str, hook: int, receiver: Receiver, pusher: str) -> int:
-    """Pushes, of which one fails and is sent again. Returns the id of the attempt that failed."""
+    """Publish pushes, one of which fails and is redelivered. Return the ID of the failed attempt."""
     path = f"/repos{base}/hooks/{hook}/deliveries"
-    _settled(api, path)
+    _wait_until_delivered(api, path)
     for number in range(1, 9):
         receiver.reply = _refuse if number == 7 else _accept
         payload = {"ref": "refs/heads/main", "after": f"{number:040x}", "pusher": {"name": pusher}, "commits": number}
         call(api, "POST", f"/repos{base}/events", event="push", payload=payload)
-        _settled(api, path)
+        _wait_until_delivered(api, path)
     [failed] = call(api, "GET", f"{path}?status=failure")
     receiver.reply = _accept
     call(api, "POST", f"{path}/{failed['id']}/attempts")
-    _settled(api, path)
+    _wait_until_delivered(api, path)
     return int(failed["id"])
 
 
-def _settled(api: httpx.Client, path: str) -> None:
-    """Until nothing waits to be delivered."""
+def _wait_until_delivered(api: httpx.Client, path: str) -> None:
+    """Wait until no delivery is pending."""
     until(lambda: not call(api, "GET", path.replace("/deliveries", "/health"))["pending"])
 
 

@@ -1,4 +1,4 @@
-"""Who works in the studio of the pictures, and who is its client."""
+"""The members of the studio in the pictures, and its client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLIENT = ("ines", "Ines Moreau", "ines@harbourfestival.example")
 
 
 async def add_people(services: Services) -> dict[str, Insider]:
-    """For `Server.run`: an organization with its members, the first of whom owns it, and a client-to-be."""
+    """Create an organization with its members, the first of whom owns it, and a future client. For `Server.run`."""
     found: dict[str, Insider] = {}
     async with services.database.transaction() as tx:
         login, name = ORGANIZATION
@@ -33,12 +33,12 @@ async def add_people(services: Services) -> dict[str, Insider]:
 
 
 def call(api: httpx.Client, method: str, path: str, **body: Any) -> Any:
-    """What the API answers, whichever it is."""
+    """Return the API's answer to a request that must succeed."""
     answer = api.request(method, path, json=body or None)
     assert answer.is_success, answer.text
     return answer.json() if answer.content else None
 
 
 def make(api: httpx.Client, path: str, **body: Any) -> Any:
-    """The thing that the work API has made."""
+    """Return the resource that the work API has created."""
     return next(each for each in call(api, "POST", f"/api/v1{path}", **body).values() if isinstance(each, dict))

@@ -1,4 +1,4 @@
-"""The pages of the web app with pictures, roughly in the order of docs/team/places.md, and those without."""
+"""The pages of the web app with pictures, roughly in the order of docs/team/places.md, and those without pictures."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 Who = Literal["ada", "ines", "nobody", "first"]
-"""The owner, the client, somebody who has not signed in, the first user of a server without data."""
+"""The owner, the client, a visitor who has not signed in, and the first user of a server without data."""
 
 _PROJECT = "/{owner}/{project}"
 _TODAY = datetime.now(UTC).date()
 LAST_WEEK = _TODAY - timedelta(days=7)
-CALENDAR = _TODAY + timedelta(days=5)  # most of the deadlines are near
+CALENDAR = _TODAY + timedelta(days=5)  # near most of the deadlines
 
 
 @dataclass(frozen=True)
 class Place:
-    """`path`: the operation's, whose names `Demo.names` gives. `other`: names that stand for others here.
-    `card`: the title of the card that is clicked. `height`: of the window of a computer."""
+    """A page to take a picture of.
+
+    `path` is the operation's path, filled in from `Demo.names`; `other` maps its names to different ones. `card` is the
+    title of a card to click, and `height` the height of a desktop window.
+    """
 
     name: str
     path: str
@@ -108,7 +111,7 @@ PLACES = (
     Place("api-reference", "/docs", "nobody", query="#create_task"),
 )
 README = ("board", "delivery")
-"""The places whose pictures the README shows, which has them light and dark."""
+"""The places whose pictures the README shows, in light and dark."""
 
 _HOOKS = "/{owner}/-/webhooks"
 _HOOK = f"{_PROJECT}/webhooks/{{hook_id}}"
@@ -208,4 +211,4 @@ UNPICTURED = {
         "looks as another one does: webhooks of a project, a page in a folder of the guide",
     ),
 }
-"""The addresses that answer people and have no picture, and why."""
+"""Paths of pages without a picture, with the reason."""

@@ -1,4 +1,4 @@
-"""Those who ask for the lists of `rows_people.py`, made together with what the tables are filled with."""
+"""The callers of the lists in `rows_people.py`. They are created together with the rows of the tables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Token(httpx.Auth):
 
 
 class _App(httpx.Auth):
-    """Signs each request: a signature is good for some minutes."""
+    """Signs each request, because a signature is valid for a few minutes only."""
 
     def __init__(self, app: Registered) -> None:
         self._app = app
@@ -49,7 +49,10 @@ class _App(httpx.Auth):
 
 
 async def make_callers(services: Services, world: World, fills: Sequence[Fill]) -> Callers:
-    """Fills the tables, too: what they are filled with names the apps, and the callers are of what is filled in."""
+    """Fill the tables and create the callers.
+
+    The rows refer to the apps, and the callers to accounts among the rows.
+    """
     key = await credentials.new_key()
     async with services.database.transaction() as tx:
         owner = await queries.find_account(tx, world.organization)

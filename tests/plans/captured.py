@@ -1,4 +1,4 @@
-"""A server in this process that keeps the statements of each request, with their parameters."""
+"""A server in this process that captures the statements of each request with their parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Asked(NamedTuple):
 
 
 class Captured(Counted):
-    """`asked` is what was read since it was emptied."""
+    """`asked` contains the reads since it was last cleared."""
 
     def __init__(self, database: Any) -> None:
         self.asked: list[Asked] = []

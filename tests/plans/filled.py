@@ -1,11 +1,11 @@
-"""Fills a database, the same statements for both kinds.
+"""Fill a database, with the same statements for both kinds.
 
-Each table gets `2 * ROWS` rows: the even ones lie in the project that is asked for, the odd ones in another of the same
-organization. The numbers in SQL: `i` counts the rows of a table, `k` those of a project.
+Each table gets `2 * ROWS` rows: the even ones in the project under test, the odd ones in another project of the same
+organization. In SQL, `i` is the row's number in the table, `k` its number in the project.
 
-`rare` holds for one row of a thousand, the newest of them: whoever looks for such a row by looking at all is found out.
-In the other project it holds for all rows but those. A list that begins with the newest needs the same of the oldest:
-that is `old`.
+`rare` is true for one row in a thousand, among the newest, so a query that scans everything to find such a row is
+detected. In the other project, `rare` is true for all other rows. Lists that start with the newest rows need the same
+for the oldest, which is `old`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from workhook.http.calls import Services
 from workhook.identity import queries
 
 ROWS = 4000
-"""Of a project; a page shows some."""
+"""Rows per project. A page shows only a few."""
 
 START = 1_700_000_000_000
-"""When the first rows were made; the others a second each after it."""
+"""The creation time of the first row. Each later row is a second newer."""
 
 Columns = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Fill:
-    """`columns`: each with the SQL of its value. `rows`: how many."""
+    """Rows for a table. `columns` maps each column to the SQL of its value."""
 
     table: str
     columns: Columns
@@ -44,25 +44,25 @@ RARE = f"(({K} % 1000 = 999) = (i % 2 = 0))"
 OLD = f"(({K} % 1000 = 1 AND {K} < 1100) = (i % 2 = 0))"
 AT = f"({START} + i * 1000)"
 MIXED = f"({START} + (i * 7919 % {2 * ROWS}) * 1000)"
-"""Moments in another order than that of the ids."""
+"""Times in a different order than the IDs."""
 
 
 def text_id(prefix: str, number: str = "i") -> str:
-    """Ids that grow with the number."""
+    """Return SQL for IDs that grow with the number."""
     return f"('{prefix}_' || substr(CAST(1000000000 + {number} AS TEXT), 2))"
 
 
 EACH_FOURTH = f"(CASE WHEN i % 2 = 0 THEN {K} / 1000 ELSE {K} END % 4)"
-"""From 0 to 3 in turn, also over what is rare."""
+"""From 0 to 3 in turn, also among the rare rows."""
 
 TIMES = {"created_at": AT, "updated_at": MIXED}
-OF_OFTEN = f"CASE WHEN {RARE} THEN {{rare}} ELSE {{often}} END"
+OFTEN_OR_RARE = f"CASE WHEN {RARE} THEN {{rare}} ELSE {{often}} END"
 WORDS = f"'Word ' || CASE WHEN {RARE} THEN 'seldom' ELSE 'common' END || ' w' || i"
 
 TASK_OF_TIMESHEET = text_id("tsk", f"CASE WHEN {RARE} THEN 2 ELSE 0 END + i % 2")
 
 HALF_OF_ONE = f"CASE WHEN {K} % 2 = 1 THEN i % 2 ELSE i END"
-"""Half belong to the first of a project, the others to one each: a plan for any of them expects one."""
+"""Half of the rows belong to the first of a project, the others to one each. A plan for any of them expects one."""
 
 COLUMN_TASKS = 200
 BUCKET_TASKS = 50
@@ -105,7 +105,7 @@ WORK = (
         {"task_id": text_id("tsk", "i + 2"), "blocker_id": text_id("tsk", "i % 2")},
         rows=200,
     ),
-    Fill("task_assignees", {"task_id": text_id("tsk"), "user_id": OF_OFTEN}),
+    Fill("task_assignees", {"task_id": text_id("tsk"), "user_id": OFTEN_OR_RARE}),
     Fill(
         "task_comments",
         {
@@ -142,7 +142,7 @@ WORK = (
     Fill(
         "services",
         {
-            # An organization has some dozens; there are many organizations.
+            # An organization has a few dozen, and there are many organizations.
             "id": text_id("srv"), "title": "'Service ' || i", "active": "i % 400 = 0", "addon": "false",
             "account_id": "CASE WHEN i % 80 = 0 THEN {organization} ELSE {other_organization} END",
             "position": "i", "disable_pause": "false",
@@ -207,7 +207,7 @@ WORK = (
         "timesheets",
         {
             "id": text_id("tms"), "repository_id": IN_PROJECT, "task_id": TASK_OF_TIMESHEET,
-            "user_id": OF_OFTEN, "start_time": MIXED, "end_time": f"{MIXED} + 3600000",
+            "user_id": OFTEN_OR_RARE, "start_time": MIXED, "end_time": f"{MIXED} + 3600000",
             "duration_ms": "3600000", "is_active": "false", "finished": RARE,
             "billable": RARE, "billable_rate_minor": "8000",
             "invoice_id": f"CASE WHEN {RARE} THEN {text_id('inv', '0')} END", **TIMES,
@@ -223,7 +223,7 @@ WORK = (
         rows=4,
     ),
 )  # fmt: skip
-"""Of the work API. In the order of references."""
+"""Rows of the work API, in the order of their references."""
 
 PEOPLE = (
     Fill(
@@ -266,26 +266,26 @@ FILTERS = (
         {"user_id": "i + 1000000", "repository_id": "{other_repository}", "filters": "'x'", "updated_at": AT},
     ),
 )  # fmt: skip
-"""Many people have filtered the same board."""
+"""Many users have filtered the same board."""
 
 _MENTION = {"repository_id": IN_PROJECT, "author_id": "{often}", "created_at": AT}
 MENTIONS = (
-    Fill("mentions", {**_MENTION, "user_id": OF_OFTEN, "task_comment_id": "i + 1"}),
+    Fill("mentions", {**_MENTION, "user_id": OFTEN_OR_RARE, "task_comment_id": "i + 1"}),
     Fill("mentions", {**_MENTION, "user_id": "{often}", "file_comment_reply_id": "i + 1"}),
     Fill("mentions", {**_MENTION, "user_id": "i + 1000000", "file_comment_id": "i + 1"}),
 )
-"""Comments name one person thousands of times, and thousands once."""
+"""Comments mention one person thousands of times, and thousands of people once."""
 
 _NOTIFICATION = {
     "repository_id": IN_PROJECT, "account_id": "{organization}", "actor_id": "{often}", "kind": "'assignment'",
     "created_at": AT,
 }  # fmt: skip
 NOTIFICATIONS = (
-    Fill("notifications", {**_NOTIFICATION, "user_id": OF_OFTEN, "task_id": text_id("tsk")}),
+    Fill("notifications", {**_NOTIFICATION, "user_id": OFTEN_OR_RARE, "task_id": text_id("tsk")}),
     Fill("notifications", {**_NOTIFICATION, "user_id": "{often}", "task_id": text_id("tsk"), "read_at": AT}),
     Fill("notifications", {**_NOTIFICATION, "user_id": "i + 1000000", "task_id": text_id("tsk")}),
 )
-"""One person is told thousands of times, and thousands once."""
+"""One person has thousands of notifications, and thousands of people have one."""
 
 FEEDS = (
     Fill(
@@ -301,7 +301,7 @@ FEEDS = (
         rows=10,
     ),
 )  # fmt: skip
-"""Calendars of other programs: many people have one of the same project."""
+"""Calendar feeds: many people have one of the same project."""
 
 
 RARE_ID, OFTEN_ID, OTHER_ORGANIZATION_ID, OTHER_REPOSITORY_ID = 900_001, 900_002, 900_003, 900_004
@@ -317,11 +317,11 @@ FIRST = (
     f"INSERT INTO memberships VALUES ({{organization}}, {RARE_ID}, 'member', 1)",
     f"INSERT INTO memberships VALUES ({{organization}}, {OFTEN_ID}, 'member', 1)",
 )
-"""Those who are named in the rows."""
+"""The accounts and the project which the rows refer to."""
 
 
 def statements(first: Sequence[str], fills: Sequence[Fill], known: Mapping[str, int | str]) -> Iterator[str]:
-    """The SQL that fills; `known` are the ids that its values name."""
+    """Yield the SQL that fills the tables. `known` contains the IDs used in the values."""
     yield from (each.format_map(known) for each in first)
     for fill in fills:
         names, values = ", ".join(fill.columns), ", ".join(fill.columns.values()).format_map(known)
@@ -332,7 +332,7 @@ def statements(first: Sequence[str], fills: Sequence[Fill], known: Mapping[str, 
 
 
 async def fill(services: Services, world: World, first: Sequence[str], fills: Sequence[Fill], **more: int) -> None:
-    """Everything, in one transaction. `more` are known by these names, too."""
+    """Insert everything in one transaction. The IDs in `more` can be used in the values, too."""
     organization = await queries.find_account(services.database, world.organization)
     repository = await queries.find_repository(services.database, world.organization, world.repository)
     assert organization is not None

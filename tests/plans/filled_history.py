@@ -1,11 +1,11 @@
-"""What `filled.py` is for the work API, for webhooks, events and the audit log."""
+"""Rows like those of `filled.py`, for webhooks, events and the audit log."""
 
 from __future__ import annotations
 
-from tests.plans.filled import AT, IN_PROJECT, OF_OFTEN, RARE, ROWS, TIMES, Fill
+from tests.plans.filled import AT, IN_PROJECT, OFTEN_OR_RARE, RARE, ROWS, TIMES, Fill
 
 HOOK, OTHER_HOOK = 900_001, 900_002
-"""The webhook in the project that is asked for, and one in the other."""
+"""The webhook in the project under test, and the one in the other project."""
 
 IN_HOOK = f"CASE WHEN i % 2 = 0 THEN {HOOK} ELSE {OTHER_HOOK} END"
 IN_ORGANIZATION = "CASE WHEN i % 2 = 0 THEN {organization} ELSE {other_organization} END"
@@ -52,13 +52,13 @@ HISTORY = (
         {
             "account_id": "{organization}", "repository_id": IN_PROJECT,
             "name": f"CASE WHEN {RARE} THEN 'fork' ELSE 'push' END", "payload": "CAST('{{}}' AS {bytes})",
-            "size": "2", "created_at": AT, "actor_id": OF_OFTEN, "listed": "true",
+            "size": "2", "created_at": AT, "actor_id": OFTEN_OR_RARE, "listed": "true",
         },
     ),
     Fill(
         "audit_log",
         {
-            "at": AT, "account_id": IN_ORGANIZATION, "repository_id": "{repository}", "actor_id": OF_OFTEN,
+            "at": AT, "account_id": IN_ORGANIZATION, "repository_id": "{repository}", "actor_id": OFTEN_OR_RARE,
             "action": f"CASE WHEN {RARE} THEN 'hook.create' ELSE 'task.create' END",
             "target": "'x'", "detail": "'{{}}'",
         },

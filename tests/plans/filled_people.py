@@ -1,6 +1,6 @@
-"""What `filled.py` is for the work API, for people, places, apps and tokens.
+"""Rows like those of `filled.py`, for people, organizations, projects, apps and tokens.
 
-`few` has a place in some of very many organizations and repositories. Each list is asked for by somebody who has some
+`few` is a member of a few of very many organizations and repositories. Each list is requested by a caller with a few
 hundred rows in it, while the tables have thousands of others.
 """
 
@@ -11,14 +11,13 @@ from tests.plans.filled import AT, OFTEN_ID, OTHER_ORGANIZATION_ID, ROWS, TIMES,
 FEW, FEW_ORG = "few", "few-org"
 FEW_ID, FEW_ORG_ID, FEW_REPOSITORY_ID = 910_001, 910_002, 910_003
 PEOPLE, PLACES, OWN, ELSEWHERE, APPS, BOTS, HOOKS = (number * 1_000_000 for number in range(1, 8))
-"""From these on: the users of `filled.PEOPLE`, organizations, the projects of few-org and of the other places, apps
-and their accounts, and the webhooks of few-org."""
+"""The first IDs of users, organizations, projects of few-org and others, apps, their accounts, and hooks of few-org."""
 
 ALL = 2 * ROWS
 LISTED = 310
-"""Of each list: more than three pages of a hundred."""
+"""Rows in each list: more than three pages of a hundred."""
 EACH = ALL // LISTED // 2 * 2
-"""Every such place is one of few's; the number is even."""
+"""Every such organization or project is one of few's. The number is even."""
 
 _account = "INSERT INTO accounts (id, kind, login, login_key, email, created_at, updated_at) VALUES"
 FIRST = (
@@ -93,7 +92,7 @@ _APPS = (
         "client_id": "'client-' || i", "slug": "'slug-' || i", "name": "'App ' || i", "callback_urls": "'[]'",
         "device_flow": "false", "public": "true", "permissions": "'{{}}'", "bot_id": f"i + {BOTS}", **TIMES,
     }),
-    # One app is everywhere, one in some places; and few-org has some of very many.
+    # One app is installed everywhere and one in a few organizations, and few-org has installed a few of very many.
     Fill("installations", {"id": f"i + {PLACES}", "app_id": "{everywhere}", "account_id": _PLACE,
                            "repository_selection": "'all'", "permissions": "'{{}}'", **TIMES}),
     Fill("installations", {"id": f"i + {OWN}", "app_id": "{somewhere}", "account_id": f"i * {EACH} + {PLACES}",
@@ -110,7 +109,7 @@ _HOOKS = (
                    **_HOOK}, LISTED),
     Fill("hooks", {"id": f"i + {HOOKS} + {ALL}", "account_id": str(FEW_ORG_ID), **_HOOK,
                    "repository_id": str(FEW_REPOSITORY_ID)}, LISTED),
-    # Of all that its repositories have, apps made a few.
+    # Apps created a few of all the webhooks in its repositories.
     Fill("hooks", {"id": f"i + {HOOKS} + 2 * {ALL}", "account_id": str(FEW_ORG_ID),
                    "repository_id": f"i % {LISTED} + {OWN}", **_HOOK}),
     Fill("hooks", {"id": f"i + {HOOKS} + 3 * {ALL}", "account_id": str(FEW_ORG_ID), "app_id": f"i * 2 + {APPS}",

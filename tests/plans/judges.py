@@ -1,8 +1,8 @@
-"""What a statement really looks at: it is run, and the database counts.
+"""The real cost of a statement, which is executed and measured by the database.
 
-A guess of the planner would not do: it says nothing of what an index leads to in vain. On PostgreSQL `EXPLAIN ANALYZE`
-tells the rows that each scan met, those that were thrown away with them, and the pages; the plan is the one for tables
-`LARGER` times as large, as their statistics say. On SQLite the machine's steps are counted.
+The planner's estimate is not enough, because it ignores index entries that are read in vain. On PostgreSQL, `EXPLAIN
+ANALYZE` reports the rows of each scan, including those discarded, and the pages. The plan is the one for tables
+`LARGER` times as large, according to their statistics. On SQLite the steps of the virtual machine are counted.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from workhook.storage.sqlite import connect
 from workhook.storage.statements import Compiler, Params
 
 LARGER = 1000
-"""Statistics say that there are so many times the rows that were filled in: ten million for ten thousand."""
+"""The factor by which statistics exceed the inserted rows: ten million for ten thousand."""
 
 STEPS_A_ROW = 10
-"""Of SQLite's machine, for about what a row is: the same bound holds for both databases then."""
+"""Steps of SQLite's virtual machine that count as one row, so that the same limit applies to both databases."""
 
 
 class Verdict(NamedTuple):
-    """`work` is in rows, about. `plan` tells where it was."""
+    """The cost of a statement. `work` is roughly in rows; `plan` shows where it was spent."""
 
     work: int
     plan: str
@@ -36,16 +36,16 @@ class Verdict(NamedTuple):
 
 class Judge(Protocol):
     def after_filling(self) -> None:
-        """Statistics, as a database has them that is long in use."""
+        """Collect statistics like those of a database in long use."""
 
     def judge(self, statement: Executable, params: Params) -> list[Verdict]:
-        """One for each way in which the database could plan the statement."""
+        """Return a verdict for each way in which the database may plan the statement."""
 
     def close(self) -> None: ...
 
 
 class SqliteJudge:
-    """With statistics and missing: a file has none at first."""
+    """Judges statements with and without statistics, because a new file has none."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -53,7 +53,7 @@ class SqliteJudge:
         self._with = self._without = connect(path, readonly=True)
 
     def after_filling(self) -> None:
-        self._without.execute("SELECT 1 FROM sqlite_schema").fetchall()  # it knows the schema, and no statistics
+        self._without.execute("SELECT 1 FROM sqlite_schema").fetchall()  # loads the schema without statistics
         with connect(self._path, readonly=False) as writing:
             writing.execute("ANALYZE")
         writing.close()
@@ -94,7 +94,7 @@ _QUOTED = (
 
 
 class PostgresJudge:
-    """With a plan for these parameters, and with the one for any."""
+    """Judges statements with a plan for these parameters and with a generic plan."""
 
     def __init__(self, url: str) -> None:
         self._compile = Compiler(dialects.postgresql())
@@ -105,9 +105,9 @@ class PostgresJudge:
         self._runner.run(self._plant())
 
     async def _plant(self) -> None:
-        # As autovacuum would, so that it finds nothing to do and leaves what is planted.
+        # As autovacuum would, which then has nothing to do and leaves the planted statistics unchanged.
         await self._connection.execute("VACUUM ANALYZE")
-        # The planner goes by rows a page, and by how many pages there really are.
+        # The planner uses the rows per page and the actual number of pages.
         await self._connection.execute(_PLANT, float(LARGER))
 
     def judge(self, statement: Executable, params: Params) -> list[Verdict]:
@@ -123,11 +123,11 @@ class PostgresJudge:
         found = []
         for mode in ("force_custom_plan", "force_generic_plan"):
             await connection.execute(f"SET plan_cache_mode = {mode}")
-            async with connection.transaction():  # what writes is taken back
-                told = await connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {asked}")
+            async with connection.transaction():  # writes are rolled back
+                explained = await connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {asked}")
                 await connection.execute("ROLLBACK; BEGIN")
-            plan = json.loads(told)[0]["Plan"]
-            found.append(Verdict(round(_met(plan)) + _pages(plan), f"{mode}\n" + "\n".join(_lines(plan))))
+            plan = json.loads(explained)[0]["Plan"]
+            found.append(Verdict(round(_rows_read(plan)) + _pages(plan), f"{mode}\n" + "\n".join(_lines(plan))))
         await connection.execute("DEALLOCATE judged")
         return found
 
@@ -146,14 +146,14 @@ def _text(value: object) -> str | None:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_THROWN_AWAY = ("Rows Removed by Filter", "Rows Removed by Index Recheck", "Rows Removed by Join Filter")
+_DISCARDED = ("Rows Removed by Filter", "Rows Removed by Index Recheck", "Rows Removed by Join Filter")
 
 
-def _met(node: dict[str, Any]) -> float:
-    """Rows that scans met, kept or not."""
+def _rows_read(node: dict[str, Any]) -> float:
+    """Return the rows that scans read, whether they were kept or discarded."""
     scans = "Scan" in node["Node Type"] and node["Node Type"] != "Subquery Scan"
-    rows = (node["Actual Rows"] if scans else 0) + sum(node.get(each, 0) for each in _THROWN_AWAY)
-    below = sum(map(_met, node.get("Plans", ())))
+    rows = (node["Actual Rows"] if scans else 0) + sum(node.get(each, 0) for each in _DISCARDED)
+    below = sum(map(_rows_read, node.get("Plans", ())))
     return float(rows * node["Actual Loops"] + below)
 
 
@@ -164,7 +164,7 @@ def _pages(node: dict[str, Any]) -> int:
 def _lines(node: dict[str, Any], depth: int = 0) -> list[str]:
     what = [node["Node Type"], node.get("Index Name") or node.get("Relation Name") or node.get("CTE Name") or ""]
     rows = f"rows={node['Actual Rows']:g} in each of {node['Actual Loops']:g} (guess {node['Plan Rows']})"
-    thrown = [f"{each}: {node[each]:g}" for each in _THROWN_AWAY if node.get(each)]
+    thrown = [f"{each}: {node[each]:g}" for each in _DISCARDED if node.get(each)]
     condition = [
         f"{name}: {node[name]}" for name in ("Index Cond", "Recheck Cond", "Filter", "Sort Key") if name in node
     ]

@@ -1,9 +1,9 @@
-"""What a row of the table is.
+"""The definition of a row in the tables of lists.
 
-To add one: `Row("the operationId", {"filter": "value"})` in the table of its area. What is offered is read from the
-operations, so whatever has no row is named by `test_every_filter_and_sort_has_a_row`. A row with a value
-that few rows of `filled.py` have finds out what looks at all of them. `place="other"` asks the same of the
-project in which the rare is common, and the other way round.
+To add a row, put `Row("the operationId", {"filter": "value"})` into the table of its area. The parameters are read from
+the operations, and `test_every_filter_and_sort_has_a_row` names those without a row. A row with a value that few rows
+of `filled.py` have detects queries that scan all of them. `place="other"` requests the same in the project in which
+rare values are common.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ PAGING = frozenset({"per_page", "page", "cursor"})
 
 @dataclass(frozen=True)
 class Row:
-    """A list as it is asked for. `finds`: how many it answers at least, so that a row does not ask for nothing.
-    `caller`: the owner, or one of `work_callers`. `bound`: of work for a page, where the ordinary one is not enough,
-    with the reason beside it; `sqlite_more`: what SQLite needs besides. `walks`: a page ends when it has looked at
-    some, whether they fit or not; `finds` counts nothing then. `counts`: it tells how many there are on all pages,
-    which are looked at for that; others are not."""
+    """A request for a list.
+
+    `finds` is the minimum number of results, so that no row tests an empty list by mistake. `caller` is the owner or a
+    caller of `work_callers`. `bound` is the allowed work per page if the default is not enough, with the reason next to
+    it, and `sqlite_more` is what SQLite needs in addition. With `walks`, a page ends after a number of rows, whether
+    they match or not, and `finds` is ignored. With `counts`, the list reports its total, and exactly the counted rows
+    are read for that.
+    """
 
     operation: str
     query: Mapping[str, str] = field(default_factory=dict)
@@ -33,16 +36,16 @@ class Row:
     counts: bool = False
 
     def __str__(self) -> str:
-        told = "&".join(f"{name}={value}" for name, value in self.query.items())
+        written = "&".join(f"{name}={value}" for name, value in self.query.items())
         more = [each for each in (self.place, self.caller) if each not in ("project", "owner")]
-        return " ".join([f"{self.operation}?{told}", *more])
+        return " ".join([f"{self.operation}?{written}", *more])
 
 
 NO_LISTS = frozenset(
     {
-        "get_task",  # `project_id` only says where it has to be
+        "get_task",  # `project_id` only states where the task must be
         "get_file_content",  # a signature
         "follow_project",  # a stream
     }
 )
-"""Operations that take parameters and answer one thing."""
+"""Operations that take parameters but return a single resource."""

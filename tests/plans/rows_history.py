@@ -1,4 +1,4 @@
-"""The lists of webhooks, of what happened, and of the audit log."""
+"""The lists of webhooks, activity and the audit log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DELIVERIES = (
     Row(_LIST),
     *(Row(_LIST, each) for each in (*_ALONE, *_TOGETHER)),
     *(Row(_LIST, each, finds=0) for each in _NOTHING),
-    # Where the rare is common, and the other way round.
+    # In the project in which rare values are common.
     *(Row(_LIST, each, place="other") for each in ({"status": "success"}, {"redelivery": "false"}, {"event": "push"})),
     Row(_LIST, {"status": "success", "until": _LATE}, place="other"),
 )

@@ -1,4 +1,7 @@
-"""The lists of people, places, apps, tokens and webhooks. They have numbered pages, and tell how many there are."""
+"""The lists of people, organizations, projects, apps, tokens and webhooks.
+
+They have numbered pages and report a total.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def _few(
 
 _MEMBERS, _COLLABORATORS = "organization_members", "repository_collaborators"
 _WITH_READERS = 2000
-"""Of work for who may write: those who only read are looked at, too."""
+"""Allowed work for the collaborators with write access: those with read access are read as well."""
 
 ROWS = (
     *(
@@ -42,8 +45,8 @@ ROWS = (
 )  # fmt: skip
 
 NOT_YET = (
-    # Of each invitation that waits (a place has a thousand at most) is asked whether its inviter still may invite, and
-    # whether the viewer knows whom it is for: some dozens of looks.
+    # For each pending invitation (a place has at most a thousand), the inviter's right to invite and the viewer's
+    # knowledge of the invitee are checked, which takes a few dozen reads.
     *(
         _few(each)
         for each in (
@@ -51,18 +54,18 @@ NOT_YET = (
         )
     ),
     _few("user_memberships", {"state": "pending"}),
-    # Everybody on the server is counted with a page; only administrators ask for it.
+    # Everyone on the server is counted with each page, but only administrators request it.
     _few("admin_users_list"),
-    # On PostgreSQL the plan for these values goes through all projects.
+    # On PostgreSQL, the plan for these values scans all projects.
     *(_few(each) for each in ("user_repositories", "account_repositories", "organization_repositories")),
     _few("account_repositories", place="shared"),
-    # All of an installation that is shown is read of each that is only counted; and who asks with a token of an app's
-    # user is looked up with every installation of the app.
+    # All columns of a shown installation are also read for those that are only counted, and callers with a user token
+    # of an app are looked up with every installation of the app.
     _few("installations_list"),
     _few("app_installations_list", caller="app"),
     _few("user_installations_list", caller="app_user"),
-    # Of each repository is asked, for the count, what the caller may do there.
+    # For the total, the caller's role in each repository is checked.
     _few("installation_repositories_list", caller="installation"),
     _few("user_installation_repositories_list", caller="app_user"),
 )  # fmt: skip
-"""What looks at more than it shows and counts, and why. Not judged."""
+"""Lists that read more than they show and count, with the reason. They are not judged."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tests.plans.rows import Row
 
 _START, _LATE = "2023-11-14T22:14:00Z", "2023-11-15T00:26:00Z"
-"""The first minute of what was filled in, and the last ones."""
+"""The first minute of the inserted rows, and the last minutes."""
 
 _SORTS = ("created_at", "updated_at", "title", "deadline")
 _FILTERS = (
@@ -17,14 +17,16 @@ _FILTERS = (
 _COMMON = (("priority", "high"), ("assignee", "often"), ("label", "often"), ("finished", "false"))
 
 _DAY = {"deadline_after": "2023-11-14", "timezone": "Asia/Tokyo"}
-"""A date, whose day begins in a zone."""
+"""A date, whose day starts in a time zone."""
 
 _WALK = 1500
-"""Of work for what a page with filters looks at, and sorts: it looks at a hundred here."""
+"""Allowed work for a page with filters, which reads and sorts a hundred rows here."""
 
-_GONE_THROUGH = 2000
-"""Of work on SQLite to go through all rows that have the words, between the oldest and the newest that are looked at:
-in the index of words alone, no more than numbers are compared."""
+_FULL_SCAN = 2000
+"""Allowed work on SQLite to scan all rows that contain the words, between the oldest and the newest row that is read.
+
+Within the word index, this only compares numbers.
+"""
 
 _TASKS = (
     Row("list_project_tasks"),
@@ -43,12 +45,12 @@ _TASKS = (
 )
 _KINDS = ("task", "task_comment", "file", "file_comment", "file_comment_reply", "invoice", "credit_note")
 _EACH_KIND = 7 * 650
-"""Of work for a search, which looks at each kind."""
+"""Allowed work for a search, which reads each kind."""
 
 _SEARCHES = (
     Row("search", {"q": "seldom"}, bound=_EACH_KIND),
     Row("search", {"q": "common"}, bound=_EACH_KIND),
-    Row("search", {"q": "common", "project_id": "{project}"}, bound=_EACH_KIND, sqlite_more=2 * _GONE_THROUGH),
+    Row("search", {"q": "common", "project_id": "{project}"}, bound=_EACH_KIND, sqlite_more=2 * _FULL_SCAN),
     *(Row("search", {"q": "common", "type": each}) for each in _KINDS),
     Row("search", {"q": "common", "type": "task"}, caller="client"),
     Row("search", {"q": "#100002", "type": "task"}, bound=_EACH_KIND),
@@ -81,8 +83,10 @@ _NARROWED: tuple[dict[str, str], ...] = (
     *({name: value} for name in ("billable", "invoiced") for value in ("true", "false")),
 )
 _PLACES = 40_000
-"""Of work for a report over all projects: the caller sees 2,000 of them, each of which is looked for in the sums, in
-the notes and in what runs."""
+"""Allowed work for a report over all projects.
+
+The caller sees 2,000 of them, and each is looked up in the sums, the notes and the running timers.
+"""
 _REPORTS = (
     *(Row("report_timesheets", {**_IN, "group_by": each, **narrowed}) for each in _GROUPS for narrowed in _NARROWED),
     Row("report_timesheets", bound=_PLACES),
@@ -97,7 +101,7 @@ _INVOICES = (
     Row("list_invoices", {"overdue": "true"}),
     Row("list_invoices", {"overdue": "false"}),
     Row("list_invoices", {"status": "sent", "overdue": "true"}),
-    # Of somebody who was told of little; `test_plans_of_pages` asks for who was told of much.
+    # The caller has few notifications. `test_plans_of_pages` covers one with many.
     *(Row("list_notifications", query, finds=0) for query in ({}, {"unread": "true"}, {"unread": "false"})),
     Row("list_payments"),
     Row("list_credit_notes"),
@@ -111,7 +115,10 @@ _MACHINES = ("fine", "chosen", "machine")
 
 
 def _services_shown(query: Mapping[str, str], caller: str) -> int:
-    """How many each sees at least. Of the other organization only who is in it, and with a token that reaches it."""
+    """Return the minimum number of services that a caller sees.
+
+    Only its members, with a sufficient token, see another organization.
+    """
     wanted = query.get("organization")
     return int(caller not in _IN_NONE and wanted != "nobody" and (wanted != "others" or caller in _IN_OTHERS))
 
@@ -126,27 +133,29 @@ _OF_ALL = (
         for each in ("owner", *_IN_NONE, *_IN_OTHERS, *_MACHINES)
     ),
 )
-"""What spans organizations: for those who are in one, in two, in none, who were added by hand, and for machines."""
+"""Lists across organizations, for members of one, of two and of none, for collaborators, and for machines."""
 
 _EACH_PLACE = 40_000
-"""Of work for a list across projects: the owner sees 2,000 of them, and in each is looked for what comes first."""
+"""Allowed work for a list across projects. The owner sees 2,000 of them, and the first rows of each are looked up."""
 _EACH_BY_HAND = 65_000
-"""`creator` was added to 8,000 projects by hand, half of which were deleted."""
+"""`creator` is a collaborator on 8,000 projects, half of which are deleted."""
 _PAIR = {"project_id": "{project},prj_other"}
 _WALK_OF_PAIR = 4 * _WALK
-_IN_FEW = ({"organization": "{organization}"}, {"project_id": "{project}"}, {"project_id": "prj_none"})
+_ONE_PLACE = ({"organization": "{organization}"}, {"project_id": "{project}"}, {"project_id": "prj_none"})
 
 
 def _across(name: str, *queries: Mapping[str, str], kinds: int = 1) -> tuple[Row, ...]:
-    """A list across projects: as each caller sees it, and with each filter in all projects and in two. `kinds`: of how
-    many tables, each of which is looked through."""
+    """Return rows for a list across projects: for each caller, and with each filter in all projects and in two.
+
+    `kinds` is the number of tables it reads.
+    """
     most, by_hand, pair = (kinds * each for each in (_EACH_PLACE, _EACH_BY_HAND, _WALK_OF_PAIR))
     others = (each for each in (*_IN_NONE, *_IN_OTHERS, *_MACHINES) if each != "creator")
     return (
         Row(name, bound=most),
         Row(name, caller="creator", walks=True, bound=by_hand),
         *(Row(name, caller=each, walks=True, bound=most) for each in others),
-        *(Row(name, each, walks=True, bound=most) for each in (*_IN_FEW, *queries)),
+        *(Row(name, each, walks=True, bound=most) for each in (*_ONE_PLACE, *queries)),
         *(Row(name, {**_PAIR, **each}, walks=True, bound=pair) for each in ({}, *queries)),
     )
 
@@ -198,16 +207,16 @@ ROWS = (
     *_INVOICES,
     *_REPORTS,
     *_OF_ALL,
-    Row("list_project_tasks", {"q": "common"}, bound=_WALK, sqlite_more=_GONE_THROUGH // 4),
-    Row("list_project_tasks", {"q": "common", "finished": "false"}, bound=_WALK, sqlite_more=_GONE_THROUGH // 4),
-    # The first by their titles are as old as any: all that have the word are gone through, a few steps each.
-    Row("list_project_tasks", {"q": "common", "sort": "-title"}, bound=_WALK, sqlite_more=4 * _GONE_THROUGH),
+    Row("list_project_tasks", {"q": "common"}, bound=_WALK, sqlite_more=_FULL_SCAN // 4),
+    Row("list_project_tasks", {"q": "common", "finished": "false"}, bound=_WALK, sqlite_more=_FULL_SCAN // 4),
+    # The first titles may be of any age, so all rows with the word are scanned, at a few steps each.
+    Row("list_project_tasks", {"q": "common", "sort": "-title"}, bound=_WALK, sqlite_more=4 * _FULL_SCAN),
     Row("list_column_tasks"),
     Row("list_column_tasks", {"project_id": "{project}"}),
     *(Row("list_column_tasks", {name: value}, walks=True, bound=_WALK) for name, value in (*_FILTERS, *_COMMON)),
     Row("list_column_tasks", {"priority": "medium"}, walks=True, bound=_WALK),
     Row("list_column_tasks", _DAY, walks=True, bound=_WALK),
-    Row("list_column_tasks", {"blocked": "true"}, walks=True, bound=_WALK, sqlite_more=_GONE_THROUGH // 4),
+    Row("list_column_tasks", {"blocked": "true"}, walks=True, bound=_WALK, sqlite_more=_FULL_SCAN // 4),
     Row("list_column_tasks", {"blocked": "false"}, walks=True, bound=_WALK),
     *(Row("list_project_tasks", {"blocked": each}, walks=True, bound=_WALK) for each in ("true", "false")),
     Row("list_column_tasks", {"parent_id": "tsk_000000000"}, walks=True, bound=_WALK),
@@ -237,16 +246,16 @@ ROWS = (
 )
 
 NOT_YET = (
-    # All that has the words is looked at, of whatever project or column.
+    # All rows with the words are read, whatever their project or column.
     Row("list_all_tasks", {"q": "common"}),
     Row("list_all_invoices", {"q": "common"}),
     Row("list_column_tasks", {"q": "common"}),
-    # All that has the words is sorted, where the first tasks of the list do not fill the page.
+    # All rows with the words are sorted if the first tasks of the list do not fill the page.
     Row("list_project_tasks", {"q": "seldom"}),
-    # Few of very many that have the words are the caller's: there is no index of words for each project.
+    # Of very many rows with the words, the caller sees few. There is no word index per project.
     Row("search", {"q": "common"}, caller="client"),
     Row("search", {"q": "seldom", "project_id": "{project}"}),
-    # What somebody was made an admin of by hand is looked at, to find what was deleted of it.
+    # Everything in projects where the caller is an admin as a collaborator is read, to find what was deleted.
     Row("list_trash", caller="creator"),
 )
-"""What looks at more than it shows, and why. Not judged."""
+"""Lists that read more than they show, with the reason. They are not judged."""

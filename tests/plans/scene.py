@@ -1,4 +1,4 @@
-"""A server on tables that are full, and what a list may look at there."""
+"""A server with full tables, and the limits for the work of a list."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from workhook.work.time.timesheets import sums
 
 PER_PAGE = 5
 DEEP_PAGES = 3
-"""Of a hundred rows, that are passed before a page is judged that is not the first."""
+"""Pages of a hundred rows that are skipped before a later page is judged."""
 
 COUNTED = 16
-"""Of work for each row of a list that tells how many it has, beside the page: it looks at these, and at no others."""
+"""Allowed work for each row that a list counts in its total, in addition to the page."""
 
 BOUND = 600
-"""Of work for a page of `PER_PAGE` rows, in rows: a sixth of what looking at all of a project's is."""
+"""Allowed work for a page of `PER_PAGE` rows, in rows: a sixth of reading all rows of a project."""
 
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -40,7 +40,7 @@ OPERATIONS: Mapping[str, Operation] = {
 
 
 class Scene:
-    """A server on tables that are full."""
+    """A server with full tables."""
 
     def __init__(self, server: CapturedServer, judge: Judge, settings: dict[str, Any], fills: Sequence[Fill]) -> None:
         server.start()
@@ -81,7 +81,7 @@ class Scene:
         self.server.close()
 
     def path(self, row: Row) -> str:
-        """The operation's path, with the names of the place in it: `/projects/{id}` is a project's."""
+        """Return the operation's path with the IDs of the row's place filled in: `/projects/{id}` is a project's."""
         parts = OPERATIONS[row.operation].path.split("/")
         for number, part in enumerate(parts):
             if part.startswith("{"):
@@ -117,8 +117,8 @@ def number_shown(response: httpx.Response) -> int:
     return len(answer)
 
 
-def _far(caller: httpx.Client, path: str, query: Mapping[str, str]) -> str | None:
-    """The address of a page that comes after some hundred rows, if there are so many."""
+def _far_page(caller: httpx.Client, path: str, query: Mapping[str, str]) -> str | None:
+    """Return the URL of a page after a few hundred rows, or None if there are fewer."""
     address: str | None = str(httpx.URL(path, params={**query, "per_page": "100"}))
     for _ in range(DEEP_PAGES):
         response = caller.get(address or "")
@@ -130,13 +130,13 @@ def _far(caller: httpx.Client, path: str, query: Mapping[str, str]) -> str | Non
 
 
 def look(scene: Scene, row: Row) -> None:
-    """Asks for the first page, and for one far behind it, and judges what was asked of the database."""
+    """Request the first page and one far behind it, and judge the statements."""
     caller, place = scene.callers[row.caller], scene.places[row.place]
     query = {name: value.format_map(place) for name, value in row.query.items()}
     path = scene.path(row)
-    caller.get(path, params={**query, "per_page": str(PER_PAGE)})  # what is remembered for a moment is known now
+    caller.get(path, params={**query, "per_page": str(PER_PAGE)})  # fills the short-lived caches
     first = str(httpx.URL(path, params={**query, **_paged(row)}))
-    for address in filter(None, (first, _far(caller, path, query) if _paged(row) else None)):
+    for address in filter(None, (first, _far_page(caller, path, query) if _paged(row) else None)):
         scene.server.asked.clear()
         shown = number_shown(caller.get(address))
         assert row.walks or shown >= row.finds, f"{address} shows {shown}"
@@ -151,13 +151,13 @@ def _paged(row: Row) -> dict[str, str]:
 def judge_all(scene: Scene, row: Row, address: str) -> None:
     verdicts = [each for asked in list(scene.server.asked) for each in scene.judge.judge(*asked)]
     bound = (row.bound or BOUND) + (row.sqlite_more if isinstance(scene.judge, SqliteJudge) else 0)
-    bound += COUNTED * (_number(scene, row) if row.counts else 0)
+    bound += COUNTED * (_total(scene, row) if row.counts else 0)
     wrong = [f"{address} looks at {each.work}\n{each.plan}" for each in verdicts if each.work > bound]
     assert wrong == [], "\n\n".join(wrong)
 
 
-def _number(scene: Scene, row: Row) -> int:
-    """How many rows the list has, by its last page of one."""
+def _total(scene: Scene, row: Row) -> int:
+    """Return the total of the list, from its last page with one row per page."""
     query = {name: value.format_map(scene.places[row.place]) for name, value in row.query.items()}
     answer = scene.callers[row.caller].get(scene.path(row), params={**query, "per_page": "1"})
     assert answer.status_code == 200, answer.text

@@ -1,4 +1,4 @@
-"""What is looked at while the database's statistics are behind: they are collected some time after rows came."""
+"""The cost of lists while statistics are out of date: databases collect them some time after inserts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DOUBLED, SHOWN, LOOKS = 5, 30, 4_000
 
 
 class Case(NamedTuple):
-    """Rows of a table that have an owner, and how one asks for the newest of an owner's."""
+    """A table whose rows have an owner, and a function that lists an owner's newest rows."""
 
     table: sa.Table
     owner: str
@@ -82,7 +82,7 @@ def _analyze(judge: Judge, url: str | None) -> None:
 
 
 class Filled(NamedTuple):
-    """A database that each test copies."""
+    """A database of which each test uses a copy."""
 
     settings: dict[str, str]
     folder: Path
@@ -99,10 +99,10 @@ def filled(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Fill
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_what_somebody_had_is_not_looked_for_among_the_newest_of_others(
+def test_an_owners_rows_are_found_without_scanning_newer_rows_of_others(
     backend: Databases, filled: Filled, tmp_path: Path, case: Case
 ) -> None:
-    """One had most of what there was. All that has come since is another's."""
+    """One owner had most of the rows. Everything added since belongs to another."""
     settings = {"data": str(tmp_path), **backend.copy(*filled, tmp_path)}
     url = settings.get("database_url")
     judge: Judge = PostgresJudge(url) if url else SqliteJudge(tmp_path / "workhook.db")

@@ -1,4 +1,4 @@
-"""`python -m bench lists`: a database is filled, and every list of the API is measured with each of its filters."""
+"""`python -m bench lists` fills a database and measures every list of the API with each of its filters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workhook.http.calls import Services
 from workhook.http.operations import WEBHOOK_API, WORK_API
 from workhook.work.board.tasks.schemas import task_buckets, tasks
 
-ROWS = 1200  # enough for every question to be answered by some
+ROWS = 1200  # enough that some rows match every query
 
 
 @pytest.mark.whole
@@ -43,8 +43,8 @@ def test_every_list_is_measured_with_each_of_its_filters(backend: Databases, tmp
         assert 0 < answers[operation, query].returned <= 100
 
 
-def test_nothing_that_the_api_lists_is_forgotten() -> None:
-    """A parameter without a value to ask it with is a `KeyError`."""
+def test_every_list_of_the_api_is_measured() -> None:
+    """A parameter without a sample value is a `KeyError`."""
     listed = {each.operation for each in questions(Samples(RowCounts.of(ROWS), 1))}
     every = described()
     takes = {
@@ -54,7 +54,7 @@ def test_nothing_that_the_api_lists_is_forgotten() -> None:
     assert not listed & set(NOT_ASKED)
 
 
-async def test_the_rows_are_as_the_server_would_have_made_them(services: Services) -> None:
+async def test_the_inserted_rows_are_consistent(services: Services) -> None:
     plan = RowCounts.of(20_000)
     made = await fill(services.database, plan)
     database = services.database

@@ -1,7 +1,7 @@
-"""No list looks at much more than it shows, whatever it is narrowed by or sorted by, and wherever a page begins.
+"""No list reads much more than it shows, with any filter or sort order and for any page.
 
-All that the API offers is in the table of `rows_….py`. `filled.py` fills the tables, `judges.py` counts what a database
-looks at; the statements are those of real requests.
+The tables in `rows_….py` contain everything the API offers. `filled.py` fills the tables, and `judges.py` measures what
+a database reads. The statements are those of real requests.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ NOT_YET = (*rows_work.NOT_YET, *rows_people.NOT_YET)
 FILLS = (*filled.PEOPLE, *filled.WORK, *filled_history.HISTORY)
 
 FOUND = 5
-"""Of each kind no more is found by a search."""
+"""The maximum number of results per kind in a search."""
 
 
-def offered(operation: Operation) -> Iterator[str]:
-    """What a caller can choose: `filter=value` where all values are known, else the filter; empty for the list."""
+def choices(operation: Operation) -> Iterator[str]:
+    """Yield the choices of a caller:
+
+    `filter=value` if all values are known, otherwise the filter, and an empty string for none.
+    """
     yield ""
     for query in operation.query:
         if query.name in PAGING:
@@ -43,7 +46,7 @@ def offered(operation: Operation) -> Iterator[str]:
 def test_every_filter_and_sort_has_a_row() -> None:
     wanted = {
         (name, each) for name, operation in OPERATIONS.items() if name not in NO_LISTS
-        for each in offered(operation)
+        for each in choices(operation)
     }  # fmt: skip
     rows = ROWS + NOT_YET
     given = {(row.operation, each) for row in rows for each in ("", *row.query)}
@@ -51,7 +54,7 @@ def test_every_filter_and_sort_has_a_row() -> None:
     assert sorted(wanted - given) == []
 
 
-def test_no_row_is_about_what_is_not_there() -> None:
+def test_every_row_is_about_an_existing_list() -> None:
     assert set(OPERATIONS) >= NO_LISTS
     for row in ROWS:
         assert row.operation not in NO_LISTS
@@ -61,7 +64,7 @@ def test_no_row_is_about_what_is_not_there() -> None:
 
 @pytest.fixture(scope="module")
 def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    # So that what is filled in is much more than a page looks at.
+    # Make the inserted rows many more than a page may read.
     with pytest.MonkeyPatch.context() as patch:
         for name in ("MAX_SCANNED_ROWS", "MAX_SCANNED_ROWS_IN_PROJECT"):
             patch.setattr(lists, name, 100)
@@ -73,24 +76,26 @@ def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.mark.parametrize("row", JUDGED, ids=str)
-def test_a_page_looks_at_little_more_than_it_shows(scene: Scene, row: Row) -> None:
+def test_a_page_reads_little_more_than_it_shows(scene: Scene, row: Row) -> None:
     look(scene, row)
 
 
 @pytest.fixture(scope="module")
 def people(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """Where somebody has a place in some of very many organizations."""
+    """Yield a scene in which one caller belongs to a few of very many organizations."""
     with filled_scene(backend, tmp_path_factory.mktemp("people"), (*filled.PEOPLE, *filled_people.IDENTITY)) as scene:
         yield scene
 
 
 @pytest.mark.parametrize("row", rows_people.ROWS, ids=str)
-def test_a_list_that_is_counted_looks_at_nothing_else(people: Scene, row: Row) -> None:
+def test_a_list_with_a_total_reads_only_the_counted_rows(people: Scene, row: Row) -> None:
     look(people, row)
 
 
-def test_the_health_of_a_webhook_looks_at_so_many_deliveries(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that were filled in are of one day, and as many wait."""
+def test_the_health_of_a_webhook_reads_a_limited_number_of_deliveries(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All inserted deliveries are of one day, and as many are pending."""
     monkeypatch.setattr(health, "SCAN_MAX", 20)
     monkeypatch.setattr(health, "now_ms", lambda: filled.START + 2 * filled.ROWS * 1000)
     row = Row("repository_deliveries_list")
@@ -103,7 +108,7 @@ def test_the_health_of_a_webhook_looks_at_so_many_deliveries(scene: Scene, monke
     judge_all(scene, row, path)
 
 
-WALKS = (
+SPARSE = (
     Row("list_project_tasks", {"finished": "true"}, finds=4),
     Row("list_project_tasks", {"label": "rare", "sort": "-title"}, finds=4),
     Row("list_project_tasks", {"priority": "low", "sort": "deadline"}, finds=4),
@@ -111,9 +116,9 @@ WALKS = (
 )
 
 
-@pytest.mark.parametrize("row", WALKS, ids=str)
-def test_what_few_rows_fit_is_found_page_by_page(scene: Scene, row: Row) -> None:
-    """A page ends where it has looked at as many as it may, and the next begins there: nothing is passed over."""
+@pytest.mark.parametrize("row", SPARSE, ids=str)
+def test_sparse_matches_are_found_page_by_page(scene: Scene, row: Row) -> None:
+    """A page ends when it has read its maximum number of rows, and the next page starts there. No row is skipped."""
     caller = scene.callers["owner"]
     address = str(httpx.URL(scene.path(row), params={**row.query, "per_page": "100"}))
     ids, pages = list[str](), 0
@@ -129,14 +134,14 @@ def test_what_few_rows_fit_is_found_page_by_page(scene: Scene, row: Row) -> None
     assert pages > 30
 
 
-def test_a_table_of_few_timesheets_is_whole(scene: Scene) -> None:
+def test_a_csv_table_of_sparse_time_entries_is_complete(scene: Scene) -> None:
     path = scene.path(Row("list_timesheets"))
     answer = scene.callers["owner"].get(path, params={"billable": "true"}, headers={"Accept": "text/csv"})
     assert len(answer.text.splitlines()) == 1 + 4
 
 
 def _searched(caller: httpx.Client, **query: str) -> tuple[list[str], bool]:
-    """When what was found was made, page by page, and whether the caller is told that there is more."""
+    """Return the creation times of the results on all pages, and whether the results are incomplete."""
     made, told = list[str](), set[bool]()
     address = str(httpx.URL("/api/v1/search", params=query))
     while address:
@@ -149,7 +154,7 @@ def _searched(caller: httpx.Client, **query: str) -> tuple[list[str], bool]:
     return made, incomplete
 
 
-def test_a_search_finds_the_newest_and_says_that_there_is_more(scene: Scene) -> None:
+def test_a_search_finds_the_newest_and_reports_that_there_are_more(scene: Scene) -> None:
     project = scene.places["project"]["project"]
     made, incomplete = _searched(scene.callers["owner"], q="common", type="task", per_page="2", project_id=project)
     assert incomplete
@@ -162,15 +167,15 @@ def test_a_search_finds_the_newest_and_says_that_there_is_more(scene: Scene) -> 
 
 
 @pytest.mark.parametrize("kind", ["task_comment", "file_comment"])
-def test_what_somebody_does_not_see_neither_hides_what_he_sees_nor_shows(scene: Scene, kind: str) -> None:
+def test_invisible_results_are_not_shown_and_do_not_displace_visible_ones(scene: Scene, kind: str) -> None:
     client = scene.callers["client"]
-    # Of this project four are not private, and thousands have the word in the other.
+    # Four of this project are not private, and thousands in the other project contain the word.
     made, incomplete = _searched(client, q="seldom", type=kind)
     assert (len(made), incomplete) == (4, False)
     assert _searched(client, q="common", type=kind) == ([], False)
 
 
-def test_what_other_projects_have_does_not_hide_what_one_has(scene: Scene) -> None:
+def test_results_of_other_projects_do_not_displace_those_of_one(scene: Scene) -> None:
     made, incomplete = _searched(
         scene.callers["owner"], q="seldom", type="task", project_id=scene.places["project"]["project"]
     )

@@ -1,5 +1,7 @@
-"""What the start page, an account's page and the calendar of another program ask looks at little more than they show.
-No operation of the API asks it, so it is asked here by the functions that the pages call."""
+"""The queries of the start page, the account page and calendar feeds read little more than they show.
+
+No API operation makes these queries, so the tests call the functions that the pages use.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +43,15 @@ from workhook.work.money.invoices.schemas import InvoiceList
 from workhook.work.time.timesheets import queries
 from workhook.work.time.timesheets.queries import find_running
 
-LOOKED_AT = 100
+READ_MAX = 100
 OFTEN = Account(filled.OFTEN_ID, "user", filled.OFTEN_LOGIN, None, None, None, 1, 1)
-"""A member of the organization, to whom thousands of tasks are assigned."""
+"""A member of the organization who is assigned thousands of tasks."""
 
-Ask = Callable[["Asking"], Awaitable[Any]]
+Query = Callable[["RecordingReader"], Awaitable[Any]]
 
 
-class Asking:
-    """A reader that finds nothing, and keeps what it was asked."""
+class RecordingReader:
+    """A reader that finds nothing and records the statements."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
@@ -72,7 +74,7 @@ def _actor() -> Actor:
     return Actor(OFTEN, 0, "session", frozenset(SCOPES))
 
 
-def _inbox(unread: bool | None) -> Ask:
+def _inbox(unread: bool | None) -> Query:
     return lambda reader: notifications.find_notifications(
         reader,  # type: ignore[arg-type]
         _actor(),
@@ -82,10 +84,10 @@ def _inbox(unread: bool | None) -> Ask:
     )
 
 
-ASKS: dict[str, Ask] = {
+ASKS: dict[str, Query] = {
     "assigned": lambda reader: assigned.list_assigned(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "assigned and finished": lambda reader: assigned.list_assigned_finished(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
-    "to pay": lambda reader: list_due(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
+    "due invoices": lambda reader: list_due(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "mentions": lambda reader: list_mentions(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     **{f"inbox, unread {unread}": _inbox(unread) for unread in (None, True, False)},
     "running": lambda reader: find_running(reader, OFTEN),  # type: ignore[arg-type]
@@ -97,7 +99,7 @@ ASKS: dict[str, Ask] = {
         limit=PER_PAGE,
     ),
     "projects": lambda reader: list_newest(reader, _actor(), limit=PER_PAGE),  # type: ignore[arg-type]
-    "who changed comments": lambda reader: find_last_edits(reader, filled.OTHER_REPOSITORY_ID, "task_comment"),  # type: ignore[arg-type]
+    "last edits": lambda reader: find_last_edits(reader, filled.OTHER_REPOSITORY_ID, "task_comment"),  # type: ignore[arg-type]
     "projects of an account": lambda reader: list_newest(
         reader,  # type: ignore[arg-type]
         _actor(),
@@ -114,8 +116,8 @@ def _access(role: Literal["member", "client"] = "member") -> Access:
     return Access(_actor(), project, role)
 
 
-def _invoices(role: Literal["member", "client"], after: str | None = None) -> Ask:
-    def ask(reader: Asking) -> Awaitable[Any]:
+def _invoices(role: Literal["member", "client"], after: str | None = None) -> Query:
+    def ask(reader: RecordingReader) -> Awaitable[Any]:
         source = source_of_project(_access(role))
         return read(
             reader,  # type: ignore[arg-type]
@@ -130,7 +132,7 @@ def _invoices(role: Literal["member", "client"], after: str | None = None) -> As
     return ask
 
 
-def _entries(after: str | None = None) -> Ask:
+def _entries(after: str | None = None) -> Query:
     return lambda reader: read(
         reader,  # type: ignore[arg-type]
         ENTRIES,
@@ -142,20 +144,20 @@ def _entries(after: str | None = None) -> Ask:
     )
 
 
-async def _of_key(reader: Asking) -> None:
+async def _of_key(reader: RecordingReader) -> None:
     with pytest.raises(NotFound):
         await feeds.get_feed(reader, "k" * 43)  # type: ignore[arg-type]
 
 
 NOW = filled.START + feeds.BACK_MS + DAY_MS
-FEEDS: dict[str, Ask] = {
+FEEDS: dict[str, Query] = {
     "due in a project": lambda reader: feeds.list_project_due(reader, _access(), NOW),  # type: ignore[arg-type]
-    "due of what is assigned": lambda reader: feeds.list_own_due(reader, OFTEN, NOW),  # type: ignore[arg-type]
-    "of a key": _of_key,
-    "of a person": lambda reader: feeds.find_feeds(reader, OFTEN, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
+    "due in assigned tasks": lambda reader: feeds.list_own_due(reader, OFTEN, NOW),  # type: ignore[arg-type]
+    "feed of a key": _of_key,
+    "feeds of a person": lambda reader: feeds.find_feeds(reader, OFTEN, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
 }
 
-BILLING: dict[str, Ask] = {
+BILLING: dict[str, Query] = {
     "invoices": _invoices("member"),
     "earlier invoices": _invoices("member", "inv_000002000"),
     "invoices of a client": _invoices("client"),
@@ -165,58 +167,55 @@ BILLING: dict[str, Ask] = {
 }
 
 
-PRESETS: dict[str, Ask] = {
-    "what a new invoice begins with": lambda reader: drafts.find_presets(reader, _access()),  # type: ignore[arg-type]
-    "the currency of a price": lambda reader: drafts.find_price_currency(reader, filled.OTHER_ORGANIZATION_ID),  # type: ignore[arg-type]
-    "what is open": lambda reader: due_invoices.open_sums(reader, _access()),  # type: ignore[arg-type]
-    "the default rate": lambda reader: queries.find_default_terms(reader, _access()),  # type: ignore[arg-type]
+PRESETS: dict[str, Query] = {
+    "invoice presets": lambda reader: drafts.find_presets(reader, _access()),  # type: ignore[arg-type]
+    "price currency": lambda reader: drafts.find_price_currency(reader, filled.OTHER_ORGANIZATION_ID),  # type: ignore[arg-type]
+    "open sums": lambda reader: due_invoices.open_sums(reader, _access()),  # type: ignore[arg-type]
+    "default terms": lambda reader: queries.find_default_terms(reader, _access()),  # type: ignore[arg-type]
 }
 
 
 @pytest.fixture(scope="module")
 def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assigned, "ASSIGNMENTS_MAX", LOOKED_AT)
-        patch.setattr(feeds, "SCAN_MAX", LOOKED_AT)
-        patch.setattr(mentions, "SCAN_MAX", LOOKED_AT)
-        patch.setattr(notifications, "SCAN_MAX", LOOKED_AT)
+        patch.setattr(assigned, "ASSIGNMENTS_MAX", READ_MAX)
+        patch.setattr(feeds, "SCAN_MAX", READ_MAX)
+        patch.setattr(mentions, "SCAN_MAX", READ_MAX)
+        patch.setattr(notifications, "SCAN_MAX", READ_MAX)
         patch.setattr(feeds, "TASKS_MAX", PER_PAGE)
-        patch.setattr(due_invoices, "OPEN_MAX", LOOKED_AT)
-        patch.setattr(task_history, "EDITS_LOOKED_AT", LOOKED_AT)
+        patch.setattr(due_invoices, "OPEN_MAX", READ_MAX)
+        patch.setattr(task_history, "EDITS_LOOKED_AT", READ_MAX)
         fills = (*filled.PEOPLE, *filled.WORK, *filled.FEEDS, *filled.FILTERS, *filled.MENTIONS, *filled.NOTIFICATIONS)
         with filled_scene(backend, tmp_path_factory.mktemp("pages"), fills) as scene:
             yield scene
 
 
 @pytest.mark.parametrize("name", ASKS)
-def test_a_block_of_a_page_looks_at_little_more_than_it_shows(scene: Scene, name: str) -> None:
-    reader = Asking()
+def test_a_block_of_a_page_reads_little_more_than_it_shows(scene: Scene, name: str) -> None:
+    reader = RecordingReader()
     asyncio.run(_await(ASKS[name](reader)))
-    [asked] = reader.asked  # one query a block
+    [asked] = reader.asked  # one query per block
     verdicts = scene.judge.judge(*asked)
-    # Each task that is looked at is found by its key, with its project.
-    # Each event and each mention that is looked at is found by its key, too.
+    # Each task, event and mention that is read is looked up by its key, as is the task's project.
     bound = (
-        BOUND + 20 * LOOKED_AT
-        if name in ("assigned", "mentions", "who changed comments") or name.startswith("inbox")
-        else BOUND
+        BOUND + 20 * READ_MAX if name in ("assigned", "mentions", "last edits") or name.startswith("inbox") else BOUND
     )
     assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > bound] == []
 
 
 @pytest.mark.parametrize("name", FEEDS)
-def test_a_calendar_of_another_program_looks_at_little_more_than_it_shows(scene: Scene, name: str) -> None:
-    reader = Asking()
+def test_a_calendar_feed_reads_little_more_than_it_shows(scene: Scene, name: str) -> None:
+    reader = RecordingReader()
     asyncio.run(_await(FEEDS[name](reader)))
-    bound = BOUND + 20 * LOOKED_AT if name.startswith("due") else BOUND
+    bound = BOUND + 20 * READ_MAX if name.startswith("due") else BOUND
     for asked in reader.asked:
         verdicts = scene.judge.judge(*asked)
         assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > bound] == []
 
 
 @pytest.mark.parametrize("name", BILLING)
-def test_the_newest_of_billing_looks_at_little_more_than_it_shows(scene: Scene, name: str) -> None:
-    reader = Asking()
+def test_a_page_of_billing_reads_little_more_than_it_shows(scene: Scene, name: str) -> None:
+    reader = RecordingReader()
     asyncio.run(_await(BILLING[name](reader)))
     [asked] = reader.asked
     verdicts = scene.judge.judge(*asked)
@@ -224,27 +223,25 @@ def test_the_newest_of_billing_looks_at_little_more_than_it_shows(scene: Scene, 
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_what_a_form_begins_with_is_found_at_once(scene: Scene, name: str) -> None:
-    reader = Asking()
+def test_the_defaults_of_a_form_are_found_quickly(scene: Scene, name: str) -> None:
+    reader = RecordingReader()
     asyncio.run(_await(PRESETS[name](reader)))
-    bound = BOUND + 20 * LOOKED_AT
+    bound = BOUND + 20 * READ_MAX
     for asked in reader.asked:
         verdicts = scene.judge.judge(*asked)
         assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > bound] == []
 
 
-SUMMED: dict[str, Ask] = {
-    "what is used of a budget": lambda reader: budgets.find_budget_usage(reader, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
-    "what is on no invoice": lambda reader: queries.find_unbilled_ms(reader, _access()),  # type: ignore[arg-type]
+SUMMED: dict[str, Query] = {
+    "budget usage": lambda reader: budgets.find_budget_usage(reader, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
+    "unbilled time": lambda reader: queries.find_unbilled_ms(reader, _access()),  # type: ignore[arg-type]
 }
 
 
 @pytest.mark.parametrize("name", SUMMED)
-def test_what_is_added_up_of_a_project_looks_at_no_timesheets_but_paused_ones_and_those_of_drafts(
-    scene: Scene, name: str
-) -> None:
-    """What was noted and not summed up yet is looked at, too: here that is everything."""
-    reader = Asking()
+def test_sums_of_a_project_read_only_paused_time_entries_and_those_on_drafts(scene: Scene, name: str) -> None:
+    """Recorded time that is not yet summed up is also read; here that is everything."""
+    reader = RecordingReader()
     with pytest.raises(AssertionError, match="no row here"):
         asyncio.run(_await(SUMMED[name](reader)))
     for verdict in scene.judge.judge(*reader.asked[0]):
@@ -255,12 +252,12 @@ def test_what_is_added_up_of_a_project_looks_at_no_timesheets_but_paused_ones_an
 
 
 PERIOD_MS = 4 * MINUTE_MS
-"""In which a few of the thousands of timesheets began."""
+"""A period in which a few of the thousands of time entries started."""
 
 
 @pytest.mark.parametrize("user", [None, filled.RARE_LOGIN, filled.OFTEN_LOGIN])
-def test_what_an_invoice_is_made_of_is_looked_for_in_its_period_alone(scene: Scene, user: str | None) -> None:
-    reader, since = Asking(), filled.START
+def test_time_to_invoice_is_read_only_for_the_period(scene: Scene, user: str | None) -> None:
+    reader, since = RecordingReader(), filled.START
     looking = queries.list_to_invoice(reader, _access(), since, since + PERIOD_MS, limit=PER_PAGE, user=user)  # type: ignore[arg-type]
     asyncio.run(_await(looking))
     [asked] = reader.asked
@@ -273,9 +270,9 @@ async def _await(asking: Awaitable[Any]) -> None:
 
 
 def test_the_tables_are_full(scene: Scene) -> None:
-    """Else nothing could be looked at in vain."""
-    reader = Asking()
+    """Otherwise no query could read rows in vain."""
+    reader = RecordingReader()
     asyncio.run(_await(assigned.list_assigned(reader, OFTEN, PER_PAGE)))  # type: ignore[arg-type]
     asked = reader.asked[0]
     everything = scene.judge.judge(asked.statement, {**asked.params, "looks_at": 1_000_000})
-    assert min(each.work for each in everything) > BOUND + 20 * LOOKED_AT
+    assert min(each.work for each in everything) > BOUND + 20 * READ_MAX

@@ -1,6 +1,6 @@
-"""Those who ask for lists, each with a token: in one organization, in both, in neither, by hand, and machines.
+"""Callers of lists, each with a token: members of one organization, of both and of none, collaborators, and machines.
 
-They are made when the tables are full. All see something of very much.
+They are created after the tables are filled. Each sees some of very many rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def _id_of(tx: Transaction, token: str) -> int:
 
 
 async def make(services: Services, world: World) -> Mapping[str, str]:
-    """The tokens, by the names that rows have for the callers."""
+    """Return the tokens by the caller names used in rows."""
     client = await add_client(services, world)
     member = await add_user(services, world, member="member")
     both = await add_user(services, world, member="owner")

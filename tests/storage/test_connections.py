@@ -1,4 +1,4 @@
-"""Connections of the pool: never handed on with something under way, replaced once they ended."""
+"""Pooled connections are never handed on with a statement in progress, and are replaced after they end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
 @pytest.fixture
 async def pool(backend: Databases, tmp_path: Path) -> AsyncIterator[Any]:
     async def keep(connection: Any) -> None:
-        """As `PostgresDatabase` has it: what a session was set to stays."""
+        """Keep the session's settings, as `PostgresDatabase` does."""
 
     url = backend.new(tmp_path)["database_url"]
     async with asyncpg.create_pool(url, min_size=0, max_size=SIZE, reset=keep) as opened:
@@ -45,7 +45,7 @@ async def _process(connections: Connect) -> int:
         return int(await connection.fetchval("SELECT pg_backend_pid()"))
 
 
-async def test_nothing_is_under_way_on_what_the_next_one_gets(connections: Connect) -> None:
+async def test_a_connection_is_handed_on_without_a_running_statement(connections: Connect) -> None:
     await _process(connections)
     begun = asyncio.Event()
 
@@ -57,7 +57,7 @@ async def test_nothing_is_under_way_on_what_the_next_one_gets(connections: Conne
     task = asyncio.create_task(sleep())
     await begun.wait()
     async with asyncio.timeout(30), connections() as other:
-        # PostgreSQL passes over a cancellation that comes before the statement.
+        # PostgreSQL ignores a cancellation that arrives before the statement.
         while not await other.fetchval(_SLEEPS):
             await asyncio.wait({task}, timeout=0.01)
     task.cancel()
@@ -67,10 +67,10 @@ async def test_nothing_is_under_way_on_what_the_next_one_gets(connections: Conne
         await asyncio.gather(*(_process(connections) for _ in range(3 * SIZE)))
 
 
-async def test_one_that_ends_meanwhile_is_replaced(connections: Connect) -> None:
+async def test_an_ended_connection_is_replaced(connections: Connect) -> None:
     ended = asyncio.Event()
     async with connections() as other:
-        first = await _process(connections)  # and it is idle now
+        first = await _process(connections)  # its connection is idle now
         async with connections() as connection:
             connection.add_termination_listener(lambda _: ended.set())
         await other.execute("SELECT pg_terminate_backend($1)", first)
@@ -78,8 +78,8 @@ async def test_one_that_ends_meanwhile_is_replaced(connections: Connect) -> None
         assert await _process(connections) != first
 
 
-async def test_one_that_may_not_write_is_not_kept(connections: Connect) -> None:
-    """Its server may be a primary no more."""
+async def test_a_read_only_connection_is_not_kept(connections: Connect) -> None:
+    """Its server may no longer be the primary."""
     async with connections() as connection:
         await connection.execute("SET default_transaction_read_only = on")
         process = await connection.fetchval("SELECT pg_backend_pid()")
@@ -91,7 +91,7 @@ async def test_one_that_may_not_write_is_not_kept(connections: Connect) -> None:
         assert await connection.fetchval("SELECT pg_backend_pid()") != process
 
 
-async def test_one_that_cannot_be_given_back_does_not_fail_what_is_done(backend: Databases, tmp_path: Path) -> None:
+async def test_a_failing_release_does_not_fail_the_caller(backend: Databases, tmp_path: Path) -> None:
     async def broken(connection: Any) -> None:
         raise asyncpg.InterfaceError("the connection was lost")
 
@@ -106,22 +106,22 @@ async def test_one_that_cannot_be_given_back_does_not_fail_what_is_done(backend:
     assert NOT_RELEASED._value.get() == before + 1
 
 
-async def test_one_that_somebody_waits_for_is_handed_on(connections: Connect) -> None:
-    """To those who wait in the pool, before others can take it again."""
+async def test_a_connection_is_handed_to_waiters(connections: Connect) -> None:
+    """It goes to waiters in the pool before others can take it again."""
     async with asyncio.timeout(30):
         found = await asyncio.gather(*(_process(connections) for _ in range(10 * SIZE)))
     assert len(set(found)) <= SIZE
 
 
-async def test_one_with_an_open_transaction_is_not_handed_on(connections: Connect) -> None:
+async def test_a_connection_with_an_open_transaction_is_not_handed_on(connections: Connect) -> None:
     async with connections() as connection:
         await connection.execute("BEGIN")
     async with connections() as connection:
         assert not connection.is_in_transaction()
 
 
-async def test_the_pool_has_them_back_soon(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It closes what nobody uses."""
+async def test_idle_connections_are_returned_to_the_pool(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool closes unused connections."""
     monkeypatch.setattr(postgres, "WARM_S", 0.0)
     warm = WarmPool(pool)
     async with PooledConnection(warm) as connection:
@@ -132,7 +132,7 @@ async def test_the_pool_has_them_back_soon(pool: Any, monkeypatch: pytest.Monkey
     assert warm.idle == 1
 
 
-async def test_postgresql_shows_whose_connections_they_are(backend: Databases, tmp_path: Path) -> None:
+async def test_connections_have_an_application_name(backend: Databases, tmp_path: Path) -> None:
     url = backend.new(tmp_path)["database_url"]
     named = f"{url}{'&' if '?' in url else '?'}application_name=studio"
     for address, name in ((url, "workhook"), (named, "studio")):

@@ -1,4 +1,4 @@
-"""A server that ends connections: what was under way is refused with 503, and the next is served."""
+"""A database server that ends connections: requests in progress get 503, and later ones are served."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ async def test_a_snapshot_that_loses_its_connection_is_refused(services: Service
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
-async def test_a_transaction_that_has_ended_takes_no_statement(services: Services) -> None:
-    """Its connection is somebody else's."""
+async def test_an_ended_transaction_accepts_no_statement(services: Services) -> None:
+    """Its connection may be in use elsewhere."""
     async with services.database.transaction() as tx:
         await tx.fetch_all(sa.select(probe.c.id))
     with pytest.raises(asyncpg.InterfaceError):
         await tx.fetch_all(sa.select(probe.c.id))
 
 
-async def test_connections_that_are_killed_under_load(services: Services) -> None:
-    """Also one that is killed at hand, in the moment in which it is taken: the driver does not know it yet."""
+async def test_only_unavailable_is_raised_when_connections_are_killed_under_load(services: Services) -> None:
+    """This includes a connection killed when it is taken, before the driver notices."""
     url, database = services.settings.database_url, services.database
     seen: Counter[type] = Counter()
     numbers, written = iter(range(1_000_000)), set[int]()
@@ -75,7 +75,7 @@ async def test_connections_that_are_killed_under_load(services: Services) -> Non
     assert set(seen) <= {Unavailable}
     rows = None
     async with asyncio.timeout(WAIT_S):
-        while rows is None:  # one that was told to end may not have ended yet, and be taken
+        while rows is None:  # a connection told to end may not have ended yet
             with contextlib.suppress(Unavailable):
                 rows = await database.fetch_all(sa.select(probe.c.id))
     assert written <= {row["id"] for row in rows}

@@ -1,4 +1,4 @@
-"""The real PgBouncer, which gives each transaction any of a few connections, and how many connections a process has."""
+"""A real PgBouncer, which runs each transaction on one of a few connections, and the connections of a process."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def ask(url: str, query: str) -> Any:
 
 
 class Bouncer:
-    """In transaction mode, before the server of this URL."""
+    """A PgBouncer in transaction mode in front of the server at a URL."""
 
     def __init__(self, url: str) -> None:
-        # Not below pytest's folder: it refuses to be root, and reads its file as somebody else.
+        # Not below pytest's folder: PgBouncer refuses to run as root and reads its file as another user.
         self._folder = tempfile.TemporaryDirectory(prefix="workhook-pgbouncer-")
         folder = Path(self._folder.name)
         folder.chmod(0o755)
@@ -69,7 +69,7 @@ class Bouncer:
             f"auth_type = any\npool_mode = transaction\ndefault_pool_size = {POOL}\nmax_client_conn = 200\n"
         )
         config.chmod(0o644)
-        # The owner of the server's sockets may reach them.
+        # The owner of the server's sockets may access them.
         owner = pwd.getpwuid(Path(sockets).stat().st_uid).pw_name if os.getuid() == 0 else None
         log = (folder / "pgbouncer.log").open("w")
         with log:
@@ -96,7 +96,7 @@ class Bouncer:
 
 @pytest.fixture
 def url(backend: Databases, tmp_path: Path) -> str:
-    """Of the server itself."""
+    """Return the URL of the server itself."""
     return backend.new(tmp_path)["database_url"]
 
 
@@ -108,7 +108,7 @@ def bouncer(url: str) -> Iterator[Bouncer]:
 
 
 def publish(server: Server, receiver: Receiver, url: str) -> int:
-    """Many at once, until all are delivered; the most connections that were seen."""
+    """Publish concurrently until everything is delivered. Return the highest number of connections seen."""
     world = server.world()
     with server.client(world.token) as client:
         config = {"url": receiver.url, "content_type": "json"}
@@ -131,8 +131,8 @@ def publish(server: Server, receiver: Receiver, url: str) -> int:
 
 
 @pytest.mark.whole
-def test_everything_works_behind_pgbouncer(url: str, bouncer: Bouncer, receiver: Receiver, tmp_path: Path) -> None:
-    """A server and a worker: the few connections of the pooler, and one each that listens."""
+def test_server_and_worker_run_behind_pgbouncer(url: str, bouncer: Bouncer, receiver: Receiver, tmp_path: Path) -> None:
+    """A server and a worker use the few pooled connections and one listening connection each."""
     settings = {"database_url": bouncer.url, "database_session_url": url}
     server = Server(tmp_path, settings, command=("serve", "--port", "0", "--no-worker")).start()
     worker = Server(tmp_path, settings, command=("worker",)).start()
@@ -148,8 +148,8 @@ def test_everything_works_behind_pgbouncer(url: str, bouncer: Bouncer, receiver:
 
 
 @pytest.mark.whole
-def test_migrations_go_by_the_session(backend: Databases, tmp_path: Path) -> None:
-    """Of an empty database, over the pooler."""
+def test_migrations_use_the_session_url(backend: Databases, tmp_path: Path) -> None:
+    """Migrate an empty database through the pooler."""
     url = backend.empty(tmp_path)["database_url"]
     bouncer = Bouncer(url)
     try:
@@ -160,8 +160,8 @@ def test_migrations_go_by_the_session(backend: Databases, tmp_path: Path) -> Non
 
 
 @pytest.mark.whole
-def test_a_process_has_no_more_connections_than_it_is_told(url: str, receiver: Receiver, tmp_path: Path) -> None:
-    """Without any pooler, by default."""
+def test_a_process_opens_at_most_its_number_of_connections(url: str, receiver: Receiver, tmp_path: Path) -> None:
+    """Without a pooler and with the default settings."""
     server = Server(tmp_path, {"database_url": url}).start()
     try:
         used = publish(server, receiver, url)

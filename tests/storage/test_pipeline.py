@@ -1,4 +1,4 @@
-"""What is sent to PostgreSQL beside the driver's own messages: BEGIN, COMMIT, and the setting of plans."""
+"""Messages sent to PostgreSQL in addition to the driver's: BEGIN, COMMIT, and the plan cache mode."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def database(url: str) -> AsyncIterator[PostgresDatabase]:
     await database.close()
 
 
-async def test_values_arrive_as_the_driver_would_send_them(connection: Any) -> None:
+async def test_values_are_encoded_like_the_drivers(connection: Any) -> None:
     for sql, sets in zip(MANY, VALUES, strict=True):
         for values in sets:
             expected = await connection.fetch(sql, *values)
@@ -68,8 +68,8 @@ async def test_values_arrive_as_the_driver_would_send_them(connection: Any) -> N
             assert not connection.is_in_transaction()
 
 
-async def test_what_cannot_be_written_here_is_the_drivers(connection: Any) -> None:
-    """A type that is not known, and a value that does not fit its type: the driver says so, and nothing is done."""
+async def test_values_that_cannot_be_encoded_are_left_to_the_driver(connection: Any) -> None:
+    """For an unknown type or a value that does not fit its type, the driver raises its error, and nothing is done."""
     for sql, value in (("SELECT $1::date AS day", None), ("SELECT now() - $1::timestamptz AS age", None)):
         await pipeline.prepare(connection, sql, begin=True)
         await connection.fetch(sql, value)
@@ -85,7 +85,7 @@ async def test_what_cannot_be_written_here_is_the_drivers(connection: Any) -> No
     assert await connection.fetchval("SELECT count(*) FROM probe WHERE id <> 1") == 0
 
 
-async def test_a_connection_that_keeps_nothing_prepared(url: str) -> None:
+async def test_a_connection_without_prepared_statements_is_supported(url: str) -> None:
     connection = await asyncpg.connect(url, statement_cache_size=0)
     await pipeline.prepare(connection, MANY[0], begin=True, planned_once=True)
     assert connection.is_in_transaction()
@@ -95,7 +95,7 @@ async def test_a_connection_that_keeps_nothing_prepared(url: str) -> None:
     await connection.close()
 
 
-async def test_an_error_of_the_last_statement_undoes_all(database: PostgresDatabase) -> None:
+async def test_an_error_in_the_last_statement_rolls_back_everything(database: PostgresDatabase) -> None:
     before = await database.fetch_all(_ids)
     with pytest.raises(UniqueViolation):
         async with database.transaction() as tx:
@@ -108,8 +108,8 @@ async def test_an_error_of_the_last_statement_undoes_all(database: PostgresDatab
     assert {5, 6} <= {row["id"] for row in await database.fetch_all(_ids)}
 
 
-async def test_the_setting_of_plans_survives_what_is_rolled_back(url: str, database: PostgresDatabase) -> None:
-    """It is undone with the transaction that it came with; the next statement brings it again."""
+async def test_the_plan_cache_mode_is_restored_after_a_rollback(url: str, database: PostgresDatabase) -> None:
+    """The setting is rolled back with its transaction, and the next statement sets it again."""
     once = hot(sa.select(sa.func.current_setting("plan_cache_mode").label("mode")))
     each = sa.select(sa.func.current_setting("plan_cache_mode").label("mode"), sa.literal(1))
     try:
@@ -131,33 +131,33 @@ async def test_the_setting_of_plans_survives_what_is_rolled_back(url: str, datab
 
 
 async def _alter(url: str, kind: str) -> None:
-    """As a migration does, on a connection of its own."""
+    """Change a column as a migration does, on a separate connection."""
     connection = await asyncpg.connect(url)
     await connection.execute(f"ALTER TABLE probe ALTER written_at TYPE {kind}")
     await connection.close()
 
 
-async def _last(connection: Any, sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
-    """What it answers as the last statement of a transaction."""
+async def _run_last(connection: Any, sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
+    """Run a statement as the last one of a transaction and return its rows."""
     await pipeline.prepare(connection, "SELECT 1", begin=True)
     await connection.fetch("SELECT 1")
     return [tuple(row) for row in await pipeline.fetch_and_commit(connection, sql, values, planned_once=True)]
 
 
-async def test_a_statement_that_answers_otherwise_after_a_migration(connection: Any, url: str) -> None:
-    """What was prepared is forgotten with the first error; without that, each later use would fail likewise."""
+async def test_a_statement_with_a_changed_result_type_fails_only_once(connection: Any, url: str) -> None:
+    """The first error drops the prepared statements. Otherwise every later use would fail as well."""
     await connection.execute(_INSERT, 2, 7)
-    assert await _last(connection, _PROBES, [1]) == [(2, 7)]
+    assert await _run_last(connection, _PROBES, [1]) == [(2, 7)]
     await _alter(url, "integer")
     with pytest.raises(asyncpg.InvalidCachedStatementError):
-        await _last(connection, _PROBES, [1])
+        await _run_last(connection, _PROBES, [1])
     await connection.execute("ROLLBACK")
     pipeline.forget(connection)
-    assert await _last(connection, _PROBES, [1]) == [(2, 7)]
+    assert await _run_last(connection, _PROBES, [1]) == [(2, 7)]
     assert not connection.is_in_transaction()
 
 
-async def test_a_change_is_made_again_after_a_migration(url: str, database: PostgresDatabase) -> None:
+async def test_a_change_is_retried_after_a_migration(url: str, database: PostgresDatabase) -> None:
     tries, found = 0, list[Any]()
 
     async def change(tx: Transaction) -> None:
@@ -180,18 +180,18 @@ async def test_a_change_is_made_again_after_a_migration(url: str, database: Post
     assert [row["id"] for row in await database.fetch_all(_probes)] == [2, 12]
 
 
-async def test_values_have_the_types_of_their_connection(connection: Any, url: str) -> None:
-    """What is prepared after a migration takes other types than what was prepared before it."""
-    await _last(connection, _INSERT, [2, 7])
+async def test_values_are_encoded_for_the_types_of_their_connection(connection: Any, url: str) -> None:
+    """Statements prepared after a migration take other types than those prepared before."""
+    await _run_last(connection, _INSERT, [2, 7])
     await _alter(url, "integer")
     other = await asyncpg.connect(url)
-    await _last(other, _INSERT, [3, 7])
-    await _last(connection, _INSERT, [4, 7])
-    assert await _last(other, _PROBES, [1]) == [(2, 7), (3, 7), (4, 7)]
+    await _run_last(other, _INSERT, [3, 7])
+    await _run_last(connection, _INSERT, [4, 7])
+    assert await _run_last(other, _PROBES, [1]) == [(2, 7), (3, 7), (4, 7)]
     await other.close()
 
 
-async def test_the_setting_of_plans_survives_what_the_driver_runs_again(connection: Any, url: str) -> None:
+async def test_the_plan_cache_mode_is_restored_after_the_driver_repeats_a_statement(connection: Any, url: str) -> None:
     for once, mode, kind in ((True, "force_generic_plan", "integer"), (False, "auto", "bigint")):
         await pipeline.prepare(connection, _PROBES, planned_once=not once)
         await connection.fetch(_PROBES, 1)
@@ -202,7 +202,7 @@ async def test_the_setting_of_plans_survives_what_the_driver_runs_again(connecti
         assert await connection.fetchval(_mode) == mode
 
 
-async def test_what_is_not_committed_is_an_error(
+async def test_a_commit_that_rolls_back_is_an_error(
     connection: Any, database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Unavailable, match="did not commit"):
@@ -212,15 +212,15 @@ async def test_what_is_not_committed_is_an_error(
                 await tx.execute(_insert, {"id": 2, "written_at": 1})
     monkeypatch.setattr(pipeline, "_COMMIT", pipeline._parsed(b"ROLLBACK"))
     with pytest.raises(Unavailable, match="did not commit"):
-        await _last(connection, _INSERT, [2, 7])
+        await _run_last(connection, _INSERT, [2, 7])
     assert await database.fetch_all(_probes) == []
 
 
-async def test_trips_of_a_transaction(url: str) -> None:
+async def test_a_transaction_takes_few_round_trips(url: str) -> None:
     relay = Relay(url)
     database = await PostgresDatabase.open(relay.url, connections=1, listen=False)
     try:
-        for number in (7, 8):  # the first time they are prepared
+        for number in (7, 8):  # the first run prepares the statements
             relay.forget()
             async with database.transaction() as tx:
                 await tx.fetch_all(_ids)

@@ -1,4 +1,4 @@
-"""Signals between processes: gathered, and none is lost while they gather."""
+"""Signals between processes are batched, and none is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workhook.storage.signals import DUE
 
 
 class Gate:
-    """In place of the pause between two NOTIFY: it lasts as long as a test wants."""
+    """Replaces the pause between two NOTIFY, which ends when a test opens the gate."""
 
     def __init__(self) -> None:
         self.reached, self.opened = asyncio.Event(), asyncio.Event()
@@ -29,7 +29,7 @@ class Gate:
 
 @pytest.fixture
 def backend(_shared_folder: Path) -> Databases:
-    """SQLite has no NOTIFY."""
+    """Return PostgreSQL only, because SQLite has no NOTIFY."""
     return databases("postgresql", _shared_folder)
 
 
@@ -41,7 +41,7 @@ def gate(backend: Databases, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     gate.opened.set()
 
 
-async def test_the_first_goes_at_once_and_others_gather(
+async def test_the_first_signal_is_sent_immediately_and_others_are_batched(
     gate: Gate, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[frozenset[str]] = []
@@ -59,7 +59,7 @@ async def test_the_first_goes_at_once_and_others_gather(
     await asyncio.wait_for(came.wait(), 30)
     for number in range(2, 22):
         services.database.signals.send(DUE, [number])
-        await services.database.fetch_one(sa.select(sa.literal(1)))  # time enough for a NOTIFY each
+        await services.database.fetch_one(sa.select(sa.literal(1)))  # enough time for a NOTIFY each
     await asyncio.wait_for(gate.reached.wait(), 30)
     gate.opened.set()
     while len(heard) < 2:

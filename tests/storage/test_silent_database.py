@@ -1,4 +1,4 @@
-"""A database that says nothing any more, as behind a network that is cut: whoever is told to stop stops."""
+"""A database that no longer answers, as when the network is cut: a canceled task must end."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def relay(_shared_folder: Path, tmp_path: Path) -> Iterator[Relay]:
     relay.close()
 
 
-async def test_a_cancellation_stays_one(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It became an error of the database, after which whoever was told to stop tried again for ever."""
+async def test_a_cancellation_is_not_turned_into_an_error(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the cancellation became a database error, callers told to stop would retry forever."""
     monkeypatch.setattr(postgres, "COMMAND_TIMEOUT_S", 1.0)
     database = await PostgresDatabase.open(relay.url, connections=2, listen=False)
     begun = asyncio.Event()
 
-    async def ask_for_ever() -> None:
+    async def query_forever() -> None:
         async with database.transaction() as tx:
             while True:
                 await tx.fetch_one(_ask)
                 relay.silent = True
                 begun.set()
 
-    asking = asyncio.create_task(ask_for_ever())
+    asking = asyncio.create_task(query_forever())
     await begun.wait()
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):

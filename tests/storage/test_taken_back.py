@@ -1,4 +1,4 @@
-"""A transaction that the database itself takes back is made again, and nothing of the first try is left."""
+"""A transaction that the database rolls back is retried, and nothing of the first attempt remains."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Change = Callable[[Transaction], Awaitable[object]]
 
 @pytest.fixture
 async def services(backend: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Services]:
-    """A database with the rows a and b, which waits a tenth of a second for SQLite's lock."""
+    """Yield a database with the rows a and b, which waits a tenth of a second for SQLite's lock."""
     monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.1)
     settings: dict[str, Any] = {"data": str(tmp_path), **backend.new(tmp_path)}
     async with open_services(load(settings, {})) as opened:
@@ -49,7 +49,7 @@ def _counted(reason: str, outcome: str) -> float:
 
 
 async def _deadlocked(services: Services, changes: list[Change]) -> None:
-    """Both have their first row before either goes on to that of the other: one of them has to go back."""
+    """Cause a deadlock: both transactions lock their first row before either continues with the other's."""
     met, tries = asyncio.Barrier(2), 0
 
     def meeting(change: Change, first: str, second: str) -> Change:
@@ -71,7 +71,7 @@ async def _deadlocked(services: Services, changes: list[Change]) -> None:
 
 
 async def _locked(services: Services, path: Path, changes: list[Change]) -> None:
-    """Another process writes until both have been refused."""
+    """Another process holds the write lock until both transactions have been refused."""
 
     async def run(tx: Transaction, change: Change) -> object:
         for name in "ab":
@@ -90,18 +90,18 @@ async def _locked(services: Services, path: Path, changes: list[Change]) -> None
     await asyncio.gather(*tasks)
 
 
-async def test_it_is_made_again_and_done_once(services: Services, tmp_path: Path) -> None:
-    told: list[str] = []
+async def test_a_rolled_back_transaction_is_retried_and_done_once(services: Services, tmp_path: Path) -> None:
+    notified: list[str] = []
 
     def change(name: str) -> Change:
         async def step(tx: Transaction) -> None:
-            told.append(f"step {name}")
+            notified.append(f"step {name}")
 
         async def run(tx: Transaction) -> None:
             assert tx.get_local(list) == []
             tx.get_local(list).append("seen")
             tx.before_commit(step)
-            tx.after_commit(lambda: told.append(name))
+            tx.after_commit(lambda: notified.append(name))
 
         return run
 
@@ -111,18 +111,18 @@ async def test_it_is_made_again_and_done_once(services: Services, tmp_path: Path
         before = _counted("deadlock", "again")
         await _deadlocked(services, [change("x"), change("y")])
         assert _counted("deadlock", "again") == before + 1
-    assert sorted(told) == ["step x", "step y", "x", "y"]
+    assert sorted(notified) == ["step x", "step y", "x", "y"]
     rows = await services.database.fetch_all(_numbers)
     assert {row["key"]: row["event_id"] for row in rows} == {"a": 2, "b": 2}
 
 
-async def test_it_is_given_up_in_the_end_and_leaves_nothing(services: Services) -> None:
-    tries, told = 0, []
+async def test_a_transaction_is_given_up_after_its_last_try(services: Services) -> None:
+    tries, notified = 0, []
 
     async def change(tx: Transaction) -> None:
         nonlocal tries
         tries += 1
-        tx.after_commit(lambda: told.append("done"))
+        tx.after_commit(lambda: notified.append("done"))
         await tx.execute(_change, {"name": "a"})
         raise RolledBack("serialization")
 
@@ -131,12 +131,12 @@ async def test_it_is_given_up_in_the_end_and_leaves_nothing(services: Services) 
         await services.database.in_transaction(change)
     assert (refused.value.status, refused.value.code) == (503, "database_unavailable")
     assert int(refused.value.headers["Retry-After"]) >= 1
-    assert (tries, told, _counted("serialization", "refused")) == (TRIES, [], before + 1)
+    assert (tries, notified, _counted("serialization", "refused")) == (TRIES, [], before + 1)
     rows = await services.database.fetch_all(_numbers)
     assert {row["event_id"] for row in rows} == {0}
 
 
-async def test_what_fails_otherwise_is_not_made_again(services: Services) -> None:
+async def test_other_failures_are_not_retried(services: Services) -> None:
     tries = 0
 
     async def fail(tx: Transaction) -> None:

@@ -1,4 +1,4 @@
-"""What both databases promise of a transaction."""
+"""The contract of transactions on both databases."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def _stored(services: Services) -> list[str]:
     return [row["key"] for row in await services.database.fetch_all(_keys)]
 
 
-async def test_a_transaction_is_visible_once_it_is_left(services: Services) -> None:
+async def test_a_transaction_is_visible_after_its_commit(services: Services) -> None:
     async with services.database.transaction() as tx:
         await tx.execute(_insert, _row("a"))
         assert [row["key"] for row in await tx.fetch_all(_keys)] == ["a"]
@@ -44,7 +44,7 @@ async def test_a_transaction_is_visible_once_it_is_left(services: Services) -> N
     assert await _stored(services) == ["a"]
 
 
-async def test_an_exception_undoes_all_of_it_and_nothing_else(services: Services) -> None:
+async def test_an_exception_rolls_back_only_its_transaction(services: Services) -> None:
     async def fail() -> None:
         async with services.database.transaction() as tx:
             await tx.execute(_insert, _row("bad"))
@@ -59,7 +59,7 @@ async def test_an_exception_undoes_all_of_it_and_nothing_else(services: Services
     assert await _stored(services) == ["a", "b", "c"]
 
 
-async def test_many_at_once_are_all_kept(services: Services) -> None:
+async def test_many_concurrent_transactions_are_committed(services: Services) -> None:
     async def insert(number: int) -> None:
         async with services.database.transaction() as tx:
             await tx.execute(_insert, _row(f"{number:04}"))
@@ -68,7 +68,7 @@ async def test_many_at_once_are_all_kept(services: Services) -> None:
     assert await _stored(services) == [f"{number:04}" for number in range(300)]
 
 
-async def test_a_clash_is_told_and_leaves_the_database_usable(services: Services) -> None:
+async def test_a_unique_violation_is_raised_and_leaves_the_database_usable(services: Services) -> None:
     async with services.database.transaction() as tx:
         await tx.execute(_insert, _row("a"))
     with pytest.raises(UniqueViolation):
@@ -80,7 +80,7 @@ async def test_a_clash_is_told_and_leaves_the_database_usable(services: Services
     assert await _stored(services) == ["a", "c"]
 
 
-async def test_a_cancelled_transaction_is_undone(services: Services) -> None:
+async def test_a_canceled_transaction_is_rolled_back(services: Services) -> None:
     inside = asyncio.Event()
 
     async def hang() -> None:
@@ -99,8 +99,8 @@ async def test_a_cancelled_transaction_is_undone(services: Services) -> None:
     assert await _stored(services) == ["next"]
 
 
-async def test_steps_before_the_commit_belong_to_it(services: Services) -> None:
-    told: list[str] = []
+async def test_steps_before_the_commit_belong_to_the_transaction(services: Services) -> None:
+    notified: list[str] = []
 
     async def step(tx: Transaction) -> None:
         await tx.execute(_insert, _row("step"))
@@ -108,14 +108,14 @@ async def test_steps_before_the_commit_belong_to_it(services: Services) -> None:
     async with services.database.transaction() as tx:
         await tx.execute(_insert, _row("first"))
         tx.before_commit(step)
-        tx.after_commit(lambda: told.append("durable"))
-        assert told == []
-    assert told == ["durable"]
+        tx.after_commit(lambda: notified.append("durable"))
+        assert notified == []
+    assert notified == ["durable"]
     assert await _stored(services) == ["first", "step"]
 
 
-async def test_a_step_that_fails_undoes_the_transaction_and_nothing_is_told(services: Services) -> None:
-    told: list[str] = []
+async def test_a_failing_step_rolls_back_and_no_callback_runs(services: Services) -> None:
+    notified: list[str] = []
 
     async def step(tx: Transaction) -> None:
         raise LookupError
@@ -124,12 +124,12 @@ async def test_a_step_that_fails_undoes_the_transaction_and_nothing_is_told(serv
         async with services.database.transaction() as tx:
             await tx.execute(_insert, _row("first"))
             tx.before_commit(step)
-            tx.after_commit(lambda: told.append("durable"))
-    assert told == []
+            tx.after_commit(lambda: notified.append("durable"))
+    assert notified == []
     assert await _stored(services) == []
 
 
-async def test_what_waits_is_written_before_anything_else_is_asked(services: Services) -> None:
+async def test_deferred_writes_run_before_the_next_query(services: Services) -> None:
     async def step(tx: Transaction) -> None:
         tx.defer(_insert, [_row("last")])
 
@@ -150,7 +150,7 @@ async def test_what_waits_is_written_before_anything_else_is_asked(services: Ser
     assert sorted(await _stored(services)) == sorted(["at the end", *counted, "last", "many", "of many"])
 
 
-async def test_what_goes_along_is_one_trip(services: Services) -> None:
+async def test_deferred_statements_take_one_round_trip(services: Services) -> None:
     written = sa.table("written", sa.column("key"))
     postgresql = sa.select(sa.literal("a").label("key"), written.c.key.label("new"))
     sqlite = sa.select(sa.literal("a").label("key"), sa.literal("b").label("new"))
@@ -166,7 +166,7 @@ async def test_what_goes_along_is_one_trip(services: Services) -> None:
     assert await _stored(services) == ["a", "b", "c"]
 
 
-async def test_what_has_to_see_what_waits_cannot_go_along(services: Services) -> None:
+async def test_statements_that_depend_on_deferred_ones_cannot_be_deferred(services: Services) -> None:
     renamed = sa.update(event_keys).where(event_keys.c.key == "a").values(key="b")
     others = [each for each in event_keys.c if each.name != "key"]
     copy = sa.insert(event_keys).from_select(["key", *others], sa.select(sa.literal("d"), *others))
@@ -186,24 +186,24 @@ async def test_what_has_to_see_what_waits_cannot_go_along(services: Services) ->
     assert await _stored(services) == ["b", "d"]
 
 
-async def test_what_waits_fails_or_is_undone_with_its_transaction(services: Services) -> None:
-    told: list[str] = []
+async def test_deferred_writes_fail_and_roll_back_with_their_transaction(services: Services) -> None:
+    notified: list[str] = []
     async with services.database.transaction() as tx:
         tx.defer(_insert, [_row("a")])
     with pytest.raises(UniqueViolation):
         async with services.database.transaction() as tx:
             await tx.execute(_insert, _row("b"))
             tx.defer(_insert, [_row("a")])
-            tx.after_commit(lambda: told.append("durable"))
+            tx.after_commit(lambda: notified.append("durable"))
     with pytest.raises(LookupError):
         async with services.database.transaction() as tx:
             tx.defer(_insert, [_row("c")])
             raise LookupError
-    assert told == []
+    assert notified == []
     assert await _stored(services) == ["a"]
 
 
-async def test_lists_are_one_parameter(services: Services) -> None:
+async def test_a_list_is_passed_as_one_parameter(services: Services) -> None:
     async with services.database.transaction() as tx:
         await tx.execute_many(_insert, [_row(name, number) for number, name in enumerate("abcd", start=1)])
     read = services.database.fetch_all
@@ -212,7 +212,7 @@ async def test_lists_are_one_parameter(services: Services) -> None:
     assert sorted(row["key"] for row in await read(_others, {"ids": [2, 4]})) == ["a", "c"]
 
 
-async def test_a_parameter_that_is_missing_is_an_error(services: Services) -> None:
+async def test_a_missing_parameter_is_an_error(services: Services) -> None:
     with pytest.raises(KeyError):
         await services.database.fetch_all(_some, {})
 
@@ -228,7 +228,7 @@ async def test_signals_reach_listeners_after_the_commit(services: Services) -> N
     assert frozenset({3}) not in heard
 
 
-async def test_a_snapshot_sees_one_moment_while_others_write(services: Services) -> None:
+async def test_a_snapshot_is_consistent_while_others_write(services: Services) -> None:
     async def insert(key: str) -> None:
         async with services.database.transaction() as tx:
             await tx.execute(_insert, _row(key))
@@ -242,12 +242,12 @@ async def test_a_snapshot_sees_one_moment_while_others_write(services: Services)
         assert [row["key"] for row in await reader.fetch_all(_keys)] == ["a", "b"]
 
 
-# --- statements ------------------------------------------------------------------------------------------------------
-# Statements are built at import and compiled at their first use: those that are rarely used are compiled here.
+# --- Statements ------------------------------------------------------------------------------------------------------
+# Statements are built on import and compiled at first use. This compiles rarely used ones, too.
 
 
 def statements() -> Iterator[tuple[str, Executable]]:
-    """Every statement of a module, or in a dictionary of one, with its name."""
+    """Yield every statement in a module, or in a dictionary of a module, with its name."""
     for module in pkgutil.walk_packages(workhook.__path__, "workhook."):
         if ".migrations" in module.name or module.name.endswith("__main__"):
             continue
@@ -264,8 +264,8 @@ def test_every_statement_compiles(dialect: Dialect) -> None:
     assert any("lanes" in sql for sql in compiled.values())
 
 
-def test_on_conflict_is_written_alike_for_both_databases() -> None:
-    """SQLite's construct is compiled for PostgreSQL, too: `dialects` gives that compiler what it asks for."""
+def test_on_conflict_compiles_identically_for_both_databases() -> None:
+    """SQLite's construct is also compiled for PostgreSQL: `dialects` provides what that compiler needs."""
     row: dict[str, sa.ColumnElement[int]] = {"id": sa.literal_column("1"), "written_at": sa.literal_column("2")}
     insert = dialects.upsert(probe).values(row)
     for made, end in (

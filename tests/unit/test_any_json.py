@@ -78,12 +78,12 @@ def nested(levels: int) -> bytes:
 
 
 @pytest.mark.parametrize("levels", [2, 50, DEPTH_MAX])
-def test_a_hundred_levels_are_read(levels: int) -> None:
+def test_json_with_a_hundred_levels_is_parsed(levels: int) -> None:
     assert standard.dumps(json.decode_untrusted(nested(levels)), separators=(",", ":")).encode() == nested(levels)
 
 
 @pytest.mark.parametrize("data", [nested(DEPTH_MAX + 2), nested(975), nested(100_000), HIDDEN, b"[" * 101 + b"]" * 101])
-def test_more_levels_are_refused_everywhere(data: bytes) -> None:
+def test_deeper_json_is_refused_everywhere(data: bytes) -> None:
     with pytest.raises(Malformed, match="100 levels"):
         json.decode_untrusted(data)
     with pytest.raises(InvalidFile, match="nested too deeply"):
@@ -98,7 +98,7 @@ def test_more_levels_are_refused_everywhere(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("number", ["1E400", "-1E400", "1e309", "9" * 309, "-" + "9" * 400, "9" * 5_000])
-def test_a_number_that_no_double_holds_is_refused_with_a_remedy(number: str) -> None:
+def test_a_number_too_large_for_a_double_is_refused_with_a_remedy(number: str) -> None:
     with pytest.raises(Malformed, match="Send it as text"):
         json.decode_untrusted(f'{{"a":[{number}]}}'.encode())
     assert json.decode_untrusted(f'{{"a":"{number}"}}'.encode()) == {"a": number}
@@ -108,7 +108,7 @@ def test_a_number_that_no_double_holds_is_refused_with_a_remedy(number: str) -> 
 @example(DEEP[1])
 @example(DEEP[3])
 @example(HIDDEN)
-def test_every_parser_reads_it_or_refuses_it(data: bytes) -> None:
+def test_every_parser_accepts_or_refuses_arbitrary_bytes(data: bytes) -> None:
     with suppress(Malformed):
         json.repeated_names(data, json.decode_untrusted(data))
     with suppress(Problem):
@@ -130,7 +130,7 @@ def test_every_parser_reads_it_or_refuses_it(data: bytes) -> None:
 @example(DEEP[2])
 @example(DEEP[3])
 @example(b'"' + b"\xff" * 10)
-def test_whatever_is_stored_is_shown(data: bytes) -> None:
+def test_arbitrary_stored_bytes_can_be_displayed(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     assert len(body_text(text).text) >= min(len(text), 1)
     json.indented(data)
@@ -140,7 +140,7 @@ def test_whatever_is_stored_is_shown(data: bytes) -> None:
 
 
 @given(st.sampled_from(sorted(CATALOG)), st.sampled_from([None, "created", "edited", "moved", "completed"]), VALUES)
-def test_any_payload_has_a_sentence(event: str, action: str | None, payload: Any) -> None:
+def test_every_payload_has_a_sentence(event: str, action: str | None, payload: Any) -> None:
     place = ProjectNames("/acme/website", {"col_1": "To do"})
     for published in (True, False):
         for among in (True, False):
@@ -148,7 +148,7 @@ def test_any_payload_has_a_sentence(event: str, action: str | None, payload: Any
 
 
 @given(VALUES, VALUES)
-def test_any_texts_are_searched_for_the_number_of_a_task(record: Any, change: Any) -> None:
+def test_arbitrary_texts_can_be_searched_for_task_numbers(record: Any, change: Any) -> None:
     texts = {"text": record} if isinstance(record, str) else {"text": "#1"}
     changes = {"text": {"from": change}} if isinstance(change, str) else None
     payload = {"action": "edited", "task_comment": texts, "changes": changes}
@@ -157,7 +157,7 @@ def test_any_texts_are_searched_for_the_number_of_a_task(record: Any, change: An
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=6))
-def test_any_push_is_read(payload: dict[str, Any]) -> None:
+def test_arbitrary_pushes_can_be_parsed(payload: dict[str, Any]) -> None:
     closed_by_push(payload, "acme/website")
 
 
@@ -171,7 +171,7 @@ def test_any_push_is_read(payload: dict[str, Any]) -> None:
         ("", "a"),
     ],
 )
-def test_a_difference_is_all_of_both_texts(first: str, second: str) -> None:
+def test_a_diff_contains_both_texts_completely(first: str, second: str) -> None:
     lines = difference(first, second)
     assert [each.text for each in lines if each.kind != "second"] == _shown(first)
     assert [each.text for each in lines if each.kind != "first"] == _shown(second)
@@ -181,7 +181,7 @@ def _shown(text: str) -> list[str]:
     return (json.indented(text.encode()) or text[:SHOWN_MAX]).split("\n")[:400]
 
 
-def test_a_difference_finds_the_lines_that_both_have() -> None:
+def test_a_diff_finds_common_lines() -> None:
     lines = [(each.kind, each.text) for each in difference("a\nb\nc\nd", "a\nx\nc\nd\ne")]
     assert lines == [
         ("same", "a"), ("first", "b"), ("second", "x"), ("same", "c"), ("same", "d"), ("second", "e")

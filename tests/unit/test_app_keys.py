@@ -19,12 +19,12 @@ def _pem(bits: int, exponent: int) -> str:
 
 
 @pytest.mark.parametrize("exponent", [3, 17, 65537, 2**32 - 1])
-def test_exponents_as_keys_have_them_are_taken(exponent: int) -> None:
+def test_usual_exponents_are_accepted(exponent: int) -> None:
     assert own_key(_pem(3072, exponent)).private_key is None
 
 
 @pytest.mark.parametrize("exponent", [2**32 + 1, 2**63 + 1, 2**2999 + 1])
 def test_a_long_exponent_is_refused(exponent: int) -> None:
-    """A check takes longer the longer the exponent is, up to a hundred times as long as with the usual one."""
+    """The time of a signature check grows with the length of the exponent, up to a hundred times the usual time."""
     with pytest.raises(ValueError, match="exponent"):
         own_key(_pem(3072, exponent))

@@ -82,18 +82,18 @@ def sources() -> list[Source]:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_the_code_obeys(rule: Rule, sources: list[Source]) -> None:
+def test_the_code_follows_every_rule(rule: Rule, sources: list[Source]) -> None:
     broken = [line for source in sources for line in rule(source)]
     assert not broken, "\n" + "\n".join(broken)
 
 
-def test_the_document_states_the_order_that_is_enforced() -> None:
+def test_the_document_states_the_enforced_order() -> None:
     text = (ROOT / "docs/contributors/architecture.md").read_text(encoding="utf-8")
     assert source_rules.parse_order(text) == ORDER
     assert source_rules.parse_order(text, "kernel") == WORK_ORDER
 
 
-def test_every_question_of_a_room_has_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_question_of_a_package_has_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(questions, "_registering", [])
     asked = [each for each in vars(questions).values() if isinstance(each, questions.Question)]
     for each in asked:
@@ -105,7 +105,7 @@ def test_every_question_of_a_room_has_an_answer(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("text", ["no order", "`core < storage` and `core < http`", "`core < {a | }`"])
-def test_a_document_without_one_order_is_an_error(text: str) -> None:
+def test_a_document_must_state_exactly_one_order(text: str) -> None:
     with pytest.raises(ValueError, match="order"):
         source_rules.parse_order(text)
 
@@ -160,7 +160,7 @@ def test_an_import_against_the_order_is_found(name: str, text: str, make_source:
         ("work/garage/cars.py", ""),
     ],
 )
-def test_an_import_against_the_order_of_rooms_is_found(
+def test_an_import_against_the_order_of_packages_is_found(
     name: str, text: str, make_source: Callable[[str, str], Source]
 ) -> None:
     assert len(list(follows_order_of_rooms(make_source(name, text)))) == 1
@@ -174,7 +174,7 @@ def test_an_import_against_the_order_of_rooms_is_found(
         ("web/board/pages.py", "from workhook.work.money.invoices import issued"),
     ],
 )
-def test_an_import_along_the_order_of_rooms_is_fine(
+def test_an_import_along_the_order_of_packages_is_allowed(
     name: str, text: str, make_source: Callable[[str, str], Source]
 ) -> None:
     assert not list(follows_order_of_rooms(make_source(name, text)))
@@ -191,7 +191,7 @@ def test_an_import_along_the_order_of_rooms_is_fine(
         ("core/json.py", "import workhooks, json\nfrom . import ids"),
     ],
 )
-def test_an_import_to_the_left_is_fine(name: str, text: str, make_source: Callable[[str, str], Source]) -> None:
+def test_an_import_to_the_left_is_allowed(name: str, text: str, make_source: Callable[[str, str], Source]) -> None:
     assert not list(follows_order(make_source(name, text)))
 
 
@@ -223,20 +223,20 @@ def test_a_waiting_task_is_not_a_blocking_sleep(make_source: Callable[[str, str]
     assert not list(source_rules.sleep_violations(make_source("core/a.py", text)))
 
 
-def test_print_is_for_commands_only(make_source: Callable[[str, str], Source]) -> None:
+def test_print_is_found_outside_of_commands(make_source: Callable[[str, str], Source]) -> None:
     assert len(list(source_rules.print_violations(make_source("core/a.py", "print('x')")))) == 1
 
 
-def test_a_command_prints(make_source: Callable[[str, str], Source]) -> None:
+def test_commands_may_print(make_source: Callable[[str, str], Source]) -> None:
     assert not list(source_rules.print_violations(make_source("cli/a.py", "print('x')")))
 
 
-def test_a_write_that_does_not_begin_again_is_found(make_source: Callable[[str, str], Source]) -> None:
+def test_a_write_that_is_not_retried_is_found(make_source: Callable[[str, str], Source]) -> None:
     text = "async def f(call):\n    async with call.database.transaction() as tx:\n        pass"
     assert len(list(source_rules.transaction_violations(make_source("work/a.py", text)))) == 1
 
 
-def test_deliveries_and_commands_begin_again_by_themselves(make_source: Callable[[str, str], Source]) -> None:
+def test_deliveries_and_commands_need_no_retry(make_source: Callable[[str, str], Source]) -> None:
     text = "async def f(database):\n    async with database.transaction() as tx:\n        pass"
     assert not list(source_rules.transaction_violations(make_source("delivery/a.py", text)))
 
@@ -277,7 +277,7 @@ def test_a_suppressed_error_is_found(make_source: Callable[[str, str], Source]) 
         "except BaseException as error:  # noqa: BLE001  # handed to whoever waits\n    outcome = error",
     ],
 )
-def test_an_error_that_is_raised_logged_or_handed_on_is_fine(
+def test_an_error_that_is_raised_logged_or_passed_on_is_allowed(
     handler: str, make_source: Callable[[str, str], Source]
 ) -> None:
     source = make_source("core/a.py", f"try:\n    f()\n{handler}")
@@ -305,7 +305,7 @@ def test_a_package_index_in_a_file_is_found(line: str, tmp_path: Path) -> None:
     assert [found.split(":")[1] for found in check_repository.index_address_violations(path)] == ["2"]
 
 
-def test_an_ordinary_address_is_no_package_index(tmp_path: Path) -> None:
+def test_an_ordinary_address_is_not_a_package_index(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     lines = ("https://example.com/a/" + "simpler/way", "uv --no-emit-index" + "-url", "registry of names")
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -315,7 +315,7 @@ def test_an_ordinary_address_is_no_package_index(tmp_path: Path) -> None:
 HASH = "    --hash=sha256:" + "0" * 64
 
 
-def test_a_lock_gives_its_pins(tmp_path: Path) -> None:
+def test_a_lock_file_lists_its_pins(tmp_path: Path) -> None:
     path = tmp_path / "lock.txt"
     path.write_text(f"# made\nSome_Name==1.2 ; sys_platform == 'win32' \\\n{HASH} \\\n{HASH}\n    # via x\n", "utf-8")
     assert check_repository.read_lock(path) == ({"some-name": "1.2"}, [])
@@ -325,19 +325,19 @@ def test_a_lock_gives_its_pins(tmp_path: Path) -> None:
     "text",
     ["a==1\n", "a>=1 \\\n" + HASH, f"a==1 \\\n{HASH}\n-e .\n", f"a==1 \\\n{HASH}\n--no-index\n", "a @ file:///a.whl\n"],
 )
-def test_a_lock_that_does_not_bind_is_found(text: str, tmp_path: Path) -> None:
+def test_a_lock_file_without_pins_and_hashes_is_found(text: str, tmp_path: Path) -> None:
     path = tmp_path / "lock.txt"
     path.write_text(text, encoding="utf-8")
     assert check_repository.read_lock(path)[1]
 
 
-def test_a_lock_older_than_the_project_file_is_found(tmp_path: Path) -> None:
+def test_a_lock_file_older_than_the_project_file_is_found(tmp_path: Path) -> None:
     wanted = ["a>=2", "B_c", "d[extra]>=1; sys_platform != 'win32'"]
     found = list(check_repository.unmet(wanted, {"a": "1.9", "d": "1.0"}, tmp_path / "lock.txt"))
     assert [line.split("'")[1] for line in found] == ["a>=2", "B_c"]
 
 
-def test_the_size_limits_reach_files_that_are_not_python(tmp_path: Path) -> None:
+def test_the_size_limits_apply_to_all_source_files(tmp_path: Path) -> None:
     for name in ("src/a.js", "src/a.svg", "docs/a.js"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x\n" * 801, encoding="utf-8")
@@ -353,12 +353,12 @@ def test_every_script_parses() -> None:
 # --- cycles --------------------------------------------------------------------------------------------------------
 
 
-def test_no_modules_import_each_other(sources: list[Source]) -> None:
+def test_there_are_no_import_cycles(sources: list[Source]) -> None:
     graph = import_cycles.import_graph(sources)
     assert import_cycles.cycles(graph) == []
 
 
-def test_a_cycle_is_found_once() -> None:
+def test_an_import_cycle_is_found_once() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "a"}, "d": {"a"}}
     assert sorted(map(len, import_cycles.cycles(graph))) == [3, 4]
     assert import_cycles.cycles({"a": {"b"}, "b": set()}) == []
@@ -404,5 +404,7 @@ def test_a_page_that_imports_routes_is_found(
         ("hooks/api.py", "from workhook.storage import Reader\nfrom workhook.storage.pages import Page", 0),
     ],
 )
-def test_sql_in_an_api_is_found(name: str, text: str, found: int, make_source: Callable[[str, str], Source]) -> None:
+def test_sql_in_an_api_module_is_found(
+    name: str, text: str, found: int, make_source: Callable[[str, str], Source]
+) -> None:
     assert len(list(source_rules.sql_violations(make_source(name, text)))) == found

@@ -48,16 +48,16 @@ DONE = {
 
 
 @pytest.mark.parametrize("name", sorted(DONE))
-def test_refused_is_called_what_done_is_called(name: str) -> None:
+def test_refused_operations_have_the_same_action_as_completed_ones(name: str) -> None:
     assert ACTIONS[name] == DONE[name]
 
 
-def test_every_word_of_an_action_is_a_word() -> None:
+def test_actions_contain_no_truncated_plurals() -> None:
     cut = {name: action for name, action in ACTIONS.items() if re.search(r"(?:ie|cce)(?=[._])", action)}
     assert cut == {}, "a plural was taken apart in the wrong place"
 
 
-def test_kinds_of_actions() -> None:
+def test_actions_have_an_operation_type() -> None:
     kinds = {name: operation_type(ACTIONS[name]) for name in DONE}
     assert kinds["app_access_tokens_create"] == kinds["tokens_create"] == "create"
     assert kinds["installation_token_revoke"] == kinds["tokens_delete"] == kinds["oauth_grant_delete"] == "remove"
@@ -67,7 +67,7 @@ def test_kinds_of_actions() -> None:
 PAGES = {each.name: each for each in operations(no_services, dict) if is_page(each)}
 
 
-def test_a_page_that_changes_something_is_called_as_the_api_calls_that() -> None:
+def test_pages_use_the_same_actions_as_the_api() -> None:
     assert ACTIONS["place_task_restore_task"] == ACTIONS["restore_task"] == "task.restore"
     assert ACTIONS["place_hook_project_change_secret"] == ACTIONS["repository_hooks_update"] == "hook.update"
     assert ACTIONS["place_columns_add_column"] == ACTIONS["create_column"] == "column.create"
@@ -77,7 +77,7 @@ def test_a_page_that_changes_something_is_called_as_the_api_calls_that() -> None
     assert viewed == {"place_board_filter_cards", "place_task_preview_preview"}, "these change nothing"
 
 
-def test_a_page_that_is_only_looked_at_is_viewed() -> None:
+def test_reading_a_page_is_a_view() -> None:
     for name in ("place_hook_project_hooks", "place_audit_audit_log", "place_organization_show_settings"):
         assert ACTIONS[name] == VIEW
     assert operation_type(VIEW) == "access"

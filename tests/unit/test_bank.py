@@ -1,4 +1,4 @@
-"""Validation of IBANs, BICs, VAT ids, tax numbers and number formats, and the messages for invalid ones."""
+"""Validation of IBANs, BICs, VAT IDs, tax numbers and number formats, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ IBANS = (
 
 
 @pytest.mark.parametrize("text", IBANS)
-def test_an_iban_that_is_right(text: str) -> None:
+def test_a_valid_iban_is_accepted(text: str) -> None:
     plain = without_spaces(text.lower())
     assert iban_fault(plain) is None
     assert grouped(plain) == text
 
 
 @given(st.sampled_from(IBANS), st.data())
-def test_one_wrong_digit_is_found(text: str, data: st.DataObject) -> None:
+def test_a_wrong_digit_in_an_iban_is_found(text: str, data: st.DataObject) -> None:
     plain = without_spaces(text)
     at = data.draw(st.sampled_from([index for index, each in enumerate(plain) if each.isdigit()]))
     other = data.draw(st.sampled_from([each for each in "0123456789" if each != plain[at]]))
@@ -49,7 +49,7 @@ def test_one_wrong_digit_is_found(text: str, data: st.DataObject) -> None:
 
 
 @given(st.sampled_from(IBANS), st.data())
-def test_two_neighbours_that_changed_places_are_found(text: str, data: st.DataObject) -> None:
+def test_swapped_neighbors_in_an_iban_are_found(text: str, data: st.DataObject) -> None:
     plain = without_spaces(text)
     pairs = [at for at in range(2, len(plain) - 1) if plain[at] != plain[at + 1]]
     at = data.draw(st.sampled_from(pairs))
@@ -67,13 +67,13 @@ def test_two_neighbours_that_changed_places_are_found(text: str, data: st.DataOb
         ("DE89370400440532013000" * 2, "such as DE89"),
     ],
 )
-def test_what_is_no_iban(text: str, words: str) -> None:
+def test_an_invalid_iban_is_explained(text: str, words: str) -> None:
     fault = iban_fault(text)
     assert fault is not None
     assert words in fault
 
 
-def test_a_bic_by_its_form() -> None:
+def test_a_bic_is_checked_by_its_form() -> None:
     assert [bic_fault(each) for each in ("COBADEFFXXX", "DEUTDEFF")] == [None, None]
     assert all(map(bic_fault, ("", "COBADEFFXX", "C0BADEFF", "COBADEFFXXXX", "COBA DEFF")))
 
@@ -81,12 +81,12 @@ def test_a_bic_by_its_form() -> None:
 @pytest.mark.parametrize(
     "text", ["DE123456789", "de 123 456 789", "ATU12345678", "CHE-123.456.789 MWST", "FRXX123456789", "NL123456789B01"]
 )
-def test_a_vat_id_that_can_be_right(text: str) -> None:
+def test_a_plausible_vat_id_is_accepted(text: str) -> None:
     assert vat_id_fault(plain_vat_id(text)) is None
 
 
 @pytest.mark.parametrize("text", ["", "123456789", "DE12345678", "AT12345678", "DE1234567890", "DE12345678Ä"])
-def test_a_vat_id_that_cannot(text: str) -> None:
+def test_an_impossible_vat_id_is_refused(text: str) -> None:
     assert vat_id_fault(plain_vat_id(text)) is not None
 
 
@@ -99,20 +99,20 @@ def test_a_vat_id_that_cannot(text: str) -> None:
         ("ΑΦΜ 123456789", "ΑΦΜ 123456789"),
     ],
 )
-def test_a_tax_number_stays_as_it_is_written_on_one_line(typed: str, stored: str) -> None:
+def test_a_tax_number_is_kept_as_written_on_one_line(typed: str, stored: str) -> None:
     assert on_one_line(typed) == stored
     assert tax_number_fault(stored) is None
 
 
 @pytest.mark.parametrize("text", ["", " ", "--", "12\x07", "12\u200b", "12\u202e"])
-def test_what_is_no_tax_number(text: str) -> None:
+def test_an_invalid_tax_number_is_refused(text: str) -> None:
     assert tax_number_fault(on_one_line(text)) is not None
 
 
 # --- numbers of invoices ----------------------------------------------------------------------------------------------
 
 
-def test_the_sequence_goes_on_past_five_digits() -> None:
+def test_invoice_numbers_may_exceed_five_digits() -> None:
     numbers = [NumberFormat(DEFAULT_FORMAT).number_text(each, 2026) for each in (1, 99_999, 100_000)]
     assert numbers == ["INV-00001", "INV-99999", "INV-100000"]
 
@@ -126,7 +126,7 @@ def test_the_sequence_goes_on_past_five_digits() -> None:
         ("Rechnung Nr. {number}", "Rechnung Nr. 7", False),
     ],
 )
-def test_a_format(text: str, number: str, *, is_yearly: bool) -> None:
+def test_a_number_format_is_applied(text: str, number: str, *, is_yearly: bool) -> None:
     assert format_fault(text) is None
     read = NumberFormat(text)
     assert (read.number_text(7, 2026), read.is_yearly) == (number, is_yearly)
@@ -140,14 +140,14 @@ def test_a_format(text: str, number: str, *, is_yearly: bool) -> None:
         "{year:04}{number}", "{number}\n",
     ],
 )  # fmt: skip
-def test_what_is_no_format(text: str) -> None:
+def test_an_invalid_number_format_is_refused(text: str) -> None:
     fault = format_fault(text)
     assert fault is not None
     assert "{number:05}" in fault
 
 
 @given(st.text(alphabet="{}number:0159year !.rs", max_size=40), st.integers(1, 10**9))
-def test_whatever_passes_can_be_filled_in(text: str, number: int) -> None:
+def test_every_accepted_format_can_be_applied(text: str, number: int) -> None:
     if format_fault(text) is None:
         made = NumberFormat(text).number_text(number, 2026)
         assert str(number) in made
@@ -174,7 +174,7 @@ def test_whatever_passes_can_be_filled_in(text: str, number: int) -> None:
         (None, "unknown"),
     ],
 )
-def test_one_subscriber_is_counted_as_one(address: str | None, counted_as: str) -> None:
+def test_the_addresses_of_a_subscriber_are_counted_together(address: str | None, counted_as: str) -> None:
     assert subscriber(address) == counted_as
 
 
@@ -186,7 +186,7 @@ _NO_COUNTRIES = {*["AC", "CP", "CQ", "DG", "EA", "EU", "EZ", "IC", "QO", "TA", "
 """Further codes known to Babel: islands, unions, and codes that are only reserved."""
 
 
-def test_the_countries_are_those_that_babel_knows() -> None:
+def test_the_countries_match_those_of_babel() -> None:
     known = {code for code in map(str, Locale("en").territories) if len(code) == 2 and code.isalpha()}
     assert known - COUNTRIES == _NO_COUNTRIES
     assert known >= COUNTRIES

@@ -43,14 +43,14 @@ async def _added(gatherer: Batcher[str, str], *items: str) -> list[asyncio.Task[
     return tasks
 
 
-async def test_alone_an_item_waits_for_nobody() -> None:
+async def test_a_single_item_does_not_wait() -> None:
     rounds = Rounds()
     rounds.open.set()
     assert await Batcher(rounds.run, _queue).submit("a1") == "a1!"
     assert rounds.begun == [["a1"]]
 
 
-async def test_what_comes_while_two_rounds_are_under_way_goes_together() -> None:
+async def test_items_added_during_two_rounds_share_the_next() -> None:
     rounds = Rounds()
     gatherer = Batcher(rounds.run, _queue)
     tasks = await _added(gatherer, "a1", "b1", "c1", "d1", "c2")
@@ -60,7 +60,7 @@ async def test_what_comes_while_two_rounds_are_under_way_goes_together() -> None
     assert rounds.begun[2:] == [["c1", "d1", "c2"]]
 
 
-async def test_a_queue_is_in_one_round_at_a_time() -> None:
+async def test_a_queue_has_at_most_one_round_in_progress() -> None:
     rounds = Rounds()
     gatherer = Batcher(rounds.run, _queue)
     tasks = await _added(gatherer, "a1", "a2", "b1", "a3")
@@ -70,7 +70,7 @@ async def test_a_queue_is_in_one_round_at_a_time() -> None:
     assert rounds.begun[2:] == [["a2", "a3"]]
 
 
-async def test_a_round_has_so_many_items() -> None:
+async def test_the_size_of_a_round_is_limited() -> None:
     rounds = Rounds()
     gatherer = Batcher(rounds.run, _queue, items_max=2, rounds_max=1)
     tasks = await _added(gatherer, "a1", "b1", "b2", "b3")
@@ -79,7 +79,7 @@ async def test_a_round_has_so_many_items() -> None:
     assert rounds.begun == [["a1"], ["b1", "b2"], ["b3"]]
 
 
-async def test_an_error_is_of_one_item_only() -> None:
+async def test_an_error_affects_only_its_item() -> None:
     rounds = Rounds("b2")
     gatherer = Batcher(rounds.run, _queue, rounds_max=1)
     tasks = await _added(gatherer, "a1", "b1", "b2", "b3")
@@ -92,7 +92,7 @@ async def test_an_error_is_of_one_item_only() -> None:
     assert rounds.begun == [["a1"], ["b1", "b2", "b3"], ["b1"], ["b2", "b3"], ["b2"], ["b3"]]
 
 
-async def test_one_that_is_refused_costs_the_others_few_rounds() -> None:
+async def test_a_refused_item_costs_the_others_few_rounds() -> None:
     names = [f"a{number:02}" for number in range(64)]
     rounds = Rounds("a40")
     gatherer = Batcher(rounds.run, lambda _: "a", rounds_max=1)
@@ -103,7 +103,7 @@ async def test_one_that_is_refused_costs_the_others_few_rounds() -> None:
     assert await gatherer.submit("b4") == "b4!", "its queue goes on"
 
 
-async def test_nothing_is_run_again_when_nobody_knows_what_was_done() -> None:
+async def test_nothing_is_retried_if_the_result_is_unknown() -> None:
     rounds = Rounds(away=True)
     gatherer = Batcher(rounds.run, _queue, rounds_max=1)
     tasks = await _added(gatherer, "a1", "b1", "b2")
@@ -114,7 +114,7 @@ async def test_nothing_is_run_again_when_nobody_knows_what_was_done() -> None:
     assert rounds.begun == [["a1"], ["b1", "b2"]]
 
 
-async def test_a_missing_answer_is_an_error_and_nothing_is_run_again() -> None:
+async def test_a_missing_result_is_an_error_without_a_retry() -> None:
     begun: list[Sequence[str]] = []
 
     async def run(items: Sequence[str]) -> list[str]:
@@ -128,7 +128,7 @@ async def test_a_missing_answer_is_an_error_and_nothing_is_run_again() -> None:
     assert begun == [["a"], ["b", "c"]]
 
 
-async def test_who_gives_up_waiting_is_not_run_and_holds_up_nobody() -> None:
+async def test_a_canceled_item_is_not_run_and_delays_no_other() -> None:
     rounds = Rounds()
     gatherer = Batcher(rounds.run, _queue, rounds_max=1)
     running, waiting, last = await _added(gatherer, "a1", "b1", "c1")

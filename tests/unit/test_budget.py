@@ -12,7 +12,7 @@ async def hold(budget: MemoryBudget, size: int) -> None:
         await asyncio.Event().wait()
 
 
-async def test_all_who_wait_can_be_cancelled_at_once() -> None:
+async def test_all_waiters_can_be_canceled_at_once() -> None:
     budget = MemoryBudget(10)
     tasks = [asyncio.create_task(hold(budget, 10)) for _ in range(4)]
     await asyncio.sleep(0)

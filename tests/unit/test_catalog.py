@@ -1,4 +1,4 @@
-"""The catalogue of events: the names, who may use them, and the shape of payloads."""
+"""The catalog of events: the names, who may use them, and the shape of payloads."""
 
 from __future__ import annotations
 
@@ -103,58 +103,58 @@ OF_APPS = (
 
 
 @pytest.mark.parametrize(("target", "count"), [("repository", 54 + len(OF_APPS)), ("organization", 63 + len(OF_APPS))])
-def test_a_hook_may_name_every_event_that_github_allows_it(target: HookTarget, count: int) -> None:
+def test_a_hook_may_subscribe_to_every_event_that_github_allows(target: HookTarget, count: int) -> None:
     names = {name for name in CATALOG if valid_for(name, target) and name not in ONLY_OWN}
     assert len(names) == count
     assert {"push", "pull_request", "issues", "ping", "project", "member"} <= names
 
 
-def test_the_catalogue_is_githubs_75_names_and_our_own() -> None:
+def test_the_catalog_contains_githubs_75_events_and_our_own() -> None:
     assert len(CATALOG.keys() - ONLY_OWN) == 75
     assert {event.name for event in CATALOG.values() if event.origin == "own"} == OWN_ACTIONS.keys()
 
 
-def test_only_organization_hooks_may_name_what_only_organizations_have() -> None:
+def test_only_organization_hooks_may_subscribe_to_organization_events() -> None:
     for name in ("service", "organization", "membership", "team", "projects_v2", "org_block", "custom_property"):
         assert valid_for(name, "organization"), name
         assert not valid_for(name, "repository"), name
 
 
-def test_repository_and_organization_hooks_may_name_every_other_own_event() -> None:
+def test_every_hook_may_subscribe_to_all_other_own_events() -> None:
     for name in OWN_ACTIONS.keys() - {"service"}:
         assert valid_for(name, "repository"), name
         assert valid_for(name, "organization"), name
 
 
 @pytest.mark.parametrize("name", OF_APPS)
-def test_every_hook_may_name_what_only_apps_get_on_github(name: str) -> None:
+def test_every_hook_may_subscribe_to_githubs_app_events(name: str) -> None:
     assert known(name)
     assert valid_for(name, "repository")
     assert valid_for(name, "organization")
 
 
-def test_what_no_hook_may_name_can_be_published_all_the_same() -> None:
+def test_events_without_subscribers_can_be_published() -> None:
     for name in ("marketplace_purchase", "sponsorship"):
         assert known(name), name
         assert not valid_for(name, "repository"), name
         assert not valid_for(name, "organization"), name
 
 
-def test_a_star_names_every_event_but_is_none() -> None:
+def test_a_star_subscribes_to_every_event_but_is_not_an_event() -> None:
     assert valid_for("*", "repository")
     assert valid_for("*", "organization")
     assert not known("*")
 
 
 @pytest.mark.parametrize("name", ["", "Push", "push ", "tasks", "no_such_event"])
-def test_an_unknown_name_is_refused(name: str) -> None:
+def test_an_unknown_event_is_refused(name: str) -> None:
     assert not known(name)
     assert not valid_for(name, "repository")
     assert not valid_for(name, "organization")
 
 
 @pytest.mark.parametrize("name", sorted(OWN_ACTIONS))
-def test_own_events_have_their_actions_and_a_schema_for_exactly_these(name: str) -> None:
+def test_own_events_have_a_schema_for_exactly_their_actions(name: str) -> None:
     event = CATALOG[name]
     assert set(event.actions) == OWN_ACTIONS[name] | SHARED_ACTIONS.get(name, set())
     assert len(set(event.actions)) == len(event.actions)
@@ -163,12 +163,12 @@ def test_own_events_have_their_actions_and_a_schema_for_exactly_these(name: str)
     assert {"action", name, "sender"} <= set(schema["required"])
 
 
-def test_the_names_shared_with_github_keep_its_hooks() -> None:
+def test_event_names_shared_with_github_keep_its_targets() -> None:
     assert CATALOG["project"].targets == {"app", "repository", "organization"}
     assert CATALOG["member"].targets == {"app", "business", "repository", "organization"}
 
 
-def test_schemas_are_valid_and_only_for_what_workhook_makes() -> None:
+def test_schemas_are_valid_and_exist_only_for_own_payloads() -> None:
     with_schema = {event.name for event in CATALOG.values() if event.schema is not None}
     assert with_schema == OWN_ACTIONS.keys() | {"push", "ping"}
     for name in with_schema:
@@ -177,11 +177,11 @@ def test_schemas_are_valid_and_only_for_what_workhook_makes() -> None:
         Draft202012Validator.check_schema(schema)
 
 
-def test_the_schemas_of_records_are_those_of_their_declarations() -> None:
+def test_the_schemas_of_records_are_up_to_date() -> None:
     assert RESOURCES_FILE.read_text(encoding="utf-8") == rendered(), "run python -m scripts.event_schemas"
 
 
-def test_the_schema_of_a_column_is_the_one_written_here_by_hand() -> None:
+def test_the_schema_of_a_column_is_as_expected() -> None:
     moment = {"type": "string", "format": "date-time"}
     properties = {
         "id": {"type": "string", "pattern": "^col_[0-9a-z]{26}$"},
@@ -203,7 +203,7 @@ def test_every_event_is_described_in_one_line() -> None:
         assert len(event.description) <= 100, event.name
 
 
-def test_the_listing_is_sorted_and_can_be_sent() -> None:
+def test_the_list_of_events_is_sorted_and_serializable() -> None:
     rows = json.loads(encode(EVENT_TYPES))
     assert [row["name"] for row in rows] == sorted(CATALOG)
     assert all(set(row) == {"name", "actions", "description", "targets", "schema"} for row in rows)
@@ -214,12 +214,12 @@ def test_the_listing_is_sorted_and_can_be_sent() -> None:
     assert by_name["task"]["schema"]["title"] == "task"
 
 
-def test_a_task_with_nothing_set_fits_its_schema() -> None:
+def test_a_task_without_optional_values_fits_its_schema() -> None:
     assert faults("task", around("task", "created", new_task())) == []
 
 
 @pytest.mark.parametrize("field", sorted(new_task()))
-def test_no_field_of_a_record_may_be_left_out(field: str) -> None:
+def test_every_field_of_a_record_is_required(field: str) -> None:
     task = new_task()
     del task[field]
     assert faults("task", around("task", "created", task)) == ["task"]
@@ -239,17 +239,17 @@ def test_no_field_of_a_record_may_be_left_out(field: str) -> None:
         ("assignees", [{"username": "octo"}]),
     ],
 )
-def test_a_wrong_value_breaks_the_schema(field: str, value: object) -> None:
+def test_an_invalid_value_violates_the_schema(field: str, value: object) -> None:
     found = faults("task", around("task", "created", {**new_task(), field: value}))
     assert found
     assert all(path.startswith(f"task/{field}") for path in found)
 
 
-def test_later_fields_are_welcome() -> None:
+def test_additional_fields_are_allowed() -> None:
     assert faults("task", around("task", "created", {**new_task(), "colour": "red"}, correlation="x")) == []
 
 
-def test_an_edit_says_what_changed_from_what_to_what() -> None:
+def test_an_edit_contains_old_and_new_values() -> None:
     task = new_task()
     assert faults("task", around("task", "edited", task, changes={"title": {"from": "Ship", "to": "Ship it"}})) == []
     assert faults("task", around("task", "edited", task, changes={"priority": {"from": None, "to": "low"}})) == []
@@ -259,7 +259,7 @@ def test_an_edit_says_what_changed_from_what_to_what() -> None:
     assert faults("task", around("task", "closed", task)) == ["action"]
 
 
-def test_an_organizations_events_need_no_repository_and_a_projects_do() -> None:
+def test_only_project_events_require_a_repository() -> None:
     member = around("member", "added", USER)
     assert faults("member", member) == []
     assert faults("member", {**member, "repository": None}) == []
@@ -268,7 +268,7 @@ def test_an_organizations_events_need_no_repository_and_a_projects_do() -> None:
     assert faults("task", {**around("task", "created", new_task()), "repository": None}) == ["repository"]
 
 
-def test_the_service_itself_can_be_what_acted() -> None:
+def test_the_sender_may_be_the_service_itself() -> None:
     credit: Payload = {
         "id": record_id("crd"),
         "kind": "expire",
@@ -281,7 +281,7 @@ def test_the_service_itself_can_be_what_acted() -> None:
     assert faults("task_credit", {**around("task_credit", "expired", credit), "sender": None}) == []
 
 
-def test_a_push_and_the_commits_in_it_are_described() -> None:
+def test_a_push_with_commits_fits_its_schema() -> None:
     person = {"name": "Octo", "email": "octo@example.com"}
     link = "http://127.0.0.1/acme/website"
     commit: Payload = {"id": "a" * 40, "tree_id": "b" * 40, "distinct": True, "message": "First", "url": link}
@@ -297,7 +297,7 @@ def test_a_push_and_the_commits_in_it_are_described() -> None:
     assert faults("push", {**broken, "head_commit": None, "ref": "main"}) == ["ref", "commits/0"]
 
 
-def test_a_ping_names_its_hook_and_where_that_is() -> None:
+def test_a_ping_fits_its_schema() -> None:
     base = "http://127.0.0.1/orgs/acme/hooks/5"
     hook: Payload = {"type": "Organization", "id": 5, "name": "web", "active": True, "events": ["*"], **TIMES}
     hook |= {"config": {"url": "http://127.0.0.1:1/", "content_type": "json", "insecure_ssl": "0"}}
@@ -314,7 +314,7 @@ def test_a_ping_names_its_hook_and_where_that_is() -> None:
     assert len(faults("ping", ping)) == 1
 
 
-def test_the_sayings_are_short_and_none_is_said_twice() -> None:
+def test_the_ping_quotes_are_short_and_unique() -> None:
     assert len(set(PING_QUOTES)) == len(PING_QUOTES) >= 12
     assert all(0 < len(saying) <= 60 for saying in PING_QUOTES)
     assert random_quote() in PING_QUOTES

@@ -42,7 +42,7 @@ def refusal(step: Callable[[], State]) -> str:
     return refused.value.code
 
 
-def test_a_new_one_is_pending_and_cannot_be_paused_or_canceled() -> None:
+def test_a_new_subscription_is_pending_and_cannot_be_paused_or_canceled() -> None:
     state = State()
     assert (state.status(NOW), state.due_at, state.days_left(NOW)) == ("pending", None, None)
     assert refusal(lambda: rules.pause(state, terms(), NOW)) == "pending"
@@ -50,7 +50,7 @@ def test_a_new_one_is_pending_and_cannot_be_paused_or_canceled() -> None:
     assert refusal(lambda: rules.cancel(state, terms(), NOW)) == "pending"
 
 
-def test_completing_begins_the_first_period() -> None:
+def test_completing_a_subscription_starts_the_first_period() -> None:
     state = active(terms())
     assert (state.status(NOW), state.periods, state.period_end, state.due_at) == ("active", 1, FEBRUARY, FEBRUARY)
     assert state.days_left(NOW) == 28
@@ -58,7 +58,7 @@ def test_completing_begins_the_first_period() -> None:
 
 
 @pytest.mark.parametrize("interval", ["one_time", None])
-def test_what_is_paid_once_or_not_at_all_is_never_due(interval: Interval | None) -> None:
+def test_one_time_and_free_subscriptions_are_never_due(interval: Interval | None) -> None:
     state = active(terms(interval))
     assert (state.status(NOW), state.periods, state.period_end, state.due_at) == ("active", 1, None, None)
     paused = rules.pause(state, terms(interval), NOW + 5)
@@ -66,7 +66,7 @@ def test_what_is_paid_once_or_not_at_all_is_never_due(interval: Interval | None)
     assert rules.cancel(state, terms(interval, cancel_at_period_end=True), NOW + 5).status(NOW + 5) == "canceled"
 
 
-def test_periods_are_counted_from_the_first_day() -> None:
+def test_period_ends_are_counted_from_the_first_day() -> None:
     state, found = active(terms()), []
     for _ in range(3):
         found.append(state.period_end)
@@ -75,7 +75,7 @@ def test_periods_are_counted_from_the_first_day() -> None:
     assert found == [parse_rfc3339(f"{day}T10:00:00Z") for day in days]
 
 
-def test_pauses_are_counted_and_can_be_refused() -> None:
+def test_the_number_of_pauses_is_limited() -> None:
     once = terms(limit_pausing=1)
     state = rules.pause(active(once), once, NOW + 1)
     assert (state.status(NOW + 2), state.pauses, state.due_at) == ("paused", 1, None)
@@ -87,13 +87,13 @@ def test_pauses_are_counted_and_can_be_refused() -> None:
     assert refusal(lambda: rules.pause(active(once), terms(disable_pause=True), NOW)) == "pause_disabled"
 
 
-def test_days_stand_still_in_a_pause() -> None:
+def test_the_days_left_do_not_change_during_a_pause() -> None:
     paused = rules.pause(active(terms()), terms(), NOW + 10 * DAY_MS)
     assert {paused.days_left(NOW + days * DAY_MS) for days in (10, 11, 28, 400)} == {18}
     assert rules.unpause(paused, terms(), NOW + 400 * DAY_MS).days_left(NOW + 400 * DAY_MS) == 18
 
 
-def test_canceling_ends_it_now_or_with_its_period() -> None:
+def test_a_cancellation_takes_effect_now_or_at_the_end_of_the_period() -> None:
     now = rules.cancel(active(terms()), terms(), NOW + 5)
     assert (now.cancel_date, now.status(NOW + 5), now.due_at, now.days_left(NOW + 5)) == (NOW + 5, "canceled", None, 0)
     later = terms(cancel_at_period_end=True)
@@ -104,14 +104,14 @@ def test_canceling_ends_it_now_or_with_its_period() -> None:
     assert rules.cancel(now, terms(), NOW + 6) is now
 
 
-def test_nothing_comes_after_the_end() -> None:
+def test_a_canceled_subscription_cannot_be_changed() -> None:
     state = rules.cancel(active(terms()), terms(), NOW + 5)
     assert refusal(lambda: rules.pause(state, terms(), NOW + 6)) == "canceled"
     assert refusal(lambda: rules.unpause(state, terms(), NOW + 6)) == "canceled"
     assert refusal(lambda: rules.complete(state, terms(), NOW + 6)) == "canceled"
 
 
-def test_the_least_time_is_counted_in_months_of_the_calendar() -> None:
+def test_the_minimum_term_is_counted_in_calendar_months() -> None:
     bound = terms(minimum_months=3)
     earliest = add_months(NOW, 3)
     assert earliest == parse_rfc3339("2026-04-30T10:00:00Z")
@@ -119,14 +119,14 @@ def test_the_least_time_is_counted_in_months_of_the_calendar() -> None:
     assert rules.cancel(active(bound), bound, earliest).status(earliest) == "canceled"
 
 
-def test_a_paused_one_is_canceled_at_once() -> None:
+def test_a_paused_subscription_is_canceled_immediately() -> None:
     later = terms(cancel_at_period_end=True)
     paused = rules.pause(active(later), later, NOW + 5)
     state = rules.cancel(paused, later, NOW + 9)
     assert (state.status(NOW + 9), state.cancel_date, state.pause_date) == ("canceled", NOW + 9, None)
 
 
-def test_a_pause_moves_the_end_that_a_cancellation_waits_for() -> None:
+def test_a_pause_postpones_a_scheduled_cancellation() -> None:
     later = terms(cancel_at_period_end=True)
     waiting = rules.cancel(active(later), later, NOW + 5)
     paused = rules.pause(waiting, later, NOW + DAY_MS)
@@ -140,7 +140,9 @@ WAITS = st.lists(st.integers(0, 500 * HOUR_MS), max_size=12)
 
 
 @given(RECURRING, st.integers(0, 20), st.integers(0, 6 * DAY_MS), st.integers(0, 4000 * DAY_MS))
-def test_a_pause_moves_the_end_by_exactly_its_time(interval: Interval, periods: int, into_ms: int, ms: int) -> None:
+def test_a_pause_postpones_the_end_by_exactly_its_duration(
+    interval: Interval, periods: int, into_ms: int, ms: int
+) -> None:
     state = active(terms(interval))
     for _ in range(periods):
         state = rules.next_period(state, terms(interval))
@@ -174,9 +176,7 @@ def test_a_short_pause_keeps_the_day_of_the_month(zone: str) -> None:
 
 
 @given(RECURRING, WAITS)
-def test_whatever_is_done_time_that_was_not_paused_is_what_periods_are_made_of(
-    interval: Interval, waits: list[int]
-) -> None:
+def test_periods_add_up_to_the_time_that_was_not_paused(interval: Interval, waits: list[int]) -> None:
     """Pause and resume alternately. The total length of the periods equals the time that was not paused."""
     kind, now, state, paused_ms = terms(interval), NOW, active(terms(interval)), 0
     for wait in waits:
@@ -210,7 +210,7 @@ OFFERS = st.lists(
 
 
 @given(OFFERS, OFFERS)
-def test_prices_are_what_is_wanted_and_the_same_ones_keep_their_ids(
+def test_unchanged_prices_keep_their_ids(
     old: list[ServicePriceParameters], wanted: list[ServicePriceParameters]
 ) -> None:
     before = replaced_prices((), old)

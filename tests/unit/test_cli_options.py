@@ -76,7 +76,7 @@ def _words(parameter: click.Parameter) -> Iterator[list[str]]:
 
 @pytest.mark.usefixtures("caught")
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_each_option_changes_what_a_command_is_called_with(path: Path) -> None:
+def test_each_option_changes_the_arguments_of_its_command(path: Path) -> None:
     command = COMMANDS[path]
     for parameter in command.params:
         if not isinstance(parameter, click.Option) or parameter.name == "help":

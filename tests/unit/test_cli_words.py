@@ -65,7 +65,7 @@ def _texts(tree: ast.AST, function: str = "") -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(SOURCE).as_posix())
-def test_a_message_names_only_what_there_is(path: Path) -> None:
+def test_messages_name_only_existing_commands_and_options(path: Path) -> None:
     bodies = BY_MODULE.get(str(path), {})
     several = any(" " in each for each in bodies)  # such a module's messages concern more than its own commands
     shared = frozenset.union(*bodies.values()) if bodies and not several else EVERY
@@ -78,7 +78,7 @@ def test_a_message_names_only_what_there_is(path: Path) -> None:
     assert wrong == []
 
 
-def test_every_command_is_looked_at() -> None:
+def test_every_command_is_checked() -> None:
     leaves = [path for path in commands() if not any(each[:-1] == path for each in commands() if each)]
     assert sum(map(len, BY_MODULE.values())) == len(leaves) > 40
 
@@ -92,5 +92,5 @@ def test_every_command_is_looked_at() -> None:
         ("Give --other.", []),
     ],
 )
-def test_the_check_finds_what_is_wrong(said: str, wrong: list[str]) -> None:
+def test_the_check_finds_nonexistent_commands_and_options(said: str, wrong: list[str]) -> None:
     assert [each.rpartition(": ")[2] for each in misnamed(said, {"--other"})] == wrong

@@ -21,7 +21,7 @@ def look(off_ms: int, wrong_by_ms: int) -> None:
 
 
 @pytest.mark.parametrize("off_ms", [-300, 300])
-def test_a_look_that_proves_nothing_changes_nothing(off_ms: int) -> None:
+def test_the_own_clock_is_kept_if_the_reference_does_not_contradict_it(off_ms: int) -> None:
     look(off_ms, wrong_by_ms=1000)
     before = time.time_ns() // MS
     followed = clock.now_ms()
@@ -30,7 +30,7 @@ def test_a_look_that_proves_nothing_changes_nothing(off_ms: int) -> None:
 
 
 @pytest.mark.parametrize("off_ms", [-3_600_000, 3_600_000])
-def test_a_clock_that_is_off_is_not_followed(off_ms: int) -> None:
+def test_a_wrong_own_clock_is_corrected(off_ms: int) -> None:
     look(off_ms, wrong_by_ms=1000)
     assert abs(clock.now_ms() - (time.time_ns() // MS + off_ms)) < 60_000
     assert abs(clock.host_ahead_ms() + off_ms) < 60_000

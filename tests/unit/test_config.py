@@ -32,14 +32,14 @@ ORCHESTRATION = {
         ("WORKHOOK_PORT_FILE", "WORKHOOK_PORT"),  # only secrets can be read from files
     ],
 )
-def test_a_variable_that_is_not_a_setting_is_refused_with_the_closest_one(variable: str, meant: str) -> None:
+def test_an_unknown_variable_is_refused_with_the_closest_setting(variable: str, meant: str) -> None:
     with pytest.raises(SettingsError) as refused:
         load({}, {variable: "1", "PATH": "/bin"})
     [fault] = refused.value.faults
     assert fault == f"{variable}: unknown variable; did you mean {meant}?"
 
 
-def test_a_file_for_a_secret_must_not_be_empty(tmp_path: Path) -> None:
+def test_a_secret_file_must_not_be_empty(tmp_path: Path) -> None:
     """Otherwise a server would start with a key of its own if a secret is not mounted yet."""
     file = tmp_path / "key"
     file.write_text("\n")

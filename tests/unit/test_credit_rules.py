@@ -16,7 +16,7 @@ def lot(name: str, amount: int, remaining: int | None = None, expires_at: int | 
     return Lot(name, amount, amount if remaining is None else remaining, expires_at)
 
 
-def test_the_oldest_grant_is_spent_first_whatever_its_expiry() -> None:
+def test_the_oldest_grant_is_spent_first_regardless_of_expiry() -> None:
     step = rules.spend(900, [lot("b", 400, expires_at=10), lot("a", 500)], 600)
     assert step is not None
     assert step.uses == (Use("a", 500), Use("b", 100))
@@ -24,25 +24,25 @@ def test_the_oldest_grant_is_spent_first_whatever_its_expiry() -> None:
     assert (step.amount_minor, step.balance_after_minor) == (-600, 300)
 
 
-def test_more_than_there_is_cannot_be_spent() -> None:
+def test_more_than_the_balance_cannot_be_spent() -> None:
     assert rules.spend(500, [lot("a", 500)], 501) is None
     assert rules.spend(0, [], 1) is None
 
 
-def test_only_what_is_unspent_expires_and_only_when_it_is_due() -> None:
+def test_only_unspent_credits_expire_and_only_when_due() -> None:
     lots = [lot("b", 500, 200, expires_at=10), lot("a", 100, expires_at=9), lot("c", 300, expires_at=11)]
     steps = rules.expire(600, lots, 10)
     assert [(each.amount_minor, each.balance_after_minor) for each in steps] == [(-100, 500), (-200, 300)]
 
 
-def test_a_grant_that_was_used_cannot_be_taken_back() -> None:
+def test_a_used_grant_cannot_be_reversed() -> None:
     assert rules.reverse_grant(400, lot("a", 500, 400)) is None
     step = rules.reverse_grant(700, lot("a", 500))
     assert step is not None
     assert (step.amount_minor, step.balance_after_minor) == (-500, 200)
 
 
-def test_what_goes_back_to_an_expired_grant_expires_at_once() -> None:
+def test_credits_returned_to_an_expired_grant_expire_immediately() -> None:
     lots = [lot("a", 500, 0, expires_at=10), lot("b", 300, 100)]
     steps = rules.reverse_spend(100, [Use("a", 500), Use("b", 200)], lots, now=10)
     assert [(each.kind, each.amount_minor, each.balance_after_minor) for each in steps] == [
@@ -51,7 +51,7 @@ def test_what_goes_back_to_an_expired_grant_expires_at_once() -> None:
     ]
 
 
-def test_ids_grow_even_when_the_clock_does_not() -> None:
+def test_ids_increase_even_if_the_clock_does_not() -> None:
     assert rules.id_after("crd_0a", "crd_0b") == "crd_0b"
     assert rules.id_after("crd_0b", "crd_0a") == "crd_0c"
     assert rules.id_after("crd_0z", "crd_00") == "crd_10"

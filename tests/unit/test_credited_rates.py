@@ -24,14 +24,14 @@ def at(rows: Sequence[TaxRow], notes: Sequence[TaxRow]) -> Rates:
 
 
 @given(LINES, DISCOUNTS)
-def test_a_whole_invoice_is_credited_with_exactly_its_taxes(lines: list[tuple[int, int]], discount: int) -> None:
+def test_crediting_a_whole_invoice_credits_exactly_its_taxes(lines: list[tuple[int, int]], discount: int) -> None:
     rows = billed(lines, discount)
     rates = at(rows, [])
     assert rates.parts_of(rates.left) == tuple(each for each in rows if each.gross)
 
 
 @given(LINES, DISCOUNTS, st.data())
-def test_parts_never_exceed_a_rate_and_the_last_one_takes_the_remainder(
+def test_partial_credits_never_exceed_a_rate_and_the_last_takes_the_remainder(
     lines: list[tuple[int, int]], discount: int, data: st.DataObject
 ) -> None:
     rows = billed(lines, discount)
@@ -66,7 +66,7 @@ def test_parts_never_exceed_a_rate_and_the_last_one_takes_the_remainder(
         assert (each.base, each.tax) == (each.billed.base, each.billed.tax)
 
 
-def test_many_small_parts_keep_the_proportion() -> None:
+def test_many_small_credits_keep_the_tax_proportion() -> None:
     rows = (TaxRow(190_000, "standard", 10_000, 1_900),)
     notes: list[TaxRow] = []
     for _ in range(1_190):
@@ -75,7 +75,7 @@ def test_many_small_parts_keep_the_proportion() -> None:
     assert (sum(each.base for each in notes), sum(each.tax for each in notes)) == (1_000, 190)
 
 
-def test_a_rate_is_named_by_its_percentage_its_category_or_the_invoice() -> None:
+def test_a_rate_is_found_by_percentage_category_or_invoice() -> None:
     rows = (
         TaxRow(190_000, "standard", 100, 19),
         TaxRow(70_000, "standard", 100, 7),
@@ -96,7 +96,7 @@ def test_a_rate_is_named_by_its_percentage_its_category_or_the_invoice() -> None
     assert [each.billed for each in rates_of(rows[:1], TaxRate(70_000), []).find(TaxRate())] == [rows[0]]
 
 
-def test_a_second_part_is_split_like_the_first() -> None:
+def test_a_second_credit_is_split_like_the_first() -> None:
     rows = (TaxRow(200_000, "standard", 10_000, 2_000),)
     [first] = at(rows, []).parts_of(6_000)
     [second] = at(rows, [first]).parts_of(3_000)

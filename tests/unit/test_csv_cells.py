@@ -50,7 +50,7 @@ def test_no_cell_is_a_formula_however_lines_are_split(rows: list[list[str]]) -> 
 
 
 @given(st.lists(st.lists(_cells, min_size=2, max_size=4), max_size=4))
-def test_nothing_else_is_changed(rows: list[list[str]]) -> None:
+def test_cells_are_otherwise_unchanged(rows: list[list[str]]) -> None:
     read = _read(csv_tables.encode_rows(rows), ",")
     assert [len(row) for row in read] == [len(row) for row in rows]
     for row, line in zip(rows, read, strict=True):
@@ -60,7 +60,7 @@ def test_nothing_else_is_changed(rows: list[list[str]]) -> None:
 
 @given(st.lists(_cells, min_size=1, max_size=4))
 @example(["'=1", "''=1", "'\t", "\t", "'\t=", ";'=1", "- bullet", "'", "'a", "\n'=1;'-2"])
-def test_every_text_comes_back_without_its_guards(row: list[str]) -> None:
+def test_encoded_cells_decode_to_the_original_text(row: list[str]) -> None:
     [read] = _read(csv_tables.encode_rows([row]), ",") or [[""]]
     assert [csv_tables.decode_cell(each) for each in read] == [_in_lines(each) for each in row]
 
@@ -89,16 +89,16 @@ def _in_lines(text: str) -> str:
         ("one\u2028=2", "one\n'=2"),
     ],
 )
-def test_the_quote_stands_where_a_cell_may_begin(cell: str, shown: str) -> None:
+def test_a_quote_is_inserted_where_a_cell_may_begin(cell: str, shown: str) -> None:
     assert _read(csv_tables.encode_rows([("x", cell)]), ",") == [["x", shown]]
 
 
-def test_numbers_stay_numbers() -> None:
+def test_numbers_are_not_quoted() -> None:
     assert csv_tables.encode_rows([(-1, Decimal("-0.50"))]) == b"-1,-0.50\r\n"
 
 
 @pytest.mark.parametrize("unit", ["\n", '"', ";", "=", "; ", "a;"])
-def test_much_of_one_character_is_read_once(unit: str) -> None:
+def test_long_runs_of_a_character_take_linear_time(unit: str) -> None:
     """A quadratic parser would not finish."""
     text = unit * (2**20 // len(unit))
     assert len(csv_tables.encode_rows([("x", text)])) >= len(text)

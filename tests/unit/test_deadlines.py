@@ -29,7 +29,7 @@ NOON = MIDNIGHT + 12 * HOUR_MS
         (NOON, NOON, "bad"),
     ],
 )
-def test_how_urgent_a_task_is(deadline: int | None, now: int, expected: str) -> None:
+def test_the_urgency_of_a_task_depends_on_its_due_date(deadline: int | None, now: int, expected: str) -> None:
     assert urgency(deadline, is_completed=False, now=now, zone=UTC) == expected
     assert urgency(deadline, is_completed=True, now=now, zone=UTC) == ""
 
@@ -39,7 +39,7 @@ days = st.dates(date(1970, 1, 2), date(9997, 12, 30))
 
 
 @given(days, zones)
-def test_a_day_is_late_when_it_is_over_in_the_zone(day: date, zone: tzinfo) -> None:
+def test_a_due_day_is_overdue_when_it_ends_in_the_time_zone(day: date, zone: tzinfo) -> None:
     deadline = midnight_of(day)
     end = start_of(day + timedelta(days=1), zone)
     assert urgency(deadline, is_completed=False, now=end - 1, zone=zone) == "warn"

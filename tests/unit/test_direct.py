@@ -53,7 +53,7 @@ def _ask(method: str, path: str, **more: Any) -> httpx.Response:
 
 
 @pytest.mark.parametrize(("problem", "status"), [(None, 204), (NotFound, 404), (RuntimeError, 500)])
-def test_a_request_that_was_answered_is_kept_by_nothing(problem: type[Exception] | None, status: int) -> None:
+def test_an_answered_request_is_freed(problem: type[Exception] | None, status: int) -> None:
     """The request must be freed without waiting for garbage collection, because its body can be large."""
     calls = []
 
@@ -88,7 +88,7 @@ def test_a_request_that_was_answered_is_kept_by_nothing(problem: type[Exception]
     assert sent[0]["status"] == status
 
 
-def test_an_operation_gets_path_headers_and_body() -> None:
+def test_an_operation_receives_path_headers_and_body() -> None:
     for path in ("/told/me", "/told//me/"):
         answer = _ask("POST", path, content=b"four", headers=[("X-Twice", "a"), ("x-twice", "b")])
         assert answer.status_code == 200
@@ -96,14 +96,14 @@ def test_an_operation_gets_path_headers_and_body() -> None:
         assert answer.headers["content-length"] == str(len(answer.content))
 
 
-def test_answers_without_a_body() -> None:
+def test_responses_may_have_no_body() -> None:
     empty = _ask("GET", "/told/nothing")
     assert (empty.status_code, empty.content) == (204, b"")
     options = _ask("OPTIONS", "/told/me")
     assert (options.status_code, options.headers["allow"]) == (204, "GET, HEAD, OPTIONS, POST")
 
 
-def test_a_body_that_ends_early_is_no_body() -> None:
+def test_a_truncated_body_is_not_processed() -> None:
     """The response is not counted as a server error, even though the client no longer reads it."""
     scope = {"type": "http", "method": "POST", "path": "/told/me", "query_string": b"", "scheme": "http", "headers": []}
     messages = [{"type": "http.request", "body": b"fo", "more_body": True}, {"type": "http.disconnect"}]
@@ -120,7 +120,7 @@ def test_a_body_that_ends_early_is_no_body() -> None:
     assert b"The request ended before its body was complete." in sent[1]["body"]
 
 
-def test_what_leads_to_no_operation_is_a_problem() -> None:
+def test_a_request_without_an_operation_is_a_problem() -> None:
     assert _ask("GET", "/nowhere").status_code == 404
     for path in ("/told/me", "/told//me//"):
         wrong = _ask("DELETE", path)
@@ -129,7 +129,7 @@ def test_what_leads_to_no_operation_is_a_problem() -> None:
     assert _ask("GET", "/told/me", headers={"Host": "not a host"}).status_code == 400
 
 
-def test_an_error_that_leaves_an_operation_is_a_problem() -> None:
+def test_an_uncaught_error_of_an_operation_is_a_problem() -> None:
     answer = _ask("GET", "/missing")
     assert answer.status_code == 500
     assert answer.json()["message"] == "The server failed. Its log contains the cause, under the request id."

@@ -44,13 +44,13 @@ def refusal(typed: str) -> str:
 
 
 @pytest.mark.parametrize(("typed", "seconds"), READ)
-def test_the_api_pages_and_imports_read_the_same(typed: str, seconds: int) -> None:
+def test_api_pages_and_imports_parse_durations_alike(typed: str, seconds: int) -> None:
     assert duration_ms(typed) == typed_duration_ms(typed) == read_duration(typed) == seconds * S
     assert read_duration_up_to(10**12)(typed) == seconds * S
 
 
 @pytest.mark.parametrize("typed", REFUSED)
-def test_all_of_them_refuse_the_same(typed: str) -> None:
+def test_api_pages_and_imports_refuse_the_same_durations(typed: str) -> None:
     assert duration_ms(typed) is None
     assert typed_duration_ms(typed) is None
     with pytest.raises(ValueError, match="such as 1h 30m or 1:30"):
@@ -58,7 +58,7 @@ def test_all_of_them_refuse_the_same(typed: str) -> None:
     assert "1:30" in refusal(typed)
 
 
-def test_a_whole_number_is_of_milliseconds_to_programs_and_of_hours_to_people() -> None:
+def test_a_plain_number_means_milliseconds_in_the_api_and_hours_on_pages() -> None:
     assert duration_ms("5400999") == 5_400_000
     assert typed_duration_ms("2") == 2 * HOUR_MS
     assert typed_duration_ms("90", MINUTE_MS) == 90 * MINUTE_MS
@@ -69,7 +69,7 @@ def test_a_whole_number_is_of_milliseconds_to_programs_and_of_hours_to_people() 
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_what_is_shown_can_be_typed(language: str) -> None:
+def test_displayed_durations_can_be_parsed(language: str) -> None:
     @given(st.integers(1, 10**7))
     def holds(seconds: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
@@ -81,7 +81,7 @@ def test_what_is_shown_can_be_typed(language: str) -> None:
 
 
 @given(st.text("0123456789:.,hmsPT ", max_size=10))
-def test_what_one_reads_all_read_alike(typed: str) -> None:
+def test_arbitrary_text_is_parsed_alike_everywhere(typed: str) -> None:
     if typed.strip().isdigit():
         return
     found = duration_ms(typed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workhook.core.errors import Conflict, Fault, Invalid
 
 
-def test_the_reasons_are_those_of_the_faults_or_the_problems_own() -> None:
+def test_a_problem_without_fault_messages_has_its_own_message_as_reason() -> None:
     faults = [Fault(field="title", message="title is too long"), Fault(field="name", code="taken")]
     assert Invalid(faults=faults).reasons == ["title is too long"]
     assert Conflict("It is archived.").reasons == ["It is archived."]

@@ -31,7 +31,7 @@ def made(title: str = "Invoice", pages: int = 1) -> bytes:
     [("Invoice", 1), ("Rechnung Ö & <x> (1)", 3), (HOSTILE, 40)],
     ids=["short", "escaped", "hostile"],
 )
-def test_nothing_else_changes(title: str, pages: int) -> None:
+def test_inserting_metadata_changes_nothing_else(title: str, pages: int) -> None:
     before = made(title, pages)
     after = with_metadata(before)
     assert after == with_metadata(before)
@@ -60,14 +60,14 @@ def test_nothing_else_changes(title: str, pages: int) -> None:
     ],
     ids=["empty", "head", "cut", "cut more", "longer", "shifted", "not for archives", "has it already"],
 )
-def test_anything_else_is_refused(other: Callable[[], bytes]) -> None:
+def test_other_files_are_refused(other: Callable[[], bytes]) -> None:
     pdf = other()
     with pytest.raises(UnknownForm):
         with_metadata(pdf)
 
 
 @pytest.mark.parametrize("seed", range(deep(3, 30)))
-def test_a_damaged_file_is_refused_or_passes_as_it_is(seed: int) -> None:
+def test_a_damaged_file_is_refused_or_accepted(seed: int) -> None:
     """No damage causes any other error."""
     chance, whole = random.Random(seed), made()
     for _ in range(300):

@@ -39,13 +39,13 @@ from workhook.work.files.upload import UNKNOWN_TYPE, clean_media_type, clean_nam
         ("a." + "x" * 300, "a." + "x" * 253),
     ],
 )
-def test_a_name_is_the_last_component_that_can_be_seen(raw: str, name: str) -> None:
+def test_a_file_name_is_the_last_visible_path_component(raw: str, name: str) -> None:
     assert clean_name(raw) == name
 
 
 @given(st.text())
 @example("\xa0")  # white space other than a plain space
-def test_every_name_is_one(raw: str) -> None:
+def test_every_cleaned_file_name_is_valid(raw: str) -> None:
     name = clean_name(raw)
     assert 1 <= len(name) <= 255
     assert name not in (".", "..")
@@ -68,26 +68,26 @@ def test_every_name_is_one(raw: str) -> None:
         ("", None),
     ],
 )
-def test_the_extended_name_of_rfc_8187(header: str, name: str | None) -> None:
+def test_extended_names_of_rfc_8187_are_decoded(header: str, name: str | None) -> None:
     assert extended_name(header) == name
 
 
 @pytest.mark.parametrize("hostile", ['"\\', '\\"', '"', "; a=", "; filename*=", "; filename* ", " "])
-def test_no_header_takes_long_to_read(hostile: str) -> None:
+def test_hostile_headers_are_parsed_quickly(hostile: str) -> None:
     began = time.process_time()
     extended_name("form-data" + hostile * (4000 // len(hostile)))
     assert time.process_time() - began < 0.05
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "text/plain; charset=utf-8", 'a/b+c; x="y z"', "image/svg+xml"])
-def test_a_media_type_stays(kind: str) -> None:
+def test_a_valid_media_type_is_kept(kind: str) -> None:
     assert clean_media_type(f" {kind} ") == kind
 
 
 @pytest.mark.parametrize(
     "kind", [None, "", "text", "text/", "text/plain;", "text/plain\r\nX: y", "té/xt", "a/" + "b" * 200, "a/b; c=\x01"]
 )
-def test_what_is_no_media_type_says_nothing(kind: str | None) -> None:
+def test_an_invalid_media_type_becomes_unknown(kind: str | None) -> None:
     assert clean_media_type(kind) == UNKNOWN_TYPE
 
 
@@ -125,24 +125,24 @@ def test_the_header_names_the_file_and_is_one_line_of_ascii(name: str) -> None:
         ("items=0-1", None),
     ],
 )
-def test_a_range(header: str | None, found: tuple[int, int] | None) -> None:
+def test_a_range_header_is_parsed(header: str | None, found: tuple[int, int] | None) -> None:
     assert read_range(header, 10) == found
 
 
 @pytest.mark.parametrize("header", ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=" + "9" * 5000 + "-"])
-def test_a_range_that_begins_behind_the_end(header: str) -> None:
+def test_a_range_beyond_the_end_is_not_satisfiable(header: str) -> None:
     with pytest.raises(RangeNotSatisfiable):
         read_range(header, 10)
 
 
-def test_of_nothing_there_is_no_part() -> None:
+def test_an_empty_file_has_no_ranges() -> None:
     assert read_range("bytes=-5", 0) is None
     with pytest.raises(RangeNotSatisfiable):
         read_range("bytes=0-", 0)
 
 
 @given(st.text(), st.integers(0, 2**63))
-def test_a_range_is_within_the_file(text: str, size: int) -> None:
+def test_a_parsed_range_is_within_the_file(text: str, size: int) -> None:
     for header in (text, f"bytes={text}"):
         try:
             found = read_range(header, size)
@@ -152,7 +152,7 @@ def test_a_range_is_within_the_file(text: str, size: int) -> None:
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000))
-def test_a_range_that_can_be_answered_is(first: int, last: int, size: int) -> None:
+def test_satisfiable_ranges_are_returned(first: int, last: int, size: int) -> None:
     try:
         found = read_range(f"bytes={first}-{last}", size)
     except RangeNotSatisfiable:

@@ -16,7 +16,7 @@ from tests.harness.waiting import until
 
 
 @pytest.mark.whole  # on systems without a forge, every test covers this
-def test_without_the_forge_commands_start_the_ordinary_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_forge_commands_start_normally(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     way = forge.new_forge()
     assert isinstance(way, forge.NoForge)
@@ -40,7 +40,7 @@ def test_without_the_forge_commands_start_the_ordinary_way(monkeypatch: pytest.M
         process.send_signal(signal.SIGTERM)
         output.read()
     assert process.wait(60) == 0
-    process.kill()  # it ended long ago, and its id must not be signaled
+    process.kill()  # it ended long ago, and its ID must not be signaled
 
 
 needs_forge = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing tells of the end of a forked process")
@@ -48,7 +48,7 @@ needs_forge = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing 
 
 @needs_forge
 @pytest.mark.whole  # `make test` uses such a forge itself
-def test_a_run_has_one_forge_and_who_has_one_begins_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_run_has_only_one_forge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TESTS_FORGE", raising=False)
     begun = forge.begin_for_run()
     assert begun is not None
@@ -66,7 +66,7 @@ def test_a_run_has_one_forge_and_who_has_one_begins_no_other(monkeypatch: pytest
 
 
 @needs_forge
-def test_who_asked_for_a_process_takes_it_along(tmp_path: Path) -> None:
+def test_a_forked_process_ends_with_its_client(tmp_path: Path) -> None:
     program = """
 import os, sys
 from tests.harness import forge

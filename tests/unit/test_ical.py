@@ -38,7 +38,7 @@ def events(body: bytes) -> list[icalendar.Event]:
 
 @given(TEXTS, TEXTS)
 @example("Logo\u2028BEGIN:VALARM\u2029ACTION:AUDIO\x85END:VALARM\x9b1m", "\x0cBEGIN:VEVENT")
-def test_texts_are_read_as_they_were_written(title: str, name: str) -> None:
+def test_texts_are_read_unchanged(title: str, name: str) -> None:
     body = written(task(title), name=name)
     [event] = events(body)
     plain = re.sub("\r\n|[\r\x0b\x0c\x85\u2028\u2029]", "\n", title)
@@ -51,7 +51,7 @@ def test_texts_are_read_as_they_were_written(title: str, name: str) -> None:
     assert body.decode().splitlines() == [each.decode() for each in lines[:-1]], "as programs split it, by any line end"
 
 
-def test_a_day_without_a_time_is_the_whole_day() -> None:
+def test_a_due_day_becomes_an_all_day_event() -> None:
     day = AT // DAY_MS * DAY_MS
     [whole] = events(written(task(deadline=day)))
     assert whole.start == datetime.fromtimestamp(day / 1000, UTC).date()
@@ -61,7 +61,7 @@ def test_a_day_without_a_time_is_the_whole_day() -> None:
     assert re.search(rb"\r\nDTSTART:\d{8}T\d{6}Z\r\n", written(task(deadline=day + 1000)))
 
 
-def test_an_event_has_what_programs_need() -> None:
+def test_an_event_has_the_properties_that_programs_need() -> None:
     body = written(task("Büro, Möbel; \\neu"), task())
     first, _ = events(body)
     assert first["UID"] == "tsk_01@workhook"
@@ -75,5 +75,5 @@ def test_an_event_has_what_programs_need() -> None:
     assert "PRODID" in calendar
 
 
-def test_a_calendar_without_events_is_one() -> None:
+def test_a_calendar_may_have_no_events() -> None:
     assert events(written()) == []

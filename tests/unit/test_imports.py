@@ -106,7 +106,7 @@ print(*sorted(metadata.tables))
 """
 
 
-def test_the_command_line_knows_every_table() -> None:
+def test_the_command_line_registers_every_table() -> None:
     """`workhook database copy` copies the tables known to it."""
     from workhook import asgi
 
@@ -161,7 +161,7 @@ def test_every_remark_about_a_card_is_translated_whatever_its_name(name: str) ->
 
 
 @pytest.mark.usefixtures("german")
-def test_people_who_are_nobody_here() -> None:
+def test_unmatched_people_are_listed_up_to_a_limit() -> None:
     some = [UnmatchedPerson(f"Person {at}", f"p{at}", assigned=True) for at in range(2_012)]
     [said] = map(in_words, unknown_people(some, ""))
     assert said.startswith("Niemand hier ist Person 0, Person 1, ")
@@ -176,7 +176,7 @@ def test_people_who_are_nobody_here() -> None:
         (2, "2 Karten haben sich dort seither geändert und blieben hier, wie sie sind: Card 0, Card 1"),
     ],
 )
-def test_what_has_changed_in_the_other_program(number: int, expected: str) -> None:
+def test_changes_in_the_source_program_are_reported(number: int, expected: str) -> None:
     changed = [f"Card {at}" for at in range(number)]
     rest = Remaining(None, {}, [], [], [], [], Counts(0, 0, 0), changed, {}, [], ["Far"], ["Lone"])
     assert [in_words(each) for each in remarks_of(rest)] == [
@@ -187,7 +187,7 @@ def test_what_has_changed_in_the_other_program(number: int, expected: str) -> No
 
 
 @pytest.mark.usefixtures("german")
-def test_the_reason_why_a_card_does_not_wait_is_translated_too() -> None:
+def test_the_reason_for_missing_blockers_is_translated() -> None:
     remark = say("task {} was imported without its blockers: {}", "'b'", phrase("Not Found"))
     said = "Karte 'b' wartet hier nicht auf andere: Diese Seite gibt es nicht, oder Sie haben keinen Zugriff darauf."
     assert in_words(remark) == said
@@ -206,7 +206,7 @@ PARSERS = ("plan_of_any", "plans_of", "detect")
 
 
 @pytest.mark.parametrize("name", FILES)
-async def test_others_have_their_turn_while_a_file_is_planned(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_planning_an_import_does_not_block_the_event_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     file, choices = SourceFile(name, FILES[name]), Choices()
     expected = plan_of_any(file, choices)
     for parser in PARSERS:
@@ -229,7 +229,7 @@ async def test_others_have_their_turn_while_a_file_is_planned(name: str, monkeyp
     assert turns > len(expected.tasks) // plan_process.DECODED_AT_ONCE
 
 
-def test_the_server_calls_no_parser_of_files() -> None:
+def test_the_server_process_never_parses_files() -> None:
     """Files are parsed only by the limited process, and by the command line, which does not serve requests."""
     calling = {
         str(path.relative_to(PACKAGE))

@@ -29,21 +29,21 @@ def test_only_the_newest_entries_are_kept() -> None:
     assert list(kept.items()) == [("c", 2), ("a", 3), ("d", 4)], "one that was put again is not the oldest"
 
 
-def test_a_text_is_worked_on_once() -> None:
+def test_a_text_is_processed_once() -> None:
     worker = Worker(2)
     assert [worker.kept.get("a"), worker.kept.get("a"), asyncio.run(worker.kept.prepare("a"))] == ["A"] * 3
     assert [asyncio.run(worker.kept.prepare(LONG)), worker.kept.get(LONG)] == [LONG.upper()] * 2
     assert worker.worked_on == ["a", LONG]
 
 
-def test_those_that_were_used_longest_ago_are_dropped() -> None:
+def test_the_least_recently_used_entries_are_dropped() -> None:
     worker = Worker(2)
     for text in ("a", "b", "a", "c", "a", "b"):
         worker.kept.get(text)
     assert worker.worked_on == ["a", "b", "c", "b"]
 
 
-def test_a_text_that_several_wait_for_is_worked_on_once() -> None:
+def test_concurrent_requests_for_a_text_share_its_processing() -> None:
     worker = Worker(2)
 
     async def wait() -> list[str]:

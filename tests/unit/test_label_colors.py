@@ -16,10 +16,10 @@ from workhook.work.portability.imports.mapping import COLORS, nearest_color
         ("1d76db", "blue"), ("ededed", None), ("000000", None), ("", None), ("red", None), ("d73a4", None),
     ],
 )  # fmt: skip
-def test_the_nearest_colour_is_that_of_the_hue(text: str, color: str | None) -> None:
+def test_the_nearest_color_has_the_closest_hue(text: str, color: str | None) -> None:
     assert nearest_color(text) == color
 
 
-def test_every_colour_has_a_hue_of_its_own() -> None:
+def test_every_color_has_its_own_hue() -> None:
     assert len({hue("Urgent", {"Urgent": each}) for each in COLORS}) == len(COLORS)
     assert hue("Urgent", {"Other": "red"}) == hue("Urgent")

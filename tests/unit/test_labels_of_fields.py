@@ -62,14 +62,14 @@ def _cases() -> list[tuple[type[msgspec.Struct], str]]:
 CASES = _cases()
 
 
-def test_the_fields_are_found() -> None:
+def test_form_fields_are_found() -> None:
     names = {name for _, name in CASES}
     assert {"title", "qty", "unit_price", "amount", "limit_pausing", "billable_rate", "homepage_url", "login"} <= names
     assert len(CASES) > 40
 
 
 @pytest.mark.parametrize(("shape", "name"), CASES)
-def test_what_is_wrong_with_a_field_is_said_in_words_of_pages(shape: type[msgspec.Struct], name: str) -> None:
+def test_field_errors_are_worded_for_pages(shape: type[msgspec.Struct], name: str) -> None:
     assert name in LABELS
     for value in WRONG:
         try:

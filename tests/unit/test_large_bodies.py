@@ -41,11 +41,11 @@ async def turns_of_others(data: bytes) -> int:
         b'{"a": [%s 1]}' % (b"1," * 190_000),
     ],
 )
-def test_others_have_their_turn_while_a_body_is_parsed(body: bytes) -> None:
+def test_parsing_a_large_body_does_not_block_the_event_loop(body: bytes) -> None:
     assert asyncio.run(turns_of_others(body)) > 1  # parsed on the event loop, it would be 1
 
 
-def test_a_large_body_is_refused_as_a_small_one_is() -> None:
+def test_an_invalid_large_body_is_refused_like_a_small_one() -> None:
     filler = b'"a": "%s"' % (b"x" * 100_000)
     for body, problem in ((b'{"t": 1, "t": 2, %s}', Invalid), (b"[{%s}]", Malformed), (b"{%s", Malformed)):
         with pytest.raises(problem):

@@ -25,7 +25,7 @@ TOLD = Notification(
         ("de", "2026-12-04T15:30:00Z", "Fällig: 04.12.2026, 15:30 UTC"),
     ],
 )
-def test_a_deadline_is_written_in_the_language_of_the_message(language: str, deadline: str, words: str) -> None:
+def test_a_due_date_is_formatted_in_the_language_of_the_message(language: str, deadline: str, words: str) -> None:
     told = replace(TOLD, deadline=parse_rfc3339(deadline))
     with in_language(language):
         letter = notification_letter(told, "", "", invoice=None, has_pdf=False)
@@ -33,7 +33,7 @@ def test_a_deadline_is_written_in_the_language_of_the_message(language: str, dea
 
 
 @pytest.mark.parametrize(("language", "at"), [("en", "4 Dec 2026, 15:30 UTC"), ("de", "04.12.2026, 15:30 UTC")])
-def test_the_end_of_a_link_is_written_in_the_language_of_the_message(language: str, at: str) -> None:
+def test_the_expiry_of_a_link_is_formatted_in_the_language_of_the_message(language: str, at: str) -> None:
     with in_language(language):
         letter = own_link_letter("sign_in_link", "http://x", parse_rfc3339("2026-12-04T15:30:59Z"))
     assert at in letter.notes[0]

@@ -59,7 +59,7 @@ def head_of(content: bytes) -> list[bytes]:
 @example("=?utf-7?q?+AA0ACg-Bcc:_evil@evil.test?=", "=?raw_unicode_escape?q?=5Cu000aBcc:_e?=")
 @example("", "0  0")
 @example("a  b", " =?utf-8?q?x?= =?utf-8?q?y?= ")
-def test_the_subject_and_the_name_of_the_sender_are_what_was_typed(subject: str, name: str) -> None:
+def test_subject_and_sender_name_are_kept_as_typed(subject: str, name: str) -> None:
     content = write(Letter(subject=subject, intro="Hello"), name=one_line(name)).content
     message = parsed(content)
     assert message["Subject"] == one_line(subject)
@@ -81,7 +81,7 @@ def test_the_subject_and_the_name_of_the_sender_are_what_was_typed(subject: str,
 
 
 @given(TEXTS, TEXTS, TEXTS)
-def test_the_bodies_are_what_was_written_and_nothing_else(intro: str, quote: str, button: str) -> None:
+def test_the_bodies_contain_exactly_the_given_text(intro: str, quote: str, button: str) -> None:
     letter = Letter("Hello", intro, button=(button, "https://work.studio.example/a"), quote=quote, notes=[intro])
     content = write(letter, files=[InvoiceFile("ü\r\nX: y.pdf", b"%PDF\r\n.\r\n")]).content
     message = parsed(content)
@@ -108,14 +108,14 @@ def test_a_title_with_line_breaks_adds_no_lines_to_the_text(title: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["a\r\nb", "a\nb", "a\0b", "a\x85b", "a\u2028b"])
-def test_a_raw_header_stays_in_its_line(value: str) -> None:
+def test_a_raw_header_must_be_one_line(value: str) -> None:
     with pytest.raises(ValueError, match="one line"):
         raw_header("List-Unsubscribe", value)
     with pytest.raises(ValueError, match="one line"):
         mailbox_header("To", "Ada", value)
 
 
-def test_plain_texts_are_readable_in_the_source() -> None:
+def test_ascii_text_is_not_encoded() -> None:
     assert text_header("Subject", "[Website] Logo, by Friday?") == "Subject: [Website] Logo, by Friday?"
     assert mailbox_header("From", "Acme Studio", "a@b.example") == 'From: "Acme Studio" <a@b.example>'
     content = message_bytes([], "Hello", "<p>Hello", [Attachment("a.pdf", "application/pdf", b"")])
@@ -123,7 +123,7 @@ def test_plain_texts_are_readable_in_the_source() -> None:
 
 
 @given(st.one_of(st.text(max_size=80), st.from_regex(r"[^@]{1,20}@[^@]{1,20}", fullmatch=True)))
-def test_an_accepted_address_is_read_as_itself(text: str) -> None:
+def test_an_accepted_address_is_parsed_unchanged(text: str) -> None:
     if not is_address(text):
         return
     content = message_bytes([mailbox_header("To", "", text)], "", "")
@@ -141,7 +141,7 @@ def test_an_accepted_address_is_read_as_itself(text: str) -> None:
         "用户@例子.example", "a_b@sub_domain.example",
     ],
 )  # fmt: skip
-def test_an_address_that_people_have_is_accepted(address: str) -> None:
+def test_common_addresses_are_accepted(address: str) -> None:
     assert is_address(address)
 
 
@@ -155,5 +155,5 @@ def test_an_address_that_people_have_is_accepted(address: str) -> None:
         f"{'a' * 250}@b.de", "",
     ],
 )  # fmt: skip
-def test_an_address_that_programs_read_differently_is_refused(address: str) -> None:
+def test_ambiguous_addresses_are_refused(address: str) -> None:
     assert not is_address(address)

@@ -92,19 +92,19 @@ def table(columns: int, chars: int, row: str = "x\n") -> str:
 
 @pytest.mark.parametrize("columns", [2, 8, 32, 128, 240])
 @pytest.mark.parametrize("row", ["x\n", "|\n", "> x\n", "|x\n"])
-def test_rows_that_a_table_would_complete_count_before_they_are_made(columns: int, row: str) -> None:
+def test_rows_padded_by_a_table_are_counted_before_they_are_created(columns: int, row: str) -> None:
     text = table(columns, 992, row)
     shown: list[str] = []
     assert lines_run(lambda: shown.append(_show(text).html or "")) <= lines_allowed(text)
     assert len(shown[0]) < 60 * len(text)
 
 
-def test_a_table_that_is_written_out_is_one() -> None:
+def test_a_complete_table_is_rendered() -> None:
     text = "| a | b | c |\n| --- | --- | --- |\n" + "| 1 | 2 | 3 |\n" * 300
     assert (_show(text).html or "").count("<tr>") == 301
 
 
-def test_a_definition_that_is_shown_often_counts_each_time() -> None:
+def test_a_repeated_link_definition_counts_each_time() -> None:
     text = "[a]: http://example.com/" + "b" * 16_000 + "\n\n" + "[a]" * 5_000
     assert len(_show(text).html or "") < 64 * STEPS_MAX
     assert len(_show(text[:17_000]).html or "") < 64 * STEPS_MAX
@@ -135,7 +135,7 @@ def test_a_text_of_full_length_stays_within_the_steps(text: str) -> None:
     assert time.thread_time() - before < 3, "a third of a second is usual on a quiet machine"
 
 
-def test_the_texts_of_a_page_have_a_budget_together() -> None:
+def test_the_texts_of_a_page_share_a_budget() -> None:
     prose = Prose()
     costly = [f"{number} " + "*a* " * 2_000 for number in range(20)]
     shown = [str(prose(each)) for each in costly]
@@ -161,7 +161,7 @@ async def prepared(texts: list[str]) -> tuple[Prose, int]:
     return await preparing, turns
 
 
-def test_long_texts_are_parsed_in_a_thread_and_then_shown_from_memory() -> None:
+def test_long_texts_are_parsed_in_a_thread_and_then_cached() -> None:
     texts = [f"{number}\n\n{'| a | b |' * 40} *c* `d`\n" * 40 for number in range(3)]
     prose, turns = asyncio.run(prepared(texts))
     assert turns > 5, "others are answered meanwhile"

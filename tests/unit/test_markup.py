@@ -32,7 +32,7 @@ REL = 'rel="noopener noreferrer nofollow"'
         ("a<!-- <b> -->b", "ab"),
     ],
 )
-def test_what_is_kept(body: str, kept: str) -> None:
+def test_allowed_markup_is_kept(body: str, kept: str) -> None:
     assert clean(body) == kept
 
 
@@ -64,7 +64,7 @@ def test_what_is_kept(body: str, kept: str) -> None:
         "<p/onclick=alert(1)//>x",
     ],
 )
-def test_what_is_dangerous_goes(body: str) -> None:
+def test_dangerous_markup_is_removed(body: str) -> None:
     _require_harmless(clean(body))
 
 
@@ -87,7 +87,7 @@ def test_plain_text_stays_readable(text: str) -> None:
     assert "<" not in clean(text)
 
 
-def test_what_a_reader_reads() -> None:
+def test_markup_is_converted_to_plain_text() -> None:
     assert plain("<h1>Title</h1><p>One<br>two</p><ul><li>a</li><li>b</li></ul>") == "Title One two a b"
     assert plain("w<b>or</b>d &lt;b&gt; &amp;&nbsp;x") == "word <b> & x"
 
@@ -98,7 +98,7 @@ def test_markup_without_text_is_refused(body: str) -> None:
         read_markup(body)
 
 
-def test_the_limit_holds_before_and_after() -> None:
+def test_the_size_limit_applies_before_and_after_cleaning() -> None:
     assert read_markup("x" * TEXT_MAX_BYTES)
     assert read_markup("&" * (TEXT_MAX_BYTES // 5))
     for body in ("x" * (TEXT_MAX_BYTES + 1), "é" * TEXT_MAX_BYTES, "&" * (TEXT_MAX_BYTES // 5 + 1)):
@@ -125,7 +125,7 @@ _PIECES = st.sampled_from(
 @given(st.one_of(st.text(max_size=60), st.lists(_PIECES, max_size=25).map("".join)))
 @example("<pre>\n\nx</pre>")
 @example("<p><a href='http://e.org'><div>x</a></div>")
-def test_it_is_harmless_and_cleaning_again_changes_nothing(body: str) -> None:
+def test_cleaned_markup_is_harmless_and_stable(body: str) -> None:
     once = clean(body)
     _require_harmless(once)
     assert clean(once) == once

@@ -42,7 +42,7 @@ PEOPLE = ["ada", "bob-2", "eve"]
         ("", []),
     ],
 )
-def test_a_comment_names(text: str, logins: list[str]) -> None:
+def test_mentions_are_found_in_comments(text: str, logins: list[str]) -> None:
     assert list(names_in_markdown(text).logins) == logins
     marked = dict.fromkeys(each.lower() for each in _MARKED.findall(str(Prose(PEOPLE)(text))))
     assert list(marked) == [each for each in logins if each in PEOPLE]
@@ -60,7 +60,7 @@ def test_a_comment_names(text: str, logins: list[str]) -> None:
         ("1 < 2 @ada", ["ada"]),
     ],
 )
-def test_a_reply_names(body: str, logins: list[str]) -> None:
+def test_mentions_are_found_in_replies(body: str, logins: list[str]) -> None:
     cleaned = clean(body)
     assert list(names_in_markup(cleaned).logins) == logins
     html = str(Prose(PEOPLE).reply(cleaned))
@@ -74,7 +74,7 @@ PARTS = st.lists(st.sampled_from([*"<>&\"'`*[]() \na", "@ada", "@bob-2", "&lt;",
 
 
 @given(PARTS)
-def test_pages_mark_whom_a_text_names(parts: list[str]) -> None:
+def test_pages_highlight_exactly_the_mentioned_people(parts: list[str]) -> None:
     text = "".join(parts)
     marked = {each.lower() for each in _MARKED.findall(str(Prose(PEOPLE)(text)))}
     assert marked == set(names_in_markdown(text).logins) & set(PEOPLE)
@@ -85,19 +85,19 @@ def test_pages_mark_whom_a_text_names(parts: list[str]) -> None:
     assert marked == set(names_in_markup(cleaned).logins) & set(PEOPLE)
 
 
-def test_the_reader_is_marked_otherwise() -> None:
+def test_mentions_of_the_reader_are_highlighted_differently() -> None:
     assert str(Prose(PEOPLE, "Ada").reply("@ada <i>@eve</i>")) == (
         '<span class="mention mention-me">@ada</span> <i><span class="mention">@eve</span></i>'
     )
 
 
-def test_a_text_that_is_shown_as_it_is_names_nobody() -> None:
+def test_an_unformatted_text_has_no_mentions() -> None:
     costly = "@ada " * (STEPS_MAX + 1)
     assert "mention" not in Prose(PEOPLE)(costly)
     assert list(names_in_markdown(costly).logins) == []
 
 
-def test_a_text_names_so_many_at_most() -> None:
+def test_the_number_of_mentions_is_limited() -> None:
     text = " ".join(f"@person-{number}" for number in range(NAMED_MAX + 5))
     assert len(text) < PAGE_CHARS_MAX
     first = tuple(f"person-{each}" for each in range(NAMED_MAX))
@@ -115,7 +115,7 @@ def test_a_text_names_so_many_at_most() -> None:
         ("> " * 60 + "deep", "> " * 59 + "> deep"),
     ],
 )
-def test_a_quotation_is_without_markup(text: str, words: str) -> None:
+def test_a_quotation_contains_no_markup(text: str, words: str) -> None:
     assert plain_words(text) == words
 
 
@@ -142,7 +142,7 @@ _LINKED = re.compile(r'<a class="task-link" href="/acme/website/tasks/tsk_[a-z]+
         ("", set()),
     ],
 )
-def test_a_comment_names_tasks(text: str, numbers: set[int]) -> None:
+def test_task_numbers_are_found_in_comments(text: str, numbers: set[int]) -> None:
     assert names_in_markdown(text).numbers == numbers
     html = str(Prose(PEOPLE, tasks=TASKS)(text))
     assert {int(each) for each in _LINKED.findall(html)} == numbers & TASKS.keys()
@@ -160,7 +160,7 @@ def test_a_comment_names_tasks(text: str, numbers: set[int]) -> None:
         ("@ada #12", {12}),
     ],
 )
-def test_a_reply_names_tasks(body: str, numbers: set[int]) -> None:
+def test_task_numbers_are_found_in_replies(body: str, numbers: set[int]) -> None:
     cleaned = clean(body)
     assert names_in_markup(cleaned).numbers == numbers
     html = str(Prose(PEOPLE, tasks=TASKS).reply(cleaned))
@@ -169,7 +169,7 @@ def test_a_reply_names_tasks(body: str, numbers: set[int]) -> None:
 
 
 @given(st.lists(st.sampled_from([*"<>&\"'`*[]() \na#", "#12", "#3", "#4", "@ada", "&#12;", *_TAGS])))
-def test_pages_link_the_tasks_that_a_text_names(parts: list[str]) -> None:
+def test_pages_link_exactly_the_mentioned_tasks(parts: list[str]) -> None:
     text = "".join(parts)
     prose = Prose(PEOPLE, tasks=TASKS)
     assert {int(each) for each in _LINKED.findall(str(prose(text)))} == names_in_markdown(text).numbers & TASKS.keys()

@@ -35,7 +35,7 @@ def _is_text(kind: LineKind, field: Field) -> bool:
 
 
 @given(st.sampled_from(DECLARED), VALUES)
-def test_what_the_api_refuses_an_archive_refuses(declared: tuple[LineKind, Field], value: Any) -> None:
+def test_archives_refuse_values_that_the_api_refuses(declared: tuple[LineKind, Field], value: Any) -> None:
     kind, field = declared
     if isinstance(value, str) is not _is_text(kind, field):
         return
@@ -47,7 +47,7 @@ def test_what_the_api_refuses_an_archive_refuses(declared: tuple[LineKind, Field
 
 
 @pytest.mark.parametrize("value", [each for each in HOSTILE if isinstance(each, str)])
-def test_every_hostile_text_is_judged_as_the_api_judges_it(value: str) -> None:
+def test_hostile_texts_are_judged_as_by_the_api(value: str) -> None:
     for kind, field in DECLARED:
         shape = INPUTS.get(kind.name)
         if shape is None or not _is_text(kind, field) or not parameters.takes(shape, field.column):
@@ -76,7 +76,7 @@ def test_every_text_of_an_archive_has_a_rule() -> None:
     }  # fmt: skip
 
 
-def test_a_bound_holds_where_numbers_are_counted() -> None:
+def test_numeric_limits_apply_to_archives() -> None:
     check = {(kind.name, field.name): field.check for kind, field in FIELDS}["service_checkouts", "qty"]
     assert check is not None
     assert check(10_001) is not None
@@ -92,7 +92,7 @@ def _takes(kind_name: str, field_name: str, value: object) -> bool:
     return made is None or field.check is None or field.check(made) is None
 
 
-def test_a_reference_is_an_id_also_of_what_is_gone() -> None:
+def test_a_reference_to_a_deleted_record_must_be_a_valid_id() -> None:
     found = [(kind.name, each.name) for kind, each in FIELDS if each.refers is not None and each.refers.may_be_missing]
     assert ("tasks", "next_id") in found
     for kind, name in [*found, ("tasks", "id")]:
@@ -115,7 +115,7 @@ def test_a_reference_is_an_id_also_of_what_is_gone() -> None:
         ("invoices", "payments", ([["x", 1, 1]],), ([["pay_" + 26 * "0", 1, 1]],)),
     ],
 )
-def test_names_numbers_and_ids_are_whole(
+def test_names_numbers_and_ids_are_validated(
     kind: str, name: str, wrong: tuple[object, ...], right: tuple[object, ...]
 ) -> None:
     for value in wrong:

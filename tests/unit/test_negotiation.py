@@ -57,17 +57,17 @@ BODY = b"<p>Workhook</p>" * SIZE_MIN
         (",,;q=1,", None),
     ],
 )
-def test_which_encoding(accepted: str | None, expected: str | None) -> None:
+def test_the_encoding_is_negotiated(accepted: str | None, expected: str | None) -> None:
     assert chosen_encoding(accepted, KNOWN) == expected
 
 
-def test_of_equal_weights_the_first_that_is_known() -> None:
+def test_among_equal_weights_the_preferred_encoding_is_chosen() -> None:
     assert chosen_encoding("gzip, br, zstd", ("zstd", "br", "gzip")) == "zstd"
 
 
 @pytest.mark.parametrize("once", [True, False])
 @pytest.mark.parametrize("encoding", KNOWN)
-def test_what_is_sent_is_what_was_to_be_sent(encoding: str, once: bool) -> None:
+def test_an_encoded_body_decodes_to_the_original(encoding: str, once: bool) -> None:
     sent, headers = compressed(BODY, encoding, once=once)
     assert headers == {"Vary": "Accept-Encoding", "Content-Encoding": encoding}
     assert len(sent) < len(BODY) / 10
@@ -75,10 +75,10 @@ def test_what_is_sent_is_what_was_to_be_sent(encoding: str, once: bool) -> None:
     assert compressed(BODY, encoding, once=once) == (sent, headers), "the same each time: an ETag is made of it"
 
 
-def test_little_is_sent_as_it_is() -> None:
+def test_a_small_body_is_not_encoded() -> None:
     assert compressed(b"x" * (SIZE_MIN - 1), "gzip") == (b"x" * (SIZE_MIN - 1), {"Vary": "Accept-Encoding"})
     assert compressed(b"x" * SIZE_MIN, "gzip")[1]["Content-Encoding"] == "gzip"
 
 
-def test_who_accepts_none_gets_it_as_it_is() -> None:
+def test_a_body_is_not_encoded_without_a_common_encoding() -> None:
     assert compressed(BODY, None) == (BODY, {"Vary": "Accept-Encoding"})

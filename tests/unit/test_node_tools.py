@@ -42,20 +42,20 @@ def test_an_install_is_kept_until_the_lock_changes(folder: Path) -> None:
     assert stamp.read_text() != first
 
 
-def test_many_at_once_get_one_whole_install(folder: Path) -> None:
+def test_concurrent_installs_share_one_result(folder: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         stamps = set(pool.map(lambda _: (ensure_node_modules(folder) / STAMP_NAME).stat().st_mtime_ns, range(4)))
     assert len(stamps) == 1
 
 
-def test_a_lock_that_does_not_fit_is_a_loud_failure_and_no_install(folder: Path) -> None:
+def test_a_mismatched_lock_file_is_an_error(folder: Path) -> None:
     (folder / "package.json").write_text('{"name": "empty", "dependencies": {"missing-from-the-lock": "1.0.0"}}')
     with pytest.raises(InstallFailed, match="missing-from-the-lock"):
         ensure_node_modules(folder)
     assert not (folder / "node_modules" / STAMP_NAME).exists()
 
 
-def test_the_lock_pins_contents_and_names_no_registry() -> None:
+def test_the_lock_file_pins_hashes_and_names_no_registry() -> None:
     wanted = json.loads((NODE_FOLDER / "package.json").read_text())["devDependencies"]
     packages = json.loads((NODE_FOLDER / "package-lock.json").read_text())["packages"]
     assert packages[""]["devDependencies"] == wanted
@@ -81,14 +81,14 @@ def test_the_wheels_node_runs_the_locked_packages() -> None:
     assert result.stdout.split() == ["function", "true", "false"]
 
 
-def test_every_example_is_of_an_event_in_the_catalogue() -> None:
+def test_every_example_payload_is_of_a_known_event() -> None:
     examples = load_examples()
     assert len(examples) == 329
     assert len({name for name, _ in examples}) == 58
     assert [name for name, _ in examples if not known(name)] == []
 
 
-def test_the_push_schema_describes_real_pushes() -> None:
+def test_real_pushes_fit_the_push_schema() -> None:
     """The payloads lack `username`, which Workhook adds to every user."""
     schema = CATALOG["push"].schema
     assert schema is not None

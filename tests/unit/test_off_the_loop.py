@@ -14,7 +14,7 @@ from workhook.http.calls import Call, Response
 from workhook.work.kernel import csv_tables
 
 
-async def test_tables_are_written_in_a_thread() -> None:
+async def test_csv_tables_are_written_in_a_thread() -> None:
     threads = set[int]()
 
     def cells() -> Iterator[tuple[str, ...]]:

@@ -47,7 +47,7 @@ def texts_of(kind: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield path, option
 
 
-def test_every_text_of_a_request_is_one_line_or_may_have_several() -> None:
+def test_every_text_in_a_request_is_declared_single_line_or_multiline() -> None:
     """A new field must have a single-line type such as `Title`, or be listed in one of the tables above."""
     bodies = {each.body for each in described() if isinstance(each.body, type)}
     for path, kind in (found for body in bodies for found in texts_of(body, body.__name__)):
@@ -63,7 +63,7 @@ def test_every_text_of_a_request_is_one_line_or_may_have_several() -> None:
 
 
 @given(st.lists(st.sampled_from((*BREAKS, "a", "b", " ", "\xa0")), min_size=1).map("".join))
-def test_what_is_stored_of_a_title_is_what_an_archive_may_hold(typed: str) -> None:
+def test_a_stored_title_is_valid_in_an_archive(typed: str) -> None:
     try:
         stored = parameters.gather(ProjectCreate, {}, {"title": typed}).title
     except Invalid:
@@ -77,7 +77,7 @@ def test_what_is_stored_of_a_title_is_what_an_archive_may_hold(typed: str) -> No
         assert check_name(typed) is not None
 
 
-def test_labels_and_their_colors_are_the_same_texts() -> None:
+def test_labels_and_the_keys_of_label_colors_are_normalized_alike() -> None:
     typed = " Needs\r\nreview "
     [label] = parameters.gather(TaskCreate, {}, {"title": "Task", "labels": [typed]}).labels or []
     colors = parameters.gather(ProjectCreate, {}, {"title": "Website", "label_colors": {typed: "red"}}).label_colors
@@ -85,12 +85,12 @@ def test_labels_and_their_colors_are_the_same_texts() -> None:
 
 
 @pytest.mark.parametrize("label", ["\x01", "\u2028", "  "])
-def test_a_label_has_something_to_see(label: str) -> None:
+def test_a_label_must_have_visible_characters(label: str) -> None:
     with pytest.raises(Invalid):
         parameters.gather(TaskCreate, {}, {"title": "Task", "labels": [label]})
 
 
-def test_nul_is_refused_and_not_removed() -> None:
+def test_nul_is_refused_rather_than_removed() -> None:
     with pytest.raises(Invalid) as refused:
         parameters.gather(TaskCreate, {}, {"title": "a\0b"})
     assert "NUL" in str(refused.value.faults[0].message)

@@ -56,7 +56,7 @@ def _references(value: Any) -> Iterator[str]:
             yield from _references(each)
 
 
-def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+def test_every_reference_resolves(document: dict[str, Any]) -> None:
     for reference in _references(document):
         found: Any = document
         for part in reference.removeprefix("#/").split("/"):
@@ -86,7 +86,7 @@ def test_every_property_has_a_type_for_generated_clients(document: dict[str, Any
     assert untyped == {"/components/schemas/WebhookFault/value"}, "anything that was sent"
 
 
-def test_listed_values_are_of_one_type_for_generated_clients(document: dict[str, Any]) -> None:
+def test_enum_values_have_one_type_for_generated_clients(document: dict[str, Any]) -> None:
     listed = [(path, schema) for path, schema in _schemas(document) if "enum" in schema]
     assert len(listed) > 50
     kinds = {"string": str, "integer": int}
@@ -102,7 +102,7 @@ def test_no_property_has_a_default_that_generated_clients_make_required(document
     assert 'Default: `"0"`.' in config["insecure_ssl"]["description"]
 
 
-def test_arguments_of_generated_clients_have_names_of_their_own(document: dict[str, Any]) -> None:
+def test_arguments_of_generated_clients_have_unique_names(document: dict[str, Any]) -> None:
     names = set()
     for method, path, each in _operations(document):
         name = each["operationId"]
@@ -115,7 +115,7 @@ def test_arguments_of_generated_clients_have_names_of_their_own(document: dict[s
         assert not {"client", "self"} & set(arguments), f"{method} {path}"
 
 
-def test_objects_in_a_query_are_json(document: dict[str, Any]) -> None:
+def test_objects_in_a_query_are_described_as_json(document: dict[str, Any]) -> None:
     create = document["paths"]["/api/v1/projects/{id}/invoices"]["post"]
     items = next(each for each in create["parameters"] if each.get("name") == "invoice_items")
     line = items["content"]["application/json"]["schema"]["items"]
@@ -123,7 +123,7 @@ def test_objects_in_a_query_are_json(document: dict[str, Any]) -> None:
     assert set(line["properties"]) - set(line["required"]) == {"discount", "discount_amount", "tax", "tax_category"}
 
 
-def test_a_body_says_that_it_has_no_other_fields(document: dict[str, Any]) -> None:
+def test_request_bodies_allow_no_additional_fields(document: dict[str, Any]) -> None:
     for method, path, each in _operations(document):
         if not path.startswith("/api/v1/") or "requestBody" not in each:
             continue
@@ -134,24 +134,24 @@ def test_a_body_says_that_it_has_no_other_fields(document: dict[str, Any]) -> No
         assert schema["additionalProperties"] is False, f"{method} {path}"
 
 
-def test_an_idempotency_key_can_be_refused_by_every_post(document: dict[str, Any]) -> None:
+def test_every_post_describes_refused_idempotency_keys(document: dict[str, Any]) -> None:
     posts = [each for method, path, each in _operations(document) if method == "post" and path.startswith("/api/v1/")]
     assert posts
     assert all({"409", "422"} <= set(each["responses"]) for each in posts)
 
 
-def test_every_operation_of_the_work_api_can_refuse_what_it_does_not_take(document: dict[str, Any]) -> None:
+def test_every_work_operation_describes_refused_requests(document: dict[str, Any]) -> None:
     work = [each for _, path, each in _operations(document) if path.startswith("/api/v1")]
     assert work
     assert all({"400", "413", "415", "422"} <= set(each["responses"]) for each in work)
 
 
 @pytest.mark.parametrize("path", ["/api/v1/projects/{id}/timesheets", "/api/v1/reports/timesheets"])
-def test_what_can_be_a_table_says_so(document: dict[str, Any], path: str) -> None:
+def test_csv_responses_are_described(document: dict[str, Any], path: str) -> None:
     assert set(document["paths"][path]["get"]["responses"]["200"]["content"]) == {"application/json", "text/csv"}
 
 
-def test_every_tag_is_described_and_stands_where_its_description_does(document: dict[str, Any]) -> None:
+def test_tags_are_in_the_order_of_their_descriptions(document: dict[str, Any]) -> None:
     assert [tag["name"] for tag in document["tags"]] == list(openapi_text.TAGS)
 
 
@@ -163,20 +163,20 @@ def test_every_tag_is_described_and_stands_where_its_description_does(document: 
         ("/orgs/{org}/oauth-apps/{client_id}", "client_id", "The client id of the OAuth app."),
     ],
 )
-def test_parts_of_a_path_are_called_what_they_are(
+def test_path_parameters_are_described_by_resource(
     document: dict[str, Any], path: str, parameter: str, description: str
 ) -> None:
     parameters = document["paths"][path]["get"]["parameters"]
     assert [each["description"] for each in parameters if each.get("name") == parameter] == [description]
 
 
-def test_no_description_is_indented_as_its_docstring_is(document: dict[str, Any]) -> None:
+def test_descriptions_are_not_indented(document: dict[str, Any]) -> None:
     described = [each["description"] for each in document["components"]["schemas"].values() if "description" in each]
     assert any("\n" in each for each in described)
     assert not [each for each in described if "\n " in each]
 
 
-def test_what_a_token_needs_is_told(document: dict[str, Any]) -> None:
+def test_required_scopes_and_permissions_are_described(document: dict[str, Any]) -> None:
     create = document["paths"]["/repos/{owner}/{repo}/hooks"]["post"]
     assert create["security"] == [{"bearer": [each]} for each in ("admin:repo_hook", "repo", "write:repo_hook")]
     assert create["x-permissions"] == {"repository_hooks": "write"}
@@ -192,7 +192,7 @@ def test_what_a_token_needs_is_told(document: dict[str, Any]) -> None:
     assert used == set(document["components"]["securitySchemes"])
 
 
-def test_a_webhooks_settings_have_examples_that_it_takes() -> None:
+def test_examples_of_webhook_settings_are_valid() -> None:
     """For a pattern without an example, Swagger UI makes up a text and sends it."""
     given = {name: key.schema["examples"][0] for name, key in CONFIG_KEYS.items()}
     faults: list[Fault] = []
@@ -336,7 +336,7 @@ def _known(answer: Any) -> bool:
     return _is_struct(answer) and answer.__name__ in ANSWERS
 
 
-def test_every_list_of_an_answer_has_pages_or_a_bound() -> None:
+def test_every_list_in_a_response_is_paginated_or_bounded() -> None:
     whole, seen, lists_by_record = set[str](), set[type[msgspec.Struct]](), dict[str, set[str]]()
     pages = set[type[msgspec.Struct]]()
     for operation in described():
@@ -366,7 +366,7 @@ def _event_lists(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]
         yield from _event_lists(each, path)
 
 
-def test_every_list_of_an_event_is_one_of_its_record() -> None:
+def test_every_list_in_an_event_belongs_to_its_record() -> None:
     for path in {found for name, schema in RESOURCES.items() for found in _event_lists(schema, (name,))}:
         record, *inner = path
         owner = RECORDS_OF_EVENTS[record] if len(inner) == 1 else "InvoiceItemShape"

@@ -30,34 +30,34 @@ def databases_of(file: str, depth: str, *, one_database: bool = False) -> list[s
     return [each for each in DATABASES if not is_left_out(names[each], one_database=one_database, depth=depth)]
 
 
-def test_the_usual_run_takes_one_database_for_each_file_and_both_equally_often() -> None:
+def test_the_usual_run_uses_one_database_per_file_and_both_about_equally() -> None:
     chosen = {each: databases_of(each, "usual") for each in FILES if each.startswith(("tests/api/", "tests/work/"))}
     assert all(found == [usual_database(file)] for file, found in chosen.items())
     numbers = Counter(found[0] for found in chosen.values())
     assert min(numbers[each] for each in DATABASES) > len(chosen) / 3, numbers
 
 
-def test_the_whole_run_takes_both() -> None:
+def test_the_whole_run_uses_both_databases() -> None:
     assert all(databases_of(each, "whole") == list(DATABASES) for each in FILES)
 
 
-def test_only_the_deep_run_takes_both_where_the_database_does_not_matter() -> None:
+def test_only_the_deep_run_uses_both_databases_for_one_database_tests() -> None:
     found = {depth: databases_of("tests/web/test_places.py", depth, one_database=True) for depth in DEPTHS}
     assert found == {"usual": ["sqlite"], "whole": ["sqlite"], "deep": list(DATABASES)}
 
 
-def test_what_takes_minutes_is_left_out_of_the_usual_run_alone() -> None:
+def test_only_the_usual_run_skips_whole_tests() -> None:
     assert [each for each in DEPTHS if is_left_out("tests/unit/test_order.py::test_it", whole=True, depth=each)] == [
         "usual"
     ]
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_what_has_no_database_is_never_left_out(depth: str) -> None:
+def test_tests_without_a_database_are_never_skipped(depth: str) -> None:
     assert not is_left_out("tests/unit/test_order.py::test_it", depth=depth)
 
 
-def test_the_usual_run_takes_one_variant_of_what_differs_little() -> None:
+def test_the_usual_run_takes_one_of_similar_variants() -> None:
     variants = [
         Variant(f"tests/browser/test_it.py::test_{page}[{width}-{role}]", {"width": width, "role": role}, ["width"])
         for page in ("board", "task", "list", "calendar")
@@ -75,7 +75,7 @@ def test_the_usual_run_takes_one_variant_of_what_differs_little() -> None:
     assert not others_of_variants(variants, "whole") | others_of_variants(variants, "deep")
 
 
-def test_the_usual_run_leaves_out_slow_tests_but_no_whole_file() -> None:
+def test_the_usual_run_skips_slow_tests_but_no_whole_file() -> None:
     names = [f"tests/{file}.py::test_{test}[{case}]" for file in "ab" for test in "xyz" for case in range(2)]
     seconds = {"tests/a.py::test_x": SLOW_S, "tests/a.py::test_y": SLOW_S / 2}
     seconds |= {f"tests/b.py::test_{test}": SLOW_S + index for index, test in enumerate("zyx")}
@@ -104,12 +104,12 @@ def test_the_usual_run_takes_a_third_of_many_cases() -> None:
     assert not others_of_many(names, "whole") | others_of_many(names, "deep")
 
 
-def test_each_worker_looks_everywhere_and_begins_elsewhere() -> None:
+def test_each_worker_collects_all_folders_from_its_own_start() -> None:
     everywhere = [beginning_at(["tests"], number, 4) for number in range(4)]
     assert len({folders[0] for folders in everywhere}) == 4
     for folders in everywhere:
         assert sorted(folders) == sorted({str(each.parent) for each in TESTS.glob("**/test_*.py")})
 
 
-def test_what_is_asked_for_is_looked_for_as_it_is() -> None:
+def test_explicitly_requested_folders_keep_their_order() -> None:
     assert beginning_at(["tests/web", "tests/work"], 1, 4) == ["tests/web", "tests/work"]

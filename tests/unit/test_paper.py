@@ -17,7 +17,7 @@ from workhook.work.money.invoices.paper import DocumentLocale
 IBAN = "DE89370400440532013000"
 
 
-def test_numbers_and_days_of_each_language() -> None:
+def test_numbers_and_dates_are_localized() -> None:
     english, german = DocumentLocale("en"), DocumentLocale("de")
     day = date(2030, 12, 24)
     found = [(each.money(129_999, "EUR"), each.quantity(Decimal("1.50")), each.day(day)) for each in (english, german)]
@@ -34,18 +34,18 @@ def _said() -> Iterator[str]:
         yield from texts.values()
 
 
-def test_every_word_has_its_german() -> None:
+def test_every_printed_text_has_a_german_translation() -> None:
     said = {*_said(), paper_module.REVERSE_CHARGE}
     assert len(said) > 20
     assert all(DocumentLocale("de").translate(words) for words in said)
 
 
-def test_what_a_transfer_holds() -> None:
+def test_the_transfer_code_contains_the_payment_details() -> None:
     text = printing.transfer_text("Acme  Studio\nGmbH", IBAN, "COBADEFFXXX", 12_305, "INV-00001")
     assert text == f"BCD\n002\n1\nSCT\nCOBADEFFXXX\nAcme Studio GmbH\n{IBAN}\nEUR123.05\n\n\nINV-00001"
 
 
-def test_without_a_bic_and_with_long_texts() -> None:
+def test_the_transfer_code_has_an_optional_bic_and_truncates_long_texts() -> None:
     text = printing.transfer_text("ü" * 100, IBAN, None, 1, "x" * 200)
     assert text is not None
     lines = text.split("\n")
@@ -55,10 +55,10 @@ def test_without_a_bic_and_with_long_texts() -> None:
 
 
 @pytest.mark.parametrize("amount_minor", [0, -1, 100_000_000_000])
-def test_no_code_for_an_amount_that_cannot_be_transferred(amount_minor: int) -> None:
+def test_an_amount_that_cannot_be_transferred_has_no_code(amount_minor: int) -> None:
     assert printing.transfer_text("Acme", IBAN, None, amount_minor, "1") is None
 
 
-def test_what_is_too_long_has_no_code() -> None:
+def test_an_oversized_text_has_no_code() -> None:
     assert printing.code_of("x" * 500) is None
     assert printing.code_of("x" * 5000) is None

@@ -37,7 +37,7 @@ def _by_model(paths: list[str], asked: str) -> str | None:
 @example(["/a/b", "/a/{x}/c"], "/a/b/c")  # a plain path is not a prefix of another one
 @example(["/a/b/{x}", "/{x}/{y}/c"], "/a/b/c")
 @example(["/a/b/{x}", "/a/{y}"], "/a/b")  # matching never backtracks
-def test_the_tree_leads_where_the_list_does(paths: list[str], asked: str) -> None:
+def test_the_tree_finds_the_same_route_as_the_model(paths: list[str], asked: str) -> None:
     alike = {tuple(_shape(path)): path for path in paths}  # paths that differ only in parameter names are refused
     routes = PathTree[str]()
     for path in alike.values():
@@ -51,7 +51,7 @@ def test_the_tree_leads_where_the_list_does(paths: list[str], asked: str) -> Non
         assert found[1] == {name: value for name, value in values.items() if name is not None}
 
 
-def test_a_route_takes_each_method_once() -> None:
+def test_a_route_accepts_each_method_once() -> None:
     routes = PathTree[int]()
     routes.add("/a/{x}", "GET", 1)
     routes.add("/a/{x}", "PUT", 2)

@@ -28,23 +28,23 @@ def ends(start: str, interval: Interval, count: int) -> list[str]:
     return [text[:10] for text in texts]
 
 
-def test_months_end_on_the_day_or_the_last_of_a_shorter_month() -> None:
+def test_monthly_periods_end_on_the_same_day_or_the_last_of_a_shorter_month() -> None:
     assert ends("2026-01-31", "month", 5) == ["2026-02-28", "2026-03-31", "2026-04-30", "2026-05-31", "2026-06-30"]
     assert ends("2028-01-30", "month", 2) == ["2028-02-29", "2028-03-30"]
     assert ends("2026-12-15", "month", 2) == ["2027-01-15", "2027-02-15"]
 
 
-def test_years_and_weeks() -> None:
+def test_yearly_and_weekly_periods_end_on_the_same_day() -> None:
     assert ends("2024-02-29", "year", 4) == ["2025-02-28", "2026-02-28", "2027-02-28", "2028-02-29"]
     assert ends("2026-02-20", "week", 3) == ["2026-02-27", "2026-03-06", "2026-03-13"]
 
 
-def test_what_is_paid_once_has_no_end() -> None:
+def test_a_one_time_price_has_no_period_end() -> None:
     assert period_end(0, "one_time", 1) is None
 
 
 @given(MOMENTS, MONTHS)
-def test_the_time_of_day_stays_and_the_day_never_grows(at: int, months: int) -> None:
+def test_adding_months_keeps_the_time_and_never_increases_the_day(at: int, months: int) -> None:
     moved = add_months(at, months)
     before, after = datetime.fromtimestamp(at // 1000, UTC), datetime.fromtimestamp(moved // 1000, UTC)
     assert moved % DAY_MS == at % DAY_MS
@@ -72,15 +72,13 @@ def test_periods_follow_each_other_without_drift(anchor: int, interval: Interval
         ("Europe/Berlin", "2027-02-28T01:30:00Z", ["2027-03-28T01:30", "2027-04-28T00:30"]),
     ],
 )
-def test_months_are_those_of_the_calendar_of_the_studio(zone: str, start: str, ends: list[str]) -> None:
+def test_months_are_counted_in_the_studios_time_zone(zone: str, start: str, ends: list[str]) -> None:
     found = [period_end(parse_rfc3339(start), "month", number, zone_of(zone)) for number in range(1, len(ends) + 1)]
     assert [to_millis_text(each)[:16] for each in found if each is not None] == ends
 
 
 @given(MOMENTS, RECURRING, st.integers(1, 200), st.sampled_from(sorted(available_timezones())))
-def test_a_period_ends_at_the_time_of_day_and_on_the_day_of_the_zone(
-    anchor: int, interval: Interval, number: int, name: str
-) -> None:
+def test_a_period_ends_at_the_local_time_and_day(anchor: int, interval: Interval, number: int, name: str) -> None:
     zone = zone_of(name)
     end = period_end(anchor, interval, number, zone)
     assert end is not None
@@ -96,7 +94,7 @@ def test_a_period_ends_at_the_time_of_day_and_on_the_day_of_the_zone(
 
 
 @given(MOMENTS, MONTHS, st.integers(0, 27 * DAY_MS))
-def test_months_are_counted_when_they_are_whole(start: int, months: int, more_ms: int) -> None:
+def test_only_whole_months_are_counted(start: int, months: int, more_ms: int) -> None:
     end = add_months(start, months)
     assert months_between(start, end) == months
     assert months_between(start, end + more_ms) == months
@@ -108,6 +106,6 @@ def test_months_are_counted_when_they_are_whole(start: int, months: int, more_ms
 @pytest.mark.parametrize(
     ("before_end_ms", "days"), [(0, 0), (-1, 0), (-DAY_MS, 0), (1, 1), (DAY_MS, 1), (DAY_MS + 1, 2), (31 * DAY_MS, 31)]
 )
-def test_a_day_that_has_begun_counts(before_end_ms: int, days: int) -> None:
+def test_a_started_day_counts_as_left(before_end_ms: int, days: int) -> None:
     end = 1_000 * DAY_MS + 12_345
     assert days_left(end - before_end_ms, end) == days

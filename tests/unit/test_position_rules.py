@@ -39,13 +39,13 @@ def test_a_middle_is_strictly_between(pair: tuple[int, int]) -> None:
 
 
 @given(evens)
-def test_the_ends_are_beyond(rank: int) -> None:
+def test_ranks_at_the_ends_are_beyond_all_others(rank: int) -> None:
     assert rank_between(rank, None) > rank > rank_between(None, rank)
     assert not is_crowded(rank_between(rank, None))
     assert not is_crowded(rank_between(None, rank))
 
 
-def test_the_middle_is_crowded_when_no_other_is_beside_it() -> None:
+def test_a_rank_without_room_next_to_it_is_crowded() -> None:
     before, after, taken = 0, STEP, 0
     while not is_crowded(after):
         after = rank_between(before, after)
@@ -55,7 +55,7 @@ def test_the_middle_is_crowded_when_no_other_is_beside_it() -> None:
 
 
 @given(sizes, st.one_of(st.none(), st.integers(0, 2000)))
-def test_a_place_is_at_its_position(listed: list[int], position: int | None) -> None:
+def test_a_place_is_found_by_position(listed: list[int], position: int | None) -> None:
     place = find_place(listed, position)
     assert 0 <= place.offset <= listed[place.bucket]
     total = sum(listed)
@@ -84,7 +84,7 @@ def test_a_full_bucket_is_split_at_the_same_position(listed: list[int], position
 
 
 @pytest.mark.parametrize("position", [None, 0])
-def test_adding_at_an_end_leaves_filled_buckets_with_room(position: int | None) -> None:
+def test_appending_leaves_room_in_filled_buckets(position: int | None) -> None:
     order = ColumnOrder([Bucket(1, 0, 0)], {})
     for number in range(3 * BUCKET_FILL + 1):
         order.insert(str(number), position)
@@ -93,7 +93,7 @@ def test_adding_at_an_end_leaves_filled_buckets_with_room(position: int | None) 
     assert BUCKET_FILL < BUCKET_MAX
 
 
-def test_a_place_between_a_full_bucket_and_one_with_room() -> None:
+def test_a_place_between_buckets_is_in_the_one_with_room() -> None:
     assert find_place([BUCKET_MAX, 5], BUCKET_MAX) == BucketPlace(1, 0)
     assert find_place([5, BUCKET_MAX], 5) == BucketPlace(0, 5)
 
@@ -138,7 +138,7 @@ def check(order: ColumnOrder, listed: Sequence[str]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([0, 1, BUCKET_MAX, 2 * BUCKET_MAX + 3]), moves)
-def test_an_order_is_a_list(count: int, made: list[tuple[str, int, int]]) -> None:
+def test_an_order_behaves_like_a_list(count: int, made: list[tuple[str, int, int]]) -> None:
     order, listed = order_of(count)
     for number, (what, which, where) in enumerate(made):
         task_id = f"new {number}"
@@ -153,7 +153,7 @@ def test_an_order_is_a_list(count: int, made: list[tuple[str, int, int]]) -> Non
 
 
 @pytest.mark.parametrize("position", [0, 5, 64, 200])
-def test_a_thousand_inserts_at_one_place(position: int) -> None:
+def test_a_thousand_inserts_at_one_position_keep_the_order(position: int) -> None:
     order, listed = order_of(300)
     for number in range(1000):
         order.insert(f"new {number}", position)
@@ -161,7 +161,7 @@ def test_a_thousand_inserts_at_one_place(position: int) -> None:
     check(order, listed)
 
 
-def test_buckets_that_have_no_room_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buckets_without_room_between_them_are_spread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(column_order, "BUCKET_MAX", 4)
     monkeypatch.setattr(column_order, "BUCKET_FILL", 3)
     order, listed = ColumnOrder([Bucket(1, 0, 0)], {}), list[str]()
@@ -174,7 +174,7 @@ def test_buckets_that_have_no_room_between_them(monkeypatch: pytest.MonkeyPatch)
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 3000), st.integers(0, 3000))
-def test_one_move_shifts_few_rows(which: int, where: int) -> None:
+def test_a_move_writes_few_rows(which: int, where: int) -> None:
     """Whatever the length of the column, at most one bucket of tasks is written, and usually a single task."""
     order, listed = order_of(3000)
     task_id = listed.pop(which % len(listed))
@@ -186,7 +186,7 @@ def test_one_move_shifts_few_rows(which: int, where: int) -> None:
     assert len(order.new_buckets) + len(order.moved_buckets) + len(order.dropped_buckets) <= 1
 
 
-def test_what_was_not_touched_is_not_written() -> None:
+def test_untouched_rows_are_not_written() -> None:
     order, _ = order_of(500)
     order.insert("new", None)
     assert set(order.changed) == {"new"}
@@ -195,7 +195,7 @@ def test_what_was_not_touched_is_not_written() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([0, 1, BUCKET_MAX, 4 * BUCKET_MAX + 3]), st.lists(moves.map(lambda some: some[:8]), max_size=3))
-def test_few_buckets_have_to_be_read(count: int, batches: list[list[tuple[str, int, int]]]) -> None:
+def test_only_few_buckets_are_read(count: int, batches: list[list[tuple[str, int, int]]]) -> None:
     """Like the task writer, the test knows the positions of the changed tasks and reads only the buckets that the steps
     need."""
     whole, listed = order_of(count)
@@ -243,7 +243,7 @@ def test_appending_reads_nothing() -> None:
     assert isinstance(part.changed["new 0"], Rank)
 
 
-def test_a_move_to_where_a_task_is_writes_nothing_beside_an_empty_bucket() -> None:
+def test_a_move_to_the_same_place_writes_nothing_next_to_an_empty_bucket() -> None:
     order = ColumnOrder([Bucket(1, 0, 0), Bucket(2, STEP, 2)], {"a": Rank(2, 0), "b": Rank(2, STEP)})
     order.apply(Step("move", "a", 0))
     assert (order.changed, order.dropped_buckets, order.new_buckets, order.moved_buckets) == ({}, [], [], [])

@@ -28,17 +28,17 @@ def read(pages: list[ReadPlan]) -> dict[int, int]:
     return {lane.hook.id: page.per_lane for page in pages for lane in page.lanes}
 
 
-def test_one_lane_reads_as_much_as_a_lane_may_have() -> None:
+def test_a_single_lane_reads_its_maximum() -> None:
     assert read(plan(lanes(1, waiting=0), NOW, idle=True)) == {1: LANE_MAX}
 
 
-def test_of_many_lanes_some_read_pages_that_are_worth_it() -> None:
+def test_with_many_lanes_some_read_pages_of_a_minimum_size() -> None:
     found = read(plan(lanes(1000, waiting=0), NOW, idle=True))
     assert set(found.values()) == {PAGE_LEAST}
     assert len(found) * PAGE_LEAST == READY_MAX
 
 
-def test_who_has_waited_longest_is_next() -> None:
+def test_the_lane_that_has_waited_longest_is_next() -> None:
     all_lanes = lanes(1000, waiting=0)
     served: set[int] = set()
     for turn in range(1, 1 + -(-1000 * PAGE_LEAST // READY_MAX)):
@@ -48,21 +48,21 @@ def test_who_has_waited_longest_is_next() -> None:
     assert len(served) == 1000
 
 
-def test_the_emptiest_come_first() -> None:
+def test_the_emptiest_lanes_are_read_first() -> None:
     all_lanes = [*lanes(8, waiting=31), *lanes(2, waiting=0, first=100)]
     all_lanes[0].ready.clear()
     [page] = plan(all_lanes, NOW, idle=False)
     assert {lane.hook.id for lane in page.lanes[:3]} == {1, 100, 101}
 
 
-def test_with_enough_in_hand_nothing_is_read_unless_slots_are_idle() -> None:
+def test_nothing_is_read_with_enough_in_hand_unless_slots_are_idle() -> None:
     all_lanes = [*lanes(9, waiting=31), *lanes(1, waiting=0, first=100)]
     assert sum(len(lane.ready) for lane in all_lanes) >= READY_LOW
     assert plan(all_lanes, NOW, idle=False) == []
     assert 100 in read(plan(all_lanes, NOW, idle=True))
 
 
-def test_slow_lanes_give_back_what_others_could_have() -> None:
+def test_slow_lanes_give_up_deliveries_to_make_room_for_others() -> None:
     slow, brisk = lanes(100, waiting=8, slow=True), lanes(3, waiting=0, first=1000)
     found = read(plan([*slow, *brisk], NOW, idle=True))
     assert sum(len(lane.ready) for lane in slow) <= SLOW_MAX
@@ -73,7 +73,7 @@ def test_slow_lanes_give_back_what_others_could_have() -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 80), st.booleans(), st.booleans(), st.booleans()), max_size=120), st.booleans()
 )
-def test_never_more_than_may_wait(shapes: list[tuple[int, bool, bool, bool]], idle: bool) -> None:
+def test_a_plan_never_exceeds_the_limit_in_memory(shapes: list[tuple[int, bool, bool, bool]], idle: bool) -> None:
     all_lanes = []
     for number, (waiting, slow, more, leaving) in enumerate(shapes, 1):
         lane = lane_with(number, waiting=waiting)
@@ -86,7 +86,7 @@ def test_never_more_than_may_wait(shapes: list[tuple[int, bool, bool, bool]], id
     assert not [lane for page in pages for lane in page.lanes if lane.closed or not lane.may_have_more]
 
 
-def test_of_slow_lanes_as_many_as_there_is_room_for_have_something() -> None:
+def test_as_many_slow_lanes_as_fit_have_one_delivery() -> None:
     found = read(plan(lanes(1000, waiting=0, slow=True), NOW, idle=True))
     assert len(found) == SLOW_MAX
     assert set(found.values()) == {1}
@@ -96,7 +96,7 @@ def test_of_slow_lanes_as_many_as_there_is_room_for_have_something() -> None:
 # The order in which due deliveries wait in a lane.
 
 
-def test_a_repeat_between_two_first_attempts_does_not_hide_their_order() -> None:
+def test_a_retry_between_two_first_attempts_does_not_change_their_order() -> None:
     for order in permutations(range(3)):
         lane = lane_with(1, waiting=3)
         first, repeat, second = waiting = list(lane.ready)
@@ -134,7 +134,7 @@ def _drain_turns(slots: Slots) -> list[int]:
     return served
 
 
-def test_lanes_take_turns_whatever_their_queues() -> None:
+def test_lanes_take_turns_regardless_of_their_backlog() -> None:
     slots = Slots(4)
     long, short = lane_with(1, waiting=100), lane_with(2, waiting=3)
     taken = [slots.start_next(long, 0) for _ in range(5)]
@@ -158,7 +158,7 @@ def test_one_lane_leaves_room_for_others() -> None:
     assert isinstance(slots.start_next(modest, 0), PendingAttempt)
 
 
-def test_slow_receivers_have_half_of_the_process_at_most() -> None:
+def test_slow_receivers_use_at_most_half_of_the_slots() -> None:
     slots = Slots(16)
     slow = [lane_with(number, waiting=10) for number in range(1, 5)]
     for lane in slow:
@@ -170,7 +170,7 @@ def test_slow_receivers_have_half_of_the_process_at_most() -> None:
     assert slots.full
 
 
-def test_successes_free_the_slots_of_the_process_and_their_records_are_bounded() -> None:
+def test_successes_free_their_slots_while_unrecorded_ones_are_bounded() -> None:
     slots, lanes = Slots(4), [lane_with(number, waiting=100) for number in range(1, 4)]
     taken: list[tuple[Lane, PendingAttempt]] = []
     for lane in lanes:

@@ -27,6 +27,6 @@ def test_a_stage_has_one_line_at_its_end_and_one_every_ten_seconds(steps: int, s
     assert len(lines) <= 1 + steps * step_s / LINE_EVERY_S
 
 
-def test_nothing_to_do_has_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stage_without_steps_has_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     ProgressLines()("files copied", 0, 0)
     assert capsys.readouterr().err == ""

@@ -33,7 +33,7 @@ def test_a_pattern_finds_its_examples(pattern: object) -> None:
     assert all(chosen.expression.search(text) for text in EXAMPLES[chosen.name])
 
 
-def test_ordinary_sentences_are_left_alone() -> None:
+def test_ordinary_sentences_match_no_pattern() -> None:
     found = {each.name: number for each, number in counts(ORDINARY).items() if number}
     assert found == {}
 
@@ -51,6 +51,6 @@ def test_docstrings_of_every_kind_are_found() -> None:
     assert sorted(docstrings(tree)) == ["C.", "F.", "G.", "M."]
 
 
-def test_subjects_are_imperative_and_short() -> None:
+def test_commit_subjects_must_be_imperative_and_short() -> None:
     assert list(subject_violations(["Round invoice time after summing entries", "Bring back the filter"])) == []
     assert len(list(subject_violations(["Rounded the time", "Adding a filter", "A" * 73]))) == 3

@@ -142,7 +142,7 @@ async def refused(made: Connection, status: int, *, area_a: bool = False, reset:
     assert await made.closed() == b""
 
 
-async def test_what_is_within_the_bounds(port: int) -> None:
+async def test_requests_within_the_limits_are_accepted(port: int) -> None:
     async with connection(port) as made:
         headers = b"".join(b"h%d: x\r\n" % number for number in range(HEADERS_MAX - 2))
         for _ in range(3):
@@ -153,13 +153,13 @@ async def test_what_is_within_the_bounds(port: int) -> None:
             assert await made.answer() == (200, b"5")
 
 
-async def test_tiny_headers(port: int) -> None:
+async def test_too_many_tiny_headers_are_refused(port: int) -> None:
     async with connection(port) as made:
         await made.send(b"GET / HTTP/1.1\r\n" + b"a:b\r\n" * 1_000_000)
         await refused(made, 431, reset=True)
 
 
-async def test_headers_that_are_large_together(port: int) -> None:
+async def test_headers_of_a_large_total_size_are_refused(port: int) -> None:
     async with connection(port) as made:
         await made.send(
             b"GET /api/v1/x HTTP/1.1\r\n" + b"".join(b"h%d: %s\r\n" % (n, b"x" * 8000) for n in range(9)) + b"\r\n"
@@ -177,7 +177,7 @@ async def test_headers_that_are_large_together(port: int) -> None:
     ],
     ids=["value", "name", "chunk extension", "trailer"],
 )
-async def test_a_text_without_an_end(port: int, start: bytes) -> None:
+async def test_an_endless_line_is_refused(port: int, start: bytes) -> None:
     async with connection(port) as made:
         await made.send(start)
         for _ in range(400):
@@ -185,30 +185,30 @@ async def test_a_text_without_an_end(port: int, start: bytes) -> None:
         await refused(made, 431, reset=True)
 
 
-async def test_many_trailers(port: int) -> None:
+async def test_too_many_trailers_are_refused(port: int) -> None:
     async with connection(port) as made:
         await made.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 10_000)
         await refused(made, 431, reset=True)
 
 
-async def test_blank_lines_without_an_end(port: int) -> None:
+async def test_endless_blank_lines_are_refused(port: int) -> None:
     async with connection(port) as made:
         await made.send(b"\r\n" * 100_000)
         await refused(made, 431, reset=True)
 
 
-async def test_a_long_target(port: int) -> None:
+async def test_a_long_target_is_refused(port: int) -> None:
     async with connection(port) as made:
         await made.send(b"GET /" + b"x" * 8192 + b" HTTP/1.1\r\nHost: a\r\n\r\n")
         await refused(made, 414)
 
 
-async def test_nothing_is_asked(hasty_head: int) -> None:
+async def test_a_connection_without_a_request_is_closed(hasty_head: int) -> None:
     async with connection(hasty_head) as made:
         assert await made.closed() == b""
 
 
-async def test_a_head_that_drips(hasty_head: int) -> None:
+async def test_a_dripping_head_times_out(hasty_head: int) -> None:
     """Each byte arrives in time, but the head as a whole does not."""
     async with connection(hasty_head) as made:
 
@@ -223,7 +223,7 @@ async def test_a_head_that_drips(hasty_head: int) -> None:
         dripping.cancel()
 
 
-async def test_the_head_of_a_second_request(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_head_of_a_second_request_times_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     async with connection(port) as made:
         await made.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert await made.answer() == (200, b"0")
@@ -232,20 +232,20 @@ async def test_the_head_of_a_second_request(port: int, monkeypatch: pytest.Monke
         await refused(made, 408)
 
 
-async def test_a_body_that_does_not_come(hasty_body: int) -> None:
+async def test_a_missing_body_times_out(hasty_body: int) -> None:
     async with connection(hasty_body) as made:
         await made.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx")
         await refused(made, 408)
 
 
-async def test_the_rest_of_a_body_that_was_answered(hasty_body: int) -> None:
+async def test_a_connection_closes_if_the_rest_of_an_answered_body_is_missing(hasty_body: int) -> None:
     async with connection(hasty_body) as made:
         await made.send(b"POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx")
         assert await made.answer() == (200, b"0")
         assert await made.closed() == b"", "it has its answer"
 
 
-async def test_a_body_that_keeps_its_pace(hasty_body: int) -> None:
+async def test_a_body_with_steady_progress_is_accepted(hasty_body: int) -> None:
     """The body takes longer than a slow one is allowed to."""
     async with connection(hasty_body) as made:
         await made.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 640000\r\n\r\n")
@@ -255,7 +255,7 @@ async def test_a_body_that_keeps_its_pace(hasty_body: int) -> None:
         assert await made.answer() == (200, b"640000")
 
 
-async def test_between_requests_the_connection_stays(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_stays_open_between_requests(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection stays open for `timeout_keep_alive`, here 5 s, which exceeds the limit for a head, even after an
     early response."""
     async with connection(port) as made:
@@ -272,7 +272,7 @@ async def test_between_requests_the_connection_stays(port: int, monkeypatch: pyt
                     await made.reader.read(1)
 
 
-async def test_an_answer_that_is_not_read() -> None:
+async def test_a_connection_closes_if_the_response_is_not_read() -> None:
     async with serving(HastyRead) as (port, server), connection(port) as made:
         await made.send(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n")
         await asyncio.to_thread(until, lambda: server.server_state.connections)
@@ -280,7 +280,7 @@ async def test_an_answer_that_is_not_read() -> None:
         assert len(await made.closed()) < 50_000_000
 
 
-async def test_many_requests_at_once_on_one_connection(port: int) -> None:
+async def test_too_many_pipelined_requests_close_the_connection(port: int) -> None:
     async with connection(port) as made:
         await made.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 15)
         for _ in range(15):
@@ -290,14 +290,14 @@ async def test_many_requests_at_once_on_one_connection(port: int) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 40, PIPELINED_MAX + 1])
-async def test_requests_that_are_sent_together_are_answered_in_turn(port: int, count: int) -> None:
+async def test_pipelined_requests_are_answered_in_order(port: int, count: int) -> None:
     async with connection(port) as made:
         await made.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc" * count)
         for _ in range(count):
             assert await made.answer() == (200, b"3")
 
 
-async def test_those_before_too_many_requests_are_answered(port: int) -> None:
+async def test_pipelined_requests_up_to_the_limit_are_answered(port: int) -> None:
     async with connection(port) as made:
         await made.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * (PIPELINED_MAX + 100))
         answers = [await made.answer() for _ in range(PIPELINED_MAX + 2)]
@@ -307,7 +307,7 @@ async def test_those_before_too_many_requests_are_answered(port: int) -> None:
         assert await made.closed() == b""
 
 
-async def test_many_connections() -> None:
+async def test_too_many_connections_are_refused() -> None:
     async with serving(BoundedProtocol, limit_concurrency=4) as (port, _), contextlib.AsyncExitStack() as stack:
         made = [await stack.enter_async_context(connection(port)) for _ in range(3)]
         await made[0].send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -322,13 +322,13 @@ async def test_many_connections() -> None:
         await refused(made[-1], 503)
 
 
-async def test_garbage(port: int) -> None:
+async def test_an_invalid_request_is_refused(port: int) -> None:
     async with connection(port) as made:
         await made.send(b"\x16\x03\x01 what\r\n\r\n")
         await refused(made, 400)
 
 
-async def test_what_is_dropped_after_an_answer_is_bounded(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_amount_discarded_after_a_response_is_bounded(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that keeps sending at full speed is disconnected before the timeout."""
     monkeypatch.setattr(protocol, "LINGER_S", WAIT_S * 10)
     monkeypatch.setattr(protocol, "LINGER_MAX_BYTES", 1024 * 1024)
@@ -343,7 +343,7 @@ async def test_what_is_dropped_after_an_answer_is_bounded(port: int, monkeypatch
     writer.close()
 
 
-async def test_head_and_body_are_one_write() -> None:
+async def test_head_and_body_are_sent_in_one_write() -> None:
     written: list[int] = []
 
     class Counting(Patient):
@@ -357,7 +357,7 @@ async def test_head_and_body_are_one_write() -> None:
     assert [size for size in written if size] == [1]  # the body, until which the head was buffered
 
 
-async def test_a_head_does_not_wait_for_a_body_that_comes_later(port: int) -> None:
+async def test_a_head_does_not_wait_for_a_later_body(port: int) -> None:
     GO_ON["now"] = asyncio.Event()
     async with connection(port) as made:
         await made.send(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -369,7 +369,7 @@ async def test_a_head_does_not_wait_for_a_body_that_comes_later(port: int) -> No
             assert await made.reader.readexactly(1) == b"0"
 
 
-async def test_answers_without_a_body_stay_in_their_turn(port: int) -> None:
+async def test_responses_without_a_body_stay_in_order(port: int) -> None:
     """The refusal of a later request must not overtake the earlier heads."""
     async with connection(port) as made:
         await made.send(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n" * (PIPELINED_MAX + 2))

@@ -50,7 +50,7 @@ OTHERS = {name for names in _REASONS for name in names.split()}
 """Tables outside projects that do not count toward the quota."""
 
 
-def test_every_table_is_counted_or_said_not_to_be() -> None:
+def test_every_table_is_counted_or_excluded() -> None:
     assert set(metadata.tables) == {*counted(), *NOT_COUNTED, *OTHERS, "events"}
     assert not counted().keys() & (NOT_COUNTED.keys() | OTHERS)
     assert not NOT_COUNTED.keys() & OTHERS
@@ -60,7 +60,7 @@ def test_every_table_is_counted_or_said_not_to_be() -> None:
         assert name in metadata.tables["events"].c
 
 
-def test_every_operation_that_posts_is_bounded_or_goes_on() -> None:
+def test_every_post_operation_is_limited_or_exempt() -> None:
     posting = {
         action_of(each)
         for each in (*OF_WORK, *organization.routes, *repository.routes, *OF_HOOKS)
@@ -71,7 +71,7 @@ def test_every_operation_that_posts_is_bounded_or_goes_on() -> None:
     assert not GOING_ON & (making | EVENT_ACTIONS)
 
 
-def test_an_operation_that_is_bounded_says_how_it_is_refused() -> None:
+def test_limited_operations_describe_their_refusal() -> None:
     for each in (*OF_WORK, *OF_HOOKS):
         if each.area is WORK_API and each.method == "POST" and makes_records(action_of(each)):
             assert {409, 413} <= each.all_problems, each.name

@@ -48,25 +48,25 @@ def _json(form: object) -> Any:
     return json.decode(json.encode(form))
 
 
-def test_json_has_the_fields_in_their_order_but_for_hidden_ones() -> None:
+def test_json_has_the_visible_fields_in_order() -> None:
     found = _json(to_response(LETTER))
     assert found == JSON
     assert list(found) == list(JSON)
 
 
-def test_a_row_becomes_the_record_or_its_json_at_once() -> None:
+def test_a_row_is_converted_to_the_record_or_directly_to_json() -> None:
     assert row_reader(Letter)(ROW, position=3, lines=LETTER.lines) == LETTER
     assert row_reader(Letter, 2)((0, 0, *ROW), position=3, lines=LETTER.lines) == LETTER
     assert shown_names(Letter) == ("id", "kind", "read", "words", "sent_at")
     assert _json(form_reader(Letter, 1)([None, *ROW[:-1]], position=3, lines=LETTER.lines)) == JSON
 
 
-def test_what_is_stored_has_the_names_of_columns() -> None:
+def test_stored_values_have_column_names() -> None:
     assert stored_names(Letter, without=("id",)) == ("kind", "read", "words", "sent_at", "sort_key")
     assert values_of(LETTER) == dict(zip(stored_names(Letter), ("a", None, True, '["x"]', 1_000, 7), strict=True))
 
 
-def test_columns_are_those_of_the_types() -> None:
+def test_column_types_are_derived_from_field_types() -> None:
     columns = {each.name: each for each in table_columns(Letter)}
     assert [name for name, each in columns.items() if each.primary_key] == ["id"]
     assert [name for name, each in columns.items() if each.nullable] == ["kind", "sent_at"]

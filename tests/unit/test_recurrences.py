@@ -53,7 +53,7 @@ def local(at_ms: int, zone: tzinfo) -> str:
         ("FREQ=MONTHLY;BYMONTHDAY=31", "2026-01-31", ["03-31", "05-31"]),  # the rule itself names the day
     ],
 )
-def test_a_month_that_is_too_short_has_its_last_day(rule: str, first: str, following: list[str]) -> None:
+def test_a_shorter_month_uses_its_last_day(rule: str, first: str, following: list[str]) -> None:
     found = chain(rule, midnight_of(date.fromisoformat(first)), NEW_YORK, len(following))
     assert [local(each, UTC)[5:10] for each in found] == following
     at = moment(f"{first}T09:00", NEW_YORK)
@@ -62,24 +62,24 @@ def test_a_month_that_is_too_short_has_its_last_day(rule: str, first: str, follo
     ]
 
 
-def test_a_time_of_day_stays_when_clocks_change() -> None:
+def test_the_time_of_day_is_kept_across_clock_changes() -> None:
     found = chain("FREQ=WEEKLY", moment("2026-10-12T09:00", BERLIN), BERLIN, 4)
     assert [local(each, BERLIN) for each in found] == [
         "2026-10-19 09:00", "2026-10-26 09:00", "2026-11-02 09:00", "2026-11-09 09:00",
     ]  # fmt: skip
 
 
-def test_a_monday_stays_a_monday_where_it_is_still_sunday_in_utc() -> None:
+def test_weekdays_are_those_of_the_time_zone() -> None:
     found = chain("FREQ=WEEKLY;BYDAY=MO", moment("2026-10-12T00:30", BERLIN), BERLIN, 4)
     assert [local(each, BERLIN)[5:] for each in found] == ["10-19 00:30", "10-26 00:30", "11-02 00:30", "11-09 00:30"]
 
 
-def test_a_time_that_a_day_does_not_have_comes_back_the_next_day() -> None:
+def test_a_skipped_time_is_restored_the_next_day() -> None:
     found = chain("FREQ=DAILY", moment("2026-03-27T02:30", BERLIN), BERLIN, 3)
     assert [local(each, BERLIN)[5:] for each in found] == ["03-28 02:30", "03-29 03:30", "03-30 02:30"]
 
 
-def test_a_moment_at_midnight_in_utc_stays_a_moment() -> None:
+def test_a_time_at_midnight_utc_does_not_become_a_day() -> None:
     found = chain("FREQ=WEEKLY", moment("2026-10-19T01:00", BERLIN), BERLIN, 2)
     assert [local(each, BERLIN)[5:] for each in found] == ["10-26 01:00", "11-02 01:00"]
     assert not any(map(is_day, found))
@@ -87,7 +87,7 @@ def test_a_moment_at_midnight_in_utc_stays_a_moment() -> None:
     assert [each % 1000 for each in half_a_year] == [1, 0], "only what is at midnight in UTC is a moment later"
 
 
-def test_a_day_that_a_zone_left_out_is_that_day_again_in_the_next_month() -> None:
+def test_a_skipped_day_is_restored_the_next_month() -> None:
     apia = zone_of("Pacific/Apia")
     found = chain("FREQ=MONTHLY", moment("2011-11-30T09:00", apia), apia, 2)
     assert [local(each, apia) for each in found] == ["2011-12-31 09:00", "2012-01-30 09:00"]
@@ -104,7 +104,7 @@ def test_a_day_that_a_zone_left_out_is_that_day_again_in_the_next_month() -> Non
         ("20261124T135959Z", False),
     ],
 )
-def test_until_is_a_day_or_a_time_in_the_zone_or_a_moment(until: str, follows: bool) -> None:
+def test_until_may_be_a_day_a_local_time_or_a_utc_time(until: str, follows: bool) -> None:
     at = moment("2026-11-23T09:00", NEW_YORK)
     found = recurrence.next_after(f"FREQ=DAILY;UNTIL={until}", at, NEW_YORK)
     assert (found is not None) is follows
@@ -127,7 +127,7 @@ def rules(draw: st.DrawFn) -> str:
 
 @settings(max_examples=deep(100, 1000), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(rules(), days, zones, st.integers(0, 86_399_999))
-def test_every_rule_that_is_accepted_is_computed(rule: str, day: date, zone: tzinfo, in_day: int) -> None:
+def test_every_accepted_rule_can_be_computed(rule: str, day: date, zone: tzinfo, in_day: int) -> None:
     assume(recurrence.find_rule_error(rule) is None)
     before = Occurrence(midnight_of(day) + in_day, None)
     for _ in range(3):
@@ -142,7 +142,7 @@ def test_every_rule_that_is_accepted_is_computed(rule: str, day: date, zone: tzi
 @pytest.mark.parametrize(
     "rule", ["FREQ=MONTHLY;BYDAY=MO;BYSETPOS=999", "FREQ=MONTHLY;BYDAY=+MO", "FREQ=YEARLY;BYDAY=-FR"]
 )
-def test_what_cannot_be_computed_is_refused(rule: str) -> None:
+def test_a_rule_that_cannot_be_computed_is_refused(rule: str) -> None:
     assert recurrence.find_rule_error(rule) is not None
 
 
@@ -156,7 +156,7 @@ def test_what_cannot_be_computed_is_refused(rule: str) -> None:
         "FREQ=DAILY;INTERVAL=7;BYDAY=TU",
     ],
 )
-def test_a_rule_without_an_end_is_computed_in_bounded_steps(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_rule_is_computed_in_bounded_steps(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     steps, periods = count(), recurrence._periods
 
     def counted(*given: object) -> object:
@@ -172,7 +172,7 @@ def test_a_rule_without_an_end_is_computed_in_bounded_steps(rule: str, monkeypat
 
 @settings(max_examples=deep(60, 1000), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(rules(), st.dates(date(1970, 1, 2), date(2100, 1, 1)))
-def test_days_are_those_of_another_interpreter(rule: str, day: date) -> None:
+def test_due_days_match_another_implementation(rule: str, day: date) -> None:
     assume(recurrence.find_rule_error(rule) is None)
     parts = dict(part.split("=") for part in rule.split(";"))
     assume(not parts.keys() & {"COUNT", "UNTIL"})

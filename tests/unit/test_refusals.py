@@ -81,7 +81,7 @@ def _is_said(sentence: str) -> bool:
 
 
 @pytest.mark.parametrize("sentence", sorted(SENTENCES))
-def test_the_server_still_says_it(sentence: str) -> None:
+def test_every_translated_sentence_exists_in_the_source(sentence: str) -> None:
     """After a change in the source, pages would show the API's message instead of the translated sentence."""
     assert _is_said(sentence)
 
@@ -98,7 +98,7 @@ class Wanted(msgspec.Struct):
 
 
 @pytest.mark.usefixtures("german")
-def test_what_a_field_has_to_be_is_said_in_german() -> None:
+def test_field_errors_are_translated_to_german() -> None:
     given = {"title": "x" * 256, "description": "ü" * 70_000, "homepage_url": "x", "price": "-1", "priority": "4"}
     with pytest.raises(Invalid) as refused:
         parameters.gather(Wanted, {name: [value] for name, value in given.items()}, {})
@@ -133,12 +133,12 @@ def test_what_a_field_has_to_be_is_said_in_german() -> None:
         (must_be("note", or_null(compose("text of {} to {} characters", 1, 9))), "Notiz: muss 1 bis 9 Zeichen haben"),
     ],
 )
-def test_a_sentence_in_german(english: str, expected: str) -> None:
+def test_messages_are_translated_to_german(english: str, expected: str) -> None:
     assert refusals.in_words(english) == expected
 
 
 @pytest.mark.usefixtures("german")
-def test_what_is_wrong_with_a_password_is_said_in_german() -> None:
+def test_password_errors_are_translated_to_german() -> None:
     ada = Account(1, "user", "ada-lovelace", "Ada Lovelace", "countess@example.com", None, 0, 0)
     found = passwords.faults_of("workhook\0", ada)
     assert len(found) > 2
@@ -177,11 +177,11 @@ _SHORT = compose("text of {} to {} characters", 1, 255)
         ("Nobody has reworded this.", "Nobody has reworded this."),
     ],
 )
-def test_a_sentence_in_english(api: str, page: str) -> None:
+def test_messages_are_reworded_for_english_pages(api: str, page: str) -> None:
     assert refusals.in_words(api) == page
 
 
-def test_a_sentence_of_a_page_stays_where_it_is_read_again() -> None:
+def test_translating_a_page_sentence_again_does_not_change_it() -> None:
     """Templates translate sentences again that code has already translated."""
     for sentence in SENTENCES.values():
         said = sentence.format(*range(9)) if ":label" not in sentence else sentence
@@ -193,7 +193,7 @@ _NAMES_OF_NO_FIELD = ("This form has expired", "The address must have 1 to")
 _HOLE = re.compile(r"\{(\d*)(?::label)?\}")
 
 
-def test_no_sentence_of_a_page_names_what_is_the_api_s() -> None:
+def test_page_sentences_contain_no_api_names() -> None:
     told = [each for each in SENTENCES.values() if not each.startswith(_NAMES_OF_NO_FIELD)]
     assert [each for each in told if _API_NAME.search(_HOLE.sub("", each))] == []
 
@@ -202,7 +202,7 @@ def _holes(sentence: str) -> set[int]:
     return {int(number or at) for at, number in enumerate(_HOLE.findall(sentence.replace("{{", "").replace("}}", "")))}
 
 
-def test_every_sentence_has_all_that_differs_or_leaves_it_out_on_purpose() -> None:
+def test_translations_keep_all_values_unless_omitted_on_purpose() -> None:
     """The German sentence also includes the submitted value or the subject."""
     german = gettext.translation("workhook", LOCALES, languages=["de"])
     for sentence in SENTENCES.keys() | message_sentences():
@@ -212,7 +212,7 @@ def test_every_sentence_has_all_that_differs_or_leaves_it_out_on_purpose() -> No
         assert not left_out or re.search(r"[Cc]an(not| only)? {}|to {}\.", sentence), sentence
 
 
-def test_a_message_comes_whole_from_another_process() -> None:
+def test_a_message_survives_serialization() -> None:
     inner = say("{} and {} more", "a", Number(1_200))
     message = say("no user matches {}", inner)
     assert message == "no user matches a and 1,200 more"
@@ -233,12 +233,12 @@ AT = 1_700_000_000_000
 KEY = _Alike(1, None, 2, 3, None, "127.0.0.1", "hook.list", 403, "hooks", "forbidden")
 
 
-def test_in_time() -> None:
+def test_a_refusal_recorded_in_time_has_its_own_time() -> None:
     row = _row(KEY, _Seen(AT, "r", 1), AT + LATE_MS)
     assert (row["at"], json.decode(str(row["detail"]))) == (AT, {"reason": "forbidden"})
 
 
-def test_late() -> None:
+def test_a_refusal_recorded_late_has_the_time_of_writing() -> None:
     row = _row(KEY, _Seen(AT, "r", 1), now := AT + LATE_MS + 1)
     told = {"reason": "forbidden", "refused_at": "2023-11-14T22:13:20.000Z"}
     assert (row["at"], json.decode(str(row["detail"]))) == (now, told)
@@ -272,7 +272,7 @@ NAME = "acme/website"
         ("", []),
     ],
 )
-def test_a_message_closes(message: str, numbers: list[int]) -> None:
+def test_closing_keywords_are_found_in_commit_messages(message: str, numbers: list[int]) -> None:
     assert find_closed_numbers(message, NAME) == numbers
 
 
@@ -284,7 +284,7 @@ def numbers(**payload: Any) -> list[tuple[int, str]]:
     return [(number, each.id) for number, each in closed_by_push({"ref": "refs/heads/main", **payload}, NAME)]
 
 
-def test_a_push_closes_what_its_commits_say() -> None:
+def test_a_push_closes_the_tasks_named_in_its_commits() -> None:
     commits = [commit("a", "closes #1, #2"), commit("b", "fixes #1"), commit("a", "closes #9")]
     assert numbers(commits=commits) == [(1, "a"), (2, "a"), (1, "b")]
     assert numbers(commits=commits, head_commit=commit("c", "fixes #3"))[-1] == (3, "c")
@@ -292,7 +292,7 @@ def test_a_push_closes_what_its_commits_say() -> None:
     assert len(numbers(commits=[commit("a", many)])) == CLOSED_MAX
 
 
-def test_only_the_default_branch_counts() -> None:
+def test_only_pushes_to_the_default_branch_close_tasks() -> None:
     commits = [commit("a", "closes #1")]
     for ref in ("refs/heads/topic", "refs/tags/main", "main", None, 7):
         assert numbers(ref=ref, commits=commits) == []
@@ -308,7 +308,7 @@ _VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["ref", "commits", "head_commit", "repository"]), _VALUES))
-def test_whatever_is_published_is_read(payload: dict[str, Any]) -> None:
+def test_arbitrary_published_payloads_can_be_parsed(payload: dict[str, Any]) -> None:
     closed_by_push(payload, NAME)
 
 
@@ -331,5 +331,5 @@ def _formatted() -> Iterator[str]:
                     yield f"{path.relative_to(SOURCE)}:{node.lineno}"
 
 
-def test_a_refusal_that_pages_show_is_translated_with_its_values() -> None:
+def test_refusals_on_pages_are_translated_before_formatting() -> None:
     assert list(_formatted()) == []

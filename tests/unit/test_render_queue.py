@@ -62,7 +62,7 @@ async def test_an_organization_has_one_slot_and_all_take_turns() -> None:
     await room.end("c1", "a3")
 
 
-async def test_the_queue_is_bounded_for_each_and_for_all() -> None:
+async def test_the_queue_is_bounded_per_organization_and_in_total() -> None:
     queue = FairQueue(1, 3, 2)
     room = Room(queue)
     await room.ask("a1", "a2", "a3")
@@ -78,7 +78,7 @@ async def test_the_queue_is_bounded_for_each_and_for_all() -> None:
     assert len(queue) == 0
 
 
-async def test_who_goes_away_gives_the_turn_on() -> None:
+async def test_a_canceled_render_passes_on_its_turn() -> None:
     room = Room(FairQueue(1, 9, 9))
     await room.ask("a1", "b1", "c1", "d1", "e1")
     for name in ("b1", "a1"):  # first one that waits, then one that runs
@@ -86,7 +86,7 @@ async def test_who_goes_away_gives_the_turn_on() -> None:
             await room.cancel(name)
     await settle()
     assert room.order == ["a1", "c1"]
-    gone = room.cancel("d1")  # cancelled, but its turn comes before it can notice
+    gone = room.cancel("d1")  # canceled, but its turn comes before it can notice
     room._ends["c1"].set()
     with pytest.raises(asyncio.CancelledError):
         await gone
@@ -95,7 +95,7 @@ async def test_who_goes_away_gives_the_turn_on() -> None:
     await room.end("e1")
 
 
-async def test_a_turn_that_comes_with_the_cancellation_is_not_lost() -> None:
+async def test_a_turn_granted_during_a_cancellation_is_not_lost() -> None:
     queue = FairQueue(1, 9, 9)
     room = Room(queue)
     await room.ask("a1", "b1", "c1")

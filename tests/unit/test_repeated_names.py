@@ -43,7 +43,7 @@ VALUES = st.recursive(
 
 
 @given(st.lists(st.tuples(TEXTS, VALUES), max_size=5).map(tuple), st.booleans())
-def test_nothing_is_missed_and_nothing_is_made_up(value: Any, escape: bool) -> None:
+def test_repeated_names_are_detected_exactly(value: Any, escape: bool) -> None:
     assert bool(repeated(written(value, escape).encode())) is has_repeated(value)
 
 
@@ -62,13 +62,13 @@ def test_nothing_is_missed_and_nothing_is_made_up(value: Any, escape: bool) -> N
         ('{"a": 1e999999, "a": ' + "9" * 5000 + "}", ["a"]),
     ],
 )  # fmt: skip
-def test_each_is_named_once_with_its_place(text: str, names: list[str]) -> None:
+def test_each_repeated_name_is_reported_once_with_its_path(text: str, names: list[str]) -> None:
     data = text.encode()
     value = standard.loads(text, parse_int=float)
     assert json.repeated_names(data, value) == names
 
 
-def test_a_small_request_gets_no_large_answer() -> None:
+def test_the_size_of_the_report_is_bounded() -> None:
     many = "{" + ",".join(f'"{number}": 1, "{number}": 2' for number in range(1000)) + "}"
     assert len(repeated(many.encode())) == FAULTS_MAX
     long = '{"' + "x" * 5000 + '": 1, "' + "x" * 5000 + '": 2}'
@@ -76,7 +76,7 @@ def test_a_small_request_gets_no_large_answer() -> None:
 
 
 @pytest.mark.parametrize("depth", [50, 500, 100_000])
-def test_no_depth_is_a_failure_of_the_server(depth: int) -> None:
+def test_deep_nesting_does_not_crash_the_check(depth: int) -> None:
     try:
         assert repeated(b'{"a": 1, "a":' + b"[" * depth + b"]" * depth + b"}") == ["a"]
     except Malformed:

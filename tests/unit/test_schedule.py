@@ -11,7 +11,7 @@ HOOKS = st.integers(1, 5)
 TIMES = st.integers(0, 30)
 
 
-def test_a_time_that_has_come_is_told_once() -> None:
+def test_a_due_time_is_returned_once() -> None:
     schedule = Schedule()
     schedule.add(1, 100)
     schedule.add(2, 50)
@@ -22,7 +22,7 @@ def test_a_time_that_has_come_is_told_once() -> None:
     assert schedule.next_at is None
 
 
-def test_each_time_of_a_hook_comes() -> None:
+def test_every_time_of_a_hook_is_returned() -> None:
     schedule = Schedule()
     for at in (100, 50, 70, 50):
         schedule.add(1, at)
@@ -33,7 +33,7 @@ def test_each_time_of_a_hook_comes() -> None:
 
 
 @given(st.lists(st.one_of(st.tuples(st.just("add"), HOOKS, TIMES), st.tuples(st.just("come"), TIMES, TIMES))))
-def test_it_is_what_a_search_would_find(steps: list[tuple[str, int, int]]) -> None:
+def test_the_schedule_matches_a_search(steps: list[tuple[str, int, int]]) -> None:
     schedule, searched = Schedule(), set[tuple[int, int]]()
     for what, hook_id, at in steps:
         if what == "add":
@@ -48,7 +48,7 @@ def test_it_is_what_a_search_would_find(steps: list[tuple[str, int, int]]) -> No
         assert schedule.next_at == min((due for due, _ in searched), default=None)
 
 
-def test_it_knows_so_many_and_no_more() -> None:
+def test_the_number_of_times_per_hook_is_bounded() -> None:
     schedule = Schedule()
     for at in range(KNOWN_MAX + 10):
         schedule.add(1, at)

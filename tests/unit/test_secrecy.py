@@ -53,7 +53,7 @@ def holders() -> Iterator[tuple[type, list[str], set[str]]]:
                 yield found, names, secret
 
 
-def test_the_classes_that_it_is_about_are_found() -> None:
+def test_classes_with_secrets_are_found() -> None:
     names = {found.__name__ for found, _, _ in holders()}
     assert {"Settings", "Hook", "Profile", "IssuedToken", "SendSettings", "Call", *_MORE} <= names
 
@@ -61,7 +61,7 @@ def test_the_classes_that_it_is_about_are_found() -> None:
 @pytest.mark.parametrize(
     ("found", "names", "secret"), list(holders()), ids=lambda value: value.__name__ if inspect.isclass(value) else ""
 )
-def test_repr_shows_none(found: type, names: list[str], secret: set[str]) -> None:
+def test_repr_shows_no_secret(found: type, names: list[str], secret: set[str]) -> None:
     made = found(**{each: SECRET if each in secret else None for each in names})
     assert SECRET not in repr(made)
     assert SECRET not in str(made)

@@ -1,4 +1,4 @@
-"""Payloads as shown on pages, and samples from the catalogue."""
+"""Payloads as shown on pages, and samples from the catalog."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plain(markup: str) -> str:
 
 
 @given(_JSON)
-def test_what_is_shown_is_the_same_json(value: Any) -> None:
+def test_displayed_json_is_equivalent(value: Any) -> None:
     shown = pretty(value)
     text = plain(shown.text)
     assert json.loads(text) == value
@@ -55,11 +55,11 @@ def test_what_is_shown_is_the_same_json(value: Any) -> None:
         ("two\nlines\tand", "two\nlines\tand"),
     ],
 )
-def test_what_cannot_be_seen_is_an_escape(text: str, expected: str) -> None:
+def test_invisible_characters_are_escaped(text: str, expected: str) -> None:
     assert visible(text) == expected
 
 
-def test_long_texts_are_cut() -> None:
+def test_long_texts_are_truncated() -> None:
     for value in ({"list": list(range(20_000))}, {"text": "x" * 100_000}, {"text": "\u202e" * 900_000}):
         shown = pretty(value)
         assert shown.cut
@@ -69,13 +69,13 @@ def test_long_texts_are_cut() -> None:
     assert not body_text("y" * SHOWN_MAX).cut
 
 
-def test_a_body_that_only_looks_like_json_is_shown_as_it_came() -> None:
+def test_a_body_that_is_not_json_is_shown_unchanged() -> None:
     assert plain(body_text("{not json}<b>").text) == "{not json}<b>"
     assert body_text("<b>").text == "&lt;b&gt;"
     assert plain(body_text(' {"a":1}').text) == '{\n  "a": 1\n}'
 
 
-def test_a_difference_tells_both_sides() -> None:
+def test_a_diff_shows_both_sides() -> None:
     lines = difference('{"same": 1, "n": 2}', '{"same": 1, "n": 3}')
     assert [(each.kind, each.text.strip()) for each in lines] == [
         ("same", "{"), ("same", '"same": 1,'), ("first", '"n": 2'), ("second", '"n": 3'), ("same", "}"),
@@ -110,10 +110,10 @@ def test_the_chart_shows_a_single_failure_among_thousands() -> None:
     ("rate", "words"),
     [(None, "\u2013"), (1.0, "100\u202f%"), (0.9999, "99.9\u202f%"), (0.5, "50\u202f%"), (0, "0\u202f%")],
 )
-def test_a_share_is_never_rounded_up_to_all(rate: float | None, words: str) -> None:
+def test_a_rate_is_never_rounded_up_to_100_percent(rate: float | None, words: str) -> None:
     assert charts.share(rate) == words
 
 
-def test_times_have_their_units() -> None:
+def test_durations_are_shown_with_units() -> None:
     assert (charts.took(None), charts.took(80), charts.took(1234)) == ("\u2013", "80\u202fms", "1.2\u202fs")
     assert (charts.lasted(0), charts.lasted(0.12)) == ("<\u202f10\u202fms", "120\u202fms")

@@ -21,7 +21,7 @@ def signed(
 
 
 @pytest.mark.parametrize("style", ["github", "service", "standard"])
-def test_what_the_sender_signs_is_right(style: HeaderStyle) -> None:
+def test_the_senders_signatures_are_valid(style: HeaderStyle) -> None:
     headers, body = signed(style=style)
     assert check_signatures(headers, body, [SECRET], NOW_S) == "right"
     assert check_signatures(headers, body, ["another", SECRET], NOW_S) == "right"
@@ -30,7 +30,7 @@ def test_what_the_sender_signs_is_right(style: HeaderStyle) -> None:
 
 
 @pytest.mark.parametrize("name", ["x-hub-signature-256", "x-hub-signature", "webhook-signature"])
-def test_one_wrong_signature_is_enough(name: str) -> None:
+def test_one_wrong_signature_makes_a_delivery_invalid(name: str) -> None:
     headers, body = signed()
     for value in ("", "x", "sha256=é", headers[name][:-2] + "00"):
         assert check_signatures({**headers, name: value}, body, [SECRET], NOW_S) == "wrong", value
@@ -44,7 +44,7 @@ def test_an_old_delivery_is_late() -> None:
     assert check_signatures({**headers, "webhook-timestamp": "soon"}, body, [SECRET], NOW_S) == "wrong"
 
 
-def test_what_is_not_signed_or_cannot_be_checked_is_missing() -> None:
+def test_an_unsigned_or_uncheckable_delivery_has_no_signature() -> None:
     headers, body = signed()
     bare = {name: value for name, value in headers.items() if "signature" not in name}
     assert check_signatures(bare, body, [SECRET], NOW_S) == "missing"

@@ -48,7 +48,7 @@ async def _under_way(services: Services, clock: Clock) -> int:
     return int(row["sleeping"])
 
 
-async def test_a_slow_read_is_ended(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_read_is_interrupted(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(slow, "TIMEOUT_S", 0.5)
         for _ in range(slow.AT_ONCE + 1):  # also the next read on the same connection
@@ -61,7 +61,7 @@ async def test_a_slow_read_is_ended(services: Services, monkeypatch: pytest.Monk
     await services.database.fetch_slow(_quick)
 
 
-async def test_slow_reads_wait_for_their_turn_and_others_for_none(
+async def test_slow_reads_take_turns_and_do_not_delay_others(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
@@ -90,6 +90,6 @@ async def test_slow_reads_wait_for_their_turn_and_others_for_none(
     await services.database.fetch_slow(_quick)
 
 
-async def test_a_transaction_reads_as_it_is(services: Services) -> None:
+async def test_a_slow_read_in_a_transaction_is_an_ordinary_read(services: Services) -> None:
     async with services.database.transaction() as tx:
         assert list(await tx.fetch_slow(_quick)) == list(await tx.fetch_all(_quick))

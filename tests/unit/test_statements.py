@@ -13,7 +13,7 @@ from workhook.storage import dialects
 from workhook.storage.statements import Compiler, PerDialect
 
 
-def test_every_statement_of_the_package_obeys() -> None:
+def test_every_statement_of_the_package_follows_the_rule() -> None:
     found = list(statement_rules.statements())
     names = {name.partition("[")[0] for name, _ in found}
     assert {"workhook.hooks.removal._left_alone", "workhook.work.people.clients._with_address"} <= names
@@ -32,14 +32,14 @@ def cross_join() -> sa.Select[tuple[int]]:
     return sa.select(hooks.c.id).where(~sa.exists().where(grants.c.app_id == hooks.c.app_id, owner))
 
 
-def test_a_subquery_that_is_not_correlated_as_it_was_meant(cross_join: sa.Select[tuple[int]]) -> None:
+def test_an_uncorrelated_subquery_is_found(cross_join: sa.Select[tuple[int]]) -> None:
     [told] = statement_rules.violations([("here", cross_join)])
     assert told.startswith("here: a subquery names hooks, as a query around it does")
     by_dialect = PerDialect(sqlite=sa.select(hooks.c.id), postgresql=cross_join)
     assert len(list(statement_rules.violations([("here", by_dialect)]))) == 1
 
 
-def test_what_tests_compile_obeys_too(cross_join: sa.Select[tuple[int]]) -> None:
+def test_statements_compiled_in_tests_are_checked(cross_join: sa.Select[tuple[int]]) -> None:
     with pytest.raises(statement_rules.Clash, match="a subquery names hooks"):
         Compiler(dialects.SQLITE)(cross_join)
 
@@ -69,7 +69,7 @@ def test_what_tests_compile_obeys_too(cross_join: sa.Select[tuple[int]]) -> None
         ("SELECT 1 FROM a JOIN LATERAL (SELECT 1 FROM b WHERE b.x = a.x) AS one ON true", []),
     ],
 )
-def test_the_names_that_clash(sql: str, names: list[str]) -> None:
+def test_clashing_table_names_are_found(sql: str, names: list[str]) -> None:
     assert clashes(sql) == names
 
 

@@ -63,7 +63,7 @@ def _read(made: list[SimpleNamespace]) -> Any:
 
 
 @given(tasks())
-def test_a_table_that_was_exported_makes_the_same_tasks(made: list[SimpleNamespace]) -> None:
+def test_an_exported_table_imports_the_same_tasks(made: list[SimpleNamespace]) -> None:
     found = _read(made)
     columns = {each.key: each.title for each in found.columns}
     keys = {each.id: f"task:again/id {each.id}" for each in made}
@@ -87,7 +87,7 @@ def test_a_table_that_was_exported_makes_the_same_tasks(made: list[SimpleNamespa
 
 @settings(max_examples=5)
 @given(tasks())
-def test_subtasks_come_back(made: list[SimpleNamespace]) -> None:
+def test_subtasks_survive_a_round_trip(made: list[SimpleNamespace]) -> None:
     one = made[0]
     other = SimpleNamespace(**{**vars(one), "id": "tsk_x", "parent_id": one.id, "blocked_by": ()})
     first, second = _read([one, other]).tasks
@@ -95,7 +95,7 @@ def test_subtasks_come_back(made: list[SimpleNamespace]) -> None:
     assert "parent_id" not in second.fields
 
 
-def test_cells_of_another_type_are_faults() -> None:
+def test_cells_of_a_wrong_type_are_reported() -> None:
     cells = dict.fromkeys(CELLS, "") | {"title": "Title", "fields": "true", "sections": "[]", "billable": "Yes"}
     with pytest.raises(InvalidFile) as caught:
         read_rows(encode_rows([tuple(CELLS), list(cells.values())]), "again", Choices())

@@ -18,7 +18,7 @@ LEFT_ALONE = "Ärger, 漢字, \U0001f600 [red]x[/red] \\ 'quoted'"
 
 
 @pytest.mark.parametrize("character", [*OBEYED, *HIDING], ids=ascii)
-def test_no_such_character_is_left(character: str) -> None:
+def test_control_characters_are_escaped(character: str) -> None:
     shown = visible(f"a{character}b", keep="")
     assert shown.isprintable()
     assert shown == f"a{character.encode('unicode_escape').decode()}b"
@@ -27,13 +27,13 @@ def test_no_such_character_is_left(character: str) -> None:
     assert json.loads(written) == f"a{character}b"
 
 
-def test_other_text_stays_as_it_is() -> None:
+def test_other_text_is_unchanged() -> None:
     assert visible(LEFT_ALONE) == LEFT_ALONE
     assert visible("two\n\tlines\r") == "two\n\tlines\\r"
     assert json.loads(visible_json(json.dumps("\U000e0041", ensure_ascii=False))) == "\U000e0041"
 
 
-def test_whatever_is_printed_goes_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_printed_text_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(sys, name, io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True))
     guard_streams()
@@ -46,7 +46,7 @@ def test_whatever_is_printed_goes_through_it(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
-def test_a_log_is_obeyed_by_no_terminal(monkeypatch: pytest.MonkeyPatch, style: str) -> None:
+def test_logged_control_characters_are_escaped(monkeypatch: pytest.MonkeyPatch, style: str) -> None:
     monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
     before = structlog.get_config()
     log.configure("info", style)

@@ -12,7 +12,7 @@ from hatch_build import LOCALES
 from scripts import texts as collecting
 from workhook.web.frame import texts
 
-CATALOGUES = sorted(LOCALES.glob("*/LC_MESSAGES/workhook.po"))
+CATALOGS = sorted(LOCALES.glob("*/LC_MESSAGES/workhook.po"))
 
 
 @pytest.mark.parametrize(
@@ -34,24 +34,23 @@ CATALOGUES = sorted(LOCALES.glob("*/LC_MESSAGES/workhook.po"))
         ("de;q=9", "en"),
     ],
 )
-def test_which_language(accepted: str | None, expected: str) -> None:
+def test_the_language_is_negotiated(accepted: str | None, expected: str) -> None:
     assert texts.negotiated(accepted) == expected
 
 
-def test_every_language_has_its_catalogue_and_every_catalogue_its_language() -> None:
-    there = {each.parent.parent.name for each in CATALOGUES}
+def test_languages_and_catalogs_match() -> None:
+    there = {each.parent.parent.name for each in CATALOGS}
     assert there == set(texts.LANGUAGES)
 
 
-def _has_messages(catalogue: Path) -> bool:
-    with catalogue.open("rb") as file:
+def _has_messages(catalog: Path) -> bool:
+    with catalog.open("rb") as file:
         return any(each.id for each in read_po(file))
 
 
 def test_every_text_is_translated() -> None:
-    """A catalogue with any translation is complete, without missing, unused or fuzzy texts or different
-    placeholders."""
-    begun = [each for each in CATALOGUES if each != collecting.ENGLISH and _has_messages(each)]
+    """A catalog with any translation is complete, without missing, unused or fuzzy texts or different placeholders."""
+    begun = [each for each in CATALOGS if each != collecting.ENGLISH and _has_messages(each)]
     assert [fault for each in begun for fault in collecting.faults_of(each)] == []
 
 
@@ -60,7 +59,7 @@ def test_texts_of_templates_and_code_are_collected() -> None:
     assert {"Sign out", "Page not found", "Board", "“%(title)s” was moved."} <= found
 
 
-def test_what_is_wrong_with_a_catalogue_is_named(tmp_path: Path) -> None:
+def test_faults_of_a_catalog_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "workhook.po"
     new = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=utf-8\\n"\n\nmsgid "Sign out"\nmsgstr ""\n\n'
     path.write_text(f'{new}msgid "Of another time"\nmsgstr "Von früher"\n')
@@ -70,7 +69,7 @@ def test_what_is_wrong_with_a_catalogue_is_named(tmp_path: Path) -> None:
     assert f"{path}: 'Board' is missing" in faults
 
 
-def test_placeholders_have_names() -> None:
+def test_placeholders_are_named() -> None:
     """A translation may need another order. In messages, placeholders can be numbered for that."""
     for each in collecting.collected():
         for text in [each.id] if isinstance(each.id, str) else each.id:

@@ -33,18 +33,18 @@ def spent(ms: int, billable_ms: int = 0) -> Spent:
         ("no such name", date(2026, 1, 5), date(2026, 1, 5), date(2026, 1, 11)),
     ],
 )
-def test_periods_with_a_name(name: str, today: date, first: date, last: date) -> None:
+def test_named_periods_have_the_right_days(name: str, today: date, first: date, last: date) -> None:
     assert days.period_named(name, today) == Period(first, last)
 
 
-def test_a_period_has_its_name_again() -> None:
+def test_the_name_of_a_period_is_recognized() -> None:
     today = date(2026, 1, 14)
     for name in days.PERIODS:
         assert days.period_name(days.period_named(name, today), today) == name
     assert days.period_name(Period(today, today), today) == ""
 
 
-def test_a_period_is_a_year_at_most() -> None:
+def test_a_period_has_at_most_a_year() -> None:
     last = MONDAY + timedelta(days=days.PERIOD_MAX_DAYS - 1)
     assert len(days.read_period("2026-01-05", last.isoformat()).days) == days.PERIOD_MAX_DAYS
     with pytest.raises(Invalid) as refused:
@@ -52,7 +52,7 @@ def test_a_period_is_a_year_at_most() -> None:
     assert [each.field for each in refused.value.faults] == ["to"]
 
 
-def test_days_of_another_length_are_whole() -> None:
+def test_days_with_a_clock_change_have_their_real_length() -> None:
     """In Vienna, one day in March has 23 hours, and one in October 25."""
     zone = zone_of("Europe/Vienna")
     lengths = [
@@ -74,20 +74,20 @@ def test_each_day_has_a_bar_in_two_parts() -> None:
 
 
 @pytest.mark.parametrize("most", [1, MINUTE_MS, HOUR_MS + 1, 7 * HOUR_MS, 99 * HOUR_MS, 100_000 * HOUR_MS])
-def test_a_chart_holds_the_highest_bar_and_has_few_lines(most: int) -> None:
+def test_a_chart_fits_the_highest_bar_and_has_few_lines(most: int) -> None:
     chart = charts.columns(Period(MONDAY, MONDAY), {MONDAY: spent(most, most)})
     assert 2 <= len(chart.lines) <= 5
     assert chart.lines[-1].y == 0
     assert 0 <= chart.columns[0].billable_y <= charts.HEIGHT
 
 
-def test_a_chart_of_nothing_has_a_line() -> None:
+def test_an_empty_chart_has_lines() -> None:
     chart = charts.columns(Period(MONDAY, MONDAY), {MONDAY: spent(0)})
     assert (chart.columns[0].billable, chart.columns[0].rest, len(chart.lines)) == (0, 0, 2)
     assert charts.rows([("a", spent(0))])[0].rest == "0.000%"
 
 
-def test_many_days_are_weeks_with_the_same_sum() -> None:
+def test_long_periods_are_shown_as_weeks_with_the_same_sum() -> None:
     period = Period(date(2026, 1, 1), date(2026, 12, 31))
     chart = charts.columns(period, {day: spent(HOUR_MS + 1) for day in period.days})
     assert chart.by_weeks
@@ -95,7 +95,7 @@ def test_many_days_are_weeks_with_the_same_sum() -> None:
     assert {each.day.weekday() for each in chart.columns} == {0}
 
 
-def test_rows_beyond_the_chart_are_one_row() -> None:
+def test_excess_rows_are_combined() -> None:
     rows = charts.rows([(f"row {number}", spent(100 - number)) for number in range(30)])
     assert len(rows) == charts.ROWS_MAX
     assert rows[-1].label == "19 others"

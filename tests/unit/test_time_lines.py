@@ -44,14 +44,14 @@ def line_of(entry: InvoicedTime, rounding: Rounding = EXACT) -> Item:
     return line
 
 
-def test_time_is_hours_at_a_rate() -> None:
+def test_time_is_billed_as_hours_at_a_rate() -> None:
     assert line_of(time()) == Item("Logo (20 Nov 2026)", Decimal("1.501389"), 8000, ("tms_1",), (5_405_000,), days=DAY)
     assert line_of(time(rate_minor=None, duration_ms=0)) == Item(
         "Logo (20 Nov 2026)", Decimal(0), 0, ("tms_1",), (0,), days=DAY
     )
 
 
-def test_a_line_of_time_says_what_was_noted() -> None:
+def test_a_time_line_includes_the_notes() -> None:
     assert line_of(time(notes=" Two drafts\n")).description == "Logo (20 Nov 2026): Two drafts"
     long = line_of(time(notes="a" * 301)).description
     assert long == f"Logo (20 Nov 2026): {'a' * 299}\u2026"
@@ -59,12 +59,12 @@ def test_a_line_of_time_says_what_was_noted() -> None:
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**6))
-def test_time_on_an_invoice_is_worth_what_it_is_worth_in_reports(duration_ms: int, rate_minor: int) -> None:
+def test_the_amount_of_time_is_the_same_on_invoices_and_reports(duration_ms: int, rate_minor: int) -> None:
     line = line_of(time(duration_ms=duration_ms, rate_minor=rate_minor))
     assert line.amount_minor == amount_minor(whole_seconds(duration_ms), rate_minor)
 
 
-def test_a_tie_of_time_that_hours_of_six_decimals_would_miss() -> None:
+def test_amounts_are_not_rounded_from_truncated_hours() -> None:
     line = line_of(time(duration_ms=50 * 60_000, rate_minor=8703))
     assert (line.qty, line.amount_minor) == (Decimal("0.833333"), 7253)
 
@@ -73,7 +73,7 @@ def test_a_tie_of_time_that_hours_of_six_decimals_would_miss() -> None:
     ("minutes", "mode", "hours"),
     [(0, "up", "1.501389"), (15, "up", "1.75"), (15, "nearest", "1.5"), (1, "nearest", "1.5"), (6, "up", "1.6")],
 )
-def test_time_is_rounded_an_entry_at_a_time(minutes: int, mode: RoundMode, hours: str) -> None:
+def test_time_is_rounded_per_entry(minutes: int, mode: RoundMode, hours: str) -> None:
     rounding = Rounding(minutes, mode)
     line = line_of(time(), rounding)
     assert line.qty == Decimal(hours)
@@ -82,12 +82,12 @@ def test_time_is_rounded_an_entry_at_a_time(minutes: int, mode: RoundMode, hours
     assert both.duration_ms == 2 * (line.duration_ms or 0)
 
 
-def test_half_of_a_step_is_rounded_up_and_nothing_stays_nothing() -> None:
+def test_half_a_step_is_rounded_up_and_zero_stays_zero() -> None:
     assert [Rounding(6, "nearest").of(each * 60_000) for each in (0, 2, 3, 8, 9)] == [0, 0, 360_000, 360_000, 720_000]
     assert [Rounding(6).of(each) for each in (0, 1_000, 360_000, 361_000)] == [0, 360_000, 360_000, 720_000]
 
 
-def test_a_fraction_of_a_second_does_not_begin_another_step() -> None:
+def test_a_fraction_of_a_second_does_not_start_another_step() -> None:
     line = line_of(time(duration_ms=900_350), Rounding(15, "up"))
     assert (line.qty, format_duration(line.duration_ms or 0)) == (Decimal("0.25"), "0:15")
     assert [Rounding(6).of(each) for each in (999, 360_999, 361_000)] == [0, 360_000, 720_000]
@@ -104,7 +104,7 @@ def test_a_fraction_of_a_second_does_not_begin_another_step() -> None:
         (time(invoice_id="inv_1"), None),
     ],
 )
-def test_time_that_cannot_be_invoiced(found: InvoicedTime | None, wrong: str | None) -> None:
+def test_time_that_cannot_be_invoiced_is_explained(found: InvoicedTime | None, wrong: str | None) -> None:
     assert complaint(found, "inv_1") == wrong
 
 
@@ -147,7 +147,7 @@ WEEK = [
         ),
     ],
 )
-def test_a_group_at_a_rate_is_a_line(group_by: GroupBy, lines: list[tuple[str, str]]) -> None:
+def test_each_group_and_rate_has_its_own_line(group_by: GroupBy, lines: list[tuple[str, str]]) -> None:
     found = lines_of(WEEK, group_by, EXACT)
     assert [(each.description, " ".join(each.timesheet_ids)) for each in found] == lines
     assert [each.unit_price_minor for each in found] == [9000 if "tms_4" in ids else 8000 for _, ids in lines]
@@ -158,7 +158,7 @@ def test_a_group_at_a_rate_is_a_line(group_by: GroupBy, lines: list[tuple[str, s
     st.sampled_from(["task", "person", "day", None]),
     st.sampled_from([0, 6, 15]),
 )
-def test_groups_have_all_of_the_time_once(
+def test_grouped_lines_contain_all_time_once(
     entries: list[tuple[int, int, int, int]], group_by: GroupBy | None, minutes: int
 ) -> None:
     times = [
@@ -193,13 +193,13 @@ def test_time_costs_the_same_however_it_is_grouped(
         assert all(abs(each.rounding_minor) <= len(each.times_ms) for each in lines)
 
 
-def test_entries_of_18_seconds_cost_what_the_report_says() -> None:
+def test_grouped_short_entries_cost_the_same_as_in_reports() -> None:
     both = [time("tms_1", duration_ms=18_000, rate_minor=2500), time("tms_2", duration_ms=18_000, rate_minor=2500)]
     [line] = lines_of(both, "task", EXACT)
     assert (line.amount_minor, line.rounding_minor, line.duration_ms) == (26, 1, 36_000)
 
 
-def test_a_line_has_the_days_of_its_time_and_the_language_of_its_invoice() -> None:
+def test_a_time_line_shows_its_days_in_the_language_of_the_invoice() -> None:
     [german, _, _] = lines_of(WEEK, "task", EXACT, "de")
     assert german.description == "Logo (16.11.2026 \u2013 17.11.2026): Two drafts"
     assert german.days == ("2026-11-16", "2026-11-17")
@@ -209,21 +209,21 @@ def test_a_line_has_the_days_of_its_time_and_the_language_of_its_invoice() -> No
     assert days_of_items([HOSTING]) is None
 
 
-def test_lines_by_hand_stay_when_those_of_time_are_made_anew() -> None:
+def test_manual_lines_stay_when_time_lines_are_recreated() -> None:
     items = [HOSTING, *lines_of(WEEK, None, EXACT)]
     found = with_times(items, WEEK[:2], "task", EXACT)
     assert [each.kind for each in found] == ["item", "time"]
     assert found[0] == HOSTING
 
 
-def test_an_entry_that_stays_keeps_its_line() -> None:
+def test_a_retained_entry_keeps_its_line() -> None:
     items = [HOSTING, *lines_of(WEEK, None, EXACT)]
     found = with_entries(items, ["tms_1"], [time("tms_5")], Rounding(15))
     assert found[:-1] == [HOSTING, *items[2:]]
     assert found[-1].qty == Decimal("1.75")
 
 
-def test_as_much_time_is_invoiced_as_can_be_printed() -> None:
+def test_as_much_time_as_fits_is_invoiced() -> None:
     for count in range(1, 20):
         for most in range(count + 1):
 

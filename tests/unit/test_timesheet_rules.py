@@ -1,4 +1,4 @@
-"""Durations, amounts and states of timesheets, without a database, and the cells of their table."""
+"""Durations, amounts and states of time entries, without a database, and the cells of their table."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ steps = st.lists(st.tuples(st.sampled_from(["pause", "resume", "finish"]), st.in
         (1000 * H + M, "1000h 1m", "1000:01", 1000.02),
     ],
 )
-def test_written(duration: int, text: str, clock: str, decimal: float) -> None:
+def test_durations_are_formatted(duration: int, text: str, clock: str, decimal: float) -> None:
     assert format_duration_with_units(duration) == text
     assert format_duration(duration) == clock
     assert decimal_hours(duration) == decimal
 
 
 @given(durations)
-def test_the_text_says_the_whole_seconds(duration: int) -> None:
+def test_the_text_shows_whole_seconds(duration: int) -> None:
     unit = {"h": H, "m": M, "s": S}
     parts = re.fullmatch(r"(?:(\d+h) ?)?(?:(\d+m) ?)?(?:(\d+s))?", format_duration_with_units(duration))
     assert parts is not None
@@ -74,7 +74,7 @@ def test_the_text_says_the_whole_seconds(duration: int) -> None:
 
 
 @given(durations)
-def test_the_short_text_has_all_seconds_and_hours_are_rounded(duration: int) -> None:
+def test_the_short_text_shows_all_seconds_and_hours_are_rounded(duration: int) -> None:
     hours, minutes, seconds = map(int, f"{format_duration(duration)}:0".split(":")[:3])
     assert minutes < 60 > seconds
     assert hours * H + minutes * M + seconds * S == whole_seconds(duration)
@@ -84,7 +84,7 @@ def test_the_short_text_has_all_seconds_and_hours_are_rounded(duration: int) -> 
 
 
 @given(st.integers(0, 10**15))
-def test_two_decimals(minor: int) -> None:
+def test_hundredths_are_shown_with_two_decimals(minor: int) -> None:
     assert two_decimals(minor) == str(Decimal(minor).scaleb(-2))
 
 
@@ -95,7 +95,7 @@ def test_two_decimals(minor: int) -> None:
     ("duration", "rate", "amount"),
     [(H, 8000, 8000), (H + H // 2, 8000, 12000), (0, 8000, 0), (H, 0, 0), (H // 2, 1, 1), (H // 2 - 1, 1, 0)],
 )
-def test_amounts(duration: int, rate: int, amount: int) -> None:
+def test_amounts_are_computed_from_duration_and_rate(duration: int, rate: int, amount: int) -> None:
     assert amount_minor(duration, rate) == amount
 
 
@@ -123,7 +123,7 @@ def _sound(times: Times) -> None:
 
 
 @given(steps)
-def test_what_ran_is_counted(taken: list[tuple[str, int]]) -> None:
+def test_running_time_is_counted(taken: list[tuple[str, int]]) -> None:
     times, now, ran = rules.started(NOW), NOW, 0
     for step, later in taken:
         now += later
@@ -143,7 +143,7 @@ def test_what_ran_is_counted(taken: list[tuple[str, int]]) -> None:
 
 
 @given(steps)
-def test_a_clock_that_goes_back_takes_nothing_off(taken: list[tuple[str, int]]) -> None:
+def test_setting_the_clock_back_never_reduces_counted_time(taken: list[tuple[str, int]]) -> None:
     times, now = rules.started(NOW), NOW
     for step, earlier in taken:
         counted, now = rules.elapsed_ms(times, now), now - earlier
@@ -155,7 +155,7 @@ def test_a_clock_that_goes_back_takes_nothing_off(taken: list[tuple[str, int]]) 
 
 
 @given(st.none() | moments, st.none() | moments, st.none() | durations)
-def test_made(start: int | None, end: int | None, duration: int | None) -> None:
+def test_created_entries_are_consistent_or_refused(start: int | None, end: int | None, duration: int | None) -> None:
     try:
         times = rules.created(RequestedTimes(start, end, duration), NOW)
     except Invalid:
@@ -176,7 +176,9 @@ def test_made(start: int | None, end: int | None, duration: int | None) -> None:
     st.none() | moments,
     st.none() | durations,
 )
-def test_edited(made: tuple[int, int, str], start: int | None, end: int | None, duration: int | None) -> None:
+def test_edited_entries_are_consistent_or_refused(
+    made: tuple[int, int, str], start: int | None, end: int | None, duration: int | None
+) -> None:
     times = rules.started(made[0])
     if made[2] != "run":
         times = (rules.paused if made[2] == "pause" else rules.finished)(times, made[0] + made[1])
@@ -209,12 +211,12 @@ def test_edited(made: tuple[int, int, str], start: int | None, end: int | None, 
 
 
 @given(moments, whole_durations)
-def test_a_duration_alone_keeps_the_start(start: int, duration: int) -> None:
+def test_setting_only_the_duration_keeps_the_start(start: int, duration: int) -> None:
     edited = rules.edited(rules.started(start), RequestedTimes(duration_ms=duration), NOW)
     assert (edited.start, edited.end, edited.counted_ms, edited.finished) == (start, start + duration, duration, True)
 
 
-def test_a_pause_makes_it_shorter_and_saying_so_again_changes_nothing() -> None:
+def test_a_pause_is_not_counted_and_repeating_the_values_changes_nothing() -> None:
     paused = rules.paused(rules.started(NOW), NOW + H)
     done = rules.finished(rules.resumed(paused, NOW + 2 * H), NOW + 3 * H)
     assert (done.end, done.counted_ms) == (NOW + 3 * H, 2 * H)
@@ -264,7 +266,7 @@ def test_a_timer_does_not_start_in_the_future() -> None:
         (";,;;q=", False),
     ],
 )
-def test_who_wants_a_table(accept: str | None, csv_wanted: bool) -> None:
+def test_the_accept_header_selects_csv(accept: str | None, csv_wanted: bool) -> None:
     assert csv_tables.wants_csv(accept) is csv_wanted
 
 
@@ -273,7 +275,7 @@ BREAKS = re.compile("[\u0085\u2028\u2029]")
 
 
 @given(st.lists(st.lists(st.text() | st.integers() | st.none(), min_size=2, max_size=5)))
-def test_a_table_reads_back_without_formulas(cells: list[list[str | int | None]]) -> None:
+def test_a_table_can_be_read_back_without_formulas(cells: list[list[str | int | None]]) -> None:
     written = csv_tables.encode_rows(cells).decode()
     assert written.endswith("\r\n") or not cells
     read = list(csv.reader(io.StringIO(written, newline="")))
@@ -287,13 +289,13 @@ def test_a_table_reads_back_without_formulas(cells: list[list[str | int | None]]
                 assert shown == ("" if cell is None else str(cell))
 
 
-def test_numbers_are_no_formulas_and_flags_are_words() -> None:
+def test_numbers_are_not_quoted_and_flags_are_words() -> None:
     assert csv_tables.encode_rows([(-1, Decimal("-0.50"), True, False, None, "-1", '"', "a,b", "a\nb")]) == (
         b'-1,-0.50,true,false,,\'-1,"""","a,b","a\nb"\r\n'
     )
 
 
-def test_no_timer_spans_more_than_its_sums_can_hold() -> None:
+def test_the_duration_of_a_timer_is_limited() -> None:
     assert rules.created(RequestedTimes(start=NOW - DURATION_MAX_MS), NOW).is_active
     with pytest.raises(Invalid):
         rules.created(RequestedTimes(start=NOW - DURATION_MAX_MS - 1), NOW)

@@ -18,14 +18,14 @@ TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 @pytest.mark.parametrize("flags", [0, 1, 3])
-def test_what_is_read_is_written_again(flags: int) -> None:
+def test_a_header_is_parsed_and_formatted_identically(flags: int) -> None:
     header = f"00-{TRACE}-{SPAN}-{flags:02x}"
     trace = tracing.read(header)
     assert trace == Trace(TRACE, SPAN, flags)
     assert trace.header() == header
 
 
-def test_a_later_version_may_say_more() -> None:
+def test_a_later_version_may_have_more_parts() -> None:
     assert tracing.read(f"01-{TRACE}-{SPAN}-01-more") == Trace(TRACE, SPAN, 1)
 
 
@@ -47,12 +47,12 @@ def test_a_later_version_may_say_more() -> None:
         f"00-{TRACE}-{SPAN}-0\N{ARABIC-INDIC DIGIT ONE}",
     ],
 )
-def test_what_names_no_trace(header: str | None) -> None:
+def test_an_invalid_header_is_ignored(header: str | None) -> None:
     assert tracing.read(header) is None
 
 
 @given(st.text())
-def test_anything_may_stand_there(header: str) -> None:
+def test_arbitrary_headers_never_crash_the_parser(header: str) -> None:
     trace = tracing.read(header)
     assert trace is None or header.startswith(tuple(f"{number:02x}-{trace.trace_id}" for number in range(255)))
 
@@ -69,12 +69,12 @@ def test_anything_may_stand_there(header: str) -> None:
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_TRACES_EXPORTER": "none"}, None),
     ],
 )
-def test_what_asks_for_traces(environ: dict[str, str], asked: str | None) -> None:
+def test_tracing_is_enabled_by_environment_variables(environ: dict[str, str], asked: str | None) -> None:
     assert open_telemetry.enabling_variable(environ) == asked
     assert open_telemetry.fault(environ) is None
 
 
-def test_another_protocol_is_told() -> None:
+def test_an_unsupported_protocol_is_reported() -> None:
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
     wrong = open_telemetry.fault(environ)
     assert wrong is not None
@@ -82,12 +82,12 @@ def test_another_protocol_is_told() -> None:
 
 
 @pytest.mark.parametrize("address", ["nonsense", "grpc://127.0.0.1:4317", "http://", "http://c:port"])
-def test_what_is_no_address_is_told(address: str) -> None:
+def test_an_invalid_endpoint_is_reported(address: str) -> None:
     wrong = open_telemetry.fault({"OTEL_EXPORTER_OTLP_ENDPOINT": address})
     assert wrong == "OTEL_EXPORTER_OTLP_ENDPOINT must be a URL such as http://127.0.0.1:4318."
 
 
-def test_without_the_extra_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     really = builtins.__import__
 
     def refuse(name: str, *rest: Any, **more: Any) -> Any:

@@ -39,7 +39,7 @@ def speak(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
         ("\u22125", "-5"),
     ],
 )
-def test_a_number_is_read_in_the_language_of_its_reader(monkeypatch: pytest.MonkeyPatch, typed: str, read: str) -> None:
+def test_numbers_are_parsed_in_the_readers_language(monkeypatch: pytest.MonkeyPatch, typed: str, read: str) -> None:
     assert formats.read_number(typed) == formats.read_amount(typed) == read
     speak(monkeypatch, "de")
     german = typed.translate(SWAPPED)
@@ -61,7 +61,7 @@ def test_a_number_is_read_in_the_language_of_its_reader(monkeypatch: pytest.Monk
         ("01,234", "1.234"),
     ],
 )
-def test_a_number_of_the_other_language_is_refused_with_an_example(
+def test_a_number_in_the_other_language_is_refused_with_an_example(
     monkeypatch: pytest.MonkeyPatch, typed: str, example: str
 ) -> None:
     with pytest.raises(ValueError, match=rf"“{re.escape(typed)}” is not a number\. .* {re.escape(example)}\."):
@@ -94,7 +94,7 @@ def test_a_number_is_never_multiplied(language: str) -> None:
     holds()
 
 
-def test_a_thousand_is_written_as_the_language_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thousands_separators_depend_on_the_language(monkeypatch: pytest.MonkeyPatch) -> None:
     speak(monkeypatch, "en")
     assert formats.read_amount("1,250") == "1250"
     assert formats.read_number("1.125") == "1.125"
@@ -126,7 +126,7 @@ def test_a_thousand_is_written_as_the_language_does(monkeypatch: pytest.MonkeyPa
     ],
 )
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_what_is_no_number(monkeypatch: pytest.MonkeyPatch, language: str, typed: str) -> None:
+def test_an_invalid_number_is_refused(monkeypatch: pytest.MonkeyPatch, language: str, typed: str) -> None:
     speak(monkeypatch, language)
     for read in (formats.read_number, formats.read_amount):
         with pytest.raises(ValueError, match="“" if language == "en" else "„"):
@@ -135,7 +135,7 @@ def test_what_is_no_number(monkeypatch: pytest.MonkeyPatch, language: str, typed
 
 @pytest.mark.parametrize("currency", ["EUR", "JPY", "KWD"])
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_every_amount_comes_back_as_it_was_shown(language: str, currency: str) -> None:
+def test_a_displayed_amount_is_parsed_to_the_same_value(language: str, currency: str) -> None:
     @given(AMOUNTS)
     def holds(minor: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
@@ -173,11 +173,11 @@ def test_an_amount_with_more_decimals_is_refused(typed: str, currency: str, word
         formats.read_amount(typed, currency)
 
 
-def test_a_percentage_may_have_its_sign() -> None:
+def test_a_percentage_may_have_a_percent_sign() -> None:
     assert [formats.read_percent(each) for each in ("19", "19%", "7.7 %")] == ["19", "19", "7.7"]
 
 
-def test_credits_have_decimals_only_where_they_need_them() -> None:
+def test_credits_have_decimals_only_if_needed() -> None:
     assert formats.task_credits(125_000) == "1,250"
     assert formats.task_credits(-1_250, signed=True) == "\u221212.50"
     assert formats.task_credits(1_250, signed=True) == "+12.50"
@@ -185,9 +185,7 @@ def test_credits_have_decimals_only_where_they_need_them() -> None:
 
 
 @pytest.mark.parametrize(("language", "typed"), [("en", "1.000"), ("de", "1,000"), ("en", " 12.000 ")])
-def test_a_quantity_that_may_be_thousands_is_asked_for_again(
-    monkeypatch: pytest.MonkeyPatch, language: str, typed: str
-) -> None:
+def test_an_ambiguous_quantity_is_refused(monkeypatch: pytest.MonkeyPatch, language: str, typed: str) -> None:
     speak(monkeypatch, language)
     with pytest.raises(ValueError, match=r"1000|12000"):
         formats.read_quantity(typed)
@@ -202,7 +200,7 @@ def test_a_quantity_that_may_be_thousands_is_asked_for_again(
         (AmountField("amount", "JPY"), 0), (AmountField("amount", "KWD"), 3), (AmountField("credits"), 2),
     ],
 )  # fmt: skip
-def test_every_typed_field_reads_the_number_that_was_meant(field: NumberField, digits: int, language: str) -> None:
+def test_every_number_field_parses_the_intended_number(field: NumberField, digits: int, language: str) -> None:
     """Written in the page's language, the number is read exactly. Written in the other language, it is read correctly
     or refused, and never multiplied by a thousand."""
 

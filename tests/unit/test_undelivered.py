@@ -35,7 +35,7 @@ from workhook.identity.mail.recipients import ASCII_ONLY, Cause, Undelivered, ex
         ("", "not_delivered", ""),
     ],
 )
-def test_a_refusal(said: str, cause: Cause, code: str) -> None:
+def test_a_rejection_is_explained(said: str, cause: Cause, code: str) -> None:
     assert explain(said) == Undelivered(cause, code)
 
 
@@ -54,5 +54,5 @@ def test_a_refusal(said: str, cause: Cause, code: str) -> None:
         ("localhost:25 answered 550 5.1.1 no", "not_delivered", ""),
     ],
 )
-def test_what_was_tried_in_vain(said: str, cause: Cause, code: str) -> None:
+def test_a_temporary_failure_is_explained_after_the_last_attempt(said: str, cause: Cause, code: str) -> None:
     assert explain(said, was_tried=True) == Undelivered(cause, code)

@@ -18,7 +18,7 @@ from workhook.http.wire_types import read_day_or_moment, read_moment
 
 
 @given(st.integers(min_value=0, max_value=253_370_764_799_999))
-def test_a_time_comes_back_as_it_was_shown(at_ms: int) -> None:
+def test_a_displayed_time_is_parsed_to_the_same_value(at_ms: int) -> None:
     assert read_moment(to_millis_text(at_ms)) == at_ms
 
 
@@ -31,7 +31,7 @@ def test_a_time_comes_back_as_it_was_shown(at_ms: int) -> None:
         ("1970-01-02t00:00:00z", DAY_MS),
     ],
 )
-def test_times_with_an_offset(text: str, at_ms: int) -> None:
+def test_times_with_an_offset_are_parsed(text: str, at_ms: int) -> None:
     assert read_moment(text) == read_day_or_moment(text) == at_ms
 
 
@@ -42,7 +42,7 @@ def test_times_with_an_offset(text: str, at_ms: int) -> None:
         "9999-12-31T23:59:59Z", "1970-01-02T25:00:00Z", True, ["1970-01-02T00:00:00Z"],
     ],
 )  # fmt: skip
-def test_what_is_no_time(raw: object) -> None:
+def test_an_invalid_time_is_refused(raw: object) -> None:
     with pytest.raises(ValueError, match="a time"):
         read_moment(raw)
 
@@ -73,7 +73,7 @@ def _faults(body: dict[str, Any]) -> dict[str, str]:
     return {str(each.field): each.code for each in raised.value.faults}
 
 
-def test_every_fault_of_every_item_is_named() -> None:
+def test_every_fault_of_every_item_is_reported() -> None:
     items = [{"unit_price": -1, "colour": "red"}, {"description": " ", "unit_price": 1}]
     assert _faults({"items": items, "due": "never"}) == {
         "items[0].description": "missing",
@@ -85,16 +85,16 @@ def test_every_fault_of_every_item_is_named() -> None:
 
 
 @pytest.mark.parametrize("items", [[], [{}] * 3, [1], "x", {}, None])
-def test_a_list_of_objects_is_one(items: object) -> None:
+def test_a_list_of_objects_is_validated_as_a_list(items: object) -> None:
     assert _faults({"items": items}) == {"items": "invalid"}
 
 
-def test_items_are_read_by_the_same_rules() -> None:
+def test_items_are_parsed_by_the_same_rules() -> None:
     bill = gather(Bill, {}, {"items": [{"description": " Logo ", "unit_price": 12.5}], "due": None})
     assert (bill.items, bill.due, bill.at) == ([Item("Logo", Decimal("12.5"))], None, UNSET)
 
 
-def test_a_query_holds_objects_as_json_and_clears_with_nothing() -> None:
+def test_objects_in_a_query_are_json_and_an_empty_value_clears() -> None:
     query = {"items": ['[{"description": "Logo", "unit_price": 12.5}]'], "due": [""], "notes": ['{"a": "b"}']}
     bill = gather(Bill, query, {})
     assert (bill.items, bill.due, bill.notes) == ([Item("Logo", Decimal("12.5"))], None, {"a": "b"})
@@ -102,7 +102,7 @@ def test_a_query_holds_objects_as_json_and_clears_with_nothing() -> None:
         gather(Bill, {"items": ["[{"]}, {})
 
 
-def test_in_json_an_amount_is_a_number_and_in_a_query_its_text() -> None:
+def test_an_amount_is_a_number_in_json_and_text_in_a_query() -> None:
     class Price(msgspec.Struct):
         amount: Money
 
@@ -113,20 +113,20 @@ def test_in_json_an_amount_is_a_number_and_in_a_query_its_text() -> None:
         gather(Price, {}, {"amount": "12.50"})
 
 
-def test_an_object_has_a_limit_of_keys() -> None:
+def test_the_number_of_keys_in_an_object_is_limited() -> None:
     assert _faults({"items": [{"description": "x", "unit_price": 1}], "notes": {"a": "1", "b": "2"}}) == {
         "notes": "invalid"
     }
 
 
-def test_the_document_shows_what_json_holds() -> None:
+def test_the_document_describes_json_values() -> None:
     schemas = {each.name: each.schema for each in documented(Bill)}
     assert schemas["at"]["type"] == "string"
     day_or_moment, nothing = schemas["due"]["anyOf"]
     assert (day_or_moment["type"], nothing) == ("string", {"type": "string", "const": ""})  # clears it in a query
 
 
-def test_in_a_query_the_word_null_is_a_word() -> None:
+def test_null_in_a_query_is_an_ordinary_word() -> None:
     class Said(msgspec.Struct):
         text: str | UnsetType | None = UNSET
         private: bool | UnsetType | None = UNSET
@@ -137,7 +137,7 @@ def test_in_a_query_the_word_null_is_a_word() -> None:
         gather(Said, {"private": ["null"]}, {})
 
 
-def test_the_document_shows_objects_in_a_query_as_json_and_whole() -> None:
+def test_the_document_describes_objects_in_a_query_as_json() -> None:
     items = next(each for each in documented(Bill) if each.name == "items")
     assert items.json
     assert "$ref" not in str(items.schema)

@@ -18,7 +18,7 @@ from workhook.core.vault import KEY_FILE, Vault, VaultError, new_key, open_vault
 from workhook.storage.metadata import metadata
 
 
-def test_a_secret_comes_back_and_is_not_stored_as_it_is() -> None:
+def test_a_secret_is_encrypted_and_can_be_decrypted() -> None:
     vault = Vault([Fernet.generate_key()])
     sealed = vault.seal("s3cret")
     assert sealed is not None
@@ -28,7 +28,7 @@ def test_a_secret_comes_back_and_is_not_stored_as_it_is() -> None:
     assert vault.open(None) is None
 
 
-def test_old_keys_still_open_and_the_first_seals() -> None:
+def test_old_keys_decrypt_and_the_first_key_encrypts() -> None:
     old, new = Fernet.generate_key(), Fernet.generate_key()
     sealed = Vault([old]).seal("s3cret")
     both = Vault([new, old])
@@ -38,7 +38,7 @@ def test_old_keys_still_open_and_the_first_seals() -> None:
         Vault([new]).open(sealed)
 
 
-def test_the_file_is_made_once_for_the_owner_alone(tmp_path: Path) -> None:
+def test_the_key_file_is_created_once_and_private(tmp_path: Path) -> None:
     sealed = open_vault(tmp_path, None, make=True).seal("s3cret")
     path = tmp_path / KEY_FILE
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -49,7 +49,7 @@ def test_the_file_is_made_once_for_the_owner_alone(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_what_is_no_key_is_told(tmp_path: Path) -> None:
+def test_an_invalid_key_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / KEY_FILE).write_text("not a key\n")
     with pytest.raises(VaultError, match="does not contain a valid key"):
         open_vault(tmp_path, None, make=True)
@@ -75,7 +75,7 @@ async def test_a_database_is_opened_only_with_its_key(tmp_path: Path) -> None:
         pass
 
 
-def test_keys_for_a_purpose_come_from_each_key_and_are_none_of_them() -> None:
+def test_derived_keys_differ_from_their_keys() -> None:
     old, new = Fernet.generate_key(), Fernet.generate_key()
     first, second = Vault([new, old]).derive("links")
     assert Vault([new]).derive("links") == (first,)
@@ -84,7 +84,7 @@ def test_keys_for_a_purpose_come_from_each_key_and_are_none_of_them() -> None:
     assert {len(first), len(second)} == {32}
 
 
-def test_a_rotation_is_taken_up_while_it_runs(tmp_path: Path) -> None:
+def test_a_running_vault_picks_up_a_rotation(tmp_path: Path) -> None:
     path = tmp_path / KEY_FILE
     server, idle = open_vault(tmp_path, None, make=True), open_vault(tmp_path, None, make=True)
     before = server.seal("s3cret")
@@ -106,7 +106,7 @@ def test_a_rotation_is_taken_up_while_it_runs(tmp_path: Path) -> None:
         server.seal("look") and server.open(before)
 
 
-def test_resealing_looks_first(tmp_path: Path) -> None:
+def test_resealing_reads_the_key_file_first(tmp_path: Path) -> None:
     """A vault that does not know the newest key yet would mistake the old one for it."""
     vault = open_vault(tmp_path, None, make=True)
     sealed = vault.seal("s3cret")
@@ -116,7 +116,7 @@ def test_resealing_looks_first(tmp_path: Path) -> None:
     assert Vault([new]).open(vault.reseal(sealed)) == "s3cret"
 
 
-def test_a_file_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
+def test_an_unusable_key_file_changes_nothing(tmp_path: Path) -> None:
     vault, path = open_vault(tmp_path, None, make=True), tmp_path / KEY_FILE
     sealed, keys = vault.seal("s3cret"), read_keys(path)
     for broken in (b"", b"not a key\n"):
@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
     assert Vault(keys).open(vault.seal("more")) == "more"
 
 
-def test_the_file_is_replaced_in_one_step_for_the_owner_alone(tmp_path: Path) -> None:
+def test_the_key_file_is_replaced_atomically_and_private(tmp_path: Path) -> None:
     open_vault(tmp_path, None, make=True)
     (tmp_path / f".{KEY_FILE}.1").write_text("what a process left that was killed")
     link = tmp_path / "elsewhere"
@@ -141,7 +141,7 @@ def test_the_file_is_replaced_in_one_step_for_the_owner_alone(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away: NOT TESTED.")
-def test_the_file_stays_its_owners(tmp_path: Path) -> None:
+def test_the_key_file_keeps_its_owner(tmp_path: Path) -> None:
     open_vault(tmp_path, None, make=True)
     os.chown(tmp_path / KEY_FILE, 4711, 4712)
     write_keys(tmp_path / KEY_FILE, [new_key()])
@@ -149,7 +149,7 @@ def test_the_file_stays_its_owners(tmp_path: Path) -> None:
     assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (4711, 4712, 0o600)
 
 
-def test_every_column_of_bytes_is_known_as_sealed_or_not() -> None:
+def test_every_binary_column_is_declared_sealed_or_not() -> None:
     """Columns missed by a rotation are lost with the old key."""
     importlib.import_module("workhook.asgi")
     found = {

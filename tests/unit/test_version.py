@@ -67,12 +67,12 @@ def test_a_tag_is_a_version_and_later_commits_lead_to_the_next(git: Git, tmp_pat
     assert find_version(tree) == later
 
 
-def test_a_tag_that_names_no_version_is_ignored_where_it_is_the_only_one(git: Git, tmp_path: Path) -> None:
+def test_a_tag_that_is_not_a_version_is_ignored(git: Git, tmp_path: Path) -> None:
     git("tag", "nightly")
     assert find_version(tmp_path / "tree").startswith("0.2.0.dev1+g")
 
 
-def test_each_change_of_the_sources_is_another_version(git: Git, tmp_path: Path) -> None:
+def test_each_change_to_the_sources_has_its_own_version(git: Git, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     git("tag", "v0.1.0")
     seen = [find_version(tree)]
@@ -131,7 +131,7 @@ def test_a_source_distribution_keeps_its_version(git: Git, tmp_path: Path) -> No
     assert find_version(tmp_path / "tree") == "0.7.0.dev3+gabc1234"
 
 
-def test_a_running_checkout_says_what_it_is_now() -> None:
+def test_a_running_checkout_reports_its_current_version() -> None:
     from workhook import __version__
 
     assert str(Version(__version__)) == __version__

@@ -11,7 +11,7 @@ from workhook.http.messages import disposition, wire_headers
 @given(st.text(st.characters()))
 @example("a\r\nSet-Cookie: b=c\r\n\r\n<script>")
 @example("\ud800\0")
-def test_a_header_is_one_line_of_bytes(value: str) -> None:
+def test_a_header_value_is_one_line(value: str) -> None:
     [(name, written)] = wire_headers({"X-Name": value}, {})
     assert name == b"x-name"
     assert not any(each < 0x20 or each == 0x7F for each in written)
@@ -20,7 +20,7 @@ def test_a_header_is_one_line_of_bytes(value: str) -> None:
 @given(st.text(st.characters(), max_size=300))
 @example('a"; filename="b.html')
 @example("a\r\nContent-Type: text/html\r\n\r\n")
-def test_the_name_of_a_file_adds_no_parameter(name: str) -> None:
+def test_a_file_name_adds_no_header_parameters(name: str) -> None:
     header = disposition(name)["Content-Disposition"]
     assert header.isascii()
     assert header.isprintable()
