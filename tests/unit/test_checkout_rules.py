@@ -187,7 +187,7 @@ def test_periods_add_up_to_the_time_that_was_not_paused(interval: Interval, wait
             state = rules.pause(state, kind, now)
         else:
             paused_ms += now - state.pause_date
-            state = rules.unpause(state, terms(), now)
+            state = rules.unpause(state, kind, now)
         assert state.period_end is not None
         assert state.pause_date is not None or state.period_end >= now
         if interval == "week":
