@@ -19,9 +19,9 @@ HEAD = """# Events
 A webhook receives the events listed in its `events`, or every event with `["*"]`. `GET /webhook-events` returns this
 list with a JSON Schema for each payload that Workhook creates.
 
-Every payload also contains `repository`, `organization` (in an organization's project), and `sender`, which is null when
-Workhook acted by itself. The action `edited` adds `changes`, with the previous and the new value of each changed field
-(`from`, `to`). [Deliveries](deliveries.md) describes the headers.
+Every payload also contains `repository`, `organization` (in an organization's project), and `sender`, which is null
+when Workhook acted by itself. The action `edited` adds `changes`, with the previous and the new value of each changed
+field (`from`, `to`). [Deliveries](deliveries.md) describes the headers.
 
 ## Workhook's events
 

@@ -22,10 +22,11 @@ A token grants at most what its user may do, limited by its scopes, or by its pe
 repositories. Objects that the caller or the token cannot see return 404. Operations that are visible but not allowed
 return 403, with the missing role, scope, or permission in the message.
 
-In every response, `X-Accepted-OAuth-Scopes` lists the scopes that the operation accepts (one of them is enough),
-`X-Accepted-GitHub-Permissions` lists the permissions, and `X-OAuth-Scopes` lists the scopes of the token, if it has any.
-In `/openapi.json`, scopes and permissions are under `security` and `x-permissions`. `GitHub-Authentication-Token-Expiration` states when the token expires, and
-`X-OAuth-Client-Id` states which OAuth app it belongs to.
+In every response, `X-Accepted-OAuth-Scopes` lists the scopes that the operation accepts (one of them is enough), and
+`X-Accepted-GitHub-Permissions` lists the permissions. `X-OAuth-Scopes` lists the scopes of a token that has any. In
+`/openapi.json`, scopes and permissions are under `security` and `x-permissions`.
+`GitHub-Authentication-Token-Expiration` states when the token expires, and `X-OAuth-Client-Id` states which OAuth app
+it belongs to.
 
 ## Kinds of tokens
 
@@ -59,7 +60,7 @@ _FOR_SCOPES = {
 }
 _FOR_PERMISSIONS = {
     "repository_hooks": "webhooks of repositories, publishing events",
-    "organization_hooks": "webhooks of the organization, regardless of the chosen repositories; its audit log if all are chosen",
+    "organization_hooks": "webhooks of the organization, for any chosen repositories; its audit log if all are chosen",
     "work": "the work API",
 }
 _SCOPES = """
