@@ -80,7 +80,7 @@ Each is `read` or `write`; `write` includes `read`.
 | --- | --- |
 """
 _WEBHOOKS = """
-## Webhooks, accounts and apps
+## Webhooks, accounts, and apps
 
 The role is the role in the repository or organization named in the path. For installations, only the permission counts.
 """
