@@ -1,4 +1,4 @@
-"""Writes docs/integrators/events.md from the catalog of events. `check_repository` compares the two.
+"""Write docs/integrators/events.md from the catalog of events. `check_repository` compares the two.
 
 python -m scripts.write_events_reference
 """
