@@ -20,10 +20,10 @@ PAGE = Path(__file__).parent.parent / "docs" / "operators" / "cli.md"
 HEAD = """# Commands
 
 In a checkout, the command is `.venv/bin/workhook` after `make install`. Commands open the database themselves, so they
-work with or without a running server, and anyone who can read the data folder can run all of them.
+work with or without a running server. Anyone who can read the data folder can run all of them.
 
-`--json` prints one line of JSON on standard output. Scripts can rely on names, options and JSON: changes are announced
-in the changelog. Options override variables, and variables override `workhook.toml` ([settings](settings.md)).
+`--json` prints one line of JSON on standard output. Scripts can rely on names, options, and JSON. The changelog
+announces changes to them. Options override variables, and variables override `workhook.toml` ([settings](settings.md)).
 
 | exit status | meaning |
 | --- | --- |
@@ -31,7 +31,7 @@ in the changelog. Options override variables, and variables override `workhook.t
 | 1 | failure; standard error says why, and what to do about it |
 | 2 | invalid options or settings, all listed at once |
 
-To complete commands, options and values in your shell:
+To complete commands, options, and values in your shell:
 
 | shell | do this once |
 | --- | --- |

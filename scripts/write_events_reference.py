@@ -16,24 +16,24 @@ PAGE = Path(__file__).parent.parent / "docs" / "integrators" / "events.md"
 
 HEAD = """# Events
 
-A webhook receives the events that it names in `events`, or every event with `["*"]`. `GET /webhook-events` returns this
+A webhook receives the events listed in its `events`, or every event with `["*"]`. `GET /webhook-events` returns this
 list with a JSON Schema for each payload that Workhook creates.
 
-Every payload also contains `repository`, `organization` (in an organization's project) and `sender`, which is null when
-Workhook acted by itself. The action `edited` adds `changes`, with each changed field's value `from` and `to`. See
-[Deliveries](deliveries.md) for the headers.
+Every payload also contains `repository`, `organization` (in an organization's project), and `sender`, which is null
+when Workhook acted by itself. The action `edited` adds `changes`, with the previous and the new value of each changed
+field (`from`, `to`). [Deliveries](deliveries.md) describes the headers.
 
 ## Workhook's events
 
 Workhook sends these when something changes. Only admins of a repository and owners of an organization can
-[publish](publish.md) events with these names. Exceptions are {shared}: Git hosts use those names, too, so
+[publish](publish.md) events with these names. The exceptions are {shared}: Git hosts use those names, too, so
 everyone with write access can publish them.
 """
 _OTHERS = """
 ## GitHub's events
 
 Other systems, such as your Git server or CI, [publish](publish.md) these events. Workhook sends their payloads
-unchanged and adds `repository`, `organization` and `sender` where they are missing. Other actions than the listed ones
+unchanged and adds `repository`, `organization`, and `sender` where they are missing. Other actions than the listed ones
 are allowed.
 
 | event | published when | actions |

@@ -20,7 +20,7 @@ _INTRODUCTION = """
 Fields marked with `?` can be null. `project` is the ID of a project; `user` and `author` are logins in `people.jsonl`.
 Fields that end in `_id` contain the ID of a line in another file.
 
-Times, such as `created_at`, `due` and `start_time`, are milliseconds since the epoch (UTC), and durations (`_ms`) are
+Times, such as `created_at`, `due`, and `start_time`, are milliseconds since the epoch (UTC), and durations (`_ms`) are
 milliseconds. Amounts (`_minor`) are whole numbers of the currency's smallest unit, and percentages (`_millionths`) are
 millionths.
 

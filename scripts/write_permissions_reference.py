@@ -20,12 +20,13 @@ HEAD = """# Permissions
 
 A token grants at most what its user may do, limited by its scopes, or by its permissions on chosen organizations and
 repositories. Objects that the caller or the token cannot see return 404. Operations that are visible but not allowed
-return 403, with the missing role, scope or permission in the message.
+return 403, with the missing role, scope, or permission in the message.
 
-Every response names what the operation accepts, in `X-Accepted-OAuth-Scopes` (one of these is enough) and
-`X-Accepted-GitHub-Permissions`, and a scoped token's own scopes in `X-OAuth-Scopes`. In `/openapi.json`, they are under
-`security` and `x-permissions`. `GitHub-Authentication-Token-Expiration` says when the token expires, and
-`X-OAuth-Client-Id` which OAuth app it belongs to.
+In every response, `X-Accepted-OAuth-Scopes` lists the scopes that the operation accepts (one of them is enough), and
+`X-Accepted-GitHub-Permissions` lists the permissions. `X-OAuth-Scopes` lists the scopes of a token that has any. In
+`/openapi.json`, scopes and permissions are under `security` and `x-permissions`.
+`GitHub-Authentication-Token-Expiration` states when the token expires, and `X-OAuth-Client-Id` states which OAuth app
+it belongs to.
 
 ## Kinds of tokens
 
@@ -33,7 +34,7 @@ Every response names what the operation accepts, in `X-Accepted-OAuth-Scopes` (o
 | --- | --- | --- | --- |
 """
 _ISSUED = {
-    "classic": "`POST /user/tokens`, `workhook token create`",
+    "classic": "the web app, `POST /user/tokens`, `workhook token create`",
     "fine_grained": "`POST /user/tokens`, `workhook token create`",
     "oauth": "an OAuth app's authorization code flow or device flow",
     "app_user": "an app's authorization code flow or device flow",
@@ -52,14 +53,14 @@ _FOR_SCOPES = {
     "write:repo_hook": "webhooks of repositories except deleting them, publishing events",
     "read:repo_hook": "reading webhooks of repositories",
     "admin:org_hook": "webhooks of the organization, its audit log",
-    "admin:org": "the organization's audit log; with a classic token also people, OAuth apps, apps and installations",
+    "admin:org": "the organization's audit log; with a classic token also people, OAuth apps, apps, and installations",
     "work": "the work API",
     "work:read": "reading with the work API",
     "site_admin": "people and organizations of the server, for administrators with a classic token",
 }
 _FOR_PERMISSIONS = {
     "repository_hooks": "webhooks of repositories, publishing events",
-    "organization_hooks": "webhooks of the organization, whichever repositories are chosen; its audit log if all are",
+    "organization_hooks": "webhooks of the organization, for any chosen repositories; its audit log if all are chosen",
     "work": "the work API",
 }
 _SCOPES = """
@@ -79,14 +80,14 @@ Each is `read` or `write`; `write` includes `read`.
 | --- | --- |
 """
 _WEBHOOKS = """
-## Webhooks, accounts and apps
+## Webhooks, accounts, and apps
 
-The role is that in the repository or organization named in the path. For installations, only the permission counts.
+The role is the role in the repository or organization named in the path. For installations, only the permission counts.
 """
 _ROLES = """
 ## Roles
 
-| role | held by |
+| role | who has it |
 | --- | --- |
 | owner | an owner of the organization, who is an admin of every repository |
 | admin, write, read | a person added to a repository with this role |

@@ -18,9 +18,9 @@ OWNER, PROJECT = "northlight", "harbour-festival-2027"
 
 HEAD = f"""# Screens
 
-Every page of the web app, on a computer and, in the dark theme, on a phone. The organization is `{OWNER}` and its
-project is `{PROJECT}`; `…` is the address of the project. In the guide on your server, click a picture to
-enlarge it. [Find your way around](web-app.md) explains how to use the app.
+Pictures of every page of the web app, on a computer and, in the dark theme, on a phone. The organization is `{OWNER}`
+and its project is `{PROJECT}`; `…` is the address of the project. In the guide on your server, click
+a picture to enlarge it. [Find your way around](web-app.md) explains how to use the app.
 """
 
 _KNOWN = {"owner": OWNER, "project": PROJECT, "folder": "team", "name": "NAME", "slug": "NAME"}

@@ -19,7 +19,7 @@ Each setting is a flag of `workhook serve`, an environment variable, and a key i
 Flags override variables, and variables override the file.
 
 - For variables marked with *, `…_FILE` names a file that contains the value.
-- 0 turns a limit off.
+- The value 0 turns a limit off.
 - All errors are reported together at startup. Unknown keys and `WORKHOOK_…` variables are errors, except for variables
   set by container orchestration (`WORKHOOK_PORT_8000_TCP`).
 
