@@ -8,8 +8,10 @@ to every later schema.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
+
+from packaging.version import Version
 
 from workhook.bootstrap import import_tables
 from workhook.storage import schema
@@ -32,4 +34,6 @@ def main(version: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    parser = argparse.ArgumentParser(prog="python -m scripts.release_schema", description="Freeze a release's schema.")
+    parser.add_argument("version", type=Version, help="the released version, such as 0.2.0")
+    main(str(parser.parse_args().version))

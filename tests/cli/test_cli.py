@@ -113,7 +113,9 @@ def test_only_the_first_start_prints_how_to_sign_in(start: Callable[[], Server],
         ends = me.headers["github-authentication-token-expiration"].removesuffix(" UTC")
         assert datetime.fromisoformat(f"{ends}+00:00") <= datetime.now(UTC) + timedelta(days=1)
     assert re.search(
-        r"^workhook: sign-in link for owner, valid once and for an hour: http\S+/login/link/", server.first_sign_in(), re.M
+        r"^workhook: sign-in link for owner, valid once and for an hour: http\S+/login/link/",
+        server.first_sign_in(),
+        re.M,
     )
     assert str(cli.data / "first-sign-in.txt") in server.log()
     server.kill()

@@ -98,7 +98,7 @@ class Reader:
         server = self.start(f"{made[1]}.venv/bin/workhook serve --data ./data {made[2]} --port 0")
         address = server.wait_for("^workhook: listening on ").split()[-1]
         self.substitutes["http://127.0.0.1:8000"] = address
-        kept = re.search(r"how to sign in is in (\S+),", "".join(server.lines))  # shown only on a terminal
+        kept = re.search(r"workhook: (\S+) has a sign-in link", "".join(server.lines))  # shown only on a terminal
         self._remember_token(Path(kept[1]).read_text() if kept else "")
 
     def _receive_mail(self, block: str) -> None:

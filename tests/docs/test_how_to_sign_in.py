@@ -130,7 +130,7 @@ def sign_in_through_provider(provider: Provider, subject: str, server_url: str) 
     with httpx.Client(base_url="https://work.example.com", transport=proxy, headers=accept, timeout=60) as browser:
         shown = browser.get("/login")
         [button] = re.findall(r'<a class="button" href="(/login/oidc[^"]*)">([^<]*)</a>', shown.text)
-        assert html.unescape(button[1]) == "Sign in with your organization's account"
+        assert html.unescape(button[1]) == "Sign in with your organization’s account"
         to_provider = browser.get(button[0]).headers["location"]
         back = provider.consent(to_provider, subject)
         assert back.startswith("https://work.example.com/login/oidc/callback?")

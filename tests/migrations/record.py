@@ -6,12 +6,12 @@ every file and every response to a GET. `test_upgrade` expects the same response
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import lzma
 import re
 import sqlite3
-import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from packaging.version import Version
 
 from scripts.release_schema import RELEASED
 from tests.recorded.recorder import Recorder
@@ -143,4 +144,8 @@ def _plain(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    print(record(sys.argv[1], Path(sys.argv[2])))
+    parser = argparse.ArgumentParser(prog="python -m tests.migrations.record", description="Record a release's data.")
+    parser.add_argument("version", type=Version, help="the released version, such as 0.2.0")
+    parser.add_argument("wheel", type=Path, help="the release's wheel")
+    chosen = parser.parse_args()
+    print(record(str(chosen.version), chosen.wheel))
