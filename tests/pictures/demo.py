@@ -75,7 +75,7 @@ def make_demo(server: Server, receiver: Receiver) -> Demo:
         filler = Filler(server, api, project["id"], people, tasks, names)
         filler.fill()
         failed = _deliver(api, base, hook, receiver, people["jonas"].login)
-        filler.go_on()
+        filler.add_newest_activity()
         _wait_until_delivered(api, f"/repos{base}/hooks/{hook}/deliveries")
     names |= {"hook_id": str(hook), "delivery_id": str(failed), "name": "task"}
     names |= {"guide_folder": "team", "guide_name": "web-app"}

@@ -222,7 +222,8 @@ def test_one_invalid_file_stops_the_whole_import(studio: Studio, importer: Impor
         f"  {wrong}: cards[0].pos must be a number, but is the text 'top'",
         f"  {wrong}: cards[1].closed must be true or false, but is the number 1",
         f"  {none}: the file is not valid JSON: line 1, column 1: Expecting value",
-        "In Trello, open the board's menu and choose Print, export and share, then Export as JSON. Nothing was imported.",
+        "In Trello, open the board's menu and choose Print, export and share, then Export as JSON. "
+        "Nothing was imported.",
     ]
     assert "No such file" in importer.refused(good, str(importer.folder / "gone.json"))
     assert "cannot be read" in importer.refused(good, str(importer.folder))
