@@ -220,7 +220,7 @@ def test_what_ends_meanwhile_is_recorded_afterwards(troubled: tuple[Site, Troubl
     with trouble():
         until(lambda: refused(publish(site, 99)))
         going_on.set()
-        until(lambda: "record_waits_for_database" in site.server.log())
+        until(lambda: "outcome_write_delayed" in site.server.log())
     assert len(hook.attempts("push", 5)) >= 5
     assert sorted(number for number in numbers(receiver) if number < 99) == list(range(5))
 
@@ -237,7 +237,7 @@ def test_refused_attempts_are_in_the_audit_log_afterwards(troubled: tuple[Site, 
         until(lambda: refused(publish(site, 1)))
         for _ in range(3):
             guess(site)
-        until(lambda: "refusals_wait_for_database" in site.server.log())
+        until(lambda: "refusal_audit_delayed" in site.server.log())
         guess(site)  # joins those that wait
 
     async def times(services: Services) -> int:

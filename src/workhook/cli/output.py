@@ -74,7 +74,7 @@ def complain(lines: Sequence[str], *, as_log: bool = False) -> None:
     if as_log:
         log.configure(style="json")
         remedy = " ".join(line.strip() for line in lines[1:])
-        log.failure(f"workhook: {lines[0]}", remedy=remedy)
+        log.failure(error=lines[0], **{"remedy": remedy} if remedy else {})
         return
     click.echo("\n".join([f"workhook: {lines[0]}", *lines[1:]]), err=True)
 

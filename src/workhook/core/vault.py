@@ -103,7 +103,7 @@ class Vault:
         except (OSError, VaultError) as error:
             log.error("key_file_unusable", path=str(self._source), error=str(error))
             return False
-        log.info("key_file_taken_up", path=str(self._source), keys=len(self._keys))
+        log.info("key_file_reloaded", path=str(self._source), count=len(self._keys))
         return True
 
     def __repr__(self) -> str:

@@ -446,12 +446,12 @@ class _Copy:
             except DRIVER_ERRORS as error:
                 if not isinstance(dialects.postgresql_problem(error), Unavailable):
                     raise
-                log.warning("copy_interrupted", error=str(error), again_in_s=pause_s)
+                log.warning("copy_interrupted", error=str(error), retry_in_s=pause_s)
             await asyncio.sleep(pause_s)
             try:
                 await self.target.open_again()
             except DRIVER_ERRORS as error:
-                log.warning("copy_not_connected", error=str(error))
+                log.warning("copy_reconnect_failed", error=str(error))
         return await act()
 
 

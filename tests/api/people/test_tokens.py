@@ -550,7 +550,7 @@ def test_a_use_that_is_being_noted_is_written_at_the_stop(new_server: Any) -> No
         return row["last_used_at"] if row else None
 
     assert server.run(last_used) is not None
-    assert "use_not_noted" not in server.log()
+    assert "last_use_not_recorded" not in server.log()
 
 
 async def test_what_is_made_while_its_maker_is_revoked_does_not_stay(services: Services) -> None:

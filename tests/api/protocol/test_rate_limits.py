@@ -245,8 +245,8 @@ def test_a_database_that_cannot_be_written_refuses_no_read(new_server: Callable[
         left = [int(each.headers["x-ratelimit-remaining"]) for each in answers]
         assert left == list(range(998, 973, -1))  # 19 of the block that it had, then alone
         metrics = client.get("/metrics").text
-        assert re.search(r"^workhook_rate_limit_alone_total [1-9]", metrics, re.MULTILINE)
-    until(lambda: "rate_limit_counted_alone" in server.log())
+        assert re.search(r"^workhook_rate_limit_local_total [1-9]", metrics, re.MULTILINE)
+    until(lambda: "rate_limit_counted_locally" in server.log())
 
 
 async def test_addresses_are_counted_in_the_process_and_no_more_than_so_many(services: Services) -> None:

@@ -205,9 +205,9 @@ def test_a_process_that_ends_waits_for_no_collector_that_hangs(new_server: NewSe
         assert server.stop() == 0
     finally:
         answer.set()
-    assert "last_spans_lost" in server.log()
-    assert re.search(r"last_spans_lost\D+[2-9]", server.log())
-    assert "spans_lost " not in server.log().replace("last_spans_lost", "")
+    assert "spans_lost_at_exit" in server.log()
+    assert re.search(r"spans_lost_at_exit\D+[2-9]", server.log())
+    assert "spans_lost " not in server.log().replace("spans_lost_at_exit", "")
 
 
 def test_spans_that_are_left_at_the_end_are_counted_as_lost(collector: Collector) -> None:
