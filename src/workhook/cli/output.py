@@ -60,7 +60,7 @@ def cell(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(cell, value))
     if isinstance(value, dict):  # permissions
-        return ", ".join(f"{cell(name)}:{cell(level)}" for name, level in sorted(value.items())) or "none"
+        return ", ".join(f"{cell(name)}={cell(level)}" for name, level in sorted(value.items())) or "none"
     return "-" if value is None else visible(str(value), keep="")
 
 

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 import structlog
 
 from workhook.core.errors import Unavailable
+from workhook.core.text import count_of
 from workhook.storage import dialects
 from workhook.storage.dialects import database_address
 from workhook.storage.migrate import COPYING, HEAD, MOVED, migrate_postgresql, release_command
@@ -411,7 +412,9 @@ class _Copy:
             theirs = await self._patiently(partial(self.target.sum, table, largest))
             self.sums[table.name] = ours
             if ours.rows != theirs.rows:
-                wrong.append(f"{table.name} has {ours.rows:,} rows in the file and {theirs.rows:,} in PostgreSQL")
+                wrong.append(
+                    f"{table.name} has {count_of(ours.rows, 'row')} in the file and {theirs.rows:,} in PostgreSQL"
+                )
             elif ours != theirs:
                 wrong.append(f"{table.name} has different values in PostgreSQL")
             self._show(COMPARED, self.done + ours.rows)
