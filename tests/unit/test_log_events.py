@@ -28,7 +28,7 @@ def calls() -> Iterator[tuple[str, ast.Call]]:
 
 
 def event_names() -> set[str]:
-    return {each.args[0].value for _, each in calls() if isinstance(each.args[0], ast.Constant)}
+    return {str(each.args[0].value) for _, each in calls() if isinstance(each.args[0], ast.Constant)}
 
 
 def test_events_are_names_not_sentences() -> None:

@@ -7,6 +7,7 @@ limit of its own.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import structlog
@@ -177,15 +178,16 @@ class OutcomeWriter:
             log.exception("outcome_report_failed", count=len(batch))
 
     async def stop(self, within_s: float) -> None:
-        """Write the remaining outcomes. Waits at most twice `within_s` seconds."""
+        """Write the remaining outcomes, for at most `within_s` seconds."""
         if self._task is None:
             return
         self._stopping = True
         self._changed.set()
+        ends_s = time.monotonic() + within_s
         tasks = {self._task, *self._writing}
         await asyncio.wait(tasks, timeout=within_s)
-        tasks |= self._writing
-        await asyncio.wait(tasks, timeout=within_s)
+        tasks |= self._writing  # the last batches, which the task has begun meanwhile
+        await asyncio.wait(tasks, timeout=max(0, ends_s - time.monotonic()))
         if unfinished := [task for task in tasks if not task.done()]:
             log.warning("outcomes_lost", count=len(self._waiting))  # their deliveries are sent again
             for task in unfinished:

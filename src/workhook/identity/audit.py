@@ -239,7 +239,7 @@ def _from_name(name: str, verb_first: bool) -> str:
 def _split(name: str) -> tuple[str, str, str]:
     """Split at the plural: `hooks_update_config` is about a hook, `oauth_apps_create` about an OAuth app."""
     thing, plural, verb = re.sub(r"^((?:re)?deliver)ies_", r"\1ys_", name).partition("s_")
-    return (thing, plural, verb) if plural and verb else name.rpartition("_")[::1]
+    return (thing, plural, verb) if plural and verb else name.rpartition("_")
 
 
 def verb_of(done: str) -> str:
