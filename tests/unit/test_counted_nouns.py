@@ -13,7 +13,7 @@ from workhook.cli import backups, database, organizations, secrets
 from workhook.cli.options import permission_list
 from workhook.cli.output import cell
 from workhook.cli.reencrypt import Reencrypted
-from workhook.core.text import count_of
+from workhook.core.text import counted
 
 COMMANDS = Path(__file__).parent.parent.parent / "src" / "workhook" / "cli"
 
@@ -29,7 +29,7 @@ COMMANDS = Path(__file__).parent.parent.parent / "src" / "workhook" / "cli"
     ],
 )
 def test_a_noun_follows_its_number(number: int, nouns: tuple[str, ...], text: str) -> None:
-    assert count_of(number, *nouns) == text
+    assert counted(number, *nouns) == text
 
 
 def test_commands_use_the_helper() -> None:

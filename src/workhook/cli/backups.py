@@ -16,7 +16,7 @@ from workhook.cli.options import Argument, Flag
 from workhook.cli.output import Progress, complain, interrupted, show_progress, write_private
 from workhook.core import log, vault
 from workhook.core.config import Settings
-from workhook.core.text import count_of
+from workhook.core.text import counted
 
 if TYPE_CHECKING:
     from workhook.storage.backups import Manifest
@@ -107,7 +107,7 @@ def _warn(made: Manifest, where: str) -> None:
     ):
         if number:
             finding = one if number == 1 else several
-            complain([f"{count_of(number, 'file')} of the database {finding} in {where}.", "See the manifest."])
+            complain([f"{counted(number, 'file')} of the database {finding} in {where}.", "See the manifest."])
 
 
 def _to_json(made: Manifest) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _to_json(made: Manifest) -> dict[str, Any]:
 
 def _counts(made: Manifest) -> str:
     rows = sum(made.database.rows.values())
-    return f"{count_of(rows, 'row')} and {count_of(made.files.count, 'file')} of {made.created_at}"
+    return f"{counted(rows, 'row')} and {counted(made.files.count, 'file')} of {made.created_at}"
 
 
 def _sentences(folder: Path, made: Manifest, linked: int) -> str:

@@ -21,7 +21,7 @@ from workhook.cli.common import (
 from workhook.cli.error_messages import CliError, Misuse, disk_full_error, explain, is_disk_full
 from workhook.cli.options import Argument, Flag, Option, assignment
 from workhook.cli.output import complain, confirm_deletion, interrupted, show_progress
-from workhook.core.text import count_of
+from workhook.core.text import counted
 from workhook.identity import actions, audit
 from workhook.work.people import membership
 from workhook.work.portability.transfer import exports, imports, validation
@@ -71,7 +71,7 @@ async def export(
     if made.files.missing:
         number = len(made.files.missing)
         are = "is" if number == 1 else "are"
-        complain([f"{count_of(number, 'file')} {are} missing in the file store.", "See the manifest."])
+        complain([f"{counted(number, 'file')} {are} missing in the file store.", "See the manifest."])
     data = {
         "export": str(path),
         "organization": account.login,
@@ -80,7 +80,7 @@ async def export(
         "files_bytes": made.files.bytes,
         "missing": made.files.missing,
     }
-    what = f"{count_of(lines, 'line')} and {count_of(made.files.count, 'file')}"
+    what = f"{counted(lines, 'line')} and {counted(made.files.count, 'file')}"
     context.print_result(data, f"exported {what} of {account.login} to {path}")
 
 
@@ -107,7 +107,7 @@ async def delete(
     async with context.services() as services:
         organization = await get_organization(services.database, login)
         issued = await deletion.count_issued_invoices(services.database, organization)
-        invoices = count_of(issued, "issued invoice")
+        invoices = counted(issued, "issued invoice")
         if not yes:
             export = f"workhook organization export DIR --organization {organization.login}"
             them = "it" if issued == 1 else "them"
@@ -232,9 +232,9 @@ async def _preview(reader: Reader, plan: imports.Plan) -> imports.ImportedOrgani
 
 def _sentences(made: imports.ImportedOrganization, *, dry_run: bool) -> str:
     lines = [
-        f"{'would import' if dry_run else 'imported'} {made.login}: {count_of(made.lines['projects'], 'project')}, "
-        f"{count_of(made.lines['tasks'], 'task')}, {count_of(made.lines['invoices'], 'invoice')}, "
-        f"{count_of(made.files, 'file')}"
+        f"{'would import' if dry_run else 'imported'} {made.login}: {counted(made.lines['projects'], 'project')}, "
+        f"{counted(made.lines['tasks'], 'task')}, {counted(made.lines['invoices'], 'invoice')}, "
+        f"{counted(made.files, 'file')}"
     ]
     if made.newcomers:
         named = ", ".join(each.login for each in made.newcomers[:10])
@@ -251,7 +251,7 @@ def _sentences(made: imports.ImportedOrganization, *, dry_run: bool) -> str:
         (made.files_missing, "file", "was already missing from the export", "were already missing from the export"),
     ):
         if number:
-            lines.append(f"{count_of(number, noun)} {one if number == 1 else several}")
+            lines.append(f"{counted(number, noun)} {one if number == 1 else several}")
     return "\n".join(lines)
 
 

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 import structlog
 
 from workhook.core.errors import Unavailable
-from workhook.core.text import count_of
+from workhook.core.text import counted
 from workhook.storage import dialects
 from workhook.storage.dialects import database_address
 from workhook.storage.migrate import COPYING, HEAD, MOVED, migrate_postgresql, release_command
@@ -413,7 +413,7 @@ class _Copy:
             self.sums[table.name] = ours
             if ours.rows != theirs.rows:
                 wrong.append(
-                    f"{table.name} has {count_of(ours.rows, 'row')} in the file and {theirs.rows:,} in PostgreSQL"
+                    f"{table.name} has {counted(ours.rows, 'row')} in the file and {theirs.rows:,} in PostgreSQL"
                 )
             elif ours != theirs:
                 wrong.append(f"{table.name} has different values in PostgreSQL")
