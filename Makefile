@@ -7,7 +7,7 @@ export PYTHON
 .PHONY: help run install install-dev test test-deep test-lowest check format docs bench soak release lock clean git
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 run: install ## start the server on 127.0.0.1:8000 with its data in ./data (ARGS="--port 0" …)
 	@exec $(BIN)/workhook serve --data "$${WORKHOOK_DATA:-./data}" $(ARGS)
@@ -15,7 +15,7 @@ run: install ## start the server on 127.0.0.1:8000 with its data in ./data (ARGS
 install: ## make the environment in .venv; the command is then .venv/bin/workhook (PYTHON=… chooses the interpreter)
 	@scripts/environment runtime
 
-install-dev:
+install-dev: ## make the environment in .venv with everything that tests and checks need
 	@scripts/environment dev
 
 # Many processes import the same modules: without compiled ones that would be most of what they do.

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +67,13 @@ def index_address_violations(path: Path) -> Iterator[str]:
             yield f"{path}:{number}: names a package index: {found.group().strip()!r}"
 
 
-def read_lock(path: Path) -> tuple[dict[str, str], list[str]]:
+def read_lock(path: Path) -> tuple[dict[str, set[str]], list[str]]:
     """Return the pinned versions by normalized name, and the faults of the file.
 
-    Faults are pins without a hash, and lines that are not a pin, a hash or a comment.
+    A name can have several versions, each with a marker, such as one per version of Python. Faults are pins without a
+    hash, and lines that are not a pin, a hash or a comment.
     """
-    pins: dict[str, str] = {}
+    pins: dict[str, set[str]] = {}
     wrong: list[str] = []
     needs_hash = False
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
@@ -81,7 +82,7 @@ def read_lock(path: Path) -> tuple[dict[str, str], list[str]]:
         if pin := _PIN.fullmatch(line):
             if not pin["more"]:
                 wrong.append(f"{path}:{number}: {pin['name']} has no hash")
-            pins[canonicalize_name(pin["name"])] = pin["version"]
+            pins.setdefault(canonicalize_name(pin["name"]), set()).add(pin["version"])
             needs_hash = bool(pin["more"])
         elif (hashed := _HASH.fullmatch(line)) and needs_hash:
             needs_hash = bool(hashed["more"])
@@ -90,13 +91,17 @@ def read_lock(path: Path) -> tuple[dict[str, str], list[str]]:
     return pins, wrong
 
 
-def unmet(wanted: Iterable[str], pins: dict[str, str], lock: Path) -> Iterator[str]:
+def unmet(wanted: Iterable[str], pins: Mapping[str, set[str]], lock: Path) -> Iterator[str]:
     """Yield requirements of pyproject.toml that the lock file does not satisfy."""
     for text in wanted:
         requirement = Requirement(text)
-        version = pins.get(canonicalize_name(requirement.name))
-        if version is None or not requirement.specifier.contains(version, prereleases=True):
-            yield f"{lock}: holds {version or 'nothing'} for {text!r}; run `make lock`"
+        versions = pins.get(canonicalize_name(requirement.name), set())
+        if not versions or not all(requirement.specifier.contains(each, prereleases=True) for each in versions):
+            yield f"{lock}: pins {_listed(versions)} for {text!r}; run `make lock`"
+
+
+def _listed(versions: Iterable[str]) -> str:
+    return ", ".join(sorted(versions)) or "nothing"
 
 
 def lock_violations(root: Path) -> Iterator[str]:
@@ -109,16 +114,18 @@ def lock_violations(root: Path) -> Iterator[str]:
         "dev": project["project"]["dependencies"] + groups["build"] + groups["dev"],
         "lock": groups["lock"],
     }
-    pinned: dict[str, dict[str, str]] = {}
+    pinned: dict[str, dict[str, set[str]]] = {}
     for kind, requirements in wanted.items():
         path = root / "requirements" / f"{kind}.txt"
         pinned[kind], wrong = read_lock(path)
         yield from wrong
         yield from unmet(requirements, pinned[kind], path)
     for kind in ("runtime", "build"):
-        for name, version in pinned[kind].items():
-            if (tested := pinned["dev"].get(name)) != version:
-                yield f"requirements/dev.txt: tests {name} {tested}, but {kind}.txt installs {version}; run `make lock`"
+        for name, versions in pinned[kind].items():
+            tested = pinned["dev"].get(name, set())
+            if not versions <= tested:
+                untested = f"tests {name} {_listed(tested)}, but {kind}.txt installs {_listed(versions)}"
+                yield f"requirements/dev.txt: {untested}; run `make lock`"
 
 
 def size_violations(root: Path, files: Iterable[Path]) -> Iterator[str]:

@@ -106,6 +106,11 @@ def _run(command: list[str], environment: dict[str, str]) -> str:
     return done.stdout
 
 
+def next_tag(version: str) -> str:
+    """Return the tag of the release that a development version such as `0.3.0.dev12` leads to."""
+    return f"v{version.partition('.dev')[0]}"
+
+
 def main(arguments: list[str]) -> int:
     try:
         if _git("status", "--porcelain"):
@@ -115,7 +120,8 @@ def main(arguments: list[str]) -> int:
         for path in release(folder, version):
             print(path)
         if "dev" in version:
-            print(f"{version} is a development version. For a release, tag the commit first: git tag v0.2.0")
+            advice = f"For a release, tag the commit first: git tag {next_tag(version)}"
+            print(f"{version} is a development version. {advice}")
     except ReleaseError as error:
         print(f"release: {error}", file=sys.stderr)
         return 1

@@ -5,11 +5,10 @@ python -m scripts.write_settings_reference
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields
 from pathlib import Path
 
-from workhook.core.config import Settings, flag_of
+from workhook.core.config import Settings, expected_value, flag_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "operators" / "settings.md"
 
@@ -33,26 +32,33 @@ delivery_allow_networks = ["10.0.0.0/8", "192.168.0.0/16"]
 """
 
 
-_WORDS = re.compile(r"[a-z]+( or [a-z]+)+")
-
-
 def render() -> str:
     """Return the whole page."""
     rows = []
     for each in fields(Settings):
         variable = f"WORKHOOK_{each.name.upper()}"
-        default = "" if each.default in (None, ()) else f"`{each.default}`"
-        parse = each.metadata["parse"]
-        values = "" if parse in (str, Path) else _values(str(parse.__doc__).strip())
+        default = "" if each.default in (None, ()) else f"`{_as_written(each.default)}`"
+        values = _values(expected_value(each.metadata["parse"]))
         star = " *" if each.metadata["secret"] else ""
         names = f"`{flag_of(each.name)}` | `{variable}`{star} | `{each.name}`"
         rows.append(f"| {names} | {default} | {values} | {each.metadata['help']} |")
     return HEAD + "\n".join(rows) + "\n"
 
 
+def _as_written(default: object) -> str:
+    """Return a default as one writes it in a variable."""
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
 def _values(text: str) -> str:
-    """Return the description of the values; as code if it lists them all."""
-    return re.sub(r"\b(?!or\b)[a-z]+", r"`\g<0>`", text) if _WORDS.fullmatch(text) else text
+    """Return the description of the values, with the names it lists as code. Any text and any path need none."""
+    if " in quotes" in text:
+        return ""
+    if text == "true or false":
+        return "`true` or `false`"
+    if text.startswith("one of "):
+        return "one of " + ", ".join(f"`{name}`" for name in text.removeprefix("one of ").split(", "))
+    return text
 
 
 if __name__ == "__main__":

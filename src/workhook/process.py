@@ -72,9 +72,9 @@ class Delivery:
         self._sender = Sender(AddressPolicy(settings.delivery_allow_networks), sending, own=services.own)
         if self._sender.max_concurrency < settings.concurrency:
             logger.warning(
-                "few_files",
+                "open_file_limit_low",
                 concurrency=self._sender.max_concurrency,
-                asked=settings.concurrency,
+                requested=settings.concurrency,
                 remedy="Raise `ulimit -n`.",
             )
         self._worker = Worker(services, self._sender)
@@ -120,7 +120,7 @@ def create_mailer(services: Services) -> Mailer | None:
     if settings.smtp_url is None or settings.mail_from is None:
         return None
     if base is None:
-        logger.warning("mail_not_sent_here", remedy="Set WORKHOOK_BASE_URL: links in e-mail begin with it.")
+        logger.warning("mail_disabled_in_process", remedy="Set WORKHOOK_BASE_URL: links in e-mail begin with it.")
         return None
     # Processes without a mail server do not load the modules that compose messages.
     from workhook.delivery.mail.mailer import Mailer
@@ -343,8 +343,7 @@ class _Draining:
         def heard() -> None:
             first, self._begun = not self._begun, True
             if first:
-                delay = f"not ready for {self._delay_s:g} s, then " if self._delay_s else ""
-                logger.info(f"stopping: {delay}finishing requests and deliveries, at most {self._drain_s:g} s")
+                logger.info("stopping", delay_s=self._delay_s, drain_s=self._drain_s)
             if first and self._delay_s:
                 loop.call_later(self._delay_s, stop)
             else:
@@ -382,10 +381,10 @@ def _write_server_file(data: Path, address: str) -> None:
     try:
         other = int(json.decode(path.read_bytes())["pid"])
         if other != os.getpid() and is_running(other):
-            logger.warning("data_folder_has_a_server", pid=other, note="Git hooks and commands use that one")
+            logger.warning("data_folder_in_use", pid=other, note="Git hooks and commands use that server.")
             return
     except (OSError, ValueError, KeyError, TypeError) as error:
-        logger.debug("no_other_server", reason=str(error))
+        logger.debug("no_other_server", error=str(error))
     draft = path.with_suffix(f".{os.getpid()}")
     draft.write_bytes(json.encode({"url": address, "pid": os.getpid(), "started_at": now_ms()}))
     draft.replace(path)
@@ -397,6 +396,6 @@ def _remove_server_file(data: Path) -> None:
         if json.decode(path.read_bytes()).get("pid") == os.getpid():
             path.unlink()
     except FileNotFoundError as error:
-        logger.debug("no_server_file", reason=str(error))  # stopped before it was ready
+        logger.debug("no_server_file", error=str(error))  # stopped before it was ready
     except (OSError, ValueError) as error:
-        logger.warning("server_file_left", error=str(error))
+        logger.warning("server_file_not_removed", error=str(error))

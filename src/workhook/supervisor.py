@@ -108,7 +108,7 @@ class Supervised:
                 if self._asked:
                     self._asked.pop(0).set_result(data)
         except (EOFError, OSError):
-            log.warning("supervisor_gone")
+            log.warning("supervisor_exited")
             signal.raise_signal(signal.SIGTERM)  # as the supervisor would have sent
 
 
@@ -234,7 +234,7 @@ class Supervisor:
                 raise OperatorError(message, "Check its log messages above.")
             if loop.time() - began_s > SETTLED_S:
                 pause_s = PAUSES_S[0]
-            log.error("process_ended", process=number, status=status, again_in_s=pause_s)
+            log.error("process_exited", process=number, status=status, retry_in_s=pause_s)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._stopping.wait()
@@ -269,7 +269,7 @@ class Supervisor:
         if not ended.done():
             _, late = await asyncio.wait([ended], timeout=self._stop_s + GRACE_S)
             if late:
-                log.error("process_killed", process=child.number, reason="it did not stop in time")
+                log.error("process_killed", process=child.number, error="it did not stop in time")
                 child.process.kill()
         status = await ended
         await listening

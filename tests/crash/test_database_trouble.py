@@ -222,7 +222,7 @@ def test_attempts_that_end_during_the_trouble_are_recorded_afterwards(
     with trouble():
         until(lambda: refused(publish(site, 99)))
         going_on.set()
-        until(lambda: "record_waits_for_database" in site.server.log())
+        until(lambda: "outcome_write_delayed" in site.server.log())
     assert len(hook.attempts("push", 5)) >= 5
     assert sorted(number for number in numbers(receiver) if number < 99) == list(range(5))
 
@@ -239,7 +239,7 @@ def test_refused_attempts_are_in_the_audit_log_afterwards(troubled: tuple[Site, 
         until(lambda: refused(publish(site, 1)))
         for _ in range(3):
             guess(site)
-        until(lambda: "refusals_wait_for_database" in site.server.log())
+        until(lambda: "refusal_audit_delayed" in site.server.log())
         guess(site)  # added to the waiting refusals
 
     async def times(services: Services) -> int:

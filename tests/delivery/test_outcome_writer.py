@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -246,3 +247,23 @@ async def test_an_attempt_recorded_by_another_process_is_recorded_as_a_redeliver
     assert late == {2}
     assert await recorded(services) == [(2, False), (1, False), (2, True), (3, False)]
     assert await attempts_of(services.database, [1, 2, 3]) == {1: 1, 2: 1, 3: 1}
+
+
+async def test_stopping_has_a_single_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck(OutcomeWriter):
+        async def _run(self) -> None:
+            await asyncio.Event().wait()
+
+    async def wait(tasks: set[asyncio.Task[None]], **limits: float) -> tuple[set[Any], set[Any]]:
+        timeouts.append(limits["timeout"])
+        return set(), tasks
+
+    database: Any = None
+    timeouts: list[float] = []
+    times = iter((100.0, 100.3))
+    writer = Stuck(database, lambda _: None, lambda: 0)
+    writer.start()
+    monkeypatch.setattr(outcome_writer, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    monkeypatch.setattr(asyncio, "wait", wait)
+    await writer.stop(0.5)
+    assert timeouts == [0.5, pytest.approx(0.2)]

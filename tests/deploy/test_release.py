@@ -13,7 +13,7 @@ import pytest
 from hatch_build import SCRIPTS
 from hatch_version import find_version
 from scripts.check_repository import read_lock
-from scripts.release import NPM_SHIPPED, ROOT, SUMS, ReleaseError, main, release
+from scripts.release import NPM_SHIPPED, ROOT, SUMS, ReleaseError, main, next_tag, release
 
 pytestmark = pytest.mark.whole
 VERSION = find_version(ROOT)
@@ -43,12 +43,17 @@ def test_the_checksums_cover_all_files(released: Path) -> None:
 def test_the_sbom_lists_every_installed_or_included_package(sbom: dict[str, Any]) -> None:
     listed = {(each["name"], each["version"]) for each in sbom["components"]}
     locked, _ = read_lock(ROOT / "requirements" / "runtime.txt")
-    assert set(locked.items()) <= listed
+    assert {(name, version) for name, versions in locked.items() for version in versions} <= listed
     assert {name for name, _ in listed} == {*locked, *NPM_SHIPPED}
     assert sbom["metadata"]["component"]["version"] == VERSION
     known = {each["bom-ref"] for each in sbom["components"]}
     [ours] = [each for each in sbom["dependencies"] if each["ref"] == "root-component"]
     assert {each for each in ours["dependsOn"] if each.startswith("pkg:npm/")} <= known
+
+
+def test_the_tag_to_set_is_that_of_the_next_version() -> None:
+    assert next_tag("0.2.0.dev1928+g0e81aa1") == "v0.2.0"
+    assert next_tag("0.3.0.dev12+gabc1234.d1fa0fce3") == "v0.3.0"
 
 
 def test_the_listed_npm_packages_are_those_the_build_copies() -> None:

@@ -75,8 +75,10 @@ def test_every_setting_and_metric_exists(page: str) -> None:
     variables = {each.lower() for each in re.findall(r"\bWORKHOOK_([A-Z_]+[A-Z])\b", text_of(page))}
     assert {each.removesuffix("_file") for each in variables} <= settings
     source = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
-    metrics = set(re.findall(r"`workhook_([a-z_]+)", text_of(page))) - {"session"}  # that is the cookie
-    assert [each for each in metrics if each.removesuffix("_info") not in source] == []  # a suffix added by the library
+    known = set(re.findall(r"\bworkhook_([a-z0-9_]+)", source))
+    metrics = set(re.findall(r"`workhook_([a-z0-9_]+)", text_of(page))) - {"session"}  # that is the cookie
+    suffix = re.compile("_(info|bucket|count|sum)$")  # added by the library
+    assert [each for each in metrics if each not in known and suffix.sub("", each) not in known] == []
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -318,7 +319,18 @@ HASH = "    --hash=sha256:" + "0" * 64
 def test_a_lock_file_lists_its_pins(tmp_path: Path) -> None:
     path = tmp_path / "lock.txt"
     path.write_text(f"# made\nSome_Name==1.2 ; sys_platform == 'win32' \\\n{HASH} \\\n{HASH}\n    # via x\n", "utf-8")
-    assert check_repository.read_lock(path) == ({"some-name": "1.2"}, [])
+    assert check_repository.read_lock(path) == ({"some-name": {"1.2"}}, [])
+
+
+def test_every_version_that_a_lock_pins_under_a_marker_counts(tmp_path: Path) -> None:
+    path = tmp_path / "lock.txt"
+    path.write_text(
+        f"a==1 ; python_full_version < '3.13' \\\n{HASH}\na==2 ; python_full_version >= '3.13' \\\n{HASH}\n", "utf-8"
+    )
+    pins, wrong = check_repository.read_lock(path)
+    assert (pins, wrong) == ({"a": {"1", "2"}}, [])
+    assert list(check_repository.unmet(["a>=1"], pins, path)) == []
+    assert list(check_repository.unmet(["a>=2"], pins, path)) == [f"{path}: pins 1, 2 for 'a>=2'; run `make lock`"]
 
 
 @pytest.mark.parametrize(
@@ -333,7 +345,7 @@ def test_a_lock_file_without_pins_and_hashes_is_found(text: str, tmp_path: Path)
 
 def test_a_lock_file_older_than_the_project_file_is_found(tmp_path: Path) -> None:
     wanted = ["a>=2", "B_c", "d[extra]>=1; sys_platform != 'win32'"]
-    found = list(check_repository.unmet(wanted, {"a": "1.9", "d": "1.0"}, tmp_path / "lock.txt"))
+    found = list(check_repository.unmet(wanted, {"a": {"1.9"}, "d": {"1.0"}}, tmp_path / "lock.txt"))
     assert [line.split("'")[1] for line in found] == ["a>=2", "B_c"]
 
 
@@ -408,3 +420,10 @@ def test_sql_in_an_api_module_is_found(
     name: str, text: str, found: int, make_source: Callable[[str, str], Source]
 ) -> None:
     assert len(list(source_rules.sql_violations(make_source(name, text)))) == found
+
+
+def test_every_target_of_make_has_a_help_text() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    [phony] = re.findall(r"^\.PHONY: (.+)$", text, re.MULTILINE)
+    explained = set(re.findall(r"^([a-z-]+):.*## \S", text, re.MULTILINE))
+    assert set(phony.split()) - explained == {"git"}

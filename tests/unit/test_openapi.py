@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin
@@ -20,6 +21,7 @@ from workhook.events.schemas import RESOURCES
 from workhook.hooks.health import HOURS
 from workhook.http import openapi, openapi_text
 from workhook.http.calls import JSON_BODY_MAX
+from workhook.http.openapi_parts import Schemas
 from workhook.identity import policy
 from workhook.identity.apps import actions as apps
 from workhook.identity.apps.installer import REPOSITORIES_MAX
@@ -61,6 +63,25 @@ def test_every_reference_resolves(document: dict[str, Any]) -> None:
         found: Any = document
         for part in reference.removeprefix("#/").split("/"):
             found = found[part]
+
+
+def test_component_names_are_unique_nouns(document: dict[str, Any]) -> None:
+    """Generated clients use them as the names of their types, so no name may come from the code."""
+    names = list(document["components"]["schemas"])
+    assert [name for name in names if not re.fullmatch("[A-Z][A-Za-z]+", name)] == []
+    assert [name for name in names if name.endswith(("Shape", "Answer", "Struct"))] == []
+    assert len({name.lower() for name in names}) == len(names)
+    assert not set(names) & {"Accepted", "Booked", "Key", "Publish", "Published", "Queued", "Redeliver"}
+
+
+def test_two_classes_with_the_same_name_are_refused() -> None:
+    task, other = msgspec.defstruct("TaskShape", [("id", int)]), msgspec.defstruct("Task", [("name", str)])
+    assert set(Schemas([task], []).components) == {"Task"}
+    with pytest.raises(AssertionError, match="two schemas are called Task"):
+        Schemas([task, other], [])
+    first, second = (msgspec.defstruct("Twin", [("id", int)], module=name) for name in ("one", "two"))
+    with pytest.raises(AssertionError, match=r"not a name for generated clients: (one|two)\.Twin"):
+        Schemas([first, second], [])
 
 
 def _schemas(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from cryptography.fernet import Fernet
 
 from workhook.bootstrap import open_services
+from workhook.cli.error_messages import explain
 from workhook.cli.reencrypt import SEALED
 from workhook.core.config import load
 from workhook.core.vault import KEY_FILE, Vault, VaultError, new_key, open_vault, read_keys, write_keys
@@ -172,3 +173,30 @@ def test_every_binary_column_is_declared_sealed_or_not() -> None:
         "idempotency_keys.body", "sent_forms.answer", "arrivals.headers", "arrivals.body",
     }  # fmt: skip
     assert found == sealed | digests | contents, "is it sealed? then cli/sealed.py has to know it"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("", "is empty"),
+        (" \n\n", "is empty"),
+        ("not a key\n", "does not contain a valid key: each line must be 32 bytes in URL-safe Base64"),
+        (f"{'A' * 42}==\n", "does not contain a valid key: each line must be 32 bytes in URL-safe Base64"),
+        (f"{Fernet.generate_key().decode()}\nshort\n", "does not contain a valid key: each line must be"),
+    ],
+    ids=["empty", "blank", "no-base64", "too-short", "second-line"],
+)
+def test_an_unusable_key_file_is_named_with_a_remedy(tmp_path: Path, content: str, reason: str) -> None:
+    (tmp_path / KEY_FILE).write_text(content)
+    with pytest.raises(VaultError) as refused:
+        open_vault(tmp_path, None, make=True)
+    assert str(refused.value).startswith(f"{tmp_path / KEY_FILE} {reason}")
+    explained = explain(refused.value, load({"data": str(tmp_path)}, {}))
+    assert explained is not None
+    fault, remedy = explained
+    assert fault.startswith(f"{tmp_path / KEY_FILE} {reason}")
+    assert remedy == "Restore the key that belongs to this database, as the file or in WORKHOOK_SECRET_KEY."
+    with pytest.raises(VaultError) as refused:
+        open_vault(tmp_path, " ", make=True)
+    explained = explain(refused.value, load({"data": str(tmp_path)}, {"WORKHOOK_SECRET_KEY": " "}))
+    assert explained == ["WORKHOOK_SECRET_KEY is empty.", "Set the key that belongs to this database."]

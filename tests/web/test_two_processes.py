@@ -67,12 +67,12 @@ def test_known_and_unknown_logins_are_paused_after_five_failures(server: Server)
         assert browser.sign_in(person).status_code == 429
         server.run(end_pauses)
         assert browser.sign_in(person).status_code == 303
-        assert count_of(server, throttle.login_key(person.login)) == 0
+        assert counted(server, throttle.login_key(person.login)) == 0
         browser.client.cookies.clear()
         assert [browser.sign_in(person, WRONG).status_code for _ in range(5)] == [422] * 5
 
 
-def count_of(server: Server, key: str) -> int:
+def counted(server: Server, key: str) -> int:
     found: int = server.run(partial(_value, _count, key))
     return found
 

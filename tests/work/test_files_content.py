@@ -184,7 +184,7 @@ def test_a_failing_download_is_cut_off_and_logged(studio: Studio) -> None:
     os.truncate(stored(studio, data), 2**20)
     with pytest.raises(httpx.RemoteProtocolError):
         follow(studio, file)
-    until(lambda: "download_cut" in studio.server.log())
+    until(lambda: "download_interrupted" in studio.server.log())
     assert follow(studio, file, Range="bytes=0-9").content == data[:10]
 
 

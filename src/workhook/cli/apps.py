@@ -52,7 +52,7 @@ _Id = Annotated[int, Argument("ID", "Id, as shown by the `show` command.", parse
 _Name = Annotated[str, Option("TEXT", "Name shown to users; unique on the server.")]
 _NewName = Annotated[str | None, Option("TEXT", "New name. This also changes the slug.", flag="--name")]
 _TEXTS = ("homepage_url", "description", "device_flow")
-_Permissions = Annotated[str | None, Option("NAME:LEVEL,…", "For example work:write.", parse=permission_list)]
+_Permissions = Annotated[str | None, Option("NAME=LEVEL,…", "For example work=write.", parse=permission_list)]
 _KeyFile = Annotated[
     Path | None, Option("FILE", "New file for the private key, readable only by you. Default: print the key.")
 ]
@@ -354,7 +354,7 @@ async def install(
     permissions: Annotated[
         str | None,
         Option(
-            "NAME:LEVEL,…",
+            "NAME=LEVEL,…",
             "Permissions to grant, among those the app requests. Default at the first installation: all.",
             parse=permission_list,
         ),

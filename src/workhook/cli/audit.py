@@ -15,7 +15,7 @@ from workhook.cli.error_messages import CliError
 from workhook.cli.options import Argument, Option, time_text, whole_from
 from workhook.cli.output import Progress, show_progress
 from workhook.core.clock import parse_rfc3339, to_millis_text
-from workhook.core.text import visible_json
+from workhook.core.text import counted, visible_json
 from workhook.identity import audit_queries
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ async def export(
             return
         with show_progress() as progress, _whole_file(output) as file:
             number = await _write(services.database, selection, file, progress)
-    context.print_result({"file": str(output), "entries": number}, f"{output}: {number:,} entries")
+    context.print_result({"file": str(output), "entries": number}, f"{output}: {counted(number, 'entry', 'entries')}")
 
 
 async def _write(reader: Reader, selection: audit_queries.Selection, file: IO[bytes], progress: Progress) -> int:

@@ -213,7 +213,10 @@ def _run(body: Body, flags: Mapping[str, Any], as_json: bool, own: Mapping[str, 
             return runner.run(run())
     except SettingsError as error:
         as_log = fast and (flags.get("log_format") or os.environ.get("WORKHOOK_LOG_FORMAT")) == "json"
-        complain(["these settings cannot be used:", *(f"  {fault}" for fault in error.faults)], as_log=as_log)
+        if as_log:
+            complain([f"these settings cannot be used: {' '.join(error.faults)}"], as_log=True)
+        else:
+            complain(["these settings cannot be used:", *(f"  {fault}" for fault in error.faults)])
         return MISUSED
     except KeyboardInterrupt:
         return 130
@@ -222,7 +225,7 @@ def _run(body: Body, flags: Mapping[str, Any], as_json: bool, own: Mapping[str, 
         if lines is None:
             if not as_log:
                 raise
-            log.failure("failed", exc_info=True)
+            log.failure(exc_info=True)
             return FAILED
         complain(lines, as_log=as_log)
         return error.status if isinstance(error, CliError) else FAILED

@@ -15,6 +15,7 @@ from workhook.cli.error_messages import CliError, Misuse, explain, require_postg
 from workhook.cli.options import Argument
 from workhook.cli.output import complain, show_progress
 from workhook.core import log
+from workhook.core.text import counted
 
 if TYPE_CHECKING:
     from workhook.storage.copying import Copied
@@ -141,8 +142,9 @@ def _to_json(path: Path, done: Copied) -> dict[str, object]:
 
 
 def _sentences(path: Path, done: Copied) -> str:
+    copied = f"{counted(done.rows, 'row')} of {counted(len(done.tables), 'table')}"
     return (
-        f"copied {done.rows:,} rows of {len(done.tables)} tables to {done.place}; both sides match\n"
+        f"copied {copied} to {done.place}; both sides match\n"
         "Now set WORKHOOK_DATABASE_URL and start the server. Keep secret.key (or WORKHOOK_SECRET_KEY): secrets are\n"
         "encrypted with it as before. Files stay where they are. Servers no longer start with the SQLite file;\n"
         f"keep {path} until you have a backup of PostgreSQL."

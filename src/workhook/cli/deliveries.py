@@ -18,6 +18,7 @@ from workhook.cli.error_messages import CliError, Misuse, not_together
 from workhook.cli.options import Argument, Flag, Option, row_id, time_text, whole_from
 from workhook.cli.output import Progress, cell, complain, show_progress
 from workhook.core import errors, json
+from workhook.core.text import counted
 from workhook.hooks import deliveries, history, publishing, records
 from workhook.hooks import queries as hooks_queries
 from workhook.hooks import redelivery as hooks_redelivery
@@ -53,7 +54,7 @@ async def publish(
         base = base_address(context.settings)
         place = records.HookOwner(where.owner, where)
         published = await publishing.publish(services.database, place, publication, actor=None, base=base)
-    number = "1 delivery" if published.deliveries == 1 else f"{published.deliveries} deliveries"
+    number = counted(published.deliveries, "delivery", "deliveries")
     context.print_result(
         {"id": published.id, "deliveries": published.deliveries}, f"published {published.id}: {number}"
     )
@@ -69,7 +70,7 @@ def _read_payload(source: str | None) -> Any:
         raise CliError(f"{source} cannot be read: {error.strerror}.", remedy) from error
     if len(data) > publishing.BODY_MAX:
         most = f"A payload can have at most {publishing.BODY_MAX:,} bytes."
-        raise CliError(f"{source} has {len(data):,} bytes.", most)
+        raise CliError(f"{source} has {counted(len(data), 'byte')}.", most)
     try:
         return json.decode_untrusted(data)
     except errors.Malformed as error:
@@ -200,7 +201,7 @@ async def redeliver(
         with show_progress() as progress:
             for hook_id, filters in wanted.items():
                 queued += await _redeliver(services.database, hook_id, filters, progress)
-    context.print_result({"queued": queued}, f"queued {queued:,} events for redelivery")
+    context.print_result({"queued": queued}, f"queued {counted(queued, 'event')} for redelivery")
 
 
 async def _redeliver(database: Database, hook_id: int, filters: history.Filters, progress: Progress) -> int:

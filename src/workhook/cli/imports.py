@@ -15,6 +15,7 @@ from workhook.cli.common import Context, base_address, command, get_organization
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Flag, Option, assignment
 from workhook.cli.output import Progress, show_progress
+from workhook.core.text import counted
 from workhook.identity import queries as identity_queries
 from workhook.work.portability.imports import apply, json_file, people, sources, writer
 from workhook.work.portability.imports import plan as planned
@@ -248,13 +249,10 @@ def _to_json(file: str, imported: apply.Imported, dry_run: bool) -> dict[str, An
 
 
 def _sentence(shown: dict[str, Any]) -> str:
-    def number(count: int, noun: str) -> str:
-        return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
     created, skipped = shown["created"], shown["skipped"]
-    made = ", ".join(number(created[f"{each}s"], each) for each in ("column", "task", "comment", "label"))
+    made = ", ".join(counted(created[f"{each}s"], each) for each in ("column", "task", "comment", "label"))
     items = ", ".join(
-        number(skipped[f"{each}s"], each) for each in ("column", "task", "comment") if skipped[f"{each}s"]
+        counted(skipped[f"{each}s"], each) for each in ("column", "task", "comment") if skipped[f"{each}s"]
     )
     line = f"{shown['repository'] or shown['title']}: {'would create' if shown['dry_run'] else 'created'} {made}"
     lines = [f"{line}; unchanged: {items}" if items else line]

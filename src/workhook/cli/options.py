@@ -224,7 +224,7 @@ def permission_list(text: str) -> str:
     if wrong or not text.strip(", "):
         names = ", ".join(policy.PERMISSIONS)
         raise click.BadParameter(f"{_not_among(wrong or [text])} {names} with =read or =write after it.")
-    return text.replace(":", "=")  # the notation of `workhook app` and the documentation
+    return text.replace(":", "=")  # NAME:LEVEL is accepted too
 
 
 def _not_among(text: Sequence[str]) -> str:

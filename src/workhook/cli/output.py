@@ -60,7 +60,7 @@ def cell(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(cell, value))
     if isinstance(value, dict):  # permissions
-        return ", ".join(f"{cell(name)}:{cell(level)}" for name, level in sorted(value.items())) or "none"
+        return ", ".join(f"{cell(name)}={cell(level)}" for name, level in sorted(value.items())) or "none"
     return "-" if value is None else visible(str(value), keep="")
 
 
@@ -74,7 +74,7 @@ def complain(lines: Sequence[str], *, as_log: bool = False) -> None:
     if as_log:
         log.configure(style="json")
         remedy = " ".join(line.strip() for line in lines[1:])
-        log.failure(f"workhook: {lines[0]}", remedy=remedy)
+        log.failure(error=lines[0], **{"remedy": remedy} if remedy else {})
         return
     click.echo("\n".join([f"workhook: {lines[0]}", *lines[1:]]), err=True)
 

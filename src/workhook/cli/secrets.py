@@ -15,6 +15,7 @@ from workhook.cli.error_messages import CliError
 from workhook.cli.options import Flag
 from workhook.cli.output import show_progress
 from workhook.core import vault
+from workhook.core.text import counted
 from workhook.identity import audit
 
 if TYPE_CHECKING:
@@ -101,12 +102,12 @@ async def _record(services: Services, target: str, answer: Mapping[str, object])
 
 
 def _sentences(made: bool, done: reencrypt.Reencrypted, dropped: int) -> Iterator[str]:
-    number = "1 secret" if done.changed == 1 else f"{done.changed:,} secrets"
-    yield f"{'a new key; ' if made else ''}{number} encrypted with the newest key"
+    yield f"{'a new key; ' if made else ''}{counted(done.changed, 'secret')} encrypted with the newest key"
     if done.unreadable:
-        yield f"{done.unreadable:,} cannot be decrypted with any key: set new secrets for their webhooks"
+        secrets = counted(done.unreadable, "secret")
+        yield f"{secrets} cannot be decrypted with any key: set new secrets for their webhooks"
     if dropped:
-        yield f"{dropped} old key{'s' if dropped > 1 else ''} dropped; only backups made before this still need it"
+        yield f"{counted(dropped, 'old key')} dropped; only backups made before this still need it"
 
 
 @contextmanager

@@ -51,9 +51,11 @@ class SettingsError(Exception):
 
 def _number(kind: type[N], low: N, high: N, wanted: str) -> Callable[[Any], N]:
     def parse(value: Any) -> N:
+        if isinstance(value, bool) or (isinstance(value, float) and kind is int):
+            raise TypeError
         number = kind(value)
-        if isinstance(value, bool) or not low <= number <= high:
-            raise ValueError(wanted)
+        if not low <= number <= high:
+            raise ValueError
         return number
 
     parse.__doc__ = f"{wanted} from {low} to {high}"
@@ -65,7 +67,21 @@ def _integer_parser(low: int, high: int, unit: str = "") -> Callable[[Any], int]
 
 
 def _seconds(low: float, high: float) -> Callable[[Any], float]:
-    return _number(float, low, high, "seconds")
+    return _number(float, low, high, "a number of seconds")
+
+
+def _text(value: Any) -> str:
+    """text in quotes"""
+    if not isinstance(value, str):  # a number or a list in the file
+        raise TypeError
+    return value
+
+
+def _path(value: Any) -> Path:
+    """a path in quotes, such as "/var/lib/workhook\""""
+    if value == "":
+        raise ValueError
+    return Path(value)
 
 
 def _networks(value: Any) -> tuple[str, ...]:
@@ -76,7 +92,7 @@ def _networks(value: Any) -> tuple[str, ...]:
 
 def _http_url(value: Any) -> str:
     """an http or https URL without a path, such as https://work.example.com"""
-    parts = urlsplit(str(value))
+    parts = urlsplit(_text(value))
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
         raise ValueError
     return str(value).rstrip("/")
@@ -84,7 +100,7 @@ def _http_url(value: Any) -> str:
 
 def _issuer(value: Any) -> str:
     """an https URL without a query, such as https://id.example.com; http only on 127.0.0.1 or localhost"""
-    parts = urlsplit(str(value))
+    parts = urlsplit(_text(value))
     local = parts.hostname in ("127.0.0.1", "::1", "localhost")
     if parts.scheme not in (("https", "http") if local else ("https",)) or not parts.hostname or "@" in parts.netloc:
         raise ValueError
@@ -95,7 +111,7 @@ def _issuer(value: Any) -> str:
 
 def _database_url(value: Any) -> str:
     """sqlite:///FILE or postgresql://USER@HOST/NAME"""
-    if not str(value).startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+asyncpg://")):
+    if not _text(value).startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+asyncpg://")):
         raise ValueError
     if "," not in (parts := urlsplit(str(value))).netloc:  # libpq's form with several hosts
         _ = parts.port  # raises for an invalid port
@@ -104,14 +120,14 @@ def _database_url(value: Any) -> str:
 
 def postgresql_url(value: Any) -> str:
     """postgresql://USER@HOST/NAME"""
-    if str(value).startswith("sqlite:"):
+    if _text(value).startswith("sqlite:"):
         raise ValueError
     return _database_url(value)
 
 
 def _files_url(value: Any) -> str:
     """s3://BUCKET or s3://BUCKET/PREFIX"""
-    parts = urlsplit(str(value))
+    parts = urlsplit(_text(value))
     if parts.scheme != "s3" or not parts.netloc or "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError
     return str(value).rstrip("/")
@@ -119,7 +135,7 @@ def _files_url(value: Any) -> str:
 
 def _prefix(value: Any) -> str:
     """letters, digits and hyphens, such as X-Service"""
-    text = str(value).strip("-")
+    text = _text(value).strip("-")
     if not text or not text.replace("-", "").isalnum() or not text.isascii():
         raise ValueError
     return text
@@ -127,7 +143,7 @@ def _prefix(value: Any) -> str:
 
 def _token(value: Any) -> str:
     """16 to 200 letters, digits and symbols without spaces, such as the output of `openssl rand -hex 24`"""
-    text = str(value)
+    text = _text(value)
     if not 16 <= len(text) <= 200 or not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError
     return text
@@ -143,7 +159,7 @@ def split_address(text: str) -> tuple[str, int]:
 
 def _address(value: Any) -> str:
     """HOST:PORT, such as 127.0.0.1:9100 or [::1]:9100"""
-    split_address(str(value))
+    split_address(_text(value))
     return str(value)
 
 
@@ -161,13 +177,20 @@ def _one_of(*names: str) -> Callable[[Any], str]:
             raise ValueError
         return str(value)
 
-    parse.__doc__ = " or ".join(names)
+    parse.__doc__ = f"one of {', '.join(names)}"
     return parse
+
+
+_PARSERS: dict[object, Callable[[Any], Any]] = {str: _text, Path: _path}
 
 
 def _setting(default: Any, parse: Callable[[Any], Any], help_text: str, *, secret: bool = False) -> Any:
     # Tracebacks and debug lines must not reveal secrets or the password in a URL.
-    return field(default=default, repr=not secret, metadata={"parse": parse, "help": help_text, "secret": secret})
+    return field(
+        default=default,
+        repr=not secret,
+        metadata={"parse": _PARSERS.get(parse, parse), "help": help_text, "secret": secret},
+    )
 
 
 @dataclass(frozen=True)
@@ -343,13 +366,18 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
         try:
             values[name] = known[name].metadata["parse"](raw)
         except (ValueError, TypeError, KeyError):
-            wanted = getattr(known[name].metadata["parse"], "__doc__", "") or "another value"
+            wanted = expected_value(known[name].metadata["parse"])
             shown = "the value" if known[name].metadata["secret"] else _as_text(raw)
-            faults.append(f"{source_name}: {shown} is invalid; expected {wanted.strip()}")
+            faults.append(f"{source_name}: {shown} is invalid; expected {wanted}")
     faults += _apart(values)
     if faults:
         raise SettingsError(faults)
     return Settings(**values)
+
+
+def expected_value(parse: Callable[[Any], Any]) -> str:
+    """Return the description of the values that a setting's parser accepts, such as `a whole number from 0 to 50`."""
+    return (parse.__doc__ or "").strip()
 
 
 def _apart(values: Mapping[str, Any]) -> list[str]:
@@ -366,7 +394,12 @@ def _apart(values: Mapping[str, Any]) -> list[str]:
 
 
 def _as_text(raw: object) -> str:
-    return ", ".join(map(repr, raw)) if isinstance(raw, (list, tuple)) else repr(raw)
+    """Return the value as one writes it in the file."""
+    if isinstance(raw, (list, tuple)):
+        return f"[{', '.join(map(_as_text, raw))}]"
+    if isinstance(raw, bool):
+        return str(raw).lower()
+    return repr(raw) if isinstance(raw, (str, dict)) else str(raw)
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

@@ -43,9 +43,9 @@ def configure(level: str = "info", style: str = "auto") -> None:
     root.setLevel(max(LEVELS[level], logging.WARNING))
 
 
-def failure(event: str, **facts: object) -> None:
+def failure(**facts: object) -> None:
     """Log why the process ends. With `exc_info` set, the current exception is included."""
-    structlog.get_logger(__name__).error(event, **facts)
+    structlog.get_logger(__name__).error("process_failed", **facts)
 
 
 def start_line(text: str, style: str, **facts: object) -> str:

@@ -63,5 +63,5 @@ def turn_on(role: str) -> Callable[[], None]:
             return open_telemetry_spans.start(role)
         except ValueError as error:  # from one of the SDK's own variables
             wrong = f"Correct the variables that begin with OTEL_: {error}"
-    logger.warning("no_traces", remedy=wrong)
+    logger.warning("traces_disabled", remedy=wrong)
     return lambda: None

@@ -52,7 +52,7 @@ def start(role: str) -> Callable[[], None]:
         last.start()
         last.join(LAST_S)
         if lost := counts.give_up():
-            logger.warning("last_spans_lost", spans=lost, remedy="Check that the collector is running and responds.")
+            logger.warning("spans_lost_at_exit", count=lost, remedy="Check that the collector is running and responds.")
 
     return end
 
@@ -109,7 +109,7 @@ class _CountedExporter(OTLPSpanExporter):
         is_sent = result is SpanExportResult.SUCCESS
         if self._counts.tell(len(spans), is_sent=is_sent) and not is_sent:
             remedy = "Check that the collector is running and accepts OTLP."
-            logger.warning("spans_lost", spans=len(spans), remedy=remedy)
+            logger.warning("spans_lost", count=len(spans), remedy=remedy)
         return result
 
 

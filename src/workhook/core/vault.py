@@ -46,11 +46,15 @@ class Vault:
         return vault
 
     def _take(self, keys: Sequence[bytes]) -> None:
+        name = self._source or KEY_FILE
+        if not keys:
+            raise VaultError(f"{name} is empty. Restore the right file.")
         try:
             fernets = [Fernet(key) for key in keys]
-            self._newest, self._all = fernets[0], MultiFernet(fernets)
-        except (ValueError, IndexError) as error:
-            raise VaultError(f"{KEY_FILE} does not contain a valid key: {error}. Restore the right file.") from error
+        except ValueError as error:
+            reason = f"{name} does not contain a valid key: each line must be 32 bytes in URL-safe Base64"
+            raise VaultError(f"{reason}. Restore the right file.") from error
+        self._newest, self._all = fernets[0], MultiFernet(fernets)
         self._keys = tuple(base64.urlsafe_b64decode(key) for key in keys)
 
     def seal(self, secret: str | None) -> bytes | None:
@@ -103,7 +107,7 @@ class Vault:
         except (OSError, VaultError) as error:
             log.error("key_file_unusable", path=str(self._source), error=str(error))
             return False
-        log.info("key_file_taken_up", path=str(self._source), keys=len(self._keys))
+        log.info("key_file_reloaded", path=str(self._source), count=len(self._keys))
         return True
 
     def __repr__(self) -> str:

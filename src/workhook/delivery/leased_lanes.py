@@ -302,10 +302,10 @@ class LeasedLanes:
                 metrics.TROUBLE.labels("lease").inc()
                 if isinstance(error, Unavailable):
                     self._trouble = error.message
-                    log.warning("lease_not_renewed", error=error.message, again_in_s=AGAIN_S)
+                    log.warning("lease_not_renewed", error=error.message, retry_in_s=AGAIN_S)
                 else:
                     self._trouble = "its lease could not be renewed; see the log"
-                    log.exception("lease_not_renewed", again_in_s=AGAIN_S)
+                    log.exception("lease_not_renewed", retry_in_s=AGAIN_S)
                 await asyncio.sleep(AGAIN_S)
 
     def _may_renew(self) -> bool:
@@ -314,9 +314,9 @@ class LeasedLanes:
         self._hung = hung
         if hung and not before:
             metrics.TROUBLE.labels("hung").inc()
-            log.error("worker_hangs", advice="restart this process; others take over once its lease has expired")
+            log.error("worker_hung", remedy="Restart this process. Others take over once its lease has expired.")
         elif before and not hung:
-            log.warning("worker_goes_on")
+            log.warning("worker_recovered")
         return not hung
 
     async def _renew(self) -> None:

@@ -126,7 +126,7 @@ class Leases:
         gone = [owner for owner in await membership.owners(self._database) if is_dead(owner)]
         if gone:
             await self._database.in_transaction(partial(membership.remove, owners=gone))
-            log.info("leases_taken_back", owners=gone)
+            log.info("dead_processes_removed", owners=gone)
 
     async def renew(self, in_flight: Callable[[], Sequence[int]]) -> None:
         """Send a heartbeat, or only poll the other processes if no heartbeat is due.
@@ -221,7 +221,7 @@ class Leases:
 
         seen = await self._database.in_transaction(remove)
         if seen is not None:
-            log.warning("leases_ended", generation=seen.generation, left=len(seen.members))
+            log.warning("expired_processes_removed", generation=seen.generation, remaining=len(seen.members))
             self._database.signals.send(WORKERS, (0,))
             await self._take_in(seen)
 

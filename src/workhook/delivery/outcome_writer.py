@@ -7,6 +7,7 @@ limited separately.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import structlog
@@ -110,7 +111,7 @@ class OutcomeWriter:
         self._begin_soon()
         if not task.cancelled() and (error := task.exception()) is not None:
             metrics.TROUBLE.labels("recorded").inc()
-            log.error("recorded_failed", exc_info=error)
+            log.error("outcome_report_failed", exc_info=error)
 
     async def _write(self, batch: Sequence[FinishedAttempt], health: Health) -> None:
         """Retry until the batch is written, because an unrecorded attempt would be sent again."""
@@ -125,9 +126,9 @@ class OutcomeWriter:
                     await self._transact(left, health)
                 break
             except Unavailable as error:
-                log.warning("record_waits_for_database", error=error.message, outcomes=len(batch), again_in_s=pause_s)
+                log.warning("outcome_write_delayed", error=error.message, count=len(batch), retry_in_s=pause_s)
             except Exception:
-                log.exception("record_failed", outcomes=len(left))
+                log.exception("outcome_write_failed", count=len(left))
                 await self._write_apart(left, health)
                 return
             metrics.TROUBLE.labels("record").inc()
@@ -147,7 +148,7 @@ class OutcomeWriter:
         except Unavailable:
             raise
         except Exception as error:
-            log.exception("record_look_failed", outcomes=len(batch))
+            log.exception("outcome_check_failed", count=len(batch))
             raise Unavailable("It is unknown whether the outcome was recorded.") from error
         return [each for each in batch if attempts.get(each.work.id) == each.work.attempts]
 
@@ -164,7 +165,7 @@ class OutcomeWriter:
         delivered, advances = [each.delivery() for each in batch], [each.advance() for each in batch]
         if late := await record(self._database, delivered, advances, health, now_ms()):
             metrics.LATE.inc(len(late))
-            log.warning("recorded_late", outcomes=len(late))  # another process sends them too
+            log.warning("outcomes_recorded_late", count=len(late))  # another process sends them too
 
     def _report(self, batch: Sequence[FinishedAttempt], health: Health) -> None:
         for each in batch:
@@ -174,20 +175,21 @@ class OutcomeWriter:
             self._recorded(batch)
         except Exception:
             metrics.TROUBLE.labels("recorded").inc()
-            log.exception("recorded_failed", outcomes=len(batch))
+            log.exception("outcome_report_failed", count=len(batch))
 
     async def stop(self, within_s: float) -> None:
-        """Write the remaining outcomes. Waits at most twice `within_s` seconds."""
+        """Write the remaining outcomes, for at most `within_s` seconds."""
         if self._task is None:
             return
         self._stopping = True
         self._changed.set()
+        ends_s = time.monotonic() + within_s
         tasks = {self._task, *self._writing}
         await asyncio.wait(tasks, timeout=within_s)
-        tasks |= self._writing
-        await asyncio.wait(tasks, timeout=within_s)
+        tasks |= self._writing  # the last batches, which the task has begun meanwhile
+        await asyncio.wait(tasks, timeout=max(0, ends_s - time.monotonic()))
         if unfinished := [task for task in tasks if not task.done()]:
-            log.warning("records_lost", waiting=len(self._waiting))  # their deliveries are sent again
+            log.warning("outcomes_lost", count=len(self._waiting))  # their deliveries are sent again
             for task in unfinished:
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -115,7 +115,7 @@ class Worker:
                 while self._tasks:
                     await asyncio.wait(self._tasks)
         except TimeoutError:
-            log.warning("drain_time_over", unfinished=self._slots.in_flight)
+            log.warning("drain_timed_out", count=self._slots.in_flight)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -136,10 +136,10 @@ class Worker:
                 metrics.TROUBLE.labels("turn").inc()
                 if isinstance(error, Unavailable):
                     self._trouble = error.message
-                    log.warning("worker_waits_for_database", error=error.message, again_in_s=pause_s)
+                    log.warning("worker_step_delayed", error=error.message, retry_in_s=pause_s)
                 else:
                     self._trouble = "a step failed; see the log"
-                    log.exception("worker_turn_failed", again_in_s=pause_s)
+                    log.exception("worker_step_failed", retry_in_s=pause_s)
                 self._polled_at_s = time.monotonic()
                 await _within(self._stopping, pause_s)
                 pause_s = min(pause_s * 2, most_s)
@@ -266,13 +266,13 @@ class Worker:
             self._put_off(lane, work)
         except Unavailable as error:
             metrics.TROUBLE.labels("attempt").inc()
-            log.warning("attempt_put_off", hook_id=lane.hook.id, dispatch_id=work.id, error=error.message)
+            log.warning("attempt_deferred", hook_id=lane.hook.id, dispatch_id=work.id, error=error.message)
             self._put_off(lane, work)
-        except Exception as error:  # handed to the log
+        except Exception:
             # Not the receiver's fault, so nothing is recorded and the dispatch stays due until the next search finds
             # it. An earlier retry would fail again. The lane continues.
             metrics.TROUBLE.labels("attempt").inc()
-            log.exception("attempt_failed", hook_id=lane.hook.id, dispatch_id=work.id, error=str(error))
+            log.exception("attempt_failed", hook_id=lane.hook.id, dispatch_id=work.id)
             self._finished(lane, work)
         except asyncio.CancelledError:
             self._finished(lane, work)
@@ -292,7 +292,7 @@ class Worker:
         now = now_ms()
         if now >= self._paused_until:
             self._paused_until = now + OWN_PAUSE_MS
-            log.warning("out_of_resources", error=str(error), again_in_s=OWN_PAUSE_MS / 1000)
+            log.warning("out_of_resources", error=str(error), retry_in_s=OWN_PAUSE_MS / 1000)
             asyncio.get_running_loop().call_later(OWN_PAUSE_MS / 1000, self._wake.set)
 
     async def _send(self, lane: Lane, work: PendingAttempt) -> FinishedAttempt:

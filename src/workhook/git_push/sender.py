@@ -106,7 +106,7 @@ class _Sender:
                 return
             except _Stop as stop:
                 self._stopped = stop.reason
-                self._folder.log.error(f"stopped, {len(spool.names(self._folder))} pushes are waiting: {stop.reason}")
+                self._folder.log.error(f"stopped; pushes waiting: {len(spool.names(self._folder))}; {stop.reason}")
                 if not stop.retry or not pauses_s:
                     return
             if self._pause(pauses_s.pop(0)):
@@ -141,7 +141,7 @@ class _Sender:
             self._publish(entry, update, config, base_url, body)
             spool.mark_sent(self._folder, name, update.id)
         spool.remove(self._folder, name)
-        self._folder.log.info(f"published push {name}: {len(left)} events")
+        self._folder.log.info(f"published push {name}; events: {len(left)}")
 
     def _publish(self, entry: spool.Push, update: spool.RefUpdate, config: Config, base_url: str, body: bytes) -> None:
         answer = post(base_url, config.repository, config.token, body)

@@ -26,7 +26,6 @@ from workhook.hooks.fan_out import drop_waiting, fan_out_about, send_by_hand
 from workhook.hooks.history import Filters
 from workhook.hooks.records import (
     HOOK_COLUMNS,
-    Accepted,
     Hook,
     HookOwner,
     config_to_response,
@@ -36,6 +35,7 @@ from workhook.hooks.records import (
 )
 from workhook.hooks.tables import hooks, lanes
 from workhook.http.calls import Call, Services
+from workhook.http.endpoints import EmptyObject
 from workhook.identity import audit
 from workhook.identity import queries as identity_queries
 from workhook.identity.authenticator import actor_of, caller_of
@@ -456,12 +456,12 @@ async def hooks_ping(write: Write, hook_id: int) -> None:
     audit_of_call(write, "hook.ping", f"hook/{hook.id}")
 
 
-async def deliveries_redeliver(write: Write, hook_id: int, delivery_id: int) -> Accepted:
+async def deliveries_redeliver(write: Write, hook_id: int, delivery_id: int) -> EmptyObject:
     """Redeliver a delivery."""
     hook = await hook_of(write.call, write.tx, hook_id)
     await deliveries.redeliver(write.tx, hook.id, delivery_id, limit=manual_limit(write.call))
     audit_of_call(write, "delivery.redeliver", f"delivery/{delivery_id}", hook_id=hook.id)
-    return Accepted()
+    return EmptyObject()
 
 
 async def redeliver_many(call: Call, hook_id: int, filters: Filters) -> redelivery.Redelivery:

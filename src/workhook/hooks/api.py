@@ -20,9 +20,9 @@ from workhook.hooks.records import (
     Hook,
     HookApp,
     HookShape,
-    Published,
-    Queued,
+    PublishedEvent,
     RedeliveryShape,
+    StartedRedelivery,
     config_to_response,
     hook_to_response,
     last_response_of,
@@ -192,11 +192,11 @@ both.post("/hooks/{hook_id}/deliveries/{delivery_id}/attempts", status=202, prob
 
 
 @both.post("/hooks/{hook_id}/deliveries/redeliver", status=202, body=bodies.REDELIVER)
-async def deliveries_redeliver_many(call: Call, hook_id: int) -> Queued:
+async def deliveries_redeliver_many(call: Call, hook_id: int) -> StartedRedelivery:
     """Redeliver deliveries in bulk."""
     job = await actions.redeliver_many(call, hook_id, deliveries.parse_selection(await call.json_object()))
     shape = redelivery.to_response(job, f"{call.base}{actions.owner_of(call).path}/hooks/{job.hook_id}")
-    return Queued(shape.queued, shape)
+    return StartedRedelivery(shape.queued, shape)
 
 
 @both.get("/hooks/{hook_id}/redeliveries/{redelivery_id}")
@@ -208,13 +208,13 @@ async def redeliveries_get(call: Call, hook_id: int, redelivery_id: int) -> Rede
 
 
 @both.post("/events", status=202, access="{called}.publish", body=bodies.PUBLISH, body_required=True, relies=True)
-async def events_publish(call: Call) -> Published:
+async def events_publish(call: Call) -> PublishedEvent:
     """Publish an event for the {called}."""
     publication = publishing.parse_publication(
         await call.json_object(publishing.BODY_MAX, values=publishing.VALUES_MAX)
     )
 
-    async def publish() -> Published:
+    async def publish() -> PublishedEvent:
         caller, owner = caller_of(call), actions.owner_of(call)
         place = caller.repository or caller.organization
         publishing.check_publisher(publication, place.role if place else None)

@@ -82,7 +82,7 @@ def _text_or_null(description: str, **more: Any) -> Schema:
 
 _NO_NUL = "^[^\\x00]*$"
 PUBLISH = _object(
-    "Publish",
+    "EventCreate",
     "An event from another system.",
     {
         "event": {
@@ -118,7 +118,7 @@ DISPATCH = _object(
 )
 _OUTCOME = "`success`: a 2xx response; `failure`: anything else."
 REDELIVER = _object(
-    "Redeliver",
+    "RedeliveryCreate",
     "The deliveries to send again: those that match every filter or, without filters, all that failed. Events that "
     "are already waiting are left out. A thousand deliveries are processed before the response, the rest afterwards.",
     {

@@ -19,7 +19,7 @@ from workhook.events.tables import event_keys
 from workhook.hooks.bodies import check_types
 from workhook.hooks.commit import NewEvent, committer_of
 from workhook.hooks.fan_out import send_by_hand, send_now
-from workhook.hooks.records import Hook, HookOwner, HookViewer, Published
+from workhook.hooks.records import Hook, HookOwner, HookViewer, PublishedEvent
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import app_repository_to_response
@@ -117,7 +117,7 @@ async def publish(
     actor: Actor | None,
     base: str,
     premise: Premise | None = None,
-) -> Published:
+) -> PublishedEvent:
     """Commit the event and its dispatches. Repeating an `id` within 24 hours has no effect and returns the same result.
 
     `actor` is None for commands. Only dispatches to hooks visible to the owner's viewer are counted. `premise`: the
@@ -137,7 +137,7 @@ async def publish(
             if repository is not None:
                 await each.follow(tx, repository, draft.payload, actor, base)
 
-    async def step(tx: Transaction) -> Published:
+    async def step(tx: Transaction) -> PublishedEvent:
         if premise is not None:
             await check_premise(tx, premise)
         return await _publish(tx, owner=owner, publication=publication, draft=draft, follow=follow)
@@ -164,7 +164,7 @@ async def send_to_hook(
 
 async def _publish_gathered(
     database: Database, draft: outbox.Draft, actor: Actor | None, viewer: HookViewer, premise: Premise | None
-) -> Published:
+) -> PublishedEvent:
     """Commit the event in a batch with concurrently published ones."""
     entry = None
     if actor is not None:
@@ -172,7 +172,7 @@ async def _publish_gathered(
         entry = audit.row_of_call(actor, draft.account_id, draft.repository_id, happened)
     committed = await committer_of(database).submit(NewEvent(outbox.row_of(draft), entry, premise))
     seen = sum(viewer.sees(app_id=each.app_id, repository_id=each.hook_repository_id) for each in committed.dispatches)
-    return Published(str(committed.event_id), seen)
+    return PublishedEvent(str(committed.event_id), seen)
 
 
 async def _publish(
@@ -182,7 +182,7 @@ async def _publish(
     publication: Publication,
     draft: outbox.Draft,
     follow: Callable[[Transaction], Awaitable[None]],
-) -> Published:
+) -> PublishedEvent:
     scope = f"r{owner.repository_id}" if owner.repository else f"o{owner.account.id}"
     key = {"scope": scope, "key": publication.id}
     digest = b""
@@ -195,7 +195,7 @@ async def _publish(
             if bytes(earlier["digest"]) != digest:
                 raise Invalid(faults=[_fault("id", "Another event was published under this id within 24 hours")])
             sent = await tx.fetch_all(_dispatched, {"event_id": earlier["event_id"]})
-            return Published(publication.id, _count_seen(sent, owner.viewer))
+            return PublishedEvent(publication.id, _count_seen(sent, owner.viewer))
     await follow(tx)
     outbox.add(tx, [draft])  # after the events added by `follow`
     rows = await send_now(tx)
@@ -203,7 +203,7 @@ async def _publish(
     if publication.id is not None:
         tx.defer(_insert_key, [{**key, "digest": digest, "event_id": event_id, "created_at": now_ms()}])
     sent = [row for row in rows if row["event_id"] == event_id and row["dispatch_id"] is not None]
-    return Published(publication.id or str(event_id), _count_seen(sent, owner.viewer))
+    return PublishedEvent(publication.id or str(event_id), _count_seen(sent, owner.viewer))
 
 
 def _count_seen(sent: Sequence[Row], viewer: HookViewer) -> int:

@@ -175,11 +175,7 @@ class DeliveryDetail(DeliveryItem):
     response: DeliveryResponse
 
 
-class Accepted(msgspec.Struct):
-    """An empty object, because clients parse the response as JSON."""
-
-
-class Published(msgspec.Struct):
+class PublishedEvent(msgspec.Struct):
     """A stored event."""
 
     id: Annotated[
@@ -205,7 +201,7 @@ class RedeliveryShape(msgspec.Struct):
     url: Annotated[str, Meta(description="Address of this job.")]
 
 
-class Queued(msgspec.Struct):
+class StartedRedelivery(msgspec.Struct):
     """A started bulk redelivery.
 
     The first thousand deliveries are processed before the response is sent, the rest afterwards.

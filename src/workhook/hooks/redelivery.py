@@ -223,7 +223,7 @@ async def run_first_batch(database: Database, job: Redelivery) -> Redelivery:
     try:
         return await advance(database, job.id) or job
     except Unavailable as error:
-        log.warning("redelivery_waits", redelivery=job.id, error=error.message, again_in_s=EVERY_S)
+        log.warning("redelivery_delayed", redelivery=job.id, error=error.message, retry_in_s=EVERY_S)
         return job
 
 

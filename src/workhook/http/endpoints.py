@@ -63,6 +63,10 @@ class Created(msgspec.Struct, Generic[B], frozen=True):
     headers: Mapping[str, str] = {}
 
 
+class EmptyObject(msgspec.Struct):
+    """An empty object, because clients parse the response as JSON."""
+
+
 class Retry(NamedTuple):
     """A policy that repeats a change that raises `error`, up to `tries` attempts in all."""
 

@@ -197,7 +197,7 @@ Schema = dict[str, Any]
 
 _COMPONENTS = "#/components/schemas/"
 _ABOUT = ("description", "examples")
-_SHAPE = "Shape"  # suffix of names used only in the code: HookShape is shown as Hook
+_SUFFIXES = {"Shape": "", "Answer": "Response"}  # HookShape is shown as Hook, and TaskAnswer as TaskResponse
 
 
 class Schemas:
@@ -261,9 +261,21 @@ def _is_type(value: Any) -> bool:
 
 
 def _names(components: Mapping[str, Schema]) -> dict[str, str]:
-    short = {name: name.removesuffix(_SHAPE) for name in components}
-    taken = list(short.values())
-    return {name: each if taken.count(each) == 1 else name for name, each in short.items()}
+    """Return the names shown in the document, by the names that msgspec gives the structs."""
+    names = {name: _shown_name(name) for name in components}
+    shown = list(names.values())
+    # msgspec qualifies the names of two structs with the same name by their modules.
+    qualified = [name for name in shown if not name.isidentifier()]
+    assert not qualified, f"not a name for generated clients: {', '.join(qualified)}"
+    assert len(set(shown)) == len(shown), f"two schemas are called {max(shown, key=shown.count)}"
+    return names
+
+
+def _shown_name(name: str) -> str:
+    for suffix, instead in _SUFFIXES.items():
+        if name.endswith(suffix):
+            return name.removesuffix(suffix) + instead
+    return name
 
 
 def _null_in_type(schema: Schema) -> Schema:

@@ -365,7 +365,7 @@ class BoundedProtocol(HttpToolsProtocol):
         try:
             self.transport.write_eof()
         except OSError as error:  # the peer is already gone, unnoticed by the transport
-            log.debug("peer_gone", error=str(error))
+            log.debug("peer_disconnected", error=str(error))
             self.transport.abort()
             return
         self.flow.resume_reading()

@@ -52,7 +52,7 @@ def record_refusal(problem: Problem, *, request_id: str, method: str, route: str
     now_s = time.monotonic()
     if now_s - _budget.began_s >= 60:
         if _budget.left_out:
-            log.warning("refused_requests_not_logged", number=_budget.left_out, note="there were too many in a minute")
+            log.warning("refused_requests_not_logged", count=_budget.left_out, note="there were too many in a minute")
         _budget.began_s, _budget.lines, _budget.left_out = now_s, 0, 0
     if _budget.lines >= LINES_A_MINUTE:
         _budget.left_out += 1

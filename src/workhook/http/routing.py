@@ -98,7 +98,7 @@ class AsgiApp:
         try:
             reply = await self._answer(request)
         except Exception as error:  # noqa: BLE001  # what answers it tells of it
-            log.debug("answered_outside", error=repr(error))
+            log.debug("request_not_routed", error=repr(error))
             reply = _outside(request, error, self.services(), self.problem_page)
         await reply(scope, receive, send)
 

@@ -239,7 +239,7 @@ def _from_name(name: str, verb_first: bool) -> str:
 def _split(name: str) -> tuple[str, str, str]:
     """Split at the plural: `hooks_update_config` is about a hook, `oauth_apps_create` about an OAuth app."""
     thing, plural, verb = re.sub(r"^((?:re)?deliver)ies_", r"\1ys_", name).partition("s_")
-    return (thing, plural, verb) if plural and verb else name.rpartition("_")[::1]
+    return (thing, plural, verb) if plural and verb else name.rpartition("_")
 
 
 def verb_of(done: str) -> str:
@@ -333,7 +333,7 @@ class Refusals:
             await asyncio.gather(self._writer, return_exceptions=True)
         pending, self._pending = self._pending, {}
         if pending:
-            log.warning("refusals_not_in_the_audit_log", number=_drop(pending), note="the database is unavailable")
+            log.warning("refusals_not_audited", count=_drop(pending), note="the database is unavailable")
 
     async def _write_later(self) -> None:
         pause_s = FLUSH_S
@@ -352,18 +352,18 @@ class Refusals:
         """
         dropped, self._dropped = self._dropped, 0
         if dropped:
-            log.warning("refusals_not_in_the_audit_log", number=dropped, note="there are too many at once")
+            log.warning("refusals_not_audited", count=dropped, note="there are too many at once")
         if not self._pending:
             return True
         self._writing, self._pending = self._pending, {}
         try:
             await self._database.write(insert, [_row(*each, now_ms()) for each in self._writing.items()])
         except Unavailable as problem:
-            log.warning("refusals_wait_for_database", number=len(self._writing), reason=problem.message)
+            log.warning("refusal_audit_delayed", count=len(self._writing), error=problem.message)
             self._pending = _together(self._writing, self._pending)
             return False
         except Exception:
-            log.exception("refusals_not_in_the_audit_log", number=_drop(self._writing))
+            log.exception("refusals_not_audited", count=_drop(self._writing))
         finally:
             self._writing = {}
         return True

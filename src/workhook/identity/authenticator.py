@@ -122,7 +122,7 @@ class Authenticator:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
         if late:
-            log.warning("use_not_noted", number=len(late), reason="the database was not ready in time")
+            log.warning("last_use_not_recorded", count=len(late), error="the database was not ready in time")
 
     async def _who(self, call: Call, rule: policy.Rule | None) -> tuple[Actor | None, App | None]:
         """Return the caller, or None without credentials. Raises `Unauthenticated` for invalid ones."""

@@ -309,7 +309,7 @@ async def account_get(call: Call, username: str) -> s.ProfileShape:
     access="account.read",
 )
 @routes.get("/users/{username}/keys", access="account.read")
-async def account_keys(call: Call, username: str) -> list[s.Key]:
+async def account_keys(call: Call, username: str) -> list[s.PublicKey]:
     """List a user's SSH keys. Always empty."""
     await _get_account(call, username)  # Terraform's `github_user` fails without these two lists
     return []

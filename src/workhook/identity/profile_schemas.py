@@ -84,7 +84,7 @@ class Team(msgspec.Struct):
     """A team. Never returned."""
 
 
-class Key(msgspec.Struct):
+class PublicKey(msgspec.Struct):
     """A key. Never returned."""
 
 

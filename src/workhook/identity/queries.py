@@ -300,4 +300,4 @@ async def record_use(database: Database, table: sa.Table, number: int, now: int)
     try:
         await database.in_transaction(lambda tx: tx.execute(_note_use[table], {"id": number, "now": now}))
     except Problem as problem:
-        log.warning("use_not_noted", table=table.name, id=number, reason=problem.message)
+        log.warning("last_use_not_recorded", table=table.name, id=number, error=problem.message)

@@ -32,13 +32,13 @@ PARTS = 50  # a block is this fraction of the remaining requests
 IDLE_S = 60.0  # after which a block is returned
 SWEEP_S = 10.0
 ASK_AGAIN_S = 1.0  # at the limit: another process may have returned a block
-ALONE_S = 5.0  # until a database that could not be written is retried
+LOCAL_S = 5.0  # until a database that could not be written is retried
 CALLERS_MAX = 10_000
 ADDRESS_TIMES = 5
 TAKEN_BACK_TIMES = 10  # times the limit, in one process
 
-RATE_ALONE = Counter(
-    "workhook_rate_limit_alone_total",
+COUNTED_LOCALLY = Counter(
+    "workhook_rate_limit_local_total",
     "Times a process counted requests in memory because the database could not be written.",
 )
 log = structlog.get_logger(__name__)
@@ -161,7 +161,7 @@ class RateLimiter:
         self._shares: dict[str, _Share] = {}
         self._addresses = Windows(limit)
         self._taken_back: dict[str, tuple[int, int]] = {}  # caller → (end of the window, count)
-        self._alone_until_s = 0.0
+        self._local_until_s = 0.0
         self._sweeping: asyncio.Task[None] | None = None
 
     async def hit(self, caller: str, *, count: int = 1) -> tuple[Usage, bool]:
@@ -239,15 +239,15 @@ class RateLimiter:
         now, moment = now_ms(), time.monotonic()
         if share.ask_again_s > moment and now < share.resets_at:
             return
-        if moment < self._alone_until_s:
-            self._refill_alone(share, now)
+        if moment < self._local_until_s:
+            self._refill_locally(share, now)
             return
         try:
             await self._take(caller, share, now)
         except Unavailable as problem:
-            log.warning("rate_limit_counted_alone", reason=problem.message)
-            self._alone_until_s = time.monotonic() + ALONE_S
-            self._refill_alone(share, now)
+            log.warning("rate_limit_counted_locally", error=problem.message)
+            self._local_until_s = time.monotonic() + LOCAL_S
+            self._refill_locally(share, now)
         if self._sweeping is None or self._sweeping.done():
             self._sweeping = asyncio.create_task(self._sweep(), name="rate-limits")
 
@@ -263,9 +263,9 @@ class RateLimiter:
         if row is not None:
             share.resets_at, share.used = row["resets_at"], row["used"]
 
-    def _refill_alone(self, share: _Share, now: int) -> None:
+    def _refill_locally(self, share: _Share, now: int) -> None:
         """Count from the last known state, instead of refusing reads while the database cannot be written."""
-        RATE_ALONE.inc()
+        COUNTED_LOCALLY.inc()
         if now >= share.resets_at:
             share.resets_at, share.used = _end(now), 0
         share.left = min(self._limit - share.used, max(1, (self._limit - share.used) // PARTS))
@@ -292,10 +292,10 @@ class RateLimiter:
             if rows:
                 await self._database.write(_give_back, rows)
         except Unavailable as problem:
-            log.warning("rate_limit_not_given_back", callers=len(rows), reason=problem.message)
+            log.warning("rate_limit_share_not_returned", count=len(rows), error=problem.message)
         except Exception:
-            RATE_ALONE.inc()
-            log.exception("rate_limit_not_given_back", callers=len(rows))
+            COUNTED_LOCALLY.inc()
+            log.exception("rate_limit_share_not_returned", count=len(rows))
 
 
 def _use(share: _Share) -> bool:

@@ -169,7 +169,7 @@ class Blobs(ABC):
         wanted = min(self.piece_bytes, stop - start)
         piece = await self.read_range(name, start, wanted)
         if len(piece) != wanted:
-            log.error("blob_cut_short", blob=name, start=start, wanted=wanted, found=len(piece))
+            log.error("blob_truncated", blob=name, start=start, expected=wanted, found=len(piece))
             raise BlobMissing(name)
         return piece
 
@@ -188,7 +188,7 @@ class Blobs(ABC):
         try:
             await self.delete([name])
         except Unavailable:
-            log.warning("blob_left", blob=name)
+            log.warning("blob_not_deleted", blob=name)
 
     async def delete_old_drafts(self, before: int) -> int:
         """Delete drafts left by dead processes before `before` (milliseconds since the epoch). Returns their number."""
@@ -270,7 +270,7 @@ class FolderBlobs(Blobs):
 def unavailable(error: Exception) -> Unavailable:
     full = isinstance(error, OSError) and error.errno in _FULL
     code = "storage_full" if full else "storage_unavailable"
-    log.error(code, reason=first_line(error))
+    log.error(code, error=first_line(error))
     metrics.BLOB_TROUBLE.labels(code).inc()
     message = "The file store is full." if full else "The file store cannot be used right now."
     return Unavailable(message, code=code, retry_after_s=RETRY_AFTER_S)

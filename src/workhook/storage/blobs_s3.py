@@ -70,7 +70,7 @@ class S3Blobs(Blobs):
             with _speaking_s3(missing_passes=True):
                 return bytes(await obstore.get_range_async(self._store, checked(name), start=start, length=length))
         except FileNotFoundError as error:
-            log.error("blob_missing", blob=name, reason=first_line(error))
+            log.error("blob_missing", blob=name, error=first_line(error))
             raise BlobMissing(name) from None
 
     async def remove(self, names: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 import structlog
 
 from workhook.core.errors import Unavailable
+from workhook.core.text import counted
 from workhook.storage import dialects
 from workhook.storage.dialects import database_address
 from workhook.storage.migrate import COPYING, HEAD, MOVED, migrate_postgresql, release_command
@@ -411,7 +412,9 @@ class _Copy:
             theirs = await self._patiently(partial(self.target.sum, table, largest))
             self.sums[table.name] = ours
             if ours.rows != theirs.rows:
-                wrong.append(f"{table.name} has {ours.rows:,} rows in the file and {theirs.rows:,} in PostgreSQL")
+                wrong.append(
+                    f"{table.name} has {counted(ours.rows, 'row')} in the file and {theirs.rows:,} in PostgreSQL"
+                )
             elif ours != theirs:
                 wrong.append(f"{table.name} has different values in PostgreSQL")
             self._show(COMPARED, self.done + ours.rows)
@@ -446,12 +449,12 @@ class _Copy:
             except DRIVER_ERRORS as error:
                 if not isinstance(dialects.postgresql_problem(error), Unavailable):
                     raise
-                log.warning("copy_interrupted", error=str(error), again_in_s=pause_s)
+                log.warning("copy_interrupted", error=str(error), retry_in_s=pause_s)
             await asyncio.sleep(pause_s)
             try:
                 await self.target.open_again()
             except DRIVER_ERRORS as error:
-                log.warning("copy_not_connected", error=str(error))
+                log.warning("copy_reconnect_failed", error=str(error))
         return await act()
 
 

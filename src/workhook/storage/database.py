@@ -247,12 +247,12 @@ class Database(Reader):
             except RolledBack as problem:
                 last = number >= TRIES and time.monotonic() >= end
                 metrics.ROLLED_BACK.labels(problem.reason, "refused" if last else "again").inc()
-                cause = str(problem.__cause__ or problem)
+                error = str(problem.__cause__ or problem)
                 if last:
-                    log.error("transaction_given_up", reason=problem.reason, tries=number, cause=cause)
+                    log.error("transaction_abandoned", reason=problem.reason, tries=number, error=error)
                     raise
                 if number <= TRIES:  # longer waits would flood the log
-                    log.warning("transaction_rolled_back", reason=problem.reason, tries=number, cause=cause)
+                    log.warning("transaction_rolled_back", reason=problem.reason, tries=number, error=error)
             # Random, because two transactions that collided would otherwise collide again.
             longest = PAUSE_MAX_S * 2 ** (min(number, TRIES) - 1)
             await asyncio.sleep(random.uniform(0, longest))  # noqa: S311  # no secret

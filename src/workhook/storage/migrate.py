@@ -155,7 +155,7 @@ def _make_sqlite(path: Path) -> None:
     try:
         path.touch(mode=0o600)  # SQLite creates the files next to it with the same mode
     except OSError as error:
-        log.debug("database_file_not_made", reason=str(error))  # SQLite reports it later
+        log.debug("database_file_not_created", error=str(error))  # SQLite reports it later
     connection = sqlite3.connect(path, timeout=SQLITE_WAIT_S, isolation_level=None)
     try:
         _write_ahead(connection)
@@ -243,7 +243,7 @@ async def _upgrade_postgresql(url: str, connection: Any) -> None:
                 if tries == LOCK_TRIES or not _gave_way(error):
                     raise
                 if tries % SAID_EACH == 1:
-                    log.warning("migration_waits", reason="others use the table", tries=tries)
+                    log.warning("migration_waiting_for_lock", note="the table is in use", tries=tries)
             await asyncio.sleep(LOOK_S)
     finally:
         progress.cancel()
@@ -303,7 +303,7 @@ async def _run_async(url: str, work: Callable[[Any], None]) -> None:
         try:
             await connection.execute(_END_WITH_US)
         except asyncpg.PostgresError as error:
-            log.debug("not_ended_with_us", reason=str(error))  # not supported on the server's platform
+            log.debug("connection_check_not_supported", error=str(error))  # not supported on the server's platform
         return connection
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)

@@ -141,7 +141,7 @@ def is_usable(connection: Any) -> bool:
 
 def _note_lost(trouble: BaseException) -> None:
     metrics.NOT_RELEASED.inc()
-    log.warning("connection_not_given_back", error=str(trouble) or type(trouble).__name__)
+    log.warning("connection_not_released", error=str(trouble) or type(trouble).__name__)
 
 
 class PooledConnection:
@@ -305,7 +305,7 @@ class PostgresTransaction(Transaction):
         try:
             await self._connection.execute("ROLLBACK")
         except DRIVER_ERRORS as error:
-            log.warning("not_rolled_back", error=str(error) or type(error).__name__)  # the server rolls back by itself
+            log.warning("rollback_failed", error=str(error) or type(error).__name__)  # the server rolls back by itself
             terminate(self._connection)
 
     def end(self) -> None:
@@ -538,7 +538,7 @@ class PostgresDatabase(Database):
                     connection.terminate()  # may be broken, so do not wait for a response
             except _LISTEN_ERRORS as error:
                 metrics.LISTEN_LOST.inc()
-                log.warning("listen_failed", error=str(error), again_in_s=pause_s)
+                log.warning("listen_failed", error=str(error), retry_in_s=pause_s)
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, RECONNECT_MAX_S)
 
@@ -600,7 +600,7 @@ async def follow_clock(connection: Any) -> None:
     ahead_ms = clock.host_ahead_ms()
     metrics.HOST_CLOCK_AHEAD.set(ahead_ms / 1000)
     if abs(ahead_ms) > CLOCK_WARN_MS and not was_off:
-        log.warning("host_clock_is_off", ahead_s=round(ahead_ms / 1000, 1), counts="the database's clock")
+        log.warning("host_clock_off", ahead_s=round(ahead_ms / 1000, 1), note="the database's clock is used")
 
 
 async def _read_clock(connection: Any) -> tuple[int, int, int]:

@@ -352,7 +352,7 @@ class SqliteDatabase(Database):
         survived = await self._writer.submit(lambda connection: _undo(connection, alone=alone))
         if not survived and self._group is not None:
             group, self._group = self._group, None
-            log.error("group_rolled_back", transactions=len(group.members))
+            log.error("group_rolled_back", count=len(group.members))
             group.durable.set_exception(
                 Unavailable("The database cannot be written right now.", code="database_unavailable")
             )
@@ -387,7 +387,7 @@ class SqliteDatabase(Database):
             try:
                 version = await self._writer.submit(lambda each: each.execute("PRAGMA data_version").fetchone()[0])
             except Exception as error:  # noqa: BLE001  # it is tried again in a second
-                log.warning("watch_failed", error=str(error))
+                log.warning("change_watch_failed", error=str(error))
                 continue
             if seen is not None and version != seen:
                 self.signals.deliver_everything()

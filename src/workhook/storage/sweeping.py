@@ -160,4 +160,4 @@ def is_database_failure(error: Exception) -> bool:
 
 def _skip(kind: str, key: object) -> None:
     metrics.SKIPPED.labels(kind).inc()
-    log.exception("sweep_skipped", kind=kind, which=key)
+    log.exception("sweep_skipped", kind=kind, key=key)

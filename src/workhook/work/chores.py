@@ -93,7 +93,7 @@ async def run_once(services: Services, chore: Chore, now: int) -> int:
         count = await chore.run(services, now)
     except Exception:
         RUNS.labels(chore.name, "failure").inc()
-        log.exception("chore_failed", chore=chore.name, again_in_s=chore.every_s)
+        log.exception("chore_failed", chore=chore.name, retry_in_s=chore.every_s)
         return 0
     RUNS.labels(chore.name, "success").inc()
     DONE.labels(chore.name).inc(count)

@@ -558,7 +558,7 @@ def test_a_pending_last_use_is_written_on_shutdown(new_server: Any) -> None:
         return row["last_used_at"] if row else None
 
     assert server.run(last_used) is not None
-    assert "use_not_noted" not in server.log()
+    assert "last_use_not_recorded" not in server.log()
 
 
 async def test_a_token_created_while_its_parent_is_revoked_is_revoked_too(services: Services) -> None:

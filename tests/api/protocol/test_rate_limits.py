@@ -248,8 +248,8 @@ def test_a_read_only_database_still_serves_reads(new_server: Callable[..., Serve
         left = [int(each.headers["x-ratelimit-remaining"]) for each in answers]
         assert left == list(range(998, 973, -1))  # the remaining 19 of its block, then counted by the process alone
         metrics = client.get("/metrics").text
-        assert re.search(r"^workhook_rate_limit_alone_total [1-9]", metrics, re.MULTILINE)
-    until(lambda: "rate_limit_counted_alone" in server.log())
+        assert re.search(r"^workhook_rate_limit_local_total [1-9]", metrics, re.MULTILINE)
+    until(lambda: "rate_limit_counted_locally" in server.log())
 
 
 async def test_addresses_are_counted_per_process_up_to_a_limit(services: Services) -> None:

@@ -44,6 +44,8 @@ def test_every_line_is_json_if_configured(tmp_path: Path, command: tuple[str, ..
     parsed = [json.loads(line) for line in server.output]
     assert all({"event", "level", "timestamp"} <= set(each) for each in parsed)
     assert [each["url"] for each in parsed if "listening on" in each["event"]] == [server.url]
+    [stopping] = lines(server, "stopping")
+    assert (stopping["delay_s"], stopping["drain_s"]) == (0.0, 30.0)
     assert not SECRET.search(server.log())
 
 
@@ -60,7 +62,8 @@ def test_a_failed_start_is_logged_as_json(tmp_path: Path, settings: dict[str, st
     assert done.returncode in (1, 2)
     assert done.stdout == ""
     [*_, last] = [json.loads(line) for line in done.stderr.splitlines()]
-    assert last["level"] == "error"
+    assert (last["level"], last["event"]) == ("error", "process_failed")
+    assert last["error"].startswith(("these settings cannot be used: WORKHOOK_", "PostgreSQL at 127.0.0.1:1: "))
 
 
 @pytest.mark.parametrize("log_format", ["auto", "text", "json"])

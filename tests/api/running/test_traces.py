@@ -201,9 +201,9 @@ def test_shutdown_does_not_wait_for_a_hanging_collector(new_server: NewServer, c
         assert server.stop() == 0
     finally:
         answer.set()
-    assert "last_spans_lost" in server.log()
-    assert re.search(r"last_spans_lost\D+[2-9]", server.log())
-    assert "spans_lost " not in server.log().replace("last_spans_lost", "")
+    assert "spans_lost_at_exit" in server.log()
+    assert re.search(r"spans_lost_at_exit\D+[2-9]", server.log())
+    assert "spans_lost " not in server.log().replace("spans_lost_at_exit", "")
 
 
 def test_unsent_spans_are_counted_as_lost_on_shutdown(collector: Collector) -> None:

@@ -71,7 +71,7 @@ class Mailer:
             try:
                 found = await self._begin_some()
             except Exception as error:  # noqa: BLE001  # handed to the log
-                self._log_failure("mail_queue_unread", error)
+                self._log_failure("mail_queue_read_failed", error)
                 found = 0
             if not found:
                 await self._close_idle()
@@ -111,7 +111,7 @@ class Mailer:
         try:
             outgoing = await self._compose(message)
         except Exception as error:  # noqa: BLE001  # handed to the log
-            self._log_failure("mail_not_made", error, message)
+            self._log_failure("mail_not_composed", error, message)
             await self._settle(message, "", MailOutcome("retry", "The message could not be composed; see the log."))
             return
         if outgoing is None:
@@ -137,13 +137,15 @@ class Mailer:
         elif outcome.result == "retry" and pause_ms is not None:
             await queue.record(self._database, message, "again", failure=outcome.reply, pause_ms=pause_ms)
             metrics.MAIL_RETRIES.inc()
-            log.warning("mail_put_off", **entry, pause_s=pause_ms // 1000, server=outcome.is_trouble, code=code)
+            log.warning(
+                "mail_deferred", **entry, retry_in_s=pause_ms // 1000, server_trouble=outcome.is_trouble, code=code
+            )
         else:
             reason = "tried" if outcome.result == "retry" else outcome.result
             bounced = address if reason == "bounced" else None
             await queue.record(self._database, message, "failed", failure=outcome.reply, bounced=bounced)
             metrics.MAIL_FAILED.labels(reason).inc()
-            log.warning("mail_given_up", **entry, reason=reason, code=code)
+            log.warning("mail_abandoned", **entry, reason=reason, code=code)
 
     async def _look(self) -> None:
         while True:
@@ -152,7 +154,7 @@ class Mailer:
                 metrics.MAIL_WAITING.set(backlog.waiting)
                 metrics.MAIL_OLDEST.set(backlog.oldest_ms / 1000)
             except Exception as error:  # noqa: BLE001  # handed to the log
-                self._log_failure("mail_backlog_unread", error)
+                self._log_failure("mail_backlog_read_failed", error)
             await asyncio.sleep(LOOK_S)
 
     async def _close_idle(self) -> None:
@@ -165,7 +167,7 @@ class Mailer:
         The text of a `Problem` is Workhook's own.
         """
         if isinstance(error, Problem):
-            known = {"reason": error.message}
+            known = {"error": error.message}
         else:
             frames = traceback.extract_tb(error.__traceback__)[-3:]
             known = {"error": type(error).__name__, "at": ", ".join(f"{each.name}:{each.lineno}" for each in frames)}

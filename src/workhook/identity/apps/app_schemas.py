@@ -304,7 +304,7 @@ class SecretShape(HiddenRepr, msgspec.Struct, kw_only=True):
     client_secret: Annotated[str | UnsetType, Meta(description="Shown only once, when it is created.")] = UNSET
 
 
-class KeyShape(HiddenRepr, msgspec.Struct, kw_only=True):
+class AppKeyShape(HiddenRepr, msgspec.Struct, kw_only=True):
     """The public part of a key that the app signs with."""
 
     id: int
@@ -341,7 +341,7 @@ class AppShape(OauthAppShape, kw_only=True):
     bot_id: Annotated[int, Meta(description="Account its installations act as.")]
     bot_login: str
     pem: Annotated[str | UnsetType, Meta(description="Private key. Shown only once, when the app is created.")] = UNSET
-    keys: Annotated[list[KeyShape] | UnsetType, Meta(description="Absent in lists.")] = UNSET
+    keys: Annotated[list[AppKeyShape] | UnsetType, Meta(description="Absent in lists.")] = UNSET
 
 
 class OwnInstallationShape(InstallationShape, kw_only=True):
@@ -396,7 +396,7 @@ class AppEdit(OauthAppEdit, kw_only=True):
     public: Public | UnsetType = UNSET
 
 
-class KeyCreate(msgspec.Struct):
+class AppKeyCreate(msgspec.Struct):
     """A key to add. Without `public_key`, a key is generated, and its private part is shown only in this response."""
 
     public_key: PublicKey | None = None

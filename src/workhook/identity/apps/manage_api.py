@@ -48,7 +48,7 @@ async def _with_secrets(call: Call, reader: Reader, app: App) -> s.OauthAppShape
 async def _with_keys(call: Call, reader: Reader, app: App) -> s.AppShape:
     shape = await _with_secrets(call, reader, app)
     assert isinstance(shape, s.AppShape), "an app is no OAuth app"
-    shape.keys = [shape_of(s.KeyShape, each) for each in await queries.list_keys(reader, app.id)]
+    shape.keys = [shape_of(s.AppKeyShape, each) for each in await queries.list_keys(reader, app.id)]
     return shape
 
 
@@ -178,28 +178,28 @@ async def revoke_tokens(write: Write) -> None:
 
 
 @apps.get("/orgs/{org}/apps/{slug}/keys")
-async def apps_list_keys(call: Call) -> list[s.KeyShape]:
+async def apps_list_keys(call: Call) -> list[s.AppKeyShape]:
     """List the keys of an app."""
     app = await actions.find_named_app(call, call.database)
-    return [shape_of(s.KeyShape, each) for each in await queries.list_keys(call.database, app.id)]
+    return [shape_of(s.AppKeyShape, each) for each in await queries.list_keys(call.database, app.id)]
 
 
 @apps.post("/orgs/{org}/apps/{slug}/keys")
-async def apps_create_key(call: Call, create: s.KeyCreate) -> Created[s.KeyShape]:
+async def apps_create_key(call: Call, create: s.AppKeyCreate) -> Created[s.AppKeyShape]:
     """Add a key to an app."""
     app = await actions.find_named_app(call, call.database)  # before a key is generated
     key = await actions.create_key(create.public_key)
     made = await call.database.in_transaction(lambda tx: actions.add_key(tx, actor_of(call), app, key))
-    shape = shape_of(s.KeyShape, made)
+    shape = shape_of(s.AppKeyShape, made)
     shape.pem = key.private_key or UNSET
     return Created(shape, f"{_url(call, app)}/keys/{shape.id}", NO_STORE)
 
 
 @apps.get("/orgs/{org}/apps/{slug}/keys/{key_id}")
-async def apps_get_key(call: Call, key_id: int) -> s.KeyShape:
+async def apps_get_key(call: Call, key_id: int) -> s.AppKeyShape:
     """Get a key of an app."""
     app = await actions.find_named_app(call, call.database)
-    return shape_of(s.KeyShape, _with_id(await queries.list_keys(call.database, app.id), key_id))
+    return shape_of(s.AppKeyShape, _with_id(await queries.list_keys(call.database, app.id), key_id))
 
 
 @apps.delete("/orgs/{org}/apps/{slug}/keys/{key_id}", problems=(422,))

@@ -104,14 +104,14 @@ class Authorization(HiddenRepr, msgspec.Struct):
     ] = UNSET
 
 
-class TokenNamed(HiddenRepr, msgspec.Struct):
+class TokenReference(HiddenRepr, msgspec.Struct):
     """The token to check, reset or revoke."""
 
     access_token: Annotated[str, msgspec.Meta(min_length=1)]
 
 
 routes = Routes(WEBHOOK_API, "OAuth", read="client", write="client")
-_ASKED: dict[str, Any] = {"body": TokenNamed, "body_required": True, "etag": False}
+_ASKED: dict[str, Any] = {"body": TokenReference, "body_required": True, "etag": False}
 
 
 @routes.post("/applications/{client_id}/token", answers={200: Authorization}, **_ASKED)

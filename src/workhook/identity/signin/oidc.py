@@ -311,7 +311,7 @@ def _key_set(document: Mapping[str, Any]) -> KeySet:
             try:
                 keys.append(kind.import_key(each))
             except (JoseError, ValueError, TypeError, KeyError):
-                log.warning("oidc_key_passed_over", kid=shown(str(each.get("kid"))))
+                log.warning("oidc_key_ignored", kid=shown(str(each.get("kid"))))
     return KeySet(keys)
 
 
@@ -330,7 +330,7 @@ async def _json(session: ClientSession, method: str, address: str, **more: Any) 
         async with session.request(method, URL(address, encoded=True), allow_redirects=False, **more) as response:
             body, status = await _bounded(response), response.status
     except (ClientError, TimeoutError, OSError, ValueError) as error:
-        log.warning("oidc_provider_not_reached", address=_without_query(address), error=type(error).__name__)
+        log.warning("oidc_provider_unreachable", address=_without_query(address), error=type(error).__name__)
         raise _unavailable() from None
     try:
         document = json.decode_untrusted(body)
@@ -367,7 +367,7 @@ def _unavailable() -> Unavailable:
 
 
 def _unusable(issuer: str, why: str) -> Unavailable:
-    log.error("oidc_provider_unusable", issuer=issuer, reason=why)
+    log.error("oidc_provider_unusable", issuer=issuer, error=why)
     return Unavailable(
         say(
             "Sign-in with the identity provider is not set up correctly. Ask your administrator, "
@@ -379,5 +379,5 @@ def _unusable(issuer: str, why: str) -> Unavailable:
 
 def _refused(reason: str) -> SignInRefused:
     """Return the error, and log the exact reason for the operator."""
-    log.warning("oidc_token_refused", reason=reason)
+    log.warning("oidc_token_refused", error=reason)
     return SignInRefused("The identity provider's answer could not be verified. Start again at the sign-in page.")

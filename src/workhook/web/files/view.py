@@ -188,7 +188,7 @@ async def read_text(call: Call, file: File) -> str | None:
         pieces = await call.services.blobs.read(file.blob, 0, min(file.size, TEXT_BYTES))
         content = b"".join([each async for each in pieces])
     except (BlobMissing, Unavailable) as error:
-        log.warning("preview_not_read", file_id=file.id, reason=error.message)
+        log.warning("preview_read_failed", file_id=file.id, error=error.message)
         return None
     text = content.decode(errors="replace")
     return text.rstrip("\ufffd") if file.size > TEXT_BYTES else text  # a truncated character

@@ -66,7 +66,7 @@ async def signed_in(call: Call) -> Session | None:
     try:
         await sessions.record_last_seen(call.database, found)
     except Problem as problem:
-        log.warning("session_use_not_noted", session_id=found.id, reason=problem.message)
+        log.warning("session_last_use_not_recorded", session_id=found.id, error=problem.message)
     session = Session(found.id, found.user, cookies.csrf_of(secret), found.created_at, found.is_administrator)
     _seen.set(session)
     owner, project = (call.request.path_params.get(name) for name in ("owner", "project"))

@@ -300,7 +300,7 @@ async def _keys_again(visit: Visit, form: PageForm) -> Response:
 async def add_key(visit: Visit) -> Response:
     """Add a key to an app. If the key is generated, only this page shows its private half."""
     site, app = await _app_of_key(visit)
-    wanted = visit.form(s.KeyCreate, "public_key")
+    wanted = visit.form(s.AppKeyCreate, "public_key")
     key = await actions.create_key(wanted.public_key)
     made = await visit.change(lambda write: actions.add_key(write.tx, write.actor, app, key))
     if key.private_key is None:

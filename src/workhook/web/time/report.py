@@ -193,7 +193,7 @@ async def _foresee(visit: Visit, access: Access, user: str | None, query: Report
     try:
         ids = await _list_to_invoice(visit, access, query.since_ms or 0, query.to_ms or 0, user)
     except QueryTooSlow:  # the report is useful without it
-        log.warning("invoice_of_report_not_foreseen", repository_id=access.repository.id)
+        log.warning("report_invoice_preview_failed", repository_id=access.repository.id)
         return Foreseen(rounding)
     if len(ids) > TIMESHEETS_MAX:
         return Foreseen(rounding)

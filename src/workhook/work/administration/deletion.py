@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 import sqlalchemy as sa
 
 from workhook.core.errors import NotFound
-from workhook.http.endpoints import Routes
+from workhook.http.endpoints import EmptyObject, Routes
 from workhook.http.operations import WEBHOOK_API
 from workhook.identity import audit, removal
 from workhook.identity.apps import actions as apps
@@ -111,12 +110,8 @@ async def delete_organization(write: Write, organization: Account) -> None:
 routes = Routes(WEBHOOK_API, "support")
 
 
-class Accepted(msgspec.Struct):
-    """`{}`, which clients can parse as JSON."""
-
-
 @routes.delete("/orgs/{org}", status=202, access="organization.admin")
-async def organization_delete(write: Write) -> Accepted:
+async def organization_delete(write: Write) -> EmptyObject:
     """Delete an organization.
 
     Deletes the organization with everything in it. It disappears immediately; its data is removed in the background,
@@ -125,7 +120,7 @@ async def organization_delete(write: Write) -> Accepted:
     too, so export the organization first if you must keep them. Only owners of the organization can call this.
     """
     await delete_organization(write, named_organization(write.call).account)
-    return Accepted()
+    return EmptyObject()
 
 
 @routes.delete(
@@ -135,7 +130,7 @@ async def organization_delete(write: Write) -> Accepted:
     tag="administration",
     action="organization.delete",
 )
-async def admin_organizations_delete(write: Write, org: str) -> Accepted:
+async def admin_organizations_delete(write: Write, org: str) -> EmptyObject:
     """Delete an organization as an administrator.
 
     Works like `DELETE /orgs/{org}`. Only server administrators can call this; they do not need to be members of the
@@ -146,4 +141,4 @@ async def admin_organizations_delete(write: Write, org: str) -> Accepted:
     if organization is None or organization.kind != "organization":
         raise NotFound()
     await delete_organization(write, organization)
-    return Accepted()
+    return EmptyObject()

@@ -235,7 +235,7 @@ async def _watched(call: Call, content: Content, pieces: AsyncGenerator[bytes, N
             yield piece
     except Exception:
         CUT.inc()
-        log.exception("download_cut", request_id=call.request_id, blob=content.blob)
+        log.exception("download_interrupted", request_id=call.request_id, blob=content.blob)
         raise
 
 

@@ -78,7 +78,7 @@ async def _purge_blobs(services: Services, before: int) -> None:
     async for found in services.blobs.older_than(before):
         names = [name for name in found if name >= lower_bound_id("blb", first["created_at"])]
         if len(names) < len(found):
-            log.warning("blobs_of_another_database", count=len(found) - len(names))
+            log.warning("foreign_blobs_kept", count=len(found) - len(names))
         rows = await services.database.fetch_all(_blobs_in_use, {"blobs": names}) if names else []
         used = {row["blob"] for row in rows}
         orphans = [name for name in names if name not in used]

@@ -352,7 +352,7 @@ class BudgetEdit(msgspec.Struct):
     amount: MoneyAboveZero | UnsetType | None = UNSET
 
 
-class PersonRate(msgspec.Struct):
+class PersonRateInput(msgspec.Struct):
     """The hourly rate of a person in a project."""
 
     username: Annotated[str, Meta(min_length=1, max_length=255, description="Of a member of the project.")]
@@ -422,7 +422,7 @@ class ProjectBillingEdit(InvoiceDefaultsEdit):
     budget: Annotated[BudgetEdit, Meta(description="Null: none.")] | UnsetType | None = UNSET
     rates: (
         Annotated[
-            list[PersonRate], Meta(max_length=1000, description="Replaces all rates: people not listed have none.")
+            list[PersonRateInput], Meta(max_length=1000, description="Replaces all rates: people not listed have none.")
         ]
         | UnsetType
         | None

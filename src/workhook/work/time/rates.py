@@ -33,7 +33,7 @@ from workhook.work.board.tasks.assignees import on_team
 from workhook.work.kernel.access import get_owned_account
 from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Rate, given_rate, rate_minor_of
-from workhook.work.kernel.settings import PersonRate, PersonRateShape, RoundMode, account_billing, project_billing
+from workhook.work.kernel.settings import PersonRateInput, PersonRateShape, RoundMode, account_billing, project_billing
 
 project_rates = sa.Table(
     "project_rates",
@@ -111,7 +111,7 @@ async def find_team(reader: Reader, repository_id: int, *, limit: int) -> list[T
 
 
 async def set_project_rates(
-    tx: Transaction, repository_id: int, rates: Sequence[PersonRate], currency: str
+    tx: Transaction, repository_id: int, rates: Sequence[PersonRateInput], currency: str
 ) -> tuple[PersonRateShape, ...]:
     """Replace all rates of the project. Raises `Invalid` for users who are not members, and for duplicates."""
     keys = [key_of(each.username) for each in rates]

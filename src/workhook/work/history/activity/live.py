@@ -305,7 +305,7 @@ class Hub:
                 wait_s = await self._poll()
             except Exception:
                 FAILURES.labels("look").inc()
-                log.exception("streams_look_failed", again_in_s=POLL_S)
+                log.exception("streams_poll_failed", retry_in_s=POLL_S)
                 await asyncio.sleep(POLL_S)
                 continue
             try:
@@ -361,7 +361,7 @@ class Hub:
                     refused += await self._refused(project)
                 except Exception:
                     FAILURES.labels("check").inc()
-                    log.exception("streams_check_failed", again_in_s=CHECK_S)
+                    log.exception("streams_check_failed", retry_in_s=CHECK_S)
             if refused:
                 leaving = asyncio.create_task(self._end_later(refused), name="streams")  # not awaited here
                 self._tasks.append(leaving)

@@ -27,7 +27,7 @@ from workhook.work.kernel.schemas import Done, if_set
 routes = Routes(WORK_API, "Notifications", read="notifications.read", write="notifications.write")
 
 
-class ReadAll(msgspec.Struct):
+class NotificationsReadBody(msgspec.Struct):
     """The notifications to mark as read. `upto` is the newest one the caller has seen."""
 
     upto: (
@@ -68,7 +68,7 @@ async def read_notification(write: Write, notification_id: int) -> Done:
 
 
 @routes.post("/me/notifications/read", action="notification.mark_read")
-async def read_notifications(write: Write, wanted: ReadAll) -> Done:
+async def read_notifications(write: Write, wanted: NotificationsReadBody) -> Done:
     """Mark all notifications as read."""
     _rests_on_oneself(write)
     upto = ID_MAX if isinstance(wanted.upto, UnsetType) else wanted.upto

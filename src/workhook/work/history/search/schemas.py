@@ -54,7 +54,7 @@ class SearchQuery(ListQuery, kw_only=True):
         return KINDS if isinstance(self.type, UnsetType) else (self.type,)
 
 
-class FoundIn(msgspec.Struct, frozen=True):
+class SearchResultParent(msgspec.Struct, frozen=True):
     """The project, task, file or invoice that contains a result."""
 
     id: str
@@ -77,10 +77,10 @@ class SearchResult(msgspec.Struct):
     ]
     title: str
     excerpt: Annotated[str | None, Meta(description="Plain text around the matches; null without text.")]
-    project: FoundIn
-    task: FoundIn | None
-    file: FoundIn | None
-    invoice: FoundIn | None
+    project: SearchResultParent
+    task: SearchResultParent | None
+    file: SearchResultParent | None
+    invoice: SearchResultParent | None
     file_comment_id: int | None
     created_at: str
     updated_at: str
@@ -98,15 +98,15 @@ def search_result(row: Row, words: str) -> SearchResult:
     kind = KINDS[row["kind"]]
     invoice, title = None, row["title"] or DRAFT
     if row["invoice_id"] is not None:
-        invoice = FoundIn(row["invoice_id"], row["invoice_number"] or DRAFT)
-    place, in_task = FoundIn(row["place_id"], title), kind in ("task", "task_comment")
+        invoice = SearchResultParent(row["invoice_id"], row["invoice_number"] or DRAFT)
+    place, in_task = SearchResultParent(row["place_id"], title), kind in ("task", "task_comment")
     return SearchResult(
         type=kind,
         id=row["number"] or row["place_id"],
         number=row["task_number"],
         title=title,
         excerpt=excerpt(row["text"], words),
-        project=FoundIn(row["project_id"], row["project_title"]),
+        project=SearchResultParent(row["project_id"], row["project_title"]),
         task=place if in_task else None,
         file=None if in_task or invoice else place,
         invoice=invoice,

@@ -258,7 +258,7 @@ async def _begin_all(services: Services, checkout_id: str, now: int) -> int:
         if is_database_failure(error):
             raise
         TROUBLE.inc()
-        log.exception("period_failed", service_checkout_id=checkout_id)
+        log.exception("billing_period_failed", service_checkout_id=checkout_id)
     return begun
 
 

@@ -23,7 +23,7 @@ from workhook.work.money.invoices.printing import file_name
 from workhook.work.money.invoices.rules import Balance, rows_text
 from workhook.work.money.invoices.schemas import Booked, Invoice, booked_of, booked_text, invoices
 from workhook.work.money.payments.recording import require_capacity, settled
-from workhook.work.money.payments.schemas import BookedOn, OfInvoices
+from workhook.work.money.payments.schemas import InvoiceReference, OfInvoices
 
 rows = OfInvoices(
     CreditNote,
@@ -53,7 +53,7 @@ async def credit(
     note = CreditNote(
         id=new_id("crn"),
         credit_note_number=f"CN-{counted['last']:05d}",
-        invoice=BookedOn(invoice.id, invoice.invoice_number),
+        invoice=InvoiceReference(invoice.id, invoice.invoice_number),
         amount_minor=sums.amount,
         taxes=rows_text(sums.taxes),
         total_minor=total,

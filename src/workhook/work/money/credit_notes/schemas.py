@@ -29,7 +29,7 @@ from workhook.work.kernel.settings import BuyerText, Category, Language, Percent
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.rules import Credit
 from workhook.work.money.invoices.schemas import InvoiceItemInput, ItemsText, TaxesText
-from workhook.work.money.payments.schemas import BookedOn
+from workhook.work.money.payments.schemas import InvoiceReference
 
 ITEMS_MAX = 1000
 
@@ -79,7 +79,7 @@ class CreditNote(Record, frozen=True):
 
     id: Annotated[str, resource_id("crn")]
     credit_note_number: str
-    invoice: Annotated[BookedOn, NOT_STORED]
+    invoice: Annotated[InvoiceReference, NOT_STORED]
     amount_minor: Annotated[
         Minor, JsonName("amount"), Meta(description="Before tax."), EventSchema({"description": "before tax"})
     ]

@@ -345,7 +345,7 @@ async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
             return _build_pdf(job, rendered, with_xml), kept_s
         except RenderFailed as failed:
             reason, kept_s = failed.reason, KEPT_WITHOUT_LOGO_S
-            log.warning("invoice_pdf_failed", invoice_id=job.document.id, reason=str(failed), stderr=failed.stderr)
+            log.warning("invoice_pdf_failed", invoice_id=job.document.id, error=str(failed), stderr=failed.stderr)
         if with_logo is not None:
             LOGOS_LEFT_OUT.labels(reason).inc()
         elif reason == "timeout":
@@ -392,13 +392,13 @@ def _build_pdf(job: PdfJob, rendered: Rendered, xml: bytes | None) -> Pdf:
     if missing or report.logo_error or report.xml_error or rendered.stderr:
         reported = {"logo_error": report.logo_error, "xml_error": report.xml_error}
         errors = {name: None if each is None else ascii(each) for name, each in reported.items()}
-        log.warning("invoice_pdf_complaint", missing=missing, stderr=rendered.stderr, **errors)
+        log.warning("invoice_pdf_warnings", missing=missing, stderr=rendered.stderr, **errors)
     content = rendered.content
     if xml is not None and report.xml_error is None:
         try:
             content = facturx.with_metadata(content)
         except facturx.UnknownForm as unknown:  # the PDF still contains the e-invoice
-            log.error("invoice_pdf_metadata_failed", invoice_id=job.document.id, reason=str(unknown))
+            log.error("invoice_pdf_metadata_failed", invoice_id=job.document.id, error=str(unknown))
     return Pdf(content, missing)
 
 

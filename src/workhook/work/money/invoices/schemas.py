@@ -149,7 +149,7 @@ def _taxes_to_response(text: str, currency: str) -> list[TaxShape]:
 TaxesText = Annotated[str, JsonForm(list[TaxShape], _taxes_to_response, beside="currency")]
 
 
-class BookedShape(msgspec.Struct):
+class InvoiceEntryShape(msgspec.Struct):
     """A payment, a refund (with a negative amount) or a credit note."""
 
     id: str
@@ -173,11 +173,13 @@ def booked_text(booked: Iterable[Booked]) -> str:
     return msgspec.json.encode(list(booked)).decode()
 
 
-def _booked_to_response(text: str, currency: str) -> list[BookedShape]:
-    return [BookedShape(e.id, to_amount(e.amount_minor, currency), to_millis_text(e.at_ms)) for e in booked_of(text)]
+def _booked_to_response(text: str, currency: str) -> list[InvoiceEntryShape]:
+    return [
+        InvoiceEntryShape(e.id, to_amount(e.amount_minor, currency), to_millis_text(e.at_ms)) for e in booked_of(text)
+    ]
 
 
-BookedText = Annotated[str, JsonForm(list[BookedShape], _booked_to_response, beside="currency")]
+BookedText = Annotated[str, JsonForm(list[InvoiceEntryShape], _booked_to_response, beside="currency")]
 
 ITEMS_MAX = 1000
 TIMESHEETS_MAX = 1000

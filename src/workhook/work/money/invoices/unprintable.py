@@ -69,7 +69,7 @@ class FontKnowledge:
             try:
                 lacking, good_s = await documents.find_missing(asked, timeout_s=CHECK_S), _FOR_EVER
             except (RenderFailed, OSError) as failed:
-                log.warning("font_check_failed", reason=str(failed), stderr=getattr(failed, "stderr", ""))
+                log.warning("font_check_failed", error=str(failed), stderr=getattr(failed, "stderr", ""))
                 lacking, good_s = set(), RETRY_S
             self._note(asked, lacking, good_s)
 

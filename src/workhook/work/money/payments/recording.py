@@ -24,7 +24,7 @@ from workhook.work.money.invoices.actions import change_invoice, notify_payment,
 from workhook.work.money.invoices.rules import Balance
 from workhook.work.money.invoices.schemas import Booked, Invoice, booked_of, booked_text
 from workhook.work.money.payments.schemas import (
-    BookedOn,
+    InvoiceReference,
     Kind,
     OfInvoices,
     Payment,
@@ -119,7 +119,7 @@ def _new(write: Write, invoice: Invoice, kind: Kind, amount: int, wanted: Paymen
         method=None,
         reference=if_set(wanted.reference),
         refund_of=None,
-        invoice=BookedOn(invoice.id, invoice.invoice_number),
+        invoice=InvoiceReference(invoice.id, invoice.invoice_number),
         user=person_to_response(write.actor.user),
         created_at=write.now,
         position=len(booked_of(invoice.payments)) + 1,

@@ -59,7 +59,7 @@ class RefundCreate(msgspec.Struct):
     reference: Reference | UnsetType | None = UNSET
 
 
-class BookedOn(msgspec.Struct):
+class InvoiceReference(msgspec.Struct):
     """An invoice, referred to by its number."""
 
     id: Annotated[str, resource_id("inv")]
@@ -86,7 +86,7 @@ class Payment(Record, frozen=True):
         Meta(description="Payment that this refund belongs to."),
         EventSchema({"description": "for a refund: id of the payment"}),
     ]
-    invoice: Annotated[BookedOn, NOT_STORED]
+    invoice: Annotated[InvoiceReference, NOT_STORED]
     user: Annotated[
         PersonShape | None,
         NOT_STORED,
@@ -160,4 +160,4 @@ class OfInvoices(Generic[R]):
     def of_row(self, row: Row) -> R:
         user = person_of_row(row) if row["user_id"] is not None else None
         more = {name: row[f"invoice_{name}"] for name in self._of_invoice}
-        return self._read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), user=user, **more)
+        return self._read(row, invoice=InvoiceReference(row["invoice_id"], row["invoice_number"]), user=user, **more)

@@ -44,7 +44,7 @@ async def plan_in_process(account_id: int, file: SourceFile, choices: Choices) -
         message = "Too many files wait to be imported. Try again in some seconds."
         raise Unavailable(message, code="import_unavailable", retry_after_s=RETRY_AFTER_S) from None
     except ProcessFailed as problem:
-        log.warning("import_failed", reason=problem.reason, ended_with=problem.ended_with, stderr=problem.stderr)
+        log.warning("import_failed", reason=problem.reason, status=problem.ended_with, stderr=problem.stderr)
         raise InvalidFile([TOO_LARGE]) from None
     return await _decoded(made.output)
 

@@ -351,7 +351,7 @@ class Archive(AsyncIterator[bytes]):
             yield self._head(MANIFEST, len(made)) + made + _padding(len(made))
             yield b"\0" * (2 * _TAR_BLOCK)
         except Exception:
-            log.exception("export_cut", request_id=self._request_id, account_id=self._account.id)
+            log.exception("export_interrupted", request_id=self._request_id, account_id=self._account.id)
             raise
 
     async def _lines(self, name: str) -> AsyncIterator[bytes]:
