@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from workhook.hooks.records import DeliveryItem
     from workhook.storage import Database, Reader
 
-app = new_app("List, show and redeliver deliveries.")
+app = new_app("List, show, and redeliver deliveries.")
 event_app = new_app("Publish events.")
 
 
@@ -111,12 +111,12 @@ class DeliveryOptions:
     async def hook_ids(self, reader: Reader) -> list[int]:
         """Return the ids of the webhooks named by the options. Raises `CliError`."""
         if sum(each is not None for each in self.owners) != 1:
-            remedy = "Use exactly one of --hook, --repository and --organization."
+            remedy = "Use exactly one of --hook, --repository, and --organization."
             raise Misuse("the webhooks are not specified.", remedy)
         if self.hook is not None:
             if not await hooks_queries.hooks_by_id(reader, [self.hook]):
                 remedy = "`workhook deliveries list --repository` shows hook ids."
-                raise CliError(f"there is no webhook {self.hook}.", remedy)
+                raise CliError(f"webhook {self.hook} does not exist.", remedy)
             return [self.hook]
         if self.repository is not None:
             found = await get_repository(reader, self.repository)
@@ -216,7 +216,7 @@ async def _redeliver(database: Database, hook_id: int, filters: history.Filters,
 async def _hook_of(reader: Reader, delivery_id: int) -> int:
     hook_id = await queries.hook_of_delivery(reader, delivery_id)
     if hook_id is None:
-        raise CliError(f"there is no delivery {delivery_id}.", "`workhook deliveries list` shows their ids.")
+        raise CliError(f"delivery {delivery_id} does not exist.", "`workhook deliveries list` shows their ids.")
     return hook_id
 
 

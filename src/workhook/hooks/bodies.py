@@ -93,7 +93,7 @@ PUBLISH = _object(
             "examples": ["push"],
         },
         "payload": {
-            "description": "`repository`, `organization`, `sender` and `action` are added if they are missing.",
+            "description": "`repository`, `organization`, `sender`, and `action` are added if they are missing.",
             "type": "object",
             "examples": [{"ref": "refs/heads/main"}],
         },

@@ -251,8 +251,8 @@ async def count_manual(tx: Transaction, hook_id: int, limit: int) -> None:
     if limit and row is not None and row["manual_count"] > limit:
         wait_s = (MINUTE_MS - now % MINUTE_MS) // 1000 + 1
         message = (
-            f"You have exceeded a secondary rate limit: at most {limit} pings, tests and redeliveries a minute for one "
-            f"webhook. Try again in {wait_s} seconds."
+            f"You have exceeded a secondary rate limit: at most {limit} pings, tests, and redeliveries a minute for "
+            f"one webhook. Try again in {wait_s} seconds."
         )
         raise Forbidden(message, code=TOO_MANY, headers={"Retry-After": str(wait_s)})
 

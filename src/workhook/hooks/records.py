@@ -25,7 +25,7 @@ class LastResponse(msgspec.Struct):
     """The outcome of the newest delivery of the last 30 days, or `unused` without any."""
 
     code: Annotated[int | None, Meta(description="Status code of the receiver's answer.", examples=[200])]
-    status: Annotated[str, Meta(description="`unused`, `active`, `failure` or `timeout`.", examples=["active"])]
+    status: Annotated[str, Meta(description="`unused`, `active`, `failure`, or `timeout`.", examples=["active"])]
     message: Annotated[str | None, Meta(description="`OK`, or the reason for the failure.", examples=["OK"])]
 
 

@@ -192,7 +192,7 @@ def own_key(pem: str) -> NewKey:
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     if "PRIVATE KEY" in pem:
-        raise ValueError("the public half alone: keep the private key to yourself")
+        raise ValueError("only the public key; keep the private key to yourself")
     try:
         key = load_pem_public_key(pem.strip().encode()) if len(pem) <= PEM_MAX else None
     except (ValueError, UnsupportedAlgorithm):

@@ -214,7 +214,7 @@ async def _repository_faults(
         return [Fault(field="repositories", code="custom", message=message)]
     added = set(ids).difference(kept)
     strange = added.difference(each.id for each in await find_repositories(tx, account, ids=sorted(added)))
-    messages = [say("{} has no repository with the id {}", account.login, each) for each in sorted(strange)]
+    messages = [say("{} has no repository with the ID {}", account.login, each) for each in sorted(strange)]
     return [Fault(field="repositories", code="invalid", message=each) for each in messages]
 
 

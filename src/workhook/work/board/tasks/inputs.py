@@ -73,8 +73,8 @@ TaskRate = Annotated[
     Decimal,
     Meta(
         extra_json_schema={WIRE_TYPE: ["number", "string"], "minimum": 0, "maximum": RATE_MAX},
-        description="Hourly rate of the task, with at most the decimals of the project's currency, as a number "
-        "or text. Requires the admin role. Null: the project's rate.",
+        description="Hourly rate of the task, with at most the decimal places of the project's currency, as a "
+        "number or text. Requires the admin role. Null: the project's rate.",
     ),
     Converter(read_rate, (int, float, str)),
 ]

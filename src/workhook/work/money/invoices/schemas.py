@@ -184,7 +184,7 @@ TIMESHEETS_MAX = 1000
 
 Qty = Annotated[
     Decimal,
-    wire_number("More than 0, with at most six decimals.", exclusiveMinimum=0, maximum=rules.QTY_MAX),
+    wire_number("More than 0, with at most six decimal places.", exclusiveMinimum=0, maximum=rules.QTY_MAX),
     Converter(rules.read_qty, (int, float)),
 ]
 InvoiceNumber = Annotated[
@@ -271,7 +271,7 @@ class InvoiceCreate(msgspec.Struct):
     currency: Currency | UnsetType = UNSET
     credit_type: bool | UnsetType | None = UNSET
     language: (
-        Annotated[Language, Meta(description="Language of the PDF, lines of time and the e-mail.")] | UnsetType
+        Annotated[Language, Meta(description="Language of the PDF, of time lines, and of the e-mail.")] | UnsetType
     ) = UNSET
     service_from: (
         Annotated[ServiceDay, Meta(description="First day of the service. Default: that of the lines of time.")]
