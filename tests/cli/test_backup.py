@@ -306,7 +306,7 @@ def test_what_is_damaged_is_not_restored(made: Path, tmp_path: Path) -> None:
     whole = manifest.read_bytes()
     manifest.write_bytes(whole[: len(whole) // 2])
     assert "is damaged" in cli.refused("restore", str(made))
-    assert "there is no folder" in cli.refused("restore", str(tmp_path / "nowhere"))
+    assert "does not exist" in cli.refused("restore", str(tmp_path / "nowhere"))
     assert not cli.data.exists()
     manifest.write_bytes(whole)
     assert cli.json("restore", str(made))

@@ -163,16 +163,16 @@ def test_a_table_for_people(cli: Cli) -> None:
     [
         ("user add --login octo --email a@example.com", "login octo is taken"),
         ("user add --login -x --email nobody", "email must be an e-mail address"),
-        ("member add --organization acme --user nobody", "there is no user nobody."),
-        ("member add --organization nowhere --user octo", "there is no organization nowhere."),
+        ("member add --organization acme --user nobody", "user nobody does not exist."),
+        ("member add --organization nowhere --user octo", "organization nowhere does not exist."),
         ("member remove --organization acme --user octo", "octo is the last owner of acme"),
-        ("collaborator add --repository acme/none --user octo --role read", "there is no repository acme/none."),
+        ("collaborator add --repository acme/none --user octo --role read", "repository acme/none does not exist."),
         ("token create --user acme --scopes repo", "acme is an organization, not a user."),
-        ("token revoke 4711", "there is no token 4711."),
+        ("token revoke 4711", "token 4711 does not exist."),
         ("event publish --repository acme/website --event nonsense", 'Unknown event "nonsense"'),
         ("event publish --repository acme/website --event push --payload /none", "/none cannot be read"),
-        ("deliveries list --hook 4711", "there is no webhook 4711."),
-        ("deliveries show 4711", "there is no delivery 4711."),
+        ("deliveries list --hook 4711", "webhook 4711 does not exist."),
+        ("deliveries show 4711", "delivery 4711 does not exist."),
         ("git-hook install --git-dir / --repository acme/website", "neither a Git repository"),
     ],
 )
@@ -489,7 +489,7 @@ def test_a_command_that_finds_no_data_makes_none(any_cli: Cli, words: str) -> No
     done = any_cli.run(*words.split())
     assert done.returncode == 1
     if words != "doctor":
-        assert done.stderr.startswith("workhook: there is no Workhook data at ")
+        assert " contains no Workhook data." in done.stderr
         assert "--data or WORKHOOK_DATA" in done.stderr
     assert not any_cli.data.exists()
 

@@ -42,7 +42,7 @@ def test_an_id_that_no_database_has(cli: Cli, words: tuple[str, ...], named: str
 
 
 def test_the_largest_id_is_just_not_there(cli: Cli) -> None:
-    assert "there is no token" in cli.refused("token", "revoke", str(2**63 - 1))
+    assert "does not exist" in cli.refused("token", "revoke", str(2**63 - 1))
 
 
 @pytest.mark.parametrize("words", [("deliveries", "list", "--repository", "acme/website"), ("audit", "list")], ids=str)

@@ -117,10 +117,10 @@ def test_what_release_says(file: Path, url: str, tmp_path: Path) -> None:
     assert f"servers can use {file} again" in done.stdout
     assert f"the copy at {database_address(url)} is another database from now on" in done.stdout
     missing = refused("release", tmp_path / "none.db")
-    assert f"there is no file {tmp_path / 'none.db'}" in missing
+    assert f"file {tmp_path / 'none.db'} does not exist" in missing
     folder = tmp_path / "folder"
     folder.mkdir()
-    assert f"there is no file {folder / 'workhook.db'}" in refused("release", folder)
+    assert f"file {folder / 'workhook.db'} does not exist" in refused("release", folder)
 
 
 @pytest.mark.parametrize("words", [("copy",), ("release",)])

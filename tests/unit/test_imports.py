@@ -157,7 +157,7 @@ def test_every_remark_about_a_card_is_translated_whatever_its_name(name: str) ->
     assert [each for each, was in zip(said, remarks, strict=True) if each == was] == []
     of_cards = [each for each in said if each.startswith("Karte ")]
     assert "Die Beschreibung wurde auf 64 KiB gekürzt." in " ".join(of_cards)
-    assert all(repr((name + "n" * 300)[:77])[1:-1] in each for each in of_cards)
+    assert all((name + "n" * 300)[:77] in each for each in of_cards)
 
 
 @pytest.mark.usefixtures("german")
@@ -188,8 +188,11 @@ def test_what_has_changed_in_the_other_program(number: int, expected: str) -> No
 
 @pytest.mark.usefixtures("german")
 def test_the_reason_why_a_card_does_not_wait_is_translated_too() -> None:
-    remark = say("task {} was imported without its blockers: {}", "'b'", phrase("Not Found"))
-    said = "Karte 'b' wartet hier nicht auf andere: Diese Seite gibt es nicht, oder Sie haben keinen Zugriff darauf."
+    remark = say("task “{}” was imported without its blockers: {}", "b", phrase("Not Found"))
+    said = (
+        "Karte „b“ wurde ohne ihre blockierenden Aufgaben importiert: "
+        "Diese Seite gibt es nicht, oder Sie haben keinen Zugriff darauf."
+    )
     assert in_words(remark) == said
 
 

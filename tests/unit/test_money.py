@@ -87,9 +87,9 @@ def test_credits_have_two_decimals(raw: object) -> None:
     ("amount", "currency", "words"),
     [
         ("1.5", "JPY", "price: an amount in JPY has no decimals"),
-        ("1.005", "EUR", "price: an amount in EUR has at most 2 decimals"),
-        ("1.0005", "KWD", "price: an amount in KWD has at most 3 decimals"),
-        ("1e-39", "EUR", "price: an amount in EUR has at most 2 decimals"),
+        ("1.005", "EUR", "price: an amount in EUR has at most 2 decimal places"),
+        ("1.0005", "KWD", "price: an amount in KWD has at most 3 decimal places"),
+        ("1e-39", "EUR", "price: an amount in EUR has at most 2 decimal places"),
     ],
 )
 def test_more_decimals_are_refused_by_name(amount: str, currency: str, words: str) -> None:

@@ -57,7 +57,7 @@ def test_a_service_is_found_made_changed_and_deleted(studio: Studio) -> None:
     assert (price["amount"], price["currency"], price["interval"], price["credits"]) == (1250, "EUR", "month", 12.5)
     for page in (page_of(studio.member, base), page_of(studio.member, path)):
         assert "<img src=x" not in page
-        assert "1,250.00 EUR per month · includes 12.50 credits" in text_of(page)
+        assert "1,250.00 EUR per month · included credits: 12.50" in text_of(page)
     form = studio.owner.form(path)
     answer = studio.owner.post(path, {**form.fields, "title": "Care", "description": "", "limit_pausing": "2"})
     assert answer.status_code == 303, answer.text
@@ -112,7 +112,7 @@ def test_a_removed_price_comes_back(studio: Studio) -> None:
     answer = send(studio.owner, f"{path}/prices/{service['service_prices'][0]['id']}/remove")
     assert "This service is free." in text_of(page_of(studio.member, path))
     assert undo(studio.owner, answer).status_code == 303
-    assert "100.00 EUR per month · includes 10 credits" in text_of(page_of(studio.member, path))
+    assert "100.00 EUR per month · included credits: 10" in text_of(page_of(studio.member, path))
 
 
 def test_a_service_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
@@ -329,7 +329,7 @@ def test_credits_are_granted_spent_and_reversed(studio: Studio) -> None:
     text = text_of(page_of(studio.member, base))
     assert "No credits yet." in text
     assert "Credits are work bought in advance" in text
-    assert "There are no open tasks to spend credits on." in text_of(page_of(studio.member, base))
+    assert "No open tasks to spend credits on." in text_of(page_of(studio.member, base))
     task = studio.add_task(studio.add_column("To do"), HOSTILE)
     day = to_seconds_text(now_ms() + 30 * DAY_MS)[:10]
     studio.call("PATCH", f"/organizations/{studio.team.world.organization}/billing", timezone="America/New_York")

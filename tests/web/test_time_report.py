@@ -178,7 +178,7 @@ def test_an_invoice_is_made_of_what_is_billable(spent: Studio) -> None:
     assert "invoice-form" not in page_of(spent.member, report, **SPAN)
     again = send(spent.member, f"{report}/invoice", **SPAN, user="", timezone="UTC")
     assert again.status_code == 422
-    assert "There is no unbilled time to invoice." in again.text
+    assert "No unbilled time to invoice." in again.text
 
 
 def test_an_invoice_of_one_persons_time(spent: Studio) -> None:

@@ -85,7 +85,7 @@ def test_what_a_draft_has_stays_and_more_comes_beside_it(spent: Studio) -> None:
 
 def test_nothing_is_left_the_second_time(spent: Studio) -> None:
     path = draft_of(spent)
-    for words in ("2 time entries added.", "There is no unbilled time left to add."):
+    for words in ("2 time entries added.", "No unbilled time left to add."):
         answer = send(spent.member, f"{path}/unbilled")
         assert answer.status_code == 303
         assert words in page_of(spent.member, path)

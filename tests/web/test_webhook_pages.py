@@ -242,7 +242,7 @@ def test_a_sample_of_any_event_goes_to_one_webhook(office: Office) -> None:
 def test_each_event_has_a_page_with_its_sample(office: Office) -> None:
     owner = office.visitor()
     page = owner.get("/events/invoice?action=paid")
-    assert "An invoice was created, edited, sent, paid, refunded, credited, voided or deleted." in page.text
+    assert "An invoice was created, edited, sent, paid, refunded, credited, voided, or deleted." in page.text
     assert '"action": "paid"' in text_of(page).replace(" :", ":")
     assert 'class="top"' in page.text
     frame = owner.browser.get(f"{owner.base}/events/invoice", headers={"Turbo-Frame": "sample-invoice"}).text

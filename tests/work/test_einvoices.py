@@ -131,7 +131,7 @@ def test_what_is_missing_is_named_with_where_to_write_it(bills: Bills) -> None:
     others = bills.studio.client.call("GET", f"/invoices/{sent}/xml").json()["errors"]
     assert [each["field"] for each in others] == list(found)
     ends = {each["message"].partition("; ")[2] for each in others}
-    assert ends == {"the studio must complete its billing settings"}
+    assert ends == {"the seller must complete its billing settings"}
     # A country can be written later; what is printed stays as it was sent.
     bills.settle()
     again = bills.owner.call("GET", f"/invoices/{sent}/xml")

@@ -148,10 +148,10 @@ def test_deep_and_many_subtasks() -> None:
         (
             b'{"data": [{"name": 7, "subtasks": [{"completed": "yes"}], "memberships": [{"section": []}]}, 3]}',
             [
-                "data[1] has to be an object, and is the number 3",
-                "data[0].memberships[0].section has to be an object, and is a list",
-                "data[0].name has to be text, and is the number 7",
-                "data[0].subtasks[0].completed has to be true or false, and is the text 'yes'",
+                "data[1] must be an object, but is the number 3",
+                "data[0].memberships[0].section must be an object, but is a list",
+                "data[0].name must be text, but is the number 7",
+                "data[0].subtasks[0].completed must be true or false, but is the text “yes”",
             ],
         ),
     ],

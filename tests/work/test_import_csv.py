@@ -106,7 +106,9 @@ def test_a_field_can_be_named_and_left_out() -> None:
     assert (task.key, task.title, task.fields) == ("task:Relaunch/id 7", "Write", {"Status": "open"})
     assert [each.title for each in made.columns] == ["Tasks"]
     assert [each.full_name for each in task.members] == ["Ada"]
-    assert faults(table, mapping={"title": "Wat"}) == ["line 1: there is no field 'Wat'; it has Nr, What, Name, Status"]
+    assert faults(table, mapping={"title": "Wat"}) == [
+        "line 1 has no field “Wat”; its fields are Nr, What, Name, Status"
+    ]
 
 
 def test_the_command_knows_every_field() -> None:
@@ -137,7 +139,7 @@ def test_the_columns_come_as_the_lines_name_them() -> None:
         ("Later", None), ("Done", "done"), ("Tasks", None), ("Shipped", "done"),
     ]  # fmt: skip
     assert [each.finished for each in made.tasks] == [False, True, False, True]
-    assert made.warnings == ["there is no column 'Gone'"]
+    assert made.warnings == ["unknown column “Gone”"]
 
 
 @pytest.mark.parametrize(
@@ -183,26 +185,26 @@ def test_each_fault_has_its_line_and_field() -> None:
         "1,c,2026-02-30,1h 30m,no\n"
     )  # fmt: skip
     assert faults(table) == [
-        "line 4, field Id: '1' is that of line 2, too",
-        "line 2, field Completed: 'maybe' is neither yes nor no nor a date such as 2026-11-20 or 20.11.2026",
-        "line 2, field Due: '1/2/2026' is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z",
-        "line 2, field Estimate: '90' is no time that a task may take; write 1h 30m or 1:30",
-        "line 4, field Due: '2026-02-30' is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z",
+        "line 4, field Id: “1” is also the ID of line 2",
+        "line 2, field Completed: “maybe” is not yes, no, or a date such as 2026-11-20 or 20.11.2026",
+        "line 2, field Due: “1/2/2026” is not a date; use 2026-11-20, 20.11.2026, or 2026-11-20T17:00:00Z",
+        "line 2, field Estimate: “90” is not a valid estimate; use 1h 30m or 1:30",
+        "line 4, field Due: “2026-02-30” is not a date; use 2026-11-20, 20.11.2026, or 2026-11-20T17:00:00Z",
     ]
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "it is empty: the first line has to name the fields"),
-        (b"\n \n", "it is empty: the first line has to name the fields"),
-        (b"A,B\n1,2\n", "line 1: there is no field named Title or Name; the fields are A, B"),
-        (b"Title,B\n1,2\n3,4,5\n", "line 3: 3 fields, but the first line has 2: '5' belongs to none of them"),
+        (b"", "the file is empty; its first line must contain the field names"),
+        (b"\n \n", "the file is empty; its first line must contain the field names"),
+        (b"A,B\n1,2\n", "line 1 has no field named Title or Name; its fields are A, B"),
+        (b"Title,B\n1,2\n3,4,5\n", "line 3: 3 fields, but the first line has 2; “5” does not belong to any field"),
         (b'Title\nok\n"never ends\n', "line 3, column 1: the quotation mark that opens here is never closed"),
         (b'Title,B\r\n"a",b\r\nc, "d"\r\ne,"', "line 4, column 3: the quotation mark that opens here is never closed"),
         (
             b'Title\n"a"b\n',
-            "line 2, column 4: 'b' follows a closing quotation mark; write a quotation mark inside a text twice",
+            "line 2, column 4: “b” follows a closing quotation mark; double each quotation mark inside a field",
         ),
         (b"Title\n" + b"x" * 200_000, "line 2, column 1: the field that starts here has more than 131,072 characters"),
         (
@@ -261,7 +263,7 @@ def test_a_table_has_only_so_many_lines(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_header_that_looks_like_other_faults_is_told_at_once() -> None:
     names = ",".join(f'"x{each}, column : stands behind a: , field :"' for each in range(400))
     [fault] = faults(f"{names}\n")
-    assert fault.startswith("line 1: there is no field named Title or Name; the fields are x0, column")
+    assert fault.startswith("line 1 has no field named Title or Name; its fields are x0, column")
     assert fault.endswith("and 390 more")
     assert in_words(fault) != fault
 

@@ -124,7 +124,7 @@ def test_issues_without_addresses_are_found_by_their_numbers() -> None:
     bare = [{"number": 1, "title": "First", "body": "Whole"}, {"number": 2, "title": "Second"}]
     made = plan(bare, {"items": [item(1, "First", "Doing")]})
     assert [(each.title, each.description) for each in made.tasks] == [("First", "Whole"), ("Second", None)]
-    with pytest.raises(InvalidFile, match="two issues have the number 1; let gh print the field url, too"):
+    with pytest.raises(InvalidFile, match="two issues have the number 1; add the field url to gh's output"):
         plan(bare, [{"number": 1, "title": "Of another repository"}])
 
 
@@ -142,15 +142,15 @@ def test_the_title_is_that_of_the_repository() -> None:
         (
             [{"title": "a"}, {"number": 1, "title": 2, "labels": {}}, 3],
             [
-                "[2] has to be an object, and is the number 3",
-                "[0].number has to be there, and is null",
-                "[1].labels has to be a list, and is an object",
-                "[1].title has to be text, and is the number 2",
+                "[2] must be an object, but is the number 3",
+                "[0].number must be there, but is null",
+                "[1].labels must be a list, but is an object",
+                "[1].title must be text, but is the number 2",
             ],
         ),
         ({"items": [{"content": 1, "status": 2}]}, [
-            "items[0].content has to be an object, and is the number 1",
-            "items[0].status has to be text, and is the number 2",
+            "items[0].content must be an object, but is the number 1",
+            "items[0].status must be text, but is the number 2",
         ]),
     ],
 )  # fmt: skip
@@ -191,6 +191,6 @@ def test_what_gh_does_not_print_writes_nothing(studio: Studio, importer: Importe
     studio.happened()
     good, wrong = importer.file(encoded(issues_with()), "good.json"), importer.file(b'[{"number": 1}]', "wrong.json")
     said = importer.refused(good, wrong, source="github")
-    assert f"{wrong}: [0].title has to be there, and is null" in said
+    assert f"{wrong}: [0].title must be there, but is null" in said
     assert "Nothing was imported." in said
     assert studio.happened() == []

@@ -219,8 +219,8 @@ def test_one_file_that_cannot_be_used_stops_all(studio: Studio, importer: Import
     said = importer.refused(good, wrong, none)
     assert said.splitlines()[-5:] == [
         "workhook: this cannot be imported:",
-        f"  {wrong}: cards[0].pos has to be a number, and is the text 'top'",
-        f"  {wrong}: cards[1].closed has to be true or false, and is the number 1",
+        f"  {wrong}: cards[0].pos must be a number, but is the text “top”",
+        f"  {wrong}: cards[1].closed must be true or false, but is the number 1",
         f"  {none}: the file is not valid JSON: line 1, column 1: Expecting value",
         "In Trello: the menu of the board, Print, export and share, Export as JSON. Nothing was imported.",
     ]
@@ -250,7 +250,7 @@ def test_people_and_places_that_are_not_there_are_named(studio: Studio, importer
         with pytest.raises(CliError, match=f"{login} is not in {place}"):
             importer.board(small({}), **wanted)
     file = importer.file(small({}))
-    assert "there is no organization nowhere" in importer.refused(file, "--organization", "nowhere")
+    assert "organization nowhere does not exist" in importer.refused(file, "--organization", "nowhere")
     assert "'x' is not of the form NAME=LOGIN" in importer.refused(file, "--member", "x", status=2)
     assert len(studio.owner.get("/projects")["projects"]) == 1
 

@@ -175,14 +175,14 @@ def test_more_lists_than_a_board_may_have_share_the_last_column() -> None:
     assert [(each.title, each.fields.get("trello_list")) for each in made.tasks] == [
         ("Card 1", None), ("Card 3", None), ("Card 4", "List 197"), ("Card 2", "List 298"), ("Card 0", "List 299"),
     ]  # fmt: skip
-    assert made.warnings == ["the cards of the last 103 lists share the column 'More lists'"]
+    assert made.warnings == ["the cards of the last 103 lists were merged into the column “More lists”"]
 
 
 def test_other_lists_can_be_named_as_done() -> None:
     board = board_with({}, lists=[{"id": "l1", "name": "Erledigt 🎉"}])
     made = plan(board, done=["erledigt", "Nowhere"])
     assert made.columns[0].stage == "done"
-    assert made.warnings == ["there is no list 'Nowhere'"]
+    assert made.warnings == ["unknown list “Nowhere”"]
 
 
 def test_completed_is_what_trello_says_is_complete() -> None:
@@ -252,7 +252,7 @@ def test_what_is_too_much_is_told_by_card() -> None:
     assert set(made.warnings) == {
         card + "its name is cut to 255 characters; the full text is at the start of the description",
         card + "its description is cut to 64 KiB",
-        card + "its due date 'soon' is not a valid time and is kept in the field trello_due",
+        card + "its due date “soon” is not a valid time and is kept in the field trello_due",
         card + "items of its checklists are cut to 255 characters",
         card + "only 100 of its checklists are kept",
         card + "only 99 of its fields are kept",
@@ -271,7 +271,7 @@ def test_a_task_does_not_grow_without_bound() -> None:
     made = plan(board_with({}, checklists=[{"idCard": "c0", "checkItems": items}]))
     kept = sum(len(name) for section in made.tasks[0].sections.values() for name in section)
     assert PROPERTIES_MAX_BYTES - 300 < kept <= PROPERTIES_MAX_BYTES
-    assert made.warnings == ["card 'Card 0': items of its checklists beyond 256 KiB are left out"]
+    assert made.warnings == ["card “Card 0”: items of its checklists beyond 256 KiB are left out"]
 
 
 def test_labels_have_their_names_or_their_colours() -> None:
@@ -341,7 +341,7 @@ def test_custom_fields_attachments_and_the_rest_become_fields() -> None:
 def test_a_cover_that_is_no_web_address_is_left_out(url: str) -> None:
     made = plan(board_with({"cover": {"sharedSourceUrl": url}}))
     assert made.tasks[0].cover_url is None
-    assert made.warnings == ["card 'Card 0': the address of its cover cannot be used"]
+    assert made.warnings == ["card “Card 0”: the URL of its cover image cannot be used"]
 
 
 def test_members_are_known_by_name_also_those_who_left() -> None:
@@ -414,7 +414,7 @@ def test_items_of_checklists_keep_their_dates_and_people_in_their_names() -> Non
         }
     }
     assert lost(made) == {"item_details": (3, ["Card 0"], "the name of the item")}
-    assert made.warnings == ["card 'Card 0': items of its checklists are cut to 255 characters"]
+    assert made.warnings == ["card “Card 0”: items of its checklists are cut to 255 characters"]
 
 
 def test_votes_and_the_colour_of_the_cover_are_kept_as_text() -> None:
@@ -496,8 +496,8 @@ def test_the_history_says_when_a_card_was_completed() -> None:
     [
         (b"Card ID,Card Name\n", "the file is not valid JSON: line 1, column 1"),
         (b"[]", "it is no export of a board: it holds a list, not an object"),
-        (b'"text"', "it is no export of a board: it holds the text 'text', not an object"),
-        (b'{"name": "package", "version": "1"}', "it is no export of a board: it has neither lists nor cards"),
+        (b'"text"', "it is no export of a board: it holds the text “text”, not an object"),
+        (b'{"name": "package", "version": "1"}', "this is not a board export: it has no lists or cards"),
         (b'{"id": "1", "idBoard": "2", "idList": "3"}', "it is the export of one card"),
     ],
 )
@@ -510,15 +510,15 @@ def test_every_wrong_type_is_named() -> None:
     card = {"name": 7, "closed": "yes", "pos": "top", "idMembers": ["a", 1], "cover": [], "labels": ["red"]}
     comment = {"type": "commentCard", "data": {"text": True, "card": None}}
     assert sorted(faults(board_with(card, name=["Board"], members={}, actions=[comment]))) == [
-        "actions[0].data.text has to be text, and is true",
-        "cards[0].closed has to be true or false, and is the text 'yes'",
-        "cards[0].cover has to be an object, and is a list",
-        "cards[0].idMembers[1] has to be text, and is the number 1",
-        "cards[0].labels[0] has to be an object, and is the text 'red'",
-        "cards[0].name has to be text, and is the number 7",
-        "cards[0].pos has to be a number, and is the text 'top'",
-        "members has to be a list, and is an object",
-        "name has to be text, and is a list",
+        "actions[0].data.text must be text, but is true",
+        "cards[0].closed must be true or false, but is the text “yes”",
+        "cards[0].cover must be an object, but is a list",
+        "cards[0].idMembers[1] must be text, but is the number 1",
+        "cards[0].labels[0] must be an object, but is the text “red”",
+        "cards[0].name must be text, but is the number 7",
+        "cards[0].pos must be a number, but is the text “top”",
+        "members must be a list, but is an object",
+        "name must be text, but is a list",
     ]
 
 

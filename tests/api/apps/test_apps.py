@@ -128,13 +128,13 @@ def test_an_own_key_stays_at_home(server: Server, world: World, api: Api) -> Non
     assert "pem" not in app
     assert status_of(server, signed(app["client_id"], private_half(own))) == 200
     keys = f"{path(world, app)}/keys"
-    known = fault("App", "public_key", "already_exists", "the app has this key already")
+    known = fault("App", "public_key", "already_exists", "the app already has this key")
     invalid(api.post(keys, json={"public_key": public_half(own)}), known)
     wanted = "public_key must be the PEM of an RSA public key of 2048 to 8192 bits"
     small, curve = rsa.generate_private_key(65537, 1024), ec.generate_private_key(ec.SECP256R1())
     for pem in (public_half(small), public_half(curve), "", "x"):
         invalid(api.post(keys, json={"public_key": pem}), fault("App", "public_key", "custom", wanted))
-    secret = "public_key must be the public half alone: keep the private key to yourself"
+    secret = "public_key must be only the public key; keep the private key to yourself"
     answer = api.post(keys, json={"public_key": private_half(own)})
     invalid(answer, fault("App", "public_key", "custom", secret))
     assert private_half(own).splitlines()[1] not in answer.text + server.log()
@@ -145,7 +145,7 @@ def test_every_fault_is_told_at_once(world: World, api: Api) -> None:
         f"{world.org_path}/apps",
         json={"name": "a" * 30 + " ß", "permissions": {"issues": "write"}, "callback_urls": ["http://a"]},
     )
-    begins = "begin with https:// (http:// only for 127.0.0.1, [::1] and localhost)"
+    begins = "begin with https:// (http:// only for 127.0.0.1, [::1], and localhost)"
     known = "there is no permission issues: there are repository_hooks, organization_hooks, work"
     invalid(
         answer,

@@ -114,10 +114,10 @@ def test_what_cannot_be_granted(world: World, api: Api, server: Server, installa
     invalid(api.post(installations, json=all_at_once), fault("Installation", "repositories", "invalid", absent), beyond)
     no_app = api.post(installations, json={**named, "app": "no-such-app"}).json()["errors"]
     assert [each["field"] for each in no_app] == ["repositories", "app"]
-    missing = "repositories must name the chosen ones where repository_selection is selected"
+    missing = "repositories is required if repository_selection is selected"
     nothing = {"app": app["slug"], "repository_selection": "selected"}
     invalid(api.post(installations, json=nothing), fault("Installation", "repositories", "missing_field", missing))
-    unclear = "repositories cannot be chosen where repository_selection is all"
+    unclear = "repositories must be omitted if repository_selection is all"
     both = {"app": app["slug"], "repository_selection": "all", "repositories": ["website"]}
     invalid(api.post(installations, json=both), fault("Installation", "repositories", "custom", unclear))
     assert api.read(installations)["total_count"] == 0
@@ -142,7 +142,7 @@ def test_a_private_app_is_installed_only_at_home(server: Server, world: World, a
         their_path = f"{other.org_path}/apps/{theirs['slug']}"
         assert client.patch(their_path, json={"public": True}).status_code == 200
         found = installed(api, world, theirs)
-        used = "the app is installed on other organizations: it cannot become private"
+        used = "other organizations have installed the app, so it cannot become private"
         invalid(client.patch(their_path, json={"public": False}), fault("App", "public", "custom", used))
         refused(client.get(f"{other.org_path}/installations/{found['id']}"), 404, "Not Found")
         assert client.delete(f"{other.org_path}/installations/{found['id']}").status_code == 404

@@ -211,7 +211,7 @@ def test_events_belong_to_kinds_of_hooks(api: Api, place: Place) -> None:
         ({"password": {}}, "password must be a string", "password"),
         ({"username": "a:b"}, "username must be text without colons and control characters", "username"),
         ({"username": "a\nb"}, "username must be text without colons and control characters", "username"),
-        ({"header_style": "gitlab"}, "header_style must be github, service or standard", "header_style"),
+        ({"header_style": "gitlab"}, "header_style must be github, service, or standard", "header_style"),
         (
             {"previous_secret_expires_in": 60},
             "previous_secret_expires_in requires a new secret",
@@ -348,7 +348,7 @@ def test_too_many_for_an_event(closed: tuple[Server, Api, Place]) -> None:
     invalid(api.create(place, config={"url": f"{url}x"}, events=["issues", "push"]), full)
     hook = api.create(place, config={"url": f"{url}x"}, events=["issues"]).json()
     invalid(api.patch(hook["url"], json={"add_events": ["push"]}), full)
-    assert api.patch(hook["url"], json={"active": False}).status_code == 200  # what it has already is not counted anew
+    assert api.patch(hook["url"], json={"active": False}).status_code == 200  # what it has already is not counted again
     assert api.create(place.other, config={"url": f"{url}x"}, events=["push"]).status_code == 201
 
 
@@ -613,7 +613,7 @@ def test_what_has_to_be_encoded_is_refused_and_nothing_is_guessed(api: Api, plac
 
 
 def test_an_address_that_cannot_be_used_says_what_to_do(api: Api, place: Place) -> None:
-    user = "url must not contain a user name, password or token. Send them as username and password of the "
+    user = "url must not contain a username, password, or token. Send them as username and password of the "
     user += "configuration; they become an Authorization header."
     for authority in ("user:token@host.example", "token@host.example", ":x@host.example", "@host.example"):
         invalid(api.create(place, config={"url": f"https://{authority}/hook"}), custom(user, "url"))

@@ -199,7 +199,9 @@ def test_a_limit_of_a_minute_says_when_to_try_again(api: Api, place: Place) -> N
     for each in limited:
         wait_s = int(each.headers["retry-after"])
         assert 1 <= wait_s <= 61
-        message = f"at most {MANUAL_MOST} pings, tests and redeliveries a minute for one webhook. Try again in {wait_s}"
+        message = (
+            f"at most {MANUAL_MOST} pings, tests, and redeliveries a minute for one webhook. Try again in {wait_s}"
+        )
         refused(each, 403, f"You have exceeded a secondary rate limit: {message} seconds.")
     assert int(first.headers["x-ratelimit-remaining"]) > 0, "another limit is the reason"
     assert api.post(other["ping_url"]).status_code == 204

@@ -181,20 +181,22 @@ def test_every_fault_of_a_kind_is_named_at_once(server: Server, owner: Person, w
         "permissions": "permissions: only a fine-grained token has it; a classic one has scopes",
         "organization": "organization: only a fine-grained token has it; a classic one has scopes",
         "repositories": "repositories: only a fine-grained token has it; a classic one has scopes",
-        "scopes": f"king: there are only {', '.join(SCOPES)}",
+        "scopes": f"king: unknown; use {', '.join(SCOPES)}",
     }
     other = server.world()
     names = ", ".join(PERMISSIONS)
     assert owner.faults(kind="fine_grained", scopes=["repo"], organization=other.organization, expires_in_days=367) == {
         "expires_in_days": "expires_in_days must be at most 366 for a fine-grained token",
         "scopes": "scopes: only a classic token has them; a fine-grained one has permissions",
-        "permissions": f"permissions needs one of {names}",
-        "organization": f"organization {other.organization}: {world.owner} is in no organization of this login",
+        "permissions": f"permissions must contain at least one of {names}",
+        "organization": f"organization {other.organization}: {world.owner} is not in an organization with this login",
     }
     place = {"kind": "fine_grained", "organization": world.organization}
     assert owner.faults(**place, permissions={"king": "read"}, repositories=["website", "none", other.full_name]) == {
-        "permissions": f"king: there are only {names}",
-        "repositories": f"none, {other.full_name}: {world.organization} has no such repository that {world.owner} sees",
+        "permissions": f"king: unknown; use {names}",
+        "repositories": (
+            f"none, {other.full_name}: {world.organization} has no such repository that {world.owner} can see"
+        ),
     }
     assert owner.faults(kind="fine_grained", permissions={"work": "admin"}) == {
         "permissions": "work must be read or write",
@@ -228,7 +230,7 @@ def test_a_token_gives_no_scope_that_it_lacks(
     assert person.make(scopes=gives)["scopes"] == sorted(gives)
     missing = ", ".join(sorted(refuses))
     said = person.faults(scopes=[*gives, *refuses])
-    assert said == {"scopes": f"{missing}: the token that asks does not have it, so it cannot give it"}
+    assert said == {"scopes": f"{missing}: the requesting token does not have it, so it cannot grant it"}
 
 
 @pytest.mark.parametrize(
@@ -256,7 +258,7 @@ def test_a_token_gives_no_permission_that_its_scopes_do_not_cover(
             assert response.status_code == (201 if covered else 422), (name, level, response.text)
             if not covered:
                 assert response.json()["errors"][0]["message"].startswith(
-                    f"{name}: {level} needs a token with the scope"
+                    f"{name}: {level} requires a token with the scope"
                 )
 
 
@@ -359,7 +361,7 @@ def test_the_command_makes_lists_and_revokes_every_kind(tmp_path: Path, backend:
     assert "revoked the token" in cli.text("token", "revoke", str(made["id"]))
     assert cli.json("token", "list")[-1]["revoked_at"] is not None
     said = cli.refused(*words, "--permissions", "work=read", "--organization", "umbrella", "--expires-in", "400")
-    assert "organization umbrella: octo is in no organization of this login" in said
+    assert "organization umbrella: octo is not in an organization with this login" in said
     assert "at most 366" in said
 
 
