@@ -36,7 +36,7 @@ def test_a_variable_that_is_not_a_setting_is_refused_with_the_closest_one(variab
     with pytest.raises(SettingsError) as refused:
         load({}, {variable: "1", "PATH": "/bin"})
     [fault] = refused.value.faults
-    assert fault == f"{variable}: there is no such variable; did you mean {meant}?"
+    assert fault == f"{variable}: unknown variable; did you mean {meant}?"
 
 
 def test_a_file_for_a_secret_must_not_be_empty(tmp_path: Path) -> None:

@@ -125,11 +125,11 @@ def test_what_leads_to_no_operation_is_a_problem() -> None:
     for path in ("/told/me", "/told//me//"):
         wrong = _ask("DELETE", path)
         assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD, OPTIONS, POST")
-        assert wrong.json()["message"] == "This path takes GET, HEAD, OPTIONS, POST."
+        assert wrong.json()["message"] == "This path accepts GET, HEAD, OPTIONS, POST."
     assert _ask("GET", "/told/me", headers={"Host": "not a host"}).status_code == 400
 
 
 def test_an_error_that_leaves_an_operation_is_a_problem() -> None:
     answer = _ask("GET", "/missing")
     assert answer.status_code == 500
-    assert answer.json()["message"] == "The server failed. The request id helps to find out why."
+    assert answer.json()["message"] == "The server failed. Its log contains the cause, under the request id."

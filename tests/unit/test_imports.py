@@ -164,7 +164,7 @@ def test_every_remark_about_a_card_is_translated_whatever_its_name(name: str) ->
 def test_people_who_are_nobody_here() -> None:
     some = [UnmatchedPerson(f"Person {at}", f"p{at}", assigned=True) for at in range(2_012)]
     [said] = map(in_words, unknown_people(some, ""))
-    assert said.startswith("Niemand hier ist Person 0, Person 1, ")
+    assert said.startswith("Kein passendes Konto gefunden für: Person 0, Person 1, ")
     assert said.endswith("Person 9 und 2.002 weitere.")
 
 
@@ -172,8 +172,11 @@ def test_people_who_are_nobody_here() -> None:
 @pytest.mark.parametrize(
     ("number", "expected"),
     [
-        (1, "1 Karte hat sich dort seither geändert und blieb hier, wie sie ist: Card 0"),
-        (2, "2 Karten haben sich dort seither geändert und blieben hier, wie sie sind: Card 0, Card 1"),
+        (1, "1 Karte wurde in der Quelle seit dem letzten Import geändert und blieb hier unverändert: Card 0"),
+        (
+            2,
+            "2 Karten wurden in der Quelle seit dem letzten Import geändert und blieben hier unverändert: Card 0, Card 1",
+        ),
     ],
 )
 def test_what_has_changed_in_the_other_program(number: int, expected: str) -> None:
@@ -181,8 +184,8 @@ def test_what_has_changed_in_the_other_program(number: int, expected: str) -> No
     rest = Remaining(None, {}, [], [], [], [], Counts(0, 0, 0), changed, {}, [], ["Far"], ["Lone"])
     assert [in_words(each) for each in remarks_of(rest)] == [
         expected,
-        "Diese Karten wurden schon in ein anderes Projekt importiert und bleiben dort: Far",
-        "Diese Karten können hier keine Unteraufgaben sein und stehen für sich: Lone",
+        "Nicht importiert, weil diese Karten schon in ein anderes Projekt importiert wurden: Far",
+        "Diese Karten können hier keine Unteraufgaben sein und wurden als eigene Karten importiert: Lone",
     ]
 
 

@@ -79,14 +79,14 @@ def test_what_is_no_amount(raw: object) -> None:
 
 @pytest.mark.parametrize("raw", [1.005, "1.234"])
 def test_credits_have_two_decimals(raw: object) -> None:
-    with pytest.raises(ValueError, match="two decimals"):
+    with pytest.raises(ValueError, match="two decimal places"):
         parse_hundredths(raw)
 
 
 @pytest.mark.parametrize(
     ("amount", "currency", "words"),
     [
-        ("1.5", "JPY", "price: an amount in JPY has no decimals"),
+        ("1.5", "JPY", "price: an amount in JPY has no decimal places"),
         ("1.005", "EUR", "price: an amount in EUR has at most 2 decimal places"),
         ("1.0005", "KWD", "price: an amount in KWD has at most 3 decimal places"),
         ("1e-39", "EUR", "price: an amount in EUR has at most 2 decimal places"),

@@ -84,7 +84,7 @@ def test_another_protocol_is_told() -> None:
 @pytest.mark.parametrize("address", ["nonsense", "grpc://127.0.0.1:4317", "http://", "http://c:port"])
 def test_what_is_no_address_is_told(address: str) -> None:
     wrong = open_telemetry.fault({"OTEL_EXPORTER_OTLP_ENDPOINT": address})
-    assert wrong == "OTEL_EXPORTER_OTLP_ENDPOINT has to be an address such as http://127.0.0.1:4318."
+    assert wrong == "OTEL_EXPORTER_OTLP_ENDPOINT must be a URL such as http://127.0.0.1:4318."
 
 
 def test_without_the_extra_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

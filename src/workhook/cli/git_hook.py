@@ -108,8 +108,8 @@ async def _new_token(services: Services, repository: Repository, user: str | Non
             raise CliError(f"{repository.owner.login} has no owner who could publish.", "Name a user with --user.")
         seen = await queries.find_repository_by_id(tx, repository.id, who.id)
         if seen is None or seen.role not in ("write", "admin"):
-            options = f"--repository {repository.full_name} --user {who.login} --role write"
-            remedy = f"Run `workhook collaborator add {options}`."
+            place = repository.full_name
+            remedy = f"Run `workhook collaborator add --repository {place} --user {who.login} --role write`."
             raise CliError(f"{who.login} is not allowed to publish in {repository.full_name}.", remedy)
         note = f"git-hook of {repository.full_name}"
         # Limited to the repository. Includes access to its work, so that commits can complete tasks.

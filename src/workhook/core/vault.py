@@ -50,7 +50,8 @@ class Vault:
             fernets = [Fernet(key) for key in keys]
             self._newest, self._all = fernets[0], MultiFernet(fernets)
         except (ValueError, IndexError) as error:
-            raise VaultError(f"{KEY_FILE} does not contain a valid key: {error}. Restore the right file.") from error
+            reason = str(error).removesuffix(".")
+            raise VaultError(f"{KEY_FILE} does not contain a valid key: {reason}. Restore the right file.") from error
         self._keys = tuple(base64.urlsafe_b64decode(key) for key in keys)
 
     def seal(self, secret: str | None) -> bytes | None:
