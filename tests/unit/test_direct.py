@@ -132,4 +132,4 @@ def test_what_leads_to_no_operation_is_a_problem() -> None:
 def test_an_error_that_leaves_an_operation_is_a_problem() -> None:
     answer = _ask("GET", "/missing")
     assert answer.status_code == 500
-    assert answer.json()["message"] == "The server failed. Its log contains the cause, under the request id."
+    assert answer.json()["message"] == "The server failed. Its log contains the cause, under the request ID."

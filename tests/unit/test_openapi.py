@@ -158,9 +158,9 @@ def test_every_tag_is_described_and_stands_where_its_description_does(document: 
 @pytest.mark.parametrize(
     ("path", "parameter", "description"),
     [
-        ("/api/v1/invoices/{invoice_id}", "invoice_id", "Id of the invoice."),
-        ("/repositories/{repository_id}", "repository_id", "Id of the repository."),
-        ("/orgs/{org}/oauth-apps/{client_id}", "client_id", "Client id of the OAuth app."),
+        ("/api/v1/invoices/{invoice_id}", "invoice_id", "ID of the invoice."),
+        ("/repositories/{repository_id}", "repository_id", "ID of the repository."),
+        ("/orgs/{org}/oauth-apps/{client_id}", "client_id", "Client ID of the OAuth app."),
     ],
 )
 def test_parts_of_a_path_are_called_what_they_are(

@@ -47,8 +47,8 @@ def permission_list(text: str) -> str:
 
 
 OrganizationOption = Annotated[str, Option("LOGIN", "The organization.")]
-AppArgument = Annotated[str, Argument("APP", "Slug or client id of the app.")]
-_Id = Annotated[int, Argument("ID", "Id, as shown by the `show` command.", parse=options.row_id)]
+AppArgument = Annotated[str, Argument("APP", "Slug or client ID of the app.")]
+_Id = Annotated[int, Argument("ID", "ID, as shown by the `show` command.", parse=options.row_id)]
 _Name = Annotated[str, Option("TEXT", "Name shown to users; unique on the server.")]
 _NewName = Annotated[str | None, Option("TEXT", "New name. This also changes the slug.", flag="--name")]
 _TEXTS = ("homepage_url", "description", "device_flow")
@@ -337,7 +337,7 @@ async def _delete_part(
         try:
             await remove(tx, None, found, number)
         except errors.NotFound:
-            remedy = f"`workhook {kind.command} show {found.slug}` shows their ids."
+            remedy = f"`workhook {kind.command} show {found.slug}` shows their IDs."
             raise CliError(f"{found.slug} has no {noun} {number}.", remedy) from None
     context.print_result({"id": number, "deleted": True}, f"deleted the {noun} {number}")
 

@@ -187,13 +187,13 @@ def _in_words(row: dict[str, object]) -> dict[str, object]:
 async def revoke(
     context: Context,
     *,
-    token_id: Annotated[int, Argument("ID", "Id, as shown by `token list`.", parse=row_id)],
+    token_id: Annotated[int, Argument("ID", "ID, as shown by `token list`.", parse=row_id)],
 ) -> None:
     """Revoke a token of any kind, and the tokens created with it. Every process rejects them within a second."""
     async with context.transaction() as tx:
         found = await personal.find(tx, token_id)
         if found is None:
-            raise CliError(f"token {token_id} does not exist.", "`workhook token list` shows their ids.")
+            raise CliError(f"token {token_id} does not exist.", "`workhook token list` shows their IDs.")
         ended = await personal.end(tx, None, found)
     more = f" and {ended - 1} derived from it" if ended > 1 else ""
     context.print_result({"id": token_id, "revoked": True}, f"revoked the token {token_id}{more}")

@@ -99,7 +99,7 @@ PUBLISH = _object(
         },
         "action": _text_or_null("Default: the payload's `action`.", pattern=_NO_NUL),
         "id": _text(
-            "The publisher's own id for the event. Publishing it again within 24 hours has no effect.",
+            "The publisher's own ID for the event. Publishing it again within 24 hours has no effect.",
             high=128,
             type=["string", "null"],
         ),

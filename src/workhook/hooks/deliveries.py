@@ -141,7 +141,7 @@ def _parse_ids(ids: list[Any] | None, faults: list[Fault]) -> list[int] | None:
     whole = [whole_number(each) or 0 for each in ids]
     if 0 < len(ids) <= IDS_MAX and all(0 < each < 2**53 for each in whole):
         return whole
-    faults.append(Fault(field="ids", message=f"ids must be an array of 1 to {IDS_MAX:,} delivery ids"))
+    faults.append(Fault(field="ids", message=f"ids must be an array of 1 to {IDS_MAX:,} delivery IDs"))
     return None
 
 

@@ -103,7 +103,7 @@ class DeliveryItem(msgspec.Struct):
     id: DeliveryId
     guid: Annotated[
         str,
-        Meta(description="Id of the event at this webhook, shared by all its attempts; sent as `X-Service-Delivery`."),
+        Meta(description="ID of the event at this webhook, shared by all its attempts; sent as `X-Service-Delivery`."),
     ]
     delivered_at: Time
     redelivery: Annotated[bool, Meta(description="Whether this repeats an earlier attempt.")]
@@ -183,7 +183,7 @@ class Published(msgspec.Struct):
     """A stored event."""
 
     id: Annotated[
-        str, Meta(description="The publisher's id for the event, or a number without one.", examples=["build-17"])
+        str, Meta(description="The publisher's ID for the event, or a number without one.", examples=["build-17"])
     ]
     deliveries: Annotated[
         int, Meta(ge=0, description="Number of active webhooks that receive it; the same when an `id` is repeated.")

@@ -34,8 +34,8 @@ The server has two APIs.
 `{"message", "documentation_url", "status"}`, with `errors` if individual fields are invalid. The header \
 `X-Service-Api-Version` (or `X-GitHub-Api-Version`) can name the version that a client was written for.
 
-**Authentication**: send `Authorization: Bearer TOKEN` (`token TOKEN` is accepted too). Each operation lists scopes, \
-one of which the token needs. Resources that the caller cannot see return 404. Operations that the caller may not \
+**Authentication**: send `Authorization: Bearer TOKEN` (`token TOKEN` is accepted too). Each operation lists scopes; \
+the token needs one of them. Resources that the caller cannot see return 404. Operations that the caller may not \
 perform on a visible resource return 403.
 
 **Parameters**: the work-management API rejects unknown parameters (422) in the query, in the body, and in the items \
@@ -111,7 +111,7 @@ _PROBLEMS: Mapping[int, str] = {
     416: "`Range` starts after the end of the file; `Content-Range` states the size of the file.",
     422: "A value is invalid. Every invalid field is listed.",
     429: "A rate limit is exceeded. Wait for the number of seconds in `Retry-After`.",
-    500: "The server failed. Its log contains the cause, under the request id.",
+    500: "The server failed. Its log contains the cause, under the request ID.",
     503: "The database cannot be used, or the server is overloaded. Nothing was changed; try again later.",
 }
 _WEBHOOK_PROBLEMS: Mapping[int, str] = {
@@ -130,7 +130,7 @@ _COMMON_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
     413: {"too large": TooLarge("The request body is larger than 1048576 bytes.")},
     414: {"too long": TargetTooLong("The request target is longer than 8192 bytes.")},
     416: {"past the end": Problem("The file has 1048576 bytes.", code="range_not_satisfiable")},
-    500: {"failed": Problem("The server failed. Its log contains the cause, under the request id.")},
+    500: {"failed": Problem("The server failed. Its log contains the cause, under the request ID.")},
     503: {"database unavailable": Unavailable("The database cannot be written.")},
 }
 _WORK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {

@@ -374,7 +374,7 @@ class AuditEntry(msgspec.Struct):
     """An entry of the audit log: an action or a refused request."""
 
     timestamp: Annotated[int, Meta(description="Milliseconds since the epoch.")] = msgspec.field(name="@timestamp")
-    document_id: Annotated[str, Meta(description="Id of this entry.")] = msgspec.field(name="_document_id")
+    document_id: Annotated[str, Meta(description="ID of this entry.")] = msgspec.field(name="_document_id")
     action: Annotated[str, Meta(examples=["hook.create", "task.edit"])]
     operation_type: Annotated[str, Meta(examples=["create", "access", "modify", "remove", "restore"])]
     created_at: Annotated[int, Meta(description="The same as `@timestamp`.")]

@@ -158,7 +158,7 @@ def access_of(name: str) -> Requirement:
         return Requirement((), text, scheme="app")
     if rule.target == "client":
         return Requirement(
-            (), "Requires the client id and secret of an app, with HTTP Basic authentication.", scheme="client"
+            (), "Requires the client ID and secret of an app, with HTTP Basic authentication.", scheme="client"
         )
     caller = f" of {_CALLERS[rule.target, rule.role]}" if rule.role else ""
     return Requirement(fitting, f"Requires {_needed_token(rule)}{caller}.", permission=_given_to(rule))

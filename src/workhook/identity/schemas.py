@@ -179,7 +179,7 @@ class RepositoryShape(msgspec.Struct):
     created_at: Time
     updated_at: Time
     pushed_at: Annotated[Time | None, Meta(description="Always null.")]
-    project_id: Annotated[str, Meta(description="The project's id in the work-management API.")]
+    project_id: Annotated[str, Meta(description="The project's ID in the work-management API.")]
     permissions: Permissions | msgspec.UnsetType = msgspec.UNSET
 
 

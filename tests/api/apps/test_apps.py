@@ -449,7 +449,7 @@ def test_the_commands_of_oauth_apps(world: World, api: Api, cli: Cli) -> None:
     answer("delete-secret", app["slug"], str(secret["id"]))
     status, output, errors = cli.run("oauth-app", "delete-secret", app["slug"], str(secret["id"]))
     assert (status, output) == (1, "")
-    assert f"`workhook oauth-app show {app['slug']}` shows their ids." in errors
+    assert f"`workhook oauth-app show {app['slug']}` shows their IDs." in errors
     assert [each["client_id"] for each in answer("list", *owner)] == [app["client_id"]]
     assert answer("delete", app["client_id"])["deleted"] is True
     until(lambda: api.read(f"{world.org_path}/oauth-apps") == [])

@@ -134,7 +134,7 @@ def test_a_private_app_is_installed_only_at_home(server: Server, world: World, a
     other = server.world()
     with server.client(other.token) as client:
         theirs = registered(Api(client), other)
-        message = "app must be the slug or client id of an app that is public or the organization's own"
+        message = "app must be the slug or client ID of an app that is public or the organization's own"
         hidden = fault("Installation", "app", "invalid", message)
         oauth = api.post(f"{world.org_path}/oauth-apps", json={"name": new_name(), "device_flow": True}).json()
         for name in (theirs["slug"], theirs["client_id"], "no-such-app", oauth["client_id"], oauth["slug"]):

@@ -113,7 +113,7 @@ def test_an_id_is_used_once(api: Api, place: Place) -> None:
     api.hook(place, events=["push"], active=True)  # which did not get it
     assert api.delete(hook["url"]).status_code == 204
     assert api.post(f"{place.path}/events", json=body).json() == {"id": "build-17", "deliveries": 1}
-    used = event_fault("id", "Another event was published under this id within 24 hours")
+    used = event_fault("id", "Another event was published with this ID within 24 hours")
     changes: tuple[dict[str, Any], ...] = ({"payload": {}}, {"event": "fork"}, {"action": "x"})
     for differs in changes:
         invalid(api.post(f"{place.path}/events", json={**body, **differs}), used)
@@ -125,7 +125,7 @@ def test_the_order_of_members_does_not_make_another_event(api: Api, place: Place
         assert api.post(f"{place.path}/events", json={**PUSH, "payload": payload, "id": "x"}).status_code == 202
     invalid(
         api.post(f"{place.path}/events", json={**PUSH, "payload": {"ref": "a", "head": {"x": 2, "y": 1}}, "id": "x"}),
-        event_fault("id", "Another event was published under this id within 24 hours"),
+        event_fault("id", "Another event was published with this ID within 24 hours"),
     )
 
 

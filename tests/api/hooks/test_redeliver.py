@@ -148,13 +148,13 @@ def test_another_hooks_deliveries_are_not_sent(
         ({"status": "bad"}, "status", "status must be success or failure"),
         ({"since": "x"}, "since", "since must be a time such as 2026-11-20T09:00:00Z"),
         ({"until": ""}, "until", "until must be a time such as 2026-11-20T09:00:00Z"),
-        ({"ids": []}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),  # nothing failed: no job is begun
-        ({"ids": ["1"]}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
-        ({"ids": [0]}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
-        ({"ids": [2**53]}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
-        ({"ids": [True]}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
-        ({"ids": [1.5]}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
-        ({"ids": [1] * 1001}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
+        ({"ids": []}, "ids", "ids must be an array of 1 to 1,000 delivery IDs"),  # nothing failed: no job is begun
+        ({"ids": ["1"]}, "ids", "ids must be an array of 1 to 1,000 delivery IDs"),
+        ({"ids": [0]}, "ids", "ids must be an array of 1 to 1,000 delivery IDs"),
+        ({"ids": [2**53]}, "ids", "ids must be an array of 1 to 1,000 delivery IDs"),
+        ({"ids": [True]}, "ids", "ids must be an array of 1 to 1,000 delivery IDs"),
+        ({"ids": [1.5]}, "ids", "ids must be an array of 1 to 1,000 delivery IDs"),
+        ({"ids": [1] * 1001}, "ids", "ids must be an array of 1 to 1,000 delivery IDs"),
         ({"event": "a\0b"}, "event", "event must not contain NUL"),
         ({"stauts": "failure"}, "stauts", "Invalid filter: stauts"),  # to ignore it would send everything again
     ],

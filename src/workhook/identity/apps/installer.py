@@ -238,7 +238,7 @@ async def _audit(
 
 def no_such_app() -> Fault:
     """Return the same fault for an unknown app and for another organization's private one."""
-    message = "app must be the slug or client id of an app that is public or the organization's own"
+    message = "app must be the slug or client ID of an app that is public or the organization's own"
     return Fault("app", "invalid", message, resource=_RESOURCE)
 
 

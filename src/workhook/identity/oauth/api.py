@@ -153,7 +153,7 @@ def _texts(described: Mapping[str, str]) -> dict[str, object]:
 
 
 _CLIENT = {
-    "client_id": "Client id of the app; it can be sent with HTTP Basic authentication instead.",
+    "client_id": "Client ID of the app; it can be sent with HTTP Basic authentication instead.",
     "client_secret": "Client secret of the app; absent for a native app with PKCE, and in the device flow.",
 }
 _TOKEN_FIELDS = dict(

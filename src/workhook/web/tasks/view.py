@@ -108,7 +108,7 @@ class TaskView(msgspec.Struct, frozen=True):
     edits: Mapping[str, LastEdit]
     """The last edits of the comments, by id as a string."""
     imported: frozenset[int]
-    """Ids of comments that the visitor imported rather than wrote."""
+    """IDs of comments that the visitor imported rather than wrote."""
 
     @property
     def may_tick(self) -> bool:

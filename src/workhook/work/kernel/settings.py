@@ -456,7 +456,7 @@ class AccountBilling(Record, frozen=True):
     billable: bool | None = None
     round_minutes: RoundMinutes | None = None
     round_mode: RoundMode | None = None
-    logo_id: Annotated[str | None, JsonName("logo"), Meta(description="Id of the logo printed on invoices.")] = None
+    logo_id: Annotated[str | None, JsonName("logo"), Meta(description="ID of the logo printed on invoices.")] = None
 
 
 class BudgetShape(msgspec.Struct, frozen=True):

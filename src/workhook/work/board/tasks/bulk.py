@@ -37,7 +37,7 @@ class TaskOperation(TaskContent, kw_only=True):
     """
 
     action: Literal["create", "edit", "move", "delete"]
-    id: Annotated[str, Meta(description="Id of the task to change.")] | UnsetType = UNSET
+    id: Annotated[str, Meta(description="ID of the task to change.")] | UnsetType = UNSET
     column_id: ColumnId | UnsetType = UNSET
     title: Title | UnsetType = UNSET
 
