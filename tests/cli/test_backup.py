@@ -248,8 +248,8 @@ def test_a_file_that_the_store_lost_or_damaged_is_named(small: Small, tmp_path: 
     done = small.cli.run("backup", str(tmp_path / "backup"), "--with-key", "--json")
     answer = json.loads(done.stdout)
     assert (done.returncode, answer["missing"], answer["damaged"]) == (0, [lost.name], [changed.name])
-    assert "1 files that the database names are missing" in done.stderr
-    assert "1 files that the database names have another content" in done.stderr
+    assert "1 file of the database missing" in done.stderr
+    assert "1 file of the database with different content" in done.stderr
     assert nobody(tmp_path).json("restore", str(tmp_path / "backup"))["missing"] == [lost.name]
 
 

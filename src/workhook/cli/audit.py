@@ -86,7 +86,9 @@ async def export(
             return
         with show_progress() as progress, _whole_file(output) as file:
             number = await _write(services.database, selection, file, progress)
-    context.print_result({"file": str(output), "entries": number}, f"{output}: {number:,} entries")
+    context.print_result(
+        {"file": str(output), "entries": number}, f"{output}: {number:,} {'entry' if number == 1 else 'entries'}"
+    )
 
 
 async def _write(reader: Reader, selection: audit_queries.Selection, file: IO[bytes], progress: Progress) -> int:

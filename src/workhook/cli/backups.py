@@ -16,6 +16,7 @@ from workhook.cli.options import Argument, Flag
 from workhook.cli.output import Progress, complain, interrupted, show_progress, write_private
 from workhook.core import log, vault
 from workhook.core.config import Settings
+from workhook.core.text import counted
 
 if TYPE_CHECKING:
     from workhook.storage.backups import Manifest
@@ -101,11 +102,12 @@ def _on_disks(settings: Settings, folder: Path) -> Iterator[None]:
 
 def _warn(made: Manifest, where: str) -> None:
     for number, finding in (
-        (len(made.files.missing), "are missing"),
-        (len(made.files.damaged), "have different content"),
+        (len(made.files.missing), "missing"),
+        (len(made.files.damaged), "with different content"),
     ):
         if number:
-            complain([f"{number:,} files of the database {finding} in {where}.", "The manifest lists them."])
+            files = counted(number, "file")
+            complain([f"{files} of the database {finding} in {where}.", "The manifest lists them."])
 
 
 def _to_json(made: Manifest) -> dict[str, Any]:
@@ -124,7 +126,8 @@ def _to_json(made: Manifest) -> dict[str, Any]:
 
 
 def _counts(made: Manifest) -> str:
-    return f"{sum(made.database.rows.values()):,} rows and {made.files.count:,} files of {made.created_at}"
+    rows, files = counted(sum(made.database.rows.values()), "row"), counted(made.files.count, "file")
+    return f"{rows} and {files} of {made.created_at}"
 
 
 def _sentences(folder: Path, made: Manifest, linked: int) -> str:

@@ -18,6 +18,7 @@ from workhook.cli.error_messages import CliError, Misuse, not_together
 from workhook.cli.options import Argument, Flag, Option, row_id, time_text, whole_from
 from workhook.cli.output import Progress, cell, complain, show_progress
 from workhook.core import errors, json
+from workhook.core.text import counted
 from workhook.hooks import deliveries, history, publishing, records
 from workhook.hooks import queries as hooks_queries
 from workhook.hooks import redelivery as hooks_redelivery
@@ -200,7 +201,7 @@ async def redeliver(
         with show_progress() as progress:
             for hook_id, filters in wanted.items():
                 queued += await _redeliver(services.database, hook_id, filters, progress)
-    context.print_result({"queued": queued}, f"queued {queued:,} events for redelivery")
+    context.print_result({"queued": queued}, f"queued {counted(queued, 'event')} for redelivery")
 
 
 async def _redeliver(database: Database, hook_id: int, filters: history.Filters, progress: Progress) -> int:

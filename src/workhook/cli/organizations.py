@@ -21,6 +21,7 @@ from workhook.cli.common import (
 from workhook.cli.error_messages import CliError, Misuse, disk_full_error, explain, is_disk_full
 from workhook.cli.options import Argument, Flag, Option, assignment
 from workhook.cli.output import complain, confirm_deletion, interrupted, show_progress
+from workhook.core.text import counted
 from workhook.identity import actions, audit
 from workhook.work.people import membership
 from workhook.work.portability.transfer import exports, imports, validation
@@ -68,7 +69,7 @@ async def export(
             detail = {"lines": lines, "files": made.files.count}
             await audit.record(tx, None, "organization.export", account.login, account_id=account.id, detail=detail)
     if made.files.missing:
-        complain([f"{len(made.files.missing):,} files are missing in the file store.", "The manifest lists them."])
+        complain([f"{counted(len(made.files.missing), 'file')} missing in the file store.", "The manifest lists them."])
     data = {
         "export": str(path),
         "organization": account.login,
@@ -77,7 +78,9 @@ async def export(
         "files_bytes": made.files.bytes,
         "missing": made.files.missing,
     }
-    context.print_result(data, f"exported {lines:,} lines and {made.files.count:,} files of {account.login} to {path}")
+    context.print_result(
+        data, f"exported {counted(lines, 'line')} and {counted(made.files.count, 'file')} of {account.login} to {path}"
+    )
 
 
 @command(app, "delete", settings=(*_SETTINGS, "base_url"))
@@ -105,7 +108,10 @@ async def delete(
         issued = await deletion.count_issued_invoices(services.database, organization)
         if not yes:
             export = f"workhook organization export DIR --organization {organization.login}"
-            kept = [f"{organization.login} has {issued:,} issued invoices.", f"To keep them, first run: {export}"]
+            kept = [
+                f"{organization.login} has {counted(issued, 'issued invoice')}.",
+                f"To keep them, first run: {export}",
+            ]
             confirm_deletion(organization.login, kept if issued else [])
         base = base_address(context.settings)
         await services.database.in_transaction(
@@ -114,7 +120,7 @@ async def delete(
         gone = await purging.purge_one(services, organization.id, now_ms())
     data = {"organization": organization.login, "issued_invoices": issued, "purged": gone}
     rest = "" if gone else "; a server removes the rest within an hour, once its webhooks have been notified"
-    context.print_result(data, f"deleted {organization.login} with {issued:,} issued invoices{rest}")
+    context.print_result(data, f"deleted {organization.login} with {counted(issued, 'issued invoice')}{rest}")
 
 
 @command(app, "import", settings=(*_SETTINGS, "delivery_allow_networks"))
@@ -226,20 +232,21 @@ async def _preview(reader: Reader, plan: imports.Plan) -> imports.ImportedOrgani
 
 def _sentences(made: imports.ImportedOrganization, *, dry_run: bool) -> str:
     lines = [
-        f"{'would import' if dry_run else 'imported'} {made.login}: {made.lines['projects']:,} projects, "
-        f"{made.lines['tasks']:,} tasks, {made.lines['invoices']:,} invoices, {made.files:,} files"
+        f"{'would import' if dry_run else 'imported'} {made.login}: {counted(made.lines['projects'], 'project')}, "
+        f"{counted(made.lines['tasks'], 'task')}, {counted(made.lines['invoices'], 'invoice')}, "
+        f"{counted(made.files, 'file')}"
     ]
     if made.newcomers:
         named = ", ".join(each.login for each in made.newcomers[:10])
         more = f" and {len(made.newcomers) - 10:,} more" if len(made.newcomers) > 10 else ""
         lines.append(f"new people, whose accounts are disabled: {named}{more}")
     for number, noun in (
-        (made.webhooks_off, "webhooks are inactive: set a secret for each, then activate it"),
-        (made.timers_paused, "running timers were paused"),
-        (made.files_missing, "files were already missing from the export"),
+        (made.webhooks_off, "inactive webhooks: {:,} (set a secret for each, then activate it)"),
+        (made.timers_paused, "paused timers: {:,}"),
+        (made.files_missing, "files already missing from the export: {:,}"),
     ):
         if number:
-            lines.append(f"{number:,} {noun}")
+            lines.append(noun.format(number))
     return "\n".join(lines)
 
 

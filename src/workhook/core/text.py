@@ -87,3 +87,8 @@ class _VisibleStream:
 def _json_escaped(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+def counted(number: int, noun: str) -> str:
+    """Return the number with its noun, such as `1 file` or `1,200 files`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

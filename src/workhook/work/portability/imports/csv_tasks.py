@@ -95,7 +95,7 @@ def _choose_columns(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
     for name in table.names:
         by_key.setdefault(header_key(name), name)
     available = name_some(table.names)
-    faults, chosen = [], {}
+    faults, chosen = list[str](), dict[str, str]()
     for meaning, name in mapping.items():
         if name and header_key(name) not in by_key:
             faults.append(say("line 1 has no field “{}”; its fields are {}", shown(name), available))
