@@ -282,7 +282,7 @@ def test_a_postgresql_that_is_not_empty_is_refused(backend: Databases, made: Pat
 
 def test_there_is_nothing_to_back_up(tmp_path: Path) -> None:
     said = nobody(tmp_path).refused("backup", str(tmp_path / "backup"))
-    assert "there is no Workhook data" in said
+    assert "contains no Workhook data" in said
     assert not (tmp_path / "backup").exists()
 
 
@@ -298,7 +298,7 @@ def test_what_is_damaged_is_not_restored(made: Path, tmp_path: Path) -> None:
     for each in (made / "workhook.db", made / "SHA256SUMS", file):
         whole = each.read_bytes()
         _flip(each)
-        assert f"{each} is not as it was written" in cli.refused("restore", str(made))
+        assert f"{each} has changed since the backup" in cli.refused("restore", str(made))
         each.unlink()
         assert f"{each} is missing" in cli.refused("restore", str(made))
         each.write_bytes(whole)
@@ -320,7 +320,7 @@ def test_a_newer_backup_says_what_to_install(made: Path, tmp_path: Path) -> None
     assert "the backup has schema 9999" in said
     assert "Install Workhook 7.1.0" in said
     path.write_text(json.dumps({"format": 2, "more": "that nobody knows yet"}))
-    assert "a newer version of Workhook made the backup" in cli.refused("restore", str(made))
+    assert "was created by a newer version of Workhook" in cli.refused("restore", str(made))
 
 
 def test_a_database_of_another_schema_is_not_backed_up(small: Small, tmp_path: Path) -> None:
@@ -414,7 +414,7 @@ def test_an_interrupted_restore_is_not_served(made: Path, number: signal.Signals
     assert "Traceback" not in said
     if number == signal.SIGINT:
         assert status == 130
-        assert f"What is in {cli.data} is not whole: delete it, but keep its secret.key." in said
+        assert f"The data in {cli.data} is incomplete. Delete it, but keep secret.key." in said
     with pytest.raises(AssertionError, match="its restore was interrupted"):
         Server(cli.data, {}).start()
     assert "is not empty" in cli.refused("restore", str(made))

@@ -113,7 +113,9 @@ def test_the_first_start_tells_how_to_come_in_and_the_next_does_not(start: Calla
         ends = me.headers["github-authentication-token-expiration"].removesuffix(" UTC")
         assert datetime.fromisoformat(f"{ends}+00:00") <= datetime.now(UTC) + timedelta(days=1)
     assert re.search(
-        r"^workhook: sign in as owner, once and within an hour: http\S+/login/link/", server.first_sign_in(), re.M
+        r"^workhook: sign-in link for owner, valid once and for an hour: http\S+/login/link/",
+        server.first_sign_in(),
+        re.M,
     )
     assert str(cli.data / "first-sign-in.txt") in server.log()
     server.kill()
@@ -151,7 +153,7 @@ def test_users_members_and_collaborators(any_cli: Cli) -> None:
 
 def test_a_table_for_people(cli: Cli) -> None:
     cli.json("migrate")
-    assert cli.text("user", "list") == "There is no user yet: workhook user add\n"
+    assert cli.text("user", "list") == "No users yet. Create one with `workhook user add`.\n"
     cli.setup()
     header, row = cli.text("user", "list").splitlines()
     assert header.split() == ["login", "email", "name", "created", "at"]
@@ -190,7 +192,7 @@ def test_a_mistake_is_said_in_words(made_cli: Cli, words: str, said: str) -> Non
         ("collaborator add --repository acme --user octo --role read", "Write OWNER/NAME"),
         ("token create --user octo --scopes repo,king", "'king' is not one of repo, admin:repo_hook, "),
         ("token create --user octo --scopes repo --kind oauth", "is not one of 'classic'"),
-        ("token create --user octo --scopes repo --expires-in -1", "'-1' is not a number of days above 0"),
+        ("token create --user octo --scopes repo --expires-in -1", "'-1' is not a number of days greater than 0"),
         ("deliveries list", "Use one of --hook, --repository and --organization."),
         ("deliveries list --hook 1 --status ok", "'ok' is not one of 'success', 'failure'"),
         ("deliveries list --hook 1 --since yesterday", "'yesterday' is not a time such as 2026-"),
@@ -438,7 +440,7 @@ def test_every_setting_that_is_wrong_is_named_at_once(cli: Cli) -> None:
     assert len(said.splitlines()) == 4
     for name in ("--database-url", "WORKHOOK_PORT", "WORKHOOK_DRAIN_S"):
         assert name in said
-    assert "--port: '99999' is not" in cli.refused("serve", "--port", "99999", status=2)
+    assert "--port: '99999' is invalid" in cli.refused("serve", "--port", "99999", status=2)
     assert "--allow-network: 'x', 'y' is not" in cli.refused(
         "serve", "--allow-network", "x", "--allow-network", "y", status=2
     )
@@ -447,7 +449,9 @@ def test_every_setting_that_is_wrong_is_named_at_once(cli: Cli) -> None:
 
 def test_an_option_wins_over_the_environment(cli: Cli, tmp_path: Path) -> None:
     cli.setup()
-    assert "at " + str(tmp_path / "other") in cli.refused("user", "list", "--data", str(tmp_path / "other"))
+    assert f"{tmp_path / 'other'} contains no Workhook data." in cli.refused(
+        "user", "list", "--data", str(tmp_path / "other")
+    )
     assert len(cli.json("user", "list", "--database-url", f"sqlite:///{cli.data}/workhook.db")) == 1
 
 
@@ -466,7 +470,7 @@ def test_a_database_that_cannot_be_used_is_no_traceback(cli: Cli, tmp_path: Path
         assert f"{tmp_path / 'file'} is not a folder." in cli.refused(*words, "--data", below)
     (cli.data / "secret.key").write_text("garbage")
     said = cli.refused("user", "list")
-    assert f"{cli.data}/secret.key holds no usable key" in said
+    assert f"{cli.data}/secret.key does not contain a valid key" in said
     assert len(said.splitlines()) == 2
     assert said.count("Put ") == 1
 
@@ -489,7 +493,7 @@ def test_a_command_that_finds_no_data_makes_none(any_cli: Cli, words: str) -> No
     done = any_cli.run(*words.split())
     assert done.returncode == 1
     if words != "doctor":
-        assert " contains no Workhook data." in done.stderr
+        assert " contains no Workhook data" in done.stderr
         assert "--data or WORKHOOK_DATA" in done.stderr
     assert not any_cli.data.exists()
 
@@ -544,7 +548,7 @@ def test_the_doctor_does_not_make_a_database(cli: Cli) -> None:
     done = cli.run("doctor")
     assert done.returncode == 1
     assert "BAD  data folder" in done.stdout
-    assert "BAD  database: SQLite without a schema\n     workhook migrate" in done.stdout
+    assert "BAD  database: SQLite without a schema\n     Run `workhook migrate`." in done.stdout
     assert not cli.data.exists()
 
 

@@ -151,4 +151,4 @@ def test_what_is_committed_after_a_later_one_is_not_missed(site: Site) -> None:
 def test_following_has_no_end_to_ask_for(tmp_path: Path) -> None:
     cli = Cli(tmp_path / "data", {})
     said = cli.refused("deliveries", "list", "--follow", "--hook", "1", "--until", "2026-11-20T09:00:00Z", status=2)
-    assert "--follow and --until exclude each other" in said
+    assert "--follow and --until cannot be combined" in said

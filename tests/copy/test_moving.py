@@ -214,7 +214,7 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         (
             "invoices",
             lambda rows: _sent(rows).update(total_minor=1),
-            "total_minor: its lines, discounts and taxes give",
+            "total_minor: its lines, discounts, and taxes add up to",
         ),
         ("invoices", lambda rows: _sent(rows).update(amount_minor=1), "amount_minor: its lines and discounts give"),
         ("invoices", lambda rows: _sent(rows).update(taxes=[]), "taxes: they are not what its lines give"),
@@ -222,7 +222,7 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         (
             "invoices",
             lambda rows: _sent(rows).update(currency="JPY", total_minor=1),
-            "total_minor: its lines, discounts and taxes give",
+            "total_minor: its lines, discounts, and taxes add up to",
         ),
         ("credit_notes", put("amount_minor", 1), "credit_notes.jsonl, line 1, amount_minor: it is not the sum"),
         (
@@ -231,43 +231,43 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
             "taxes: they credit a rate that the invoice does not have",
         ),
         ("credit_notes", _move_to_base, "taxes: they credit more at a rate than the invoice has"),
-        ("invoices", lambda rows: _twice(rows, "invoice_number"), "was there before, in line"),
-        ("projects", lambda rows: _twice(rows, "name"), "was there before, in line"),
-        ("members", lambda rows: rows.append(rows[0]), "was there before, in line 1"),
+        ("invoices", lambda rows: _twice(rows, "invoice_number"), "already occurs in line"),
+        ("projects", lambda rows: _twice(rows, "name"), "already occurs in line"),
+        ("members", lambda rows: rows.append(rows[0]), "already occurs in line 1"),
         ("invoice_numbers", lambda rows: rows.append(rows[0]), "line 2, there can be only one line"),
         *(
-            ("invoices", put_item(1, qty), "items: item 1: its quantity has to be")
+            ("invoices", put_item(1, qty), "items: item 1: its quantity must be")
             for qty in ("1e999999999", "NaN", "-1")
         ),
-        ("invoices", put_item(2, 10**16), "items: item 1, unit_price_minor: it has to be from 0"),
+        ("invoices", put_item(2, 10**16), "items: item 1, unit_price_minor: it must be from 0"),
         ("invoices", put_item(1, 7), "items: item 1: Expected `str`, got `int`"),
-        ("invoices", put("taxes", [[19 * 10**10, "standard", 1, 1]]), "invoices.jsonl, line 1, taxes: it has to be"),
-        ("invoices", put("total_minor", 10**17), "invoices.jsonl, line 1, total_minor: it has to be from"),
-        ("invoices", put("issued", 9 * 10**18), "invoices.jsonl, line 1, issued: it has to be a time from 1970"),
-        ("tasks", put("created_at", 9 * 10**18), "tasks.jsonl, line 1, created_at: it has to be a time from 1970"),
-        ("tasks", put("created_at", -1), "tasks.jsonl, line 1, created_at: it has to be a time from 1970"),
-        ("invoices", put("currency", "ZZZ"), "invoices.jsonl, line 1, currency: it has to be a currency"),
-        ("organization_billing", put("timezone", "Europe/Atlantis"), "timezone: it has to be the name of a time zone"),
+        ("invoices", put("taxes", [[19 * 10**10, "standard", 1, 1]]), "invoices.jsonl, line 1, taxes: it must be"),
+        ("invoices", put("total_minor", 10**17), "invoices.jsonl, line 1, total_minor: it must be from"),
+        ("invoices", put("issued", 9 * 10**18), "invoices.jsonl, line 1, issued: it must be a time from 1970"),
+        ("tasks", put("created_at", 9 * 10**18), "tasks.jsonl, line 1, created_at: it must be a time from 1970"),
+        ("tasks", put("created_at", -1), "tasks.jsonl, line 1, created_at: it must be a time from 1970"),
+        ("invoices", put("currency", "ZZZ"), "invoices.jsonl, line 1, currency: it must be a currency"),
+        ("organization_billing", put("timezone", "Europe/Atlantis"), "timezone: it must be the name of a time zone"),
         (
             "invoices",
             lambda rows: _sent(rows)["seller"].update(timezone="Europe/Atlantis"),
-            "seller: timezone: it has to be the name of a time zone",
+            "seller: timezone: it must be the name of a time zone",
         ),
-        ("organization_billing", put("tax_number", "1\n2"), "tax_number: it has to be a tax number as the tax office"),
+        ("organization_billing", put("tax_number", "1\n2"), "tax_number: it must be a tax number as the tax office"),
         ("organization_billing", put("tax_number", "1" * 65), "tax_number: Expected `str` of length <= 64"),
         (
             "invoices",
             lambda rows: _sent(rows)["seller"].update(tax_number="--"),
-            "seller: tax_number: it has to be a tax number",
+            "seller: tax_number: it must be a tax number",
         ),
-        ("timesheets", put("duration_ms", 10**18), "timesheets.jsonl, line 1, duration_ms: it has to be from 0"),
+        ("timesheets", put("duration_ms", 10**18), "timesheets.jsonl, line 1, duration_ms: it must be from 0"),
         ("organization_billing", put("language", "xx"), "language: Invalid enum value 'xx'"),
         ("people", put("kind", "organization"), "people.jsonl, line 1: kind: Invalid enum value 'organization'"),
-        ("people", lambda rows: _user(rows).update(login="a/b"), "login: it has to be 1 to 39 letters"),
-        ("organization", put("login", "a/b"), "organization.jsonl, line 1, login: it has to be 1 to 39 letters"),
+        ("people", lambda rows: _user(rows).update(login="a/b"), "login: it must be 1 to 39 letters"),
+        ("organization", put("login", "a/b"), "organization.jsonl, line 1, login: it must be 1 to 39 letters"),
         ("tasks", put("title", "x" * 300), "tasks.jsonl, line 1, title: Expected `str` of length <= 255"),
         ("projects", put("title", "x" * 100_000), "projects.jsonl, line 1, title: Expected `str` of length <= 255"),
-        ("tasks", put("description", "x" * 70_000), "tasks.jsonl, line 1, description: it has to be at most 64 KiB"),
+        ("tasks", put("description", "x" * 70_000), "tasks.jsonl, line 1, description: it must be at most 64 KiB"),
         ("tasks", put("labels", ["x" * 300]), "tasks.jsonl, line 1, labels: Expected `str` of length <= 255"),
         ("tasks", put("labels", ["x"] * 101), "tasks.jsonl, line 1, labels: Expected `array` of length <= 100"),
         ("tasks", put("labels", [" "]), "tasks.jsonl, line 1, labels: Expected `str` matching regex"),
@@ -284,13 +284,13 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         (
             "unmatched_assignees",
             put("source", "jira"),
-            "line 1, source: it has to be one of trello, asana, github, csv",
+            "line 1, source: it must be one of trello, asana, github, csv",
         ),
         ("projects", put("label_colors", {"x": "crimson"}), "line 1: label_colors[...]: Invalid enum value 'crimson'"),
-        ("projects", put("name", "../x"), "projects.jsonl, line 1, name: it has to be 1 to 100 of"),
-        ("projects", put("avatar", "javascript:alert(1)"), "projects.jsonl, line 1, avatar: it has to be an http"),
-        ("organization", put("avatar", "javascript:alert(1)"), "organization.jsonl, line 1, avatar: it has to be"),
-        ("webhooks", put_config(url="file:///etc/passwd"), "line 1, config: url: it has to be an http or https URL"),
+        ("projects", put("name", "../x"), "projects.jsonl, line 1, name: it must be 1 to 100 of"),
+        ("projects", put("avatar", "javascript:alert(1)"), "projects.jsonl, line 1, avatar: it must be an http"),
+        ("organization", put("avatar", "javascript:alert(1)"), "organization.jsonl, line 1, avatar: it must be"),
+        ("webhooks", put_config(url="file:///etc/passwd"), "line 1, config: url: it must be an http or https URL"),
         ("webhooks", put_config(secret="s3cret"), "config: secret: it cannot be in an export"),
         ("webhooks", put_config(password="s3cret"), "config: password: it cannot be in an export"),
         ("file_comment_replies", put("body", "<img src=x onerror=alert(1)>"), "body: it has markup that the API"),
@@ -300,7 +300,7 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         (
             "tasks",
             put("column_id", "col_00000000000000000000000000"),
-            "tasks.jsonl, line 1, column_id: there is no col_",
+            "tasks.jsonl, line 1, column_id: col_",
         ),
         ("tasks", put("user", "who"), "tasks.jsonl, line 1, user: who does not exist in people.jsonl"),
         ("tasks", put("id", "tsk_1"), "tasks.jsonl, line 1: id:"),
@@ -326,31 +326,31 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         (
             "organization_billing",
             put("number_format", "{number!r}{0.__class__}"),
-            "organization_billing.jsonl, line 1, number_format: it has to be text with {number} once",
+            "organization_billing.jsonl, line 1, number_format: it must be text with {number} once",
         ),
-        ("organization_billing", put("number_format", "INV"), "number_format: it has to be text with {number} once"),
+        ("organization_billing", put("number_format", "INV"), "number_format: it must be text with {number} once"),
         (
             "organization_billing",
             put("iban", "DE89370400440532013001"),
-            "iban: it has to be an IBAN whose check digits",
+            "iban: it must be an IBAN whose check digits",
         ),
-        ("organization_billing", put("iban", "de89 3704 0044 0532 0130 00"), "iban: it has to be"),
-        ("organization_billing", put("vat_id", "DE1"), "vat_id: it has to be a VAT id"),
-        ("project_billing", put("buyer_vat_id", "DE1"), "buyer_vat_id: it has to be a VAT id"),
-        ("invoices", lambda rows: _sent(rows)["seller"].update(iban="XX00"), "seller: iban: it has to be an IBAN"),
-        ("tasks", put("repeat", "FREQ=DAILY;EVIL"), "tasks.jsonl, line 1, repeat: it has to be"),
-        ("tasks", put("repeat", "FREQ=SECONDLY"), "tasks.jsonl, line 1, repeat: it has to be"),
-        ("files", put("name", "a\r\nSet-Cookie: a=b"), "files.jsonl, line 1, name: it has to be the name of a file"),
-        ("files", put("name", "../../x"), "files.jsonl, line 1, name: it has to be the name of a file"),
-        ("files", put("content_type", "text/html\r\nX: y"), "files.jsonl, line 1, content_type: it has to be a media"),
-        ("billing_logos", put("content_type", "image/png\r\nX: y"), "content_type: it has to be a media type"),
-        ("files", put("sha256", "x"), "files.jsonl, line 1, sha256: it has to be 64 hexadecimal digits"),
+        ("organization_billing", put("iban", "de89 3704 0044 0532 0130 00"), "iban: it must be"),
+        ("organization_billing", put("vat_id", "DE1"), "vat_id: it must be a VAT ID"),
+        ("project_billing", put("buyer_vat_id", "DE1"), "buyer_vat_id: it must be a VAT ID"),
+        ("invoices", lambda rows: _sent(rows)["seller"].update(iban="XX00"), "seller: iban: it must be an IBAN"),
+        ("tasks", put("repeat", "FREQ=DAILY;EVIL"), "tasks.jsonl, line 1, repeat: it must be"),
+        ("tasks", put("repeat", "FREQ=SECONDLY"), "tasks.jsonl, line 1, repeat: it must be"),
+        ("files", put("name", "a\r\nSet-Cookie: a=b"), "files.jsonl, line 1, name: it must be the name of a file"),
+        ("files", put("name", "../../x"), "files.jsonl, line 1, name: it must be the name of a file"),
+        ("files", put("content_type", "text/html\r\nX: y"), "files.jsonl, line 1, content_type: it must be a media"),
+        ("billing_logos", put("content_type", "image/png\r\nX: y"), "content_type: it must be a media type"),
+        ("files", put("sha256", "x"), "files.jsonl, line 1, sha256: it must be 64 hexadecimal digits"),
         ("webhooks", put_config(url="http://169.254.169.254/latest"), "webhooks.jsonl, line 1, config: "),
         ("webhooks", put_config(url="http://10.0.0.7:6379/"), "webhooks.jsonl, line 1, config: "),
         ("webhooks", put("events", ["order.paid"]), "webhooks.jsonl, line 1, events: unknown event"),
         ("task_comments", put("text", "x" * 100_000), "task_comments.jsonl, line 1, text: "),
-        ("service_checkouts", put("qty", 10**12), "service_checkouts.jsonl, line 1, qty: it has to be"),
-        ("payments", put("reference", "x" * 1000), "payments.jsonl, line 1, reference: it has to be"),
+        ("service_checkouts", put("qty", 10**12), "service_checkouts.jsonl, line 1, qty: it must be"),
+        ("payments", put("reference", "x" * 1000), "payments.jsonl, line 1, reference: it must be"),
         ("tasks", put("fields", {"x": ["y"]}), "tasks.jsonl, line 1: fields"),
     ],
 )
@@ -372,14 +372,14 @@ def test_two_invoices_of_one_number_are_found_before_anything_is_written(
     words = ("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
     asked, done = there.refused(*words, "--dry-run"), there.refused(*words)
     assert asked == done
-    assert re.search(r"invoices\.jsonl, line \d+, invoice_number: .* was there before, in line \d+", asked)
+    assert re.search(r"invoices\.jsonl, line \d+, invoice_number: .* already occurs in line \d+", asked)
 
 
 def test_what_is_not_as_the_manifest_says_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
     owner = ("--member", f"{exported.owner()}=here")
     with (copy / "tasks.jsonl").open("ab") as file:
         file.write(b"\n")
-    assert "tasks.jsonl is not what the manifest says" in there.refused("organization", "import", str(copy), *owner)
+    assert "tasks.jsonl does not match the manifest" in there.refused("organization", "import", str(copy), *owner)
     (copy / "tasks.jsonl").unlink()
     assert "tasks.jsonl is missing" in there.refused("organization", "import", str(copy), *owner)
     (copy / "manifest.json").unlink()
@@ -392,7 +392,7 @@ def test_a_file_with_other_bytes_is_refused(exported: Exported, copy: Path, ther
     owner = ("--member", f"{exported.owner()}=here")
     one, other = sorted((copy / "files").iterdir())[:2]
     one.write_bytes(b"something else")
-    assert "is not the file that the line is about" in there.refused("organization", "import", str(copy), *owner)
+    assert "does not match the line" in there.refused("organization", "import", str(copy), *owner)
     shutil.copy(exported.folder / "files" / one.name, one)
     other.unlink()
     assert f"files/{other.name} is missing" in there.refused("organization", "import", str(copy), *owner)
@@ -428,7 +428,7 @@ def test_a_later_format_is_refused(exported: Exported, copy: Path, there: Cli) -
     manifest = json.loads((copy / "manifest.json").read_bytes())
     (copy / "manifest.json").write_text(json.dumps({**manifest, "format_version": 2}))
     said = there.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
-    assert "import it with a newer one" in said
+    assert "import it with a newer version" in said
 
 
 def test_somebody_has_to_own_it(exported: Exported, there: Cli) -> None:

@@ -84,7 +84,7 @@ def test_whoever_comes_to_a_moved_file_learns_which_it_is_and_where_it_went(
 def test_a_copy_that_is_not_whole_is_named_on_both_sides(file: Path, postgres: PostgresDatabases) -> None:
     url = postgres.new(file.parent / "unused")["database_url"]
     _interrupted(file, url)
-    for words, other in ((("--data", str(file.parent)), str(file)), (("--database-url", url), "not whole")):
+    for words, other in ((("--data", str(file.parent)), str(file)), (("--database-url", url), "incomplete copy")):
         for command in (("user", "list"), ("doctor",)):
             done = forge.run((*command, *words), {**ENVIRONMENT, "WORKHOOK_SECRET_KEY": "k" * 40}, timeout_s=110)
             said = done.stdout + done.stderr
@@ -105,7 +105,7 @@ def test_a_file_or_a_database_without_a_schema_is_said_in_plain_words(file: Path
     ask(url, "CREATE TABLE alembic_version (version_num text)")
     said = refused("copy", file, url)
     assert "None" not in said
-    assert "holds no schema" in said
+    assert "has no schema" in said
 
 
 @pytest.mark.whole

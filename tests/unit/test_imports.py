@@ -175,7 +175,8 @@ def test_people_who_are_nobody_here() -> None:
         (1, "1 Karte wurde in der Quelle seit dem letzten Import geändert und blieb hier unverändert: Card 0"),
         (
             2,
-            "2 Karten wurden in der Quelle seit dem letzten Import geändert und blieben hier unverändert: Card 0, Card 1",
+            "2 Karten wurden in der Quelle seit dem letzten Import geändert und blieben hier unverändert: "
+            "Card 0, Card 1",
         ),
     ],
 )
