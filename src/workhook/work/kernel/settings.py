@@ -358,7 +358,7 @@ class BudgetEdit(msgspec.Struct):
 class PersonRate(msgspec.Struct):
     """The hourly rate of a person in a project."""
 
-    username: Annotated[str, Meta(min_length=1, max_length=255, description="Of a member of the project.")]
+    username: Annotated[str, Meta(min_length=1, max_length=255, description="A member of the project.")]
     hourly_rate: Rate
 
 
