@@ -441,7 +441,7 @@ def test_every_setting_that_is_wrong_is_named_at_once(cli: Cli) -> None:
     for name in ("--database-url", "WORKHOOK_PORT", "WORKHOOK_DRAIN_S"):
         assert name in said
     assert "--port: '99999' is invalid" in cli.refused("serve", "--port", "99999", status=2)
-    assert "--allow-network: 'x', 'y' is not" in cli.refused(
+    assert "--allow-network: 'x', 'y' is invalid" in cli.refused(
         "serve", "--allow-network", "x", "--allow-network", "y", status=2
     )
     assert "No such option" in cli.refused("user", "list", "--nonsense", status=2)
@@ -472,7 +472,7 @@ def test_a_database_that_cannot_be_used_is_no_traceback(cli: Cli, tmp_path: Path
     said = cli.refused("user", "list")
     assert f"{cli.data}/secret.key does not contain a valid key" in said
     assert len(said.splitlines()) == 2
-    assert said.count("Put ") == 1
+    assert said.count("Restore ") == 1
 
 
 @pytest.mark.parametrize(

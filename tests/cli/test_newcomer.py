@@ -38,7 +38,7 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
 )
 def test_an_id_that_no_database_has(cli: Cli, words: tuple[str, ...], named: str, given: str) -> None:
     said = cli.refused(*(each.format(given) for each in words), status=2)
-    assert f"Invalid value for '{named}': '{given}' is not an id: a whole number from 1 to" in said
+    assert f"Invalid value for '{named}': '{given}' is not an ID: a whole number from 1 to" in said
 
 
 def test_the_largest_id_is_just_not_there(cli: Cli) -> None:

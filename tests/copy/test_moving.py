@@ -383,9 +383,7 @@ def test_what_is_not_as_the_manifest_says_is_refused(exported: Exported, copy: P
     (copy / "tasks.jsonl").unlink()
     assert "tasks.jsonl is missing" in there.refused("organization", "import", str(copy), *owner)
     (copy / "manifest.json").unlink()
-    assert "this is no export, or one that was interrupted" in there.refused(
-        "organization", "import", str(copy), *owner
-    )
+    assert "this is not an export, or it was interrupted" in there.refused("organization", "import", str(copy), *owner)
 
 
 def test_a_file_with_other_bytes_is_refused(exported: Exported, copy: Path, there: Cli) -> None:

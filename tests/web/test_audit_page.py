@@ -110,7 +110,7 @@ def test_a_change_of_a_webhook_says_what_it_changed(studio: Studio) -> None:
     assert "s3cret" not in page
     text = text_of(page)
     for sentence in (
-        "Turned off.",
+        "Disabled.",
         "Events: push → push, release",
         "Secret removed. Deliveries are no longer signed.",
         "Payload URL: https://example.com/before → https://example.com/after",

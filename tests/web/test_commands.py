@@ -25,7 +25,7 @@ def _run(server: Server, *words: str, given: str = "") -> subprocess.CompletedPr
 
 def test_the_commands_let_people_in(new_server: Callable[..., Server]) -> None:
     server = new_server()
-    [first] = re.findall(r"sign in as owner, once and within an hour: (http\S+)\n", server.first_sign_in())
+    [first] = re.findall(r"sign-in link for owner, valid once and for an hour: (http\S+)\n", server.first_sign_in())
     person = add_person(server, password=None)
     with Browser(server) as browser:
         assert browser.fill(first.removeprefix(server.url)).status_code == 303

@@ -83,7 +83,7 @@ def test_an_e_invoice_beside_the_pdf_for_the_team_and_the_client(studio: Studio)
     assert "The client’s country is missing. Add it in the project’s billing settings." in text_of(missing.text)
     assert f'href="{studio.base}/settings/billing"' in missing.text
     assert f'href="/{studio.team.world.organization}/settings/billing"' in missing.text
-    assert "Diese Rechnung kann noch nicht als E-Rechnung ausgegeben werden:" in german(studio, f"{path}/xml")
+    assert "Diese Rechnung kann noch nicht als E-Rechnung exportiert werden:" in german(studio, f"{path}/xml")
     login = studio.base.split("/")[1]
     studio.call("PATCH", f"/organizations/{login}/billing", country="DE", vat_id="DE123456789")
     studio.call("PATCH", f"{studio.project}/billing", buyer={"name": "Client AG", "country": "AT"})

@@ -19,8 +19,8 @@ from tests.work.trello import encoded
 from tests.work.trello_importer import comment, small
 from workhook.web.welcome.importing import EXPORT_MAX_BYTES
 
-_LINK = re.compile(r"sign in as owner, once and within an hour: (http\S+)\n")
-_TOKEN = re.compile(r"shown only now: (\S+)\n")
+_LINK = re.compile(r"sign-in link for owner, valid once and for an hour: (http\S+)\n")
+_TOKEN = re.compile(r"shown only once: (\S+)\n")
 ADA = {"id": "m1", "username": "ada", "fullName": "Ada"}
 
 

@@ -34,7 +34,7 @@ from workhook.storage import Transaction
 from workhook.storage.metadata import bigint_param
 
 NOT_BEGUN = "This sign-in was started in another browser"
-NOT_VERIFIED = "answer could not be verified"
+NOT_VERIFIED = "response could not be verified"
 
 _set_email = sa.update(accounts).where(accounts.c.id == bigint_param("id")).values(email=sa.bindparam("email"))
 _entries = (
@@ -186,13 +186,13 @@ def test_whoever_has_a_link_to_an_invitation_may_be_new(site: Site) -> None:
     with Browser(site.server) as browser:
         assert f'href="/login/oidc?return_to={by_address}"' in browser.get(by_address).text
         for elsewhere in ("/", by_login, by_address + "x", f"/x{by_address}"):
-            refused(browser.get(site.back(browser, fresh, elsewhere)), 403, "Nobody here has the e-mail address")
+            refused(browser.get(site.back(browser, fresh, elsewhere)), 403, "No user has the e-mail address")
         answer = browser.get(site.back(browser, fresh, by_address))
         assert (answer.status_code, answer.headers["location"]) == (303, by_address), answer.text
         assert browser.fill(by_address, f"{by_address}/accept").status_code == 303
         assert browser.get(people).status_code == 200
     with Browser(site.server) as browser:
-        refused(browser.get(site.back(browser, later, by_address)), 403, "Nobody here has the e-mail address")
+        refused(browser.get(site.back(browser, later, by_address)), 403, "No user has the e-mail address")
     assert by_address.rpartition("/")[2] not in site.server.log()
 
 
@@ -274,7 +274,7 @@ def test_an_address_that_only_looks_alike_is_another(site: Site) -> None:
 
     site.server.run(call_kate)
     site.provider.know(subject, email=f"\u212aate-{name}@example.com", email_verified=True)
-    refused(site.sign_in(subject), 403, "Nobody here has the e-mail address")
+    refused(site.sign_in(subject), 403, "No user has the e-mail address")
     site.provider.know(subject, email=f"kATE-{name}@Example.com", email_verified=True)
     assert site.sign_in(subject).status_code == 303
     assert site.user_of(subject) == person.id
@@ -408,7 +408,7 @@ def test_without_a_provider_there_is_nothing_and_with_one_that_is_away_a_page_sa
         ({"OIDC_ISSUER": "http://id.example.com", "OIDC_CLIENT_ID": "x"}, "WORKHOOK_OIDC_ISSUER: 'http://id"),
         ({"OIDC_ISSUER": "https://id.example.com?x=1", "OIDC_CLIENT_ID": "x"}, "is not an https URL without a query"),
         ({"OIDC_ISSUER": "https://id.example.com"}, "oidc_issuer: needs oidc_client_id too"),
-        ({"OIDC_CLIENT_SECRET": "hush"}, "oidc_client_secret: needs oidc_issuer too"),
+        ({"OIDC_CLIENT_SECRET": "hush"}, "oidc_client_secret: requires oidc_issuer"),
     ],
 )  # fmt: skip
 def test_settings_that_cannot_be_meant_are_told(tmp_path: Path, settings: dict[str, str], said: str) -> None:

@@ -95,7 +95,7 @@ def test_it_has_to_be_an_address(place: Place) -> None:
         assert said in text_of(answer.text)
     email = address()
     answer = join(stranger, link, new_login(), email=email, password=email, again=email)
-    assert "must not be your login, name or e-mail address" in text_of(answer.text)
+    assert "must not be your login, your name, your e-mail address" in text_of(answer.text)
 
 
 def test_two_have_the_same_and_neither_notices(place: Place, server: Server, closing: ExitStack) -> None:

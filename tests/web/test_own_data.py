@@ -62,7 +62,7 @@ def test_what_has_to_be_done_first_is_named(studio: Studio) -> None:
     refused = studio.owner.fill_csrf(DELETE, login=studio.team.owner.login)
     assert (refused.status_code, organization in refused.text) == (422, True)
     german = studio.owner.get(DELETE, headers={"Accept-Language": "de"})
-    assert f"nicht gesperrte Person mit der Rolle Inhaber in {organization}" in text_of(german.text)
+    assert f"der letzte aktive Inhaber von {organization}" in text_of(german.text)
 
 
 def test_who_signed_in_long_ago_shows_again_who_they_are(server: Server, studio: Studio) -> None:

@@ -59,12 +59,12 @@ def test_pages_of_results_and_that_there_are_more_than_are_found(studio: Studio)
     studio.call("POST", "/tasks/bulk", operations=create[:50])
     page = page_of(studio.owner, "/search", q=word)
     assert len(hits(page)) == 30
-    assert "There are more, older results" not in page
+    assert "Some older results aren’t shown" not in page
     [more] = re.findall(r'href="(\?[^"]*)" rel="next"', page)
     rest = page_of(studio.owner, "/search" + html.unescape(more))
     assert len(set(hits(page) + hits(rest))) == 50
     studio.call("POST", "/tasks/bulk", operations=create[50:])
-    assert "There are more, older results" in page_of(studio.owner, "/search", q=word)
+    assert "Some older results aren’t shown" in page_of(studio.owner, "/search", q=word)
 
 
 def test_what_is_no_word_finds_nothing(studio: Studio) -> None:

@@ -240,7 +240,7 @@ def test_what_is_paid_once_or_never_does_not_renew(studio: Studio) -> None:
 def test_what_the_service_does_not_allow_is_refused_with_the_reason(studio: Studio) -> None:
     path = subscribed(studio, minimum_months=3, limit_pausing=0)
     for step, said in (
-        ("pause", "This subscription can’t be paused more than 0 times."),
+        ("pause", "This subscription can’t be paused again. The maximum number of pauses is 0."),
         ("cancel", "in its first 3 months"),
     ):
         answer = send(studio.member, f"{path}/{step}", reason="Kept reason", feedback="Kept feedback")
@@ -328,7 +328,7 @@ def test_credits_are_granted_spent_and_reversed(studio: Studio) -> None:
     assert f'href="{base}"' in page_of(studio.member, f"{studio.base}/billing")
     text = text_of(page_of(studio.member, base))
     assert "No credits yet." in text
-    assert "Credits are work bought in advance" in text
+    assert "Credits are prepaid work" in text
     assert "No open tasks to spend credits on." in text_of(page_of(studio.member, base))
     task = studio.add_task(studio.add_column("To do"), HOSTILE)
     day = to_seconds_text(now_ms() + 30 * DAY_MS)[:10]
@@ -360,7 +360,7 @@ def test_a_form_of_credits_that_is_refused_keeps_what_was_typed(studio: Studio) 
     task = studio.add_task(studio.add_column("To do"), "Paid for")
     for action, typed, status, said in (
         ("grant", {"amount": "lots"}, 422, "“lots” is not an amount. Enter one such as 1250.00."),
-        ("grant", {"amount": "0"}, 422, "Amount must be more than 0"),
+        ("grant", {"amount": "0"}, 422, "Amount must be greater than 0"),
         ("grant", {"amount": "5", "expires_at": "2020-01-01"}, 422, "The last day must be today or later"),
         ("grant", {"amount": "5", "expires_at": "soon"}, 422, "Enter the last day as a date"),
         ("spend", {"amount": "5", "task_id": ""}, 422, "Choose the task to spend the credits on."),

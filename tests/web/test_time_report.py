@@ -134,7 +134,7 @@ def test_no_cell_is_a_formula(studio: Studio) -> None:
     [
         ({"from": "soon", "to": "2026-01-11"}, "Enter a date"),
         ({"from": "2026-01-05"}, "Enter a date"),
-        ({"from": "2026-01-05", "to": "2026-01-04"}, "must not be before"),
+        ({"from": "2026-01-05", "to": "2026-01-04"}, "can’t be before"),
         ({"from": "2024-01-01", "to": "2026-01-01"}, "at most 366 days"),
     ],
 )

@@ -229,4 +229,4 @@ def test_others_are_offered_nothing_and_change_nothing(spent: Studio, server: Se
     assert "Add unbilled time" not in page_of(spent.owner, path)
     assert send(spent.client, f"{path}/unbilled").status_code == 404
     answer = send(spent.owner, f"{path}/unbilled")
-    assert (answer.status_code, "Its amounts, parties" in text_of(answer.text)) == (409, True)
+    assert (answer.status_code, "Its parties, line items" in text_of(answer.text)) == (409, True)

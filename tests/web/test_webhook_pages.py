@@ -442,7 +442,7 @@ def test_turning_off_asks_before_it_drops_what_waits(office: Office) -> None:
     office.publish(hook, {"number": 1})
     assert "1 event is waiting to be sent." in text_of(owner.get(f"/{hook}/deliveries"))
     page = text_of(owner.get(f"/{hook}"))
-    assert "1 event is waiting to be sent. Disabling the webhook discards them" in page
+    assert "1 event is waiting to be sent. Disabling the webhook permanently discards them" in page
     assert owner.send(f"/{hook}/active", active="0").headers["location"] == f"{owner.base}/{hook}?off=1#off"
     assert '<details id="off" open>' in owner.get(f"/{hook}?off=1").text
     unticked = {"url": office.receiver.url, "content_type": "json", "which": "all"}

@@ -330,7 +330,7 @@ def test_a_table_that_begins_like_one_is_a_table() -> None:
         (b"[" * 100_000, "the file is nested too deeply"),
         (b"[" + b"9" * 5_000 + b"]", "a number has more than 4,300 digits"),
         (b'["\xff"]', "the file is not UTF-8, UTF-16, or UTF-32; save it as UTF-8"),
-        (b"[NaN]", "the file is not valid JSON: NaN is no number of JSON"),
+        (b"[NaN]", "the file is not valid JSON: NaN is not valid in JSON"),
     ],
 )
 def test_limits_of_the_reader_are_told_in_words_of_ours(data: bytes, said: str) -> None:

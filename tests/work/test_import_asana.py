@@ -142,8 +142,8 @@ def test_deep_and_many_subtasks() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"[]", ["it is no export of Asana: it holds a list, not an object"]),
-        (b"{}", ["it is no export of Asana: it has no list of tasks called data"]),
+        (b"[]", ["this is not an Asana export: it contains a list, not an object"]),
+        (b"{}", ["this is not an Asana export: it has no list of tasks called data"]),
         (b'{"data": [\n{"gid" 1}]}', ["the file is not valid JSON: line 2, column 8: Expecting ':' delimiter"]),
         (
             b'{"data": [{"name": 7, "subtasks": [{"completed": "yes"}], "memberships": [{"section": []}]}, 3]}',

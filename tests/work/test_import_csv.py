@@ -209,8 +209,8 @@ def test_each_fault_has_its_line_and_field() -> None:
         (b"Title\n" + b"x" * 200_000, "line 2, column 1: the field that starts here has more than 131,072 characters"),
         (
             b'A,Title\n"two\nlines",b\n"c","' + b"x\n" * 100_000,
-            "line 4, column 5: the field that starts here has more than 131,072 characters; its quotation mark "
-            "may not be closed",
+            "line 4, column 5: the field that starts here has more than 131,072 characters; a closing "
+            "quotation mark may be missing",
         ),
         (b"Title\na\nb\0\n", "line 3, column 2: NUL character; save the file as CSV in UTF-8"),
         (b"Title\nGr\x81\xe1e\n", "line 2: not valid UTF-8; save the file as CSV in UTF-8"),
@@ -388,7 +388,7 @@ def test_a_dependency_that_would_close_a_circle_here_is_left_out(studio: Studio,
     studio.owner.patch(f"/tasks/{first['id']}", json={"blocked_by": [second["id"]]})
     studio.happened()
     made = importer.plan(plan("Id,Title,Blocked by\n1,a,\n2,b,1\n"))
-    assert [each for each in made["warnings"] if each.startswith("task 'b' does not wait for others here")]
+    assert [each for each in made["warnings"] if each.startswith("task “b” was imported without its blockers")]
     assert studio.happened() == []
 
 
@@ -397,7 +397,7 @@ def test_a_table_that_cannot_be_used_writes_nothing(studio: Studio, importer: Im
     studio.happened()
     good, wrong = importer.file(b"Title\na\n", "good.csv"), importer.file(b"Title,Due\na,soon\n", "wrong.csv")
     said = importer.refused(good, wrong, source="csv")
-    assert f"{wrong}: line 2, field Due: 'soon' is no date" in said
+    assert f"{wrong}: line 2, field Due: “soon” is not a date" in said
     assert "Nothing was imported." in said
     assert "The first line" not in said
     assert "--title names one project" in importer.refused(good, wrong, "--title", "x", source="csv", status=2)

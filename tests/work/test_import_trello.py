@@ -294,7 +294,7 @@ def test_a_terminal_shows_a_bar(studio: Studio, importer: Importer) -> None:
 def test_beside_a_terminal_there_are_lines(importer: Importer) -> None:
     done = importer.run(importer.file(small({}, {"name": "n" * 300}), "board.json"))
     assert done.stderr.splitlines()[1:3] == ["workhook: columns: 2", "workhook: tasks: 2"]
-    assert "its name is cut to 255 characters" in done.stderr
+    assert "its name is shortened to 255 characters" in done.stderr
     assert done.stdout.endswith("/website-relaunch: made 2 columns, 2 tasks, 0 comments, 0 labels\n")
 
 

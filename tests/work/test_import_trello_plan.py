@@ -248,15 +248,15 @@ def test_what_is_too_much_is_told_by_card() -> None:
         )
     )
     [task] = made.tasks
-    card = f"card '{'n' * 77}...': "
+    card = f"card “{'n' * 77}...”: "
     assert set(made.warnings) == {
-        card + "its name is cut to 255 characters; the full text is at the start of the description",
-        card + "its description is cut to 64 KiB",
+        card + "its name is shortened to 255 characters; the full text is at the start of the description",
+        card + "its description is shortened to 64 KiB",
         card + "its due date “soon” is not a valid time and is kept in the field trello_due",
-        card + "items of its checklists are cut to 255 characters",
+        card + "its checklist items are shortened to 255 characters",
         card + "only 100 of its checklists are kept",
         card + "only 99 of its fields are kept",
-        card + "1 of its comments cut to 64 KiB",
+        card + "comments shortened to 64 KiB: 1",
     }
     assert len(task.title) == 255
     assert task.description is not None
@@ -271,7 +271,7 @@ def test_a_task_does_not_grow_without_bound() -> None:
     made = plan(board_with({}, checklists=[{"idCard": "c0", "checkItems": items}]))
     kept = sum(len(name) for section in made.tasks[0].sections.values() for name in section)
     assert PROPERTIES_MAX_BYTES - 300 < kept <= PROPERTIES_MAX_BYTES
-    assert made.warnings == ["card “Card 0”: items of its checklists beyond 256 KiB are left out"]
+    assert made.warnings == ["card “Card 0”: its checklist items beyond 256 KiB are left out"]
 
 
 def test_labels_have_their_names_or_their_colours() -> None:
@@ -414,7 +414,7 @@ def test_items_of_checklists_keep_their_dates_and_people_in_their_names() -> Non
         }
     }
     assert lost(made) == {"item_details": (3, ["Card 0"], "the name of the item")}
-    assert made.warnings == ["card “Card 0”: items of its checklists are cut to 255 characters"]
+    assert made.warnings == ["card “Card 0”: its checklist items are shortened to 255 characters"]
 
 
 def test_votes_and_the_colour_of_the_cover_are_kept_as_text() -> None:
@@ -495,10 +495,10 @@ def test_the_history_says_when_a_card_was_completed() -> None:
     ("data", "said"),
     [
         (b"Card ID,Card Name\n", "the file is not valid JSON: line 1, column 1"),
-        (b"[]", "it is no export of a board: it holds a list, not an object"),
-        (b'"text"', "it is no export of a board: it holds the text “text”, not an object"),
+        (b"[]", "this is not a board export: it contains a list, not an object"),
+        (b'"text"', "this is not a board export: it contains the text “text”, not an object"),
         (b'{"name": "package", "version": "1"}', "this is not a board export: it has no lists or cards"),
-        (b'{"id": "1", "idBoard": "2", "idList": "3"}', "it is the export of one card"),
+        (b'{"id": "1", "idBoard": "2", "idList": "3"}', "this is the export of a single card"),
     ],
 )
 def test_what_is_no_export_is_said(data: bytes, said: str) -> None:
