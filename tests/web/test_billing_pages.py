@@ -292,7 +292,7 @@ def test_a_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
         ({"unit_price": "1.250"}, "“1.250” has more than two decimal places"),
         ({"unit_price": "-1"}, "Unit price must be a number of at least 0"),
         ({"unit_price": "9" * 30}, "Unit price must be a number from 0 to 20000000000000"),
-        ({"qty": "0"}, "Quantity must be a number of more than 0"),
+        ({"qty": "0"}, "Quantity must be a number greater than 0"),
         ({"qty": "1.2345678"}, "with at most six decimal places"),
         ({"qty": ""}, "Quantity is required"),
         ({"description": " "}, "Description must have 1 to 4000 characters"),

@@ -404,7 +404,7 @@ def test_a_table_that_cannot_be_used_writes_nothing(studio: Studio, importer: Im
     assert "not of the form FIELD=NAME" in importer.refused(good, "--map", "color=x", source="csv", status=2)
     assert studio.happened() == []
     done = importer.run(good, "--title", "Named", "--map", "title=Title", source="csv")
-    assert done.stdout.endswith("/named: made 1 column, 1 task, 0 comments, 0 labels\n")
+    assert done.stdout.endswith("/named: created 1 column, 1 task, 0 comments, 0 labels\n")
 
 
 def test_each_option_of_the_command_changes_what_is_made(importer: Importer, tmp_path: Path) -> None:

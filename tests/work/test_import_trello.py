@@ -136,7 +136,7 @@ def test_a_task_is_what_its_card_was(studio: Studio, importer: Importer) -> None
         ],
     )
     made = importer.board(board, member=[f"bob77={login['owner']}"])
-    assert made["warnings"] == ["no user matches Eve (eve): --member NAME=LOGIN says who is who"]
+    assert made["warnings"] == ["no user matches Eve (eve): use --member NAME=LOGIN to match people"]
     ideas, done = columns_of(studio, made["project_id"])
     assert (ideas["stage"], done["stage"]) == (None, "done")
     project = studio.owner.get(f"/projects/{made['project_id']}")["project"]
@@ -204,7 +204,7 @@ def test_a_dry_run_says_what_would_be_and_does_nothing(studio: Studio, importer:
     assert (would["project_id"], would["repository"]) == (None, None)
     assert would["created"] == {"projects": 1, "columns": 2, "tasks": 1, "comments": 1, "labels": 0}
     said = importer.run(importer.file(small({})), "--dry-run").stdout
-    line = "Website relaunch: would make 2 columns, 1 task, 0 comments, 0 labels\n"
+    line = "Website relaunch: would create 2 columns, 1 task, 0 comments, 0 labels\n"
     assert said == line + "  columns whose tasks are finished: Done\n"
     assert studio.happened() == []
     assert len(studio.owner.get("/projects")["projects"]) == 1
@@ -222,7 +222,8 @@ def test_one_file_that_cannot_be_used_stops_all(studio: Studio, importer: Import
         f"  {wrong}: cards[0].pos must be a number, but is the text “top”",
         f"  {wrong}: cards[1].closed must be true or false, but is the number 1",
         f"  {none}: the file is not valid JSON: line 1, column 1: Expecting value",
-        "In Trello: the menu of the board, Print, export and share, Export as JSON. Nothing was imported.",
+        "In Trello, open the board's menu and choose Print, export, and share, then Export as JSON. "
+        "Nothing was imported.",
     ]
     assert "No such file" in importer.refused(good, str(importer.folder / "gone.json"))
     assert "cannot be read" in importer.refused(good, str(importer.folder))
@@ -295,7 +296,7 @@ def test_beside_a_terminal_there_are_lines(importer: Importer) -> None:
     done = importer.run(importer.file(small({}, {"name": "n" * 300}), "board.json"))
     assert done.stderr.splitlines()[1:3] == ["workhook: columns: 2", "workhook: tasks: 2"]
     assert "its name is shortened to 255 characters" in done.stderr
-    assert done.stdout.endswith("/website-relaunch: made 2 columns, 2 tasks, 0 comments, 0 labels\n")
+    assert done.stdout.endswith("/website-relaunch: created 2 columns, 2 tasks, 0 comments, 0 labels\n")
 
 
 @pytest.mark.whole
@@ -374,7 +375,7 @@ def test_a_newer_export_adds_what_is_new_and_nothing_else(studio: Studio, import
     assert again["skipped"] == {"columns": 2, "tasks": 3, "comments": 2}
     assert again["changed"] == 1
     assert (
-        "1 task was changed in the source since the last import and was left as it is here: Edited there"
+        "1 task has changed in the source since the last import and was not updated here: Edited there"
         in again["warnings"]
     )
     assert board_of(studio, project_id) == {
@@ -424,7 +425,7 @@ def test_a_card_that_moved_to_another_board_stays_and_is_named(studio: Studio, i
     other = {**small({"id": "moved", "name": "Moved"}, {"id": "new", "name": "New"}), "id": "b2", "name": "Other"}
     for board in (other, other):
         made = importer.board(board)
-        assert "already imported to another project and left there: Moved" in made["warnings"]
+        assert "already imported into another project, so not imported here: Moved" in made["warnings"]
         assert [each for some in board_of(studio, made["project_id"]).values() for each in some] == ["New"]
 
 

@@ -576,7 +576,7 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     ],
     "currency: an amount in {} has at most {} decimal places, but the invoice has one with more; also "
     "send {}": [("", partial(draft_in_a_currency_with_fewer_decimals, currency="EUR", price=7.125))],
-    "currency: {} does not fit {}, where {}; {}": [
+    "currency: {} is not valid in {}, where {}; {}": [
         *((make.__name__, partial(rates_in_another_currency, make=make)) for make in (
             task_rate, deleted_task_rate, project_rate, project_budget, time_rate, drafted_time_rate, person_rate,
         )),

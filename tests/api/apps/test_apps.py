@@ -146,10 +146,10 @@ def test_every_fault_is_told_at_once(world: World, api: Api) -> None:
         json={"name": "a" * 30 + " ß", "permissions": {"issues": "write"}, "callback_urls": ["http://a"]},
     )
     begins = "begin with https:// (http:// only for 127.0.0.1, [::1], and localhost)"
-    known = "there is no permission issues: there are repository_hooks, organization_hooks, work"
+    known = "unknown permission issues; known permissions: repository_hooks, organization_hooks, work"
     invalid(
         answer,
-        fault("App", "callback_urls", "custom", f"callback_urls: 'http://a' must {begins}"),
+        fault("App", "callback_urls", "custom", f"callback_urls: http://a must {begins}"),
         fault("App", "permissions", "custom", known),
     )
     wrong = api.post(f"{world.org_path}/apps", json={"permissions": {"work": "admin"}, "public": 1, "bot_id": 1})
@@ -425,7 +425,7 @@ def test_uninstalling_tells_of_webhooks(server: Server, world: World, api: Api, 
     words = (app.slug, "--organization", world.organization)
     first = made(app.installation_id, 1)
     left = cli.run("app", "uninstall", *words)[1]
-    assert "webhooks that it made stay and go on" in left
+    assert "its webhooks remain active" in left
     assert left.splitlines()[2:] == first
     again = made(cli.json("app", "install", *words)["id"], 2)
     gone = cli.json("app", "uninstall", *words, "--remove-webhooks")

@@ -130,4 +130,4 @@ def test_no_app_decides_for_its_user_who_is_in_a_place(site: Site, method: str, 
     world = site.world
     named = path.format(org=world.org_path, repo=world.repo_path)
     answer = site.http.request(method, named, headers={"Authorization": f"Bearer {token}"})
-    assert (answer.status_code, answer.json()["message"]) == (403, "This takes no OAuth app token.")
+    assert (answer.status_code, answer.json()["message"]) == (403, "This operation does not accept OAuth app tokens.")

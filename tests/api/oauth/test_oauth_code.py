@@ -184,7 +184,7 @@ def test_a_native_app_needs_no_secret_but_pkce(site: Site) -> None:
 def test_an_app_gets_tokens_that_expire_and_can_be_renewed(site: Site) -> None:
     page = site.octo.authorize(site.app, scope="repo admin:org")
     assert "Only in organizations that have installed the app" in page.text
-    assert "View webhooks of projects" in page.text
+    assert "View webhooks in projects" in page.text
     first = site.token(site.app, code=site.octo.answer(site.octo.submit(page, decision="approve"))["code"])
     assert first["access_token"].startswith("whu_")
     assert first["refresh_token"].startswith("whr_")
@@ -248,7 +248,7 @@ def test_what_is_missing_is_named(site: Site) -> None:
     device = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "client_secret": None}
     assert why("incorrect_device_code", **device) == "device_code is missing."
     code = site.octo.code(site.oauth)  # for an address that is no native program's
-    assert why("incorrect_client_credentials", code=code, client_secret=None).startswith("client_secret is missing")
+    assert why("incorrect_client_credentials", code=code, client_secret=None).startswith("client_secret is required")
     begun = site.http.post("/login/device/code", headers={"Accept": "application/json"}).json()
     assert begun["error_description"].startswith("client_id is missing")
 

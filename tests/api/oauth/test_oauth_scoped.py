@@ -349,7 +349,7 @@ def test_what_is_refused(ground: Ground) -> None:
 def test_nobody_is_told_which_logins_there_are(ground: Ground) -> None:
     """Not by a number that is wrong, either: that is told only where the user has a part."""
     other = ground.server.world()
-    said = "is no organization on which the app is installed and in which the user has a part"
+    said = "is not an organization that the user can access and that has installed the app"
     for login in (other.organization, other.owner, "no-such"):
         [told] = ground.narrow(target=login, target_id=1).json()["errors"]
         assert (told["field"], told["message"]) == ("target", f"{login} {said}")

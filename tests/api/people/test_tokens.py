@@ -129,7 +129,7 @@ def test_a_user_has_so_many_personal_tokens(server: Server, owner: Person) -> No
         calls = list(threads.map(lambda _: owner.call("POST", "/user/tokens", json={}), range(2)))
     assert sorted(each.status_code for each in calls) == [201, 422]
     said = owner.faults()["user"]
-    assert said.startswith(f"octo-{said[5:].split()[0]} has 100 personal tokens, which is the most: revoke those ")
+    assert said.startswith(f"octo-{said[5:].split()[0]} has 100 personal tokens, the maximum; revoke unused ones ")
     assert owner.call("DELETE", f"/user/tokens/{last}").status_code == 204
     owner.make()
 
