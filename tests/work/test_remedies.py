@@ -505,7 +505,7 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     ],
     "The project is archived; unarchive it (archive: false) to change it.": [("", archived)],
     "The folder contains files; delete them first.": [("", folder_with_files)],
-    "{}: a subtask cannot have subtasks; use its parent task": [("", nested_subtasks)],
+    "{}: a subtask cannot have subtasks; use its parent task instead": [("", nested_subtasks)],
     "{}: a task with subtasks cannot be a subtask; move its subtasks first, including those in the trash": [
         ("", task_with_subtasks), ("in the trash", partial(task_with_subtasks, deleted=True)),
     ],
@@ -542,28 +542,28 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     "first.": [("deleted", logo_of_invoices), ("private", partial(logo_of_invoices, method="PATCH"))],
     "The invoice is {}; send it first.": [("", draft_that_is_paid)],
     "invoice_items: the invoice has no lines; add some before sending it": [("", draft_without_lines)],
-    "seller.vat_id: an invoice with reverse_charge needs it; set vat_id in {} first": [
+    "seller.vat_id: required for an invoice with reverse_charge; set vat_id in {} first": [
         ("", partial(reverse_charge, who="seller")),
     ],
-    "buyer.vat_id: an invoice with reverse_charge needs it; set buyer.vat_id in {} first": [
+    "buyer.vat_id: required for an invoice with reverse_charge; set buyer.vat_id in {} first": [
         ("", partial(reverse_charge, who="buyer")),
     ],
     "The invoice has payments; refund them first.": [("", voided_after_a_payment)],
-    "The invoice is {}; credit it instead (credit_notes).": [("", voided_after_all_was_paid)],
+    "The invoice is {}; issue a credit note instead (credit_notes).": [("", voided_after_all_was_paid)],
     "The invoice has credit notes; credit the remaining amount instead.": [
         ("", voided_after_a_credit), ("part paid", partial(voided_after_a_credit, paid=5)),
     ],
-    "The invoice has {} payments and credit notes; omit the amount to record everything that is still due.": [
+    "The invoice already has {} payments and credit notes. It can only take one for everything that is still due: omit the amount.": [
         (step, partial(with_very_many_bookings, step=step)) for step in ("pay", "refund", "credit")
     ],
     "The invoice has {} payments and credit notes; credit the remaining amount instead.": [
         ("", partial(with_very_many_bookings, step="pay", count=2 * BOOKED_MAX)),
     ],
     "this is the app's last key: add another one first": [("", last_key)],
-    "an app can have at most {} keys; delete one that is no longer used": [
+    "an app can have at most {} keys; delete an unused one first": [
         ("", partial(one_too_many, what="keys", most=KEYS_MAX)),
     ],
-    "an app can have at most {} secrets; delete one that is no longer used": [
+    "an app can have at most {} secrets; delete an unused one first": [
         ("", partial(one_too_many, what="secrets", most=SECRETS_MAX)),
     ],
     "A comment can have at most {} replies, {} characters in total. Add a new comment to the file instead.": [
@@ -615,7 +615,7 @@ IN_THE_REQUEST = {
     "{}: the invoice's texts would have {} characters in total; at most {} can be printed. "
     "Shorten them, or split the invoice",
     "{}: a tax that is {} has 0 percent; omit one of them",
-    "{}: the lines state the amounts and rates that are credited; leave out one of both",
+    "{}: the lines already define the amounts and rates to credit; omit one or the other",
     "callback_urls: {} must not contain a wildcard; list each URL",
     "This password is too common. Choose one that is harder to guess.",
     "The password must not be your login, your name, your e-mail address, or the name of this product.",
@@ -623,7 +623,7 @@ IN_THE_REQUEST = {
     "url must not contain a username, password, or token. Send them as username and password of the configuration; "
     "they become an Authorization header.",
     "{} is ********, the mask of a stored {}, but none is stored. Send the actual {} or omit it.",
-    "seller.timezone: this server does not know the time zone {}; choose another timezone in {} first",
+    "seller.timezone: unknown time zone {}; choose another time zone in {} first",
 }
 _REMEDY = re.compile(
     r"\b(first|instead)\b|[;:.,]( or)? (add|archive|ask|change|choose|complete|create|credit|delete|give|leave|move|"
