@@ -406,7 +406,7 @@ def test_only_the_last_attempt_says_what_comes_next(office: Office) -> None:
     assert "retry scheduled" not in old
     assert "retry scheduled" in new
     page = text_of(owner.get(f"/{hook}/deliveries/{first['id']}"))
-    assert "State retried" in page
+    assert "Status retried" in page
 
 
 def test_a_delivery_has_the_places_of_its_webhook_and_neighbours(office: Office) -> None:

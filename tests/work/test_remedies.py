@@ -553,7 +553,8 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     "The invoice has credit notes; credit the remaining amount instead.": [
         ("", voided_after_a_credit), ("part paid", partial(voided_after_a_credit, paid=5)),
     ],
-    "The invoice already has {} payments and credit notes. It can only take one for everything that is still due: omit the amount.": [
+    "The invoice already has {} payments and credit notes. It can only take one for everything that is still due: "
+    "omit the amount.": [
         (step, partial(with_very_many_bookings, step=step)) for step in ("pay", "refund", "credit")
     ],
     "The invoice has {} payments and credit notes; credit the remaining amount instead.": [
