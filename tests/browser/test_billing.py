@@ -285,5 +285,5 @@ async def test_credits_are_for_everybody(visit: Visits, server: Server, team: Te
     await expect(page.get_by_role("main")).to_contain_text("1,200")
     await expect(page.get_by_label("Credits to spend")).to_have_value("")
     await picture(page, "credits")
-    await page.get_by_role("button", name="Reverse the spend on").click()
+    await page.get_by_role("button", name="Reverse the credits spent on").click()
     await expect(page.get_by_role("main")).to_contain_text("reversed")
