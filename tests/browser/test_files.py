@@ -158,7 +158,7 @@ async def test_a_pdf_is_shown_page_by_page(visit: Visits, team: Team) -> None:
     await fits(page)
     await picture(page, "file-pdf")
     plain = await visit(urlsplit(page.url).path, team.member, scripts=False)
-    await expect(plain.get_by_text("There’s no preview for this type of file.")).to_be_visible()
+    await expect(plain.get_by_text("This type of file can’t be previewed.")).to_be_visible()
 
 
 @pytest.mark.parametrize("kind", ["text/html", "application/pdf"])

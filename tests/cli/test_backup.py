@@ -248,8 +248,8 @@ def test_a_missing_or_damaged_file_is_reported(small: Small, tmp_path: Path) -> 
     done = small.cli.run("backup", str(tmp_path / "backup"), "--with-key", "--json")
     answer = json.loads(done.stdout)
     assert (done.returncode, answer["missing"], answer["damaged"]) == (0, [lost.name], [changed.name])
-    assert "1 files are missing" in done.stderr
-    assert "1 files have different content" in done.stderr
+    assert "1 file of the database missing" in done.stderr
+    assert "1 file of the database with different content" in done.stderr
     assert nobody(tmp_path).json("restore", str(tmp_path / "backup"))["missing"] == [lost.name]
 
 
@@ -282,7 +282,7 @@ def test_a_postgresql_database_with_data_is_refused(backend: Databases, made: Pa
 
 def test_a_backup_without_data_is_refused(tmp_path: Path) -> None:
     said = nobody(tmp_path).refused("backup", str(tmp_path / "backup"))
-    assert "there is no Workhook data" in said
+    assert "contains no Workhook data" in said
     assert not (tmp_path / "backup").exists()
 
 
@@ -306,7 +306,7 @@ def test_a_damaged_backup_is_not_restored(made: Path, tmp_path: Path) -> None:
     whole = manifest.read_bytes()
     manifest.write_bytes(whole[: len(whole) // 2])
     assert "is damaged" in cli.refused("restore", str(made))
-    assert "there is no folder" in cli.refused("restore", str(tmp_path / "nowhere"))
+    assert "does not exist" in cli.refused("restore", str(tmp_path / "nowhere"))
     assert not cli.data.exists()
     manifest.write_bytes(whole)
     assert cli.json("restore", str(made))

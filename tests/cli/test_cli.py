@@ -153,7 +153,7 @@ def test_users_members_and_collaborators_are_managed(any_cli: Cli) -> None:
 
 def test_user_list_prints_a_table(cli: Cli) -> None:
     cli.json("migrate")
-    assert cli.text("user", "list") == "There are no users yet. Create one with `workhook user add`.\n"
+    assert cli.text("user", "list") == "No users yet. Create one with `workhook user add`.\n"
     cli.setup()
     header, row = cli.text("user", "list").splitlines()
     assert header.split() == ["login", "email", "name", "created", "at"]
@@ -165,16 +165,16 @@ def test_user_list_prints_a_table(cli: Cli) -> None:
     [
         ("user add --login octo --email a@example.com", "login octo is taken"),
         ("user add --login -x --email nobody", "email must be an e-mail address"),
-        ("member add --organization acme --user nobody", "there is no user nobody."),
-        ("member add --organization nowhere --user octo", "there is no organization nowhere."),
+        ("member add --organization acme --user nobody", "user nobody does not exist."),
+        ("member add --organization nowhere --user octo", "organization nowhere does not exist."),
         ("member remove --organization acme --user octo", "octo is the last owner of acme"),
-        ("collaborator add --repository acme/none --user octo --role read", "there is no repository acme/none."),
+        ("collaborator add --repository acme/none --user octo --role read", "repository acme/none does not exist."),
         ("token create --user acme --scopes repo", "acme is an organization, not a user."),
-        ("token revoke 4711", "there is no token 4711."),
+        ("token revoke 4711", "token 4711 does not exist."),
         ("event publish --repository acme/website --event nonsense", 'Unknown event "nonsense"'),
         ("event publish --repository acme/website --event push --payload /none", "/none cannot be read"),
-        ("deliveries list --hook 4711", "there is no webhook 4711."),
-        ("deliveries show 4711", "there is no delivery 4711."),
+        ("deliveries list --hook 4711", "webhook 4711 does not exist."),
+        ("deliveries show 4711", "delivery 4711 does not exist."),
         ("git-hook install --git-dir / --repository acme/website", "neither a Git repository"),
     ],
 )
@@ -438,8 +438,8 @@ def test_all_invalid_settings_are_named_at_once(cli: Cli) -> None:
     assert len(said.splitlines()) == 4
     for name in ("--database-url", "WORKHOOK_PORT", "WORKHOOK_DRAIN_S"):
         assert name in said
-    assert "--port: '99999' is not" in cli.refused("serve", "--port", "99999", status=2)
-    assert "--allow-network: 'x', 'y' is not" in cli.refused(
+    assert "--port: '99999' is invalid" in cli.refused("serve", "--port", "99999", status=2)
+    assert "--allow-network: 'x', 'y' is invalid" in cli.refused(
         "serve", "--allow-network", "x", "--allow-network", "y", status=2
     )
     assert "No such option" in cli.refused("user", "list", "--nonsense", status=2)
@@ -447,7 +447,9 @@ def test_all_invalid_settings_are_named_at_once(cli: Cli) -> None:
 
 def test_an_option_overrides_the_environment(cli: Cli, tmp_path: Path) -> None:
     cli.setup()
-    assert "at " + str(tmp_path / "other") in cli.refused("user", "list", "--data", str(tmp_path / "other"))
+    assert f"{tmp_path / 'other'} contains no Workhook data." in cli.refused(
+        "user", "list", "--data", str(tmp_path / "other")
+    )
     assert len(cli.json("user", "list", "--database-url", f"sqlite:///{cli.data}/workhook.db")) == 1
 
 
@@ -468,7 +470,7 @@ def test_an_unusable_database_causes_no_traceback(cli: Cli, tmp_path: Path) -> N
     said = cli.refused("user", "list")
     assert f"{cli.data}/secret.key does not contain a valid key" in said
     assert len(said.splitlines()) == 2
-    assert said.count("Put ") == 1
+    assert said.count("Restore ") == 1
 
 
 @pytest.mark.parametrize(
@@ -489,7 +491,7 @@ def test_a_command_without_data_creates_none(any_cli: Cli, words: str) -> None:
     done = any_cli.run(*words.split())
     assert done.returncode == 1
     if words != "doctor":
-        assert done.stderr.startswith("workhook: there is no Workhook data at ")
+        assert " contains no Workhook data" in done.stderr
         assert "--data or WORKHOOK_DATA" in done.stderr
     assert not any_cli.data.exists()
 
@@ -544,7 +546,7 @@ def test_doctor_does_not_create_a_database(cli: Cli) -> None:
     done = cli.run("doctor")
     assert done.returncode == 1
     assert "BAD  data folder" in done.stdout
-    assert "BAD  database: SQLite without a schema\n     workhook migrate" in done.stdout
+    assert "BAD  database: SQLite without a schema\n     Run `workhook migrate`." in done.stdout
     assert not cli.data.exists()
 
 

@@ -141,8 +141,8 @@ def test_invalid_options_are_refused(tmp_path: Path) -> None:
     for wrong in ("localhost:3000", "http://localhost:3000/a b", "http://a..b/", "http://u:p@localhost/"):
         assert "--forward is not a valid URL" in cli.refused("listen", "--forward", wrong, "--hook", "1", status=2)
     assert "Use exactly one of --repository and --hook" in cli.refused("listen", *to, status=2)
-    assert "there is no webhook 4711" in cli.refused("listen", *to, "--hook", "4711")
-    assert "there is no repository acme/none" in cli.refused("listen", *to, "--repository", "acme/none")
+    assert "webhook 4711 does not exist" in cli.refused("listen", *to, "--hook", "4711")
+    assert "repository acme/none does not exist" in cli.refused("listen", *to, "--repository", "acme/none")
     wanted = ("--repository", "acme/website", "--events", "push,pusch")
     assert 'Unknown event "pusch".' in cli.refused("listen", *to, *wanted)
     said = cli.refused("listen", *to, "--repository", "acme/website", "--secret-file", str(tmp_path / "none"))

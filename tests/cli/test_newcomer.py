@@ -39,11 +39,11 @@ def test_an_id_outside_the_range_of_the_database_is_refused(
     cli: Cli, words: tuple[str, ...], named: str, given: str
 ) -> None:
     said = cli.refused(*(each.format(given) for each in words), status=2)
-    assert f"Invalid value for '{named}': '{given}' is not an id: a whole number from 1 to" in said
+    assert f"Invalid value for '{named}': '{given}' is not an ID: a whole number from 1 to" in said
 
 
 def test_the_largest_id_is_reported_as_unknown(cli: Cli) -> None:
-    assert "there is no token" in cli.refused("token", "revoke", str(2**63 - 1))
+    assert "does not exist" in cli.refused("token", "revoke", str(2**63 - 1))
 
 
 @pytest.mark.parametrize("words", [("deliveries", "list", "--repository", "acme/website"), ("audit", "list")], ids=str)

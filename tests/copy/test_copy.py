@@ -335,7 +335,7 @@ def test_an_unusable_source_or_target_is_refused(file: Path, url: str) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '0003'")
     assert "workhook migrate" in refused("copy", file, url)
-    assert "there is no file" in refused("copy", file.with_name("none.db"), url)
+    assert f"file {file.with_name('none.db')} does not exist" in refused("copy", file.with_name("none.db"), url)
     done = run("copy", file, "mysql://localhost/x")
     assert (done.returncode, "POSTGRES_URL" in done.stderr) == (2, True)
 

@@ -80,7 +80,7 @@ def test_every_command_on_a_copied_file_names_the_file_and_the_copy(filled: Fill
 def test_an_incomplete_copy_is_reported_for_both_databases(file: Path, postgres: PostgresDatabases) -> None:
     url = postgres.new(file.parent / "unused")["database_url"]
     _interrupted(file, url)
-    for words, other in ((("--data", str(file.parent)), str(file)), (("--database-url", url), "is incomplete")):
+    for words, other in ((("--data", str(file.parent)), str(file)), (("--database-url", url), "incomplete copy")):
         for command in (("user", "list"), ("doctor",)):
             done = forge.run((*command, *words), {**ENVIRONMENT, "WORKHOOK_SECRET_KEY": "k" * 40}, timeout_s=110)
             said = done.stdout + done.stderr
@@ -113,10 +113,10 @@ def test_release_reports_what_it_did(file: Path, url: str, tmp_path: Path) -> No
     assert f"servers can use {file} again" in done.stdout
     assert f"the copy at {database_address(url)} is now an independent database" in done.stdout
     missing = refused("release", tmp_path / "none.db")
-    assert f"there is no file {tmp_path / 'none.db'}" in missing
+    assert f"file {tmp_path / 'none.db'} does not exist" in missing
     folder = tmp_path / "folder"
     folder.mkdir()
-    assert f"there is no file {folder / 'workhook.db'}" in refused("release", folder)
+    assert f"file {folder / 'workhook.db'} does not exist" in refused("release", folder)
 
 
 @pytest.mark.parametrize("words", [("copy",), ("release",)])

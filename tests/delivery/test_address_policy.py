@@ -254,7 +254,7 @@ def test_an_invalid_url_is_rejected(url: str, code: str) -> None:
     assert fault is not None
     message = NOT_VALID
     if code == "userinfo":
-        message = "url must not contain a user name, password or token. Send them as username and password of the "
+        message = "url must not contain a username, password, or token. Send them as username and password of the "
         message += "configuration; they become an Authorization header."
     elif code == "scheme" and re.match("[a-z]+:", url):
         message = "url must begin with http:// or https://"

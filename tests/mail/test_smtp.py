@@ -100,7 +100,7 @@ def test_a_wrong_password_is_reported_as_trouble(new_mail: Callable[..., MailSer
     mail = new_mail(tls=certificate, login=True)
     [outcome] = send(mail.url(account="studio:wrong@"))
     assert (outcome.result, outcome.is_trouble) == ("retry", True)
-    assert "refuses the user and password: 535" in outcome.reply
+    assert "rejected the username and password: 535" in outcome.reply
     assert "wrong@" not in outcome.reply
 
 

@@ -132,4 +132,4 @@ def test_a_request_without_an_operation_is_a_problem() -> None:
 def test_an_uncaught_error_of_an_operation_is_a_problem() -> None:
     answer = _ask("GET", "/missing")
     assert answer.status_code == 500
-    assert answer.json()["message"] == "The server failed. Its log contains the cause, under the request id."
+    assert answer.json()["message"] == "The server failed. Its log contains the cause, under the request ID."

@@ -79,17 +79,17 @@ def test_an_invalid_amount_is_refused(raw: object) -> None:
 
 @pytest.mark.parametrize("raw", [1.005, "1.234"])
 def test_credits_have_two_decimals(raw: object) -> None:
-    with pytest.raises(ValueError, match="two decimals"):
+    with pytest.raises(ValueError, match="two decimal places"):
         parse_hundredths(raw)
 
 
 @pytest.mark.parametrize(
     ("amount", "currency", "words"),
     [
-        ("1.5", "JPY", "price: an amount in JPY has no decimals"),
-        ("1.005", "EUR", "price: an amount in EUR has at most 2 decimals"),
-        ("1.0005", "KWD", "price: an amount in KWD has at most 3 decimals"),
-        ("1e-39", "EUR", "price: an amount in EUR has at most 2 decimals"),
+        ("1.5", "JPY", "price: an amount in JPY has no decimal places"),
+        ("1.005", "EUR", "price: an amount in EUR has at most 2 decimal places"),
+        ("1.0005", "KWD", "price: an amount in KWD has at most 3 decimal places"),
+        ("1e-39", "EUR", "price: an amount in EUR has at most 2 decimal places"),
     ],
 )
 def test_too_many_decimals_are_refused_with_the_field_name(amount: str, currency: str, words: str) -> None:

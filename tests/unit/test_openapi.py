@@ -179,9 +179,9 @@ def test_tags_are_in_the_order_of_their_descriptions(document: dict[str, Any]) -
 @pytest.mark.parametrize(
     ("path", "parameter", "description"),
     [
-        ("/api/v1/invoices/{invoice_id}", "invoice_id", "The id of the invoice."),
-        ("/repositories/{repository_id}", "repository_id", "The id of the repository."),
-        ("/orgs/{org}/oauth-apps/{client_id}", "client_id", "The client id of the OAuth app."),
+        ("/api/v1/invoices/{invoice_id}", "invoice_id", "ID of the invoice."),
+        ("/repositories/{repository_id}", "repository_id", "ID of the repository."),
+        ("/orgs/{org}/oauth-apps/{client_id}", "client_id", "Client ID of the OAuth app."),
     ],
 )
 def test_path_parameters_are_described_by_resource(

@@ -106,8 +106,8 @@ def test_field_errors_are_translated_to_german() -> None:
     assert said == {
         "title": "Titel: muss 1 bis 255 Zeichen haben",
         "description": "Beschreibung: darf höchstens 64 KiB Text haben",
-        "homepage_url": "Website: muss eine Adresse mit http oder https sein",
-        "price": "price: muss eine Zahl ab 0 sein",
+        "homepage_url": "Website: muss mit http:// oder https:// beginnen",
+        "price": "price: muss eine Zahl von mindestens 0 sein",
         "number": "Bitte ausfüllen: number",
         "priority": "Priorität: muss eine ganze Zahl von 1 bis 3 sein",
     }
@@ -124,7 +124,7 @@ def test_field_errors_are_translated_to_german() -> None:
         ),
         (
             say("Too many {}. Try again in {}.", say("failed sign-in attempts"), say("{} seconds", 90)),
-            "Es gab zu viele fehlgeschlagene Anmeldeversuche. Bitte versuchen Sie es in 90 Sekunden noch einmal.",
+            "Zu viele fehlgeschlagene Anmeldeversuche. Versuchen Sie es in 90 Sekunden erneut.",
         ),
         (say("Clients cannot {}.", "change columns"), "Kunden ist das nicht möglich."),
         (say("login {} is taken", "{0} %s"), "Der Benutzername {0} %s ist vergeben. Bitte wählen Sie einen anderen."),

@@ -98,7 +98,9 @@ def test_thousands_separators_depend_on_the_language(monkeypatch: pytest.MonkeyP
     speak(monkeypatch, "en")
     assert formats.read_amount("1,250") == "1250"
     assert formats.read_number("1.125") == "1.125"
-    with pytest.raises(ValueError, match=r"“1\.250” has more than two decimals\. Enter an amount such as 1250\.00\."):
+    with pytest.raises(
+        ValueError, match=r"“1\.250” has more than two decimal places\. Enter an amount such as 1250\.00\."
+    ):
         formats.read_amount("1.250")
     speak(monkeypatch, "de")
     assert formats.read_amount("1.250") == "1250"
@@ -162,10 +164,10 @@ def test_an_amount_has_the_decimals_of_its_currency(typed: str, currency: str, r
 @pytest.mark.parametrize(
     ("typed", "currency", "words"),
     [
-        ("8000.5", "JPY", "has decimals, but this currency has none. Enter an amount such as 1250."),
-        ("8.000", "JPY", "has decimals, but this currency has none"),
-        ("1.250", "EUR", "has more than two decimals. Enter an amount such as 1250.00."),
-        ("1.2345", "KWD", "has more than three decimals. Enter an amount such as 1250.000."),
+        ("8000.5", "JPY", "has decimal places, but this currency has none. Enter an amount such as 1250."),
+        ("8.000", "JPY", "has decimal places, but this currency has none"),
+        ("1.250", "EUR", "has more than two decimal places. Enter an amount such as 1250.00."),
+        ("1.2345", "KWD", "has more than three decimal places. Enter an amount such as 1250.000."),
     ],
 )
 def test_an_amount_with_more_decimals_is_refused(typed: str, currency: str, words: str) -> None:

@@ -289,11 +289,11 @@ def test_a_refused_form_keeps_the_input(studio: Studio) -> None:
     path = made_draft(studio)
     for typed, said in (
         ({"unit_price": "ten"}, "“ten” is not an amount. Enter one such as 1250.00."),
-        ({"unit_price": "1.250"}, "“1.250” has more than two decimals"),
+        ({"unit_price": "1.250"}, "“1.250” has more than two decimal places"),
         ({"unit_price": "-1"}, "Unit price must be a number of at least 0"),
         ({"unit_price": "9" * 30}, "Unit price must be a number from 0 to 20000000000000"),
-        ({"qty": "0"}, "Quantity must be a number of more than 0"),
-        ({"qty": "1.2345678"}, "with at most six decimals"),
+        ({"qty": "0"}, "Quantity must be a number greater than 0"),
+        ({"qty": "1.2345678"}, "with at most six decimal places"),
         ({"qty": ""}, "Quantity is required"),
         ({"description": " "}, "Description must have 1 to 4000 characters"),
     ):
@@ -438,7 +438,7 @@ def test_lines_of_an_issued_invoice_cannot_be_changed(studio: Studio) -> None:
     assert "/lines" not in page.replace("#lines", "")
     assert f"{path}/delete" not in page
     assert studio.member.get(f"{path}/lines/1").status_code == 404
-    rule = "This invoice has been issued. Its amounts, parties, and number can’t be changed."
+    rule = "This invoice has been issued. Its parties, line items, tax, currency, and number can’t be changed."
     new = {"description": "Late one", "qty": "1", "unit_price": "5"}
     for answer in (
         studio.member.post(line.action, {**line.fields, "description": "Late one"}),

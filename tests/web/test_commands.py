@@ -54,5 +54,5 @@ def test_links_and_passwords_from_the_command_line_sign_people_in(new_server: Ca
         refused = _run(server, *set_it, str(file))
         assert (refused.returncode, refused.stderr) == (1, "workhook: The password needs at least 10 characters.\n")
         assert _run(server, "set-password", "--login", person.login).returncode == 2  # not interactive
-        assert "there is no user nobody" in _run(server, "sign-in-link", "--login", "nobody").stderr
+        assert "user nobody does not exist" in _run(server, "sign-in-link", "--login", "nobody").stderr
         assert browser.is_signed_in()

@@ -42,7 +42,9 @@ def test_amounts_are_accepted_with_the_decimals_of_the_currency(studio: Studio) 
     wanted = {"description": "More", "qty": "1"}
     refused = send(studio.member, f"{yen}/lines", **wanted, unit_price="10.5")
     assert refused.status_code == 422
-    assert "“10.5” has decimals, but this currency has none. Enter an amount such as 1250." in text_of(refused.text)
+    assert "“10.5” has decimal places, but this currency has none. Enter an amount such as 1250." in text_of(
+        refused.text
+    )
     assert send(studio.member, f"{yen}/lines", **wanted, unit_price="1,050").status_code == 303
     assert "1,265 JPY" in text_of(page_of(studio.member, yen))
     refused = send(studio.member, f"{studio.base}/settings/billing", currency="JPY", hourly_rate="10.5")
@@ -59,7 +61,7 @@ def test_a_currency_that_does_not_fit_a_rate_is_refused(studio: Studio) -> None:
     was = page.partition('name="was" value="')[2].partition('"')[0]
     refused = send(studio.owner, path, was=was, currency="JPY")
     assert refused.status_code == 422
-    said = "A rate or the budget doesn’t fit JPY, where an amount has no decimals: change the amount first."
+    said = "A rate or the budget doesn’t fit JPY, where an amount has no decimal places: change the amount first."
     assert said in text_of(refused.text)
     assert 'id="currency-fault"' in refused.text
 
@@ -81,7 +83,7 @@ def test_team_and_client_can_download_an_e_invoice(studio: Studio) -> None:
     assert "The client’s country is missing. Add it in the project’s billing settings." in text_of(missing.text)
     assert f'href="{studio.base}/settings/billing"' in missing.text
     assert f'href="/{studio.team.world.organization}/settings/billing"' in missing.text
-    assert "Diese Rechnung kann noch nicht als E-Rechnung ausgegeben werden:" in german(studio, f"{path}/xml")
+    assert "Diese Rechnung kann noch nicht als E-Rechnung exportiert werden:" in german(studio, f"{path}/xml")
     login = studio.base.split("/")[1]
     studio.call("PATCH", f"/organizations/{login}/billing", country="DE", vat_id="DE123456789")
     studio.call("PATCH", f"{studio.project}/billing", buyer={"name": "Client AG", "country": "AT"})

@@ -407,7 +407,7 @@ def test_only_the_last_attempt_announces_a_retry(office: Office) -> None:
     assert "retry scheduled" not in old
     assert "retry scheduled" in new
     page = text_of(owner.get(f"/{hook}/deliveries/{first['id']}"))
-    assert "State retried" in page
+    assert "Status retried" in page
 
 
 def test_a_delivery_has_links_to_its_webhook_and_neighbors(office: Office) -> None:

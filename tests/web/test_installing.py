@@ -149,7 +149,7 @@ def test_an_app_is_installed_for_selected_projects(ground: Ground) -> None:
     foreign, _ = new_repository(ground.server, ground.here, "foreign")
     answer = send(ground, fields, **{"selection": "selected", f"repository-{foreign}": "on"})
     assert answer.status_code == 422
-    assert f"has no project with the id {foreign}" in answer.text
+    assert f"has no project with the ID {foreign}" in answer.text
     answer = send(ground, fields, **{"selection": "selected", f"repository-{ids['shop']}": "on", "others": "nope shop"})
     assert answer.status_code == 422
     assert "has no project nope." in answer.text

@@ -211,7 +211,7 @@ def test_all_invalid_links_show_the_same_page(place: Place) -> None:
     pages = {gone(stranger, each) for each in bad}
     assert len(pages) == 1
     [page] = pages
-    assert "This link is invalid" in page
+    assert "This link is invalid, has expired" in page
     assert place.world.organization not in page
     assert stranger.get(newer).status_code == 200
     assert stranger.get(links[changed]).status_code == 200
@@ -318,7 +318,7 @@ def test_collaborators_and_clients_join_with_a_link(place: Place) -> None:
     login, email, guest = new_login(), address(), new_login()
     link = place.project_link(address(), "read")
     stranger = place.stranger()
-    assert "has invited you to the project Website of Acme" in text_of(stranger.get(link).text)
+    assert "has invited you to Acme ’s project Website" in text_of(stranger.get(link).text)
     answer = join(stranger, link, login)
     assert answer.headers["location"] == f"/{place.world.full_name}"
     assert (place.role(login), place.role_here(login)) == (None, "read")

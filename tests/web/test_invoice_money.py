@@ -47,7 +47,7 @@ def test_an_invoice_is_partly_paid_refunded_and_credited(studio: Studio, path: s
     noted = send(studio.member, f"{path}/credit_notes", was="2000/0", total="110", reason=HOSTILE)
     assert noted.status_code == 303
     text = text_of(page_of(studio.client, path))
-    for shown in ("CN-00001", HOSTILE, "Credited: 110.00 EUR", "To refund: 10.00 EUR"):
+    for shown in ("CN-00001", HOSTILE, "Credited: 110.00 EUR", "Refund due: 10.00 EUR"):
         assert shown in text
     note = studio.call("GET", f"/invoices/{path.rpartition('/')[2]}/credit_notes")["credit_notes"][0]["id"]
     assert studio.client.get(f"{path}/credit_notes/{note}/pdf").content.startswith(b"%PDF")

@@ -34,7 +34,7 @@ from workhook.storage import Transaction
 from workhook.storage.metadata import bigint_param
 
 NOT_BEGUN = "This sign-in was started in another browser"
-NOT_VERIFIED = "answer could not be verified"
+NOT_VERIFIED = "response could not be verified"
 
 _set_email = sa.update(accounts).where(accounts.c.id == bigint_param("id")).values(email=sa.bindparam("email"))
 _entries = (
@@ -403,7 +403,7 @@ def test_a_missing_or_unreachable_provider_is_reported(server: Server, tmp_path:
         ({"OIDC_ISSUER": "http://id.example.com", "OIDC_CLIENT_ID": "x"}, "WORKHOOK_OIDC_ISSUER: 'http://id"),
         ({"OIDC_ISSUER": "https://id.example.com?x=1", "OIDC_CLIENT_ID": "x"}, "is not an https URL without a query"),
         ({"OIDC_ISSUER": "https://id.example.com"}, "oidc_issuer: needs oidc_client_id too"),
-        ({"OIDC_CLIENT_SECRET": "hush"}, "oidc_client_secret: needs oidc_issuer too"),
+        ({"OIDC_CLIENT_SECRET": "hush"}, "oidc_client_secret: requires oidc_issuer"),
     ],
 )  # fmt: skip
 def test_inconsistent_settings_are_refused(tmp_path: Path, settings: dict[str, str], said: str) -> None:

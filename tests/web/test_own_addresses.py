@@ -95,7 +95,7 @@ def test_an_invalid_address_is_refused(place: Place) -> None:
         assert said in text_of(answer.text)
     email = address()
     answer = join(stranger, link, new_login(), email=email, password=email, again=email)
-    assert "must not be your login, name or e-mail address" in text_of(answer.text)
+    assert "must not be your login, your name, your e-mail address" in text_of(answer.text)
 
 
 def test_a_duplicate_address_is_not_revealed(place: Place, server: Server, closing: ExitStack) -> None:

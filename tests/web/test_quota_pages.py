@@ -51,6 +51,6 @@ def test_a_page_cannot_exceed_the_limit_but_can_still_change_records(studio: Stu
         assert "organization_max_rows" not in answer.text
     studio.owner.client.headers["Accept-Language"] = "de"
     answer = send(studio.owner, f"{base}/columns", title="New")
-    assert f"höchstens {ROWS} Einträge" in text_of(answer.text), text_of(answer.text)
+    assert f"Limit von {ROWS} Einträgen" in text_of(answer.text), text_of(answer.text)
     assert send(studio.owner, f"{base}/tasks/{task}/edit", field="title", title="Other").status_code == 303
     assert studio.task(task)["title"] == "Other"

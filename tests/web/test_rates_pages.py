@@ -58,7 +58,7 @@ def test_a_project_overrides_rates_and_sets_a_budget(studio: Studio) -> None:
         assert studio.owner.fill(path, path, budget_hours=typed).status_code == 303
         assert studio.call("GET", f"{studio.project}/billing")["billing"]["budget"]["hours"] == hours
     both = studio.owner.fill(path, path, budget_amount="100")
-    assert (both.status_code, "specify either hours or an amount" in text_of(both.text)) == (422, True)
+    assert (both.status_code, "either hours or an amount, not both" in text_of(both.text)) == (422, True)
     refused = studio.owner.fill(path, path, **{f"rate-{login}": "much"})
     assert (refused.status_code, f'id="rate-{login}-fault"' in refused.text) == (422, True)
     assert studio.owner.fill(path, path, budget_hours="", **{f"rate-{login}": ""}).status_code == 303
@@ -74,7 +74,7 @@ def test_the_time_page_shows_the_budget_and_the_applicable_rate(studio: Studio) 
     entry = spend(studio, 11.5)
     page = page_of(studio.member, path)
     assert "11:30 of 13:00 hours used (88 %) Almost used up" in text_of(page)
-    assert "Empty: 80.00 per hour, this project’s rate" in text_of(page)
+    assert "Defaults to 80.00 per hour, this project’s rate" in text_of(page)
     assert "80.00 per hour, this project’s rate" in text_of(page_of(studio.owner, f"{path}/{entry}"))
     studio.call("PATCH", f"{studio.project}/billing", budget={"amount": 920})
     assert "920.00 of 920.00 used (100 %) Used up" in text_of(page_of(studio.member, path))

@@ -57,7 +57,7 @@ def test_a_service_is_created_changed_and_deleted(studio: Studio) -> None:
     assert (price["amount"], price["currency"], price["interval"], price["credits"]) == (1250, "EUR", "month", 12.5)
     for page in (page_of(studio.member, base), page_of(studio.member, path)):
         assert "<img src=x" not in page
-        assert "1,250.00 EUR per month · includes 12.50 credits" in text_of(page)
+        assert "1,250.00 EUR per month · included credits: 12.50" in text_of(page)
     form = studio.owner.form(path)
     answer = studio.owner.post(path, {**form.fields, "title": "Care", "description": "", "limit_pausing": "2"})
     assert answer.status_code == 303, answer.text
@@ -112,7 +112,7 @@ def test_a_removed_price_is_restored(studio: Studio) -> None:
     answer = send(studio.owner, f"{path}/prices/{service['service_prices'][0]['id']}/remove")
     assert "This service is free." in text_of(page_of(studio.member, path))
     assert undo(studio.owner, answer).status_code == 303
-    assert "100.00 EUR per month · includes 10 credits" in text_of(page_of(studio.member, path))
+    assert "100.00 EUR per month · included credits: 10" in text_of(page_of(studio.member, path))
 
 
 def test_a_refused_service_form_keeps_the_input(studio: Studio) -> None:
@@ -240,7 +240,7 @@ def test_one_time_and_free_subscriptions_do_not_renew(studio: Studio) -> None:
 def test_a_step_forbidden_by_the_service_is_refused_with_the_reason(studio: Studio) -> None:
     path = subscribed(studio, minimum_months=3, limit_pausing=0)
     for step, said in (
-        ("pause", "This subscription can’t be paused more than 0 times."),
+        ("pause", "This subscription can’t be paused again. The maximum number of pauses is 0."),
         ("cancel", "in its first 3 months"),
     ):
         answer = send(studio.member, f"{path}/{step}", reason="Kept reason", feedback="Kept feedback")
@@ -329,7 +329,7 @@ def test_credits_are_granted_spent_and_reversed(studio: Studio) -> None:
     text = text_of(page_of(studio.member, base))
     assert "No credits yet." in text
     assert "Credits are prepaid work" in text
-    assert "There are no open tasks to spend credits on." in text_of(page_of(studio.member, base))
+    assert "No open tasks to spend credits on." in text_of(page_of(studio.member, base))
     task = studio.add_task(studio.add_column("To do"), HOSTILE)
     day = to_seconds_text(now_ms() + 30 * DAY_MS)[:10]
     studio.call("PATCH", f"/organizations/{studio.team.world.organization}/billing", timezone="America/New_York")
@@ -361,7 +361,7 @@ def test_a_refused_credit_form_keeps_the_input(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Paid for")
     for action, typed, status, said in (
         ("grant", {"amount": "lots"}, 422, "“lots” is not an amount. Enter one such as 1250.00."),
-        ("grant", {"amount": "0"}, 422, "Amount must be more than 0"),
+        ("grant", {"amount": "0"}, 422, "Amount must be greater than 0"),
         ("grant", {"amount": "5", "expires_at": "2020-01-01"}, 422, "The last day must be today or later"),
         ("grant", {"amount": "5", "expires_at": "soon"}, 422, "Enter the last day as a date"),
         ("spend", {"amount": "5", "task_id": ""}, 422, "Choose the task to spend the credits on."),

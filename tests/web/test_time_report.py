@@ -134,7 +134,7 @@ def test_exported_cells_are_never_formulas(studio: Studio) -> None:
     [
         ({"from": "soon", "to": "2026-01-11"}, "Enter a date"),
         ({"from": "2026-01-05"}, "Enter a date"),
-        ({"from": "2026-01-05", "to": "2026-01-04"}, "must not be before"),
+        ({"from": "2026-01-05", "to": "2026-01-04"}, "can’t be before"),
         ({"from": "2024-01-01", "to": "2026-01-01"}, "at most 366 days"),
     ],
 )
@@ -176,7 +176,7 @@ def test_billable_time_is_invoiced(spent: Studio) -> None:
     assert "invoice-form" not in page_of(spent.member, report, **SPAN)
     again = send(spent.member, f"{report}/invoice", **SPAN, user="", timezone="UTC")
     assert again.status_code == 422
-    assert "There is no unbilled time to invoice." in again.text
+    assert "No unbilled time to invoice." in again.text
 
 
 def test_the_time_of_one_person_is_invoiced(spent: Studio) -> None:

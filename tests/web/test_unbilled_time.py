@@ -85,7 +85,7 @@ def test_existing_lines_stay_and_new_time_gets_its_own_line(spent: Studio) -> No
 
 def test_adding_again_adds_nothing(spent: Studio) -> None:
     path = draft_of(spent)
-    for words in ("2 time entries added.", "There is no unbilled time left to add."):
+    for words in ("2 time entries added.", "No unbilled time left to add."):
         answer = send(spent.member, f"{path}/unbilled")
         assert answer.status_code == 303
         assert words in page_of(spent.member, path)
@@ -229,4 +229,4 @@ def test_readers_clients_and_strangers_cannot_add_time(spent: Studio, server: Se
     assert "Add unbilled time" not in page_of(spent.owner, path)
     assert send(spent.client, f"{path}/unbilled").status_code == 404
     answer = send(spent.owner, f"{path}/unbilled")
-    assert (answer.status_code, "Its amounts, parties" in text_of(answer.text)) == (409, True)
+    assert (answer.status_code, "Its parties, line items" in text_of(answer.text)) == (409, True)

@@ -242,7 +242,7 @@ def test_a_sample_event_is_sent_to_a_single_webhook(office: Office) -> None:
 def test_each_event_has_a_page_with_a_sample(office: Office) -> None:
     owner = office.visitor()
     page = owner.get("/events/invoice?action=paid")
-    assert "An invoice was created, edited, sent, paid, refunded, credited, voided or deleted." in page.text
+    assert "An invoice was created, edited, sent, paid, refunded, credited, voided, or deleted." in page.text
     assert '"action": "paid"' in text_of(page).replace(" :", ":")
     assert 'class="top"' in page.text
     frame = owner.browser.get(f"{owner.base}/events/invoice", headers={"Turbo-Frame": "sample-invoice"}).text
@@ -442,7 +442,7 @@ def test_disabling_asks_before_pending_deliveries_are_dropped(office: Office) ->
     office.publish(hook, {"number": 1})
     assert "1 event is waiting to be sent." in text_of(owner.get(f"/{hook}/deliveries"))
     page = text_of(owner.get(f"/{hook}"))
-    assert "1 event is waiting to be sent. Disabling the webhook discards them" in page
+    assert "1 event is waiting to be sent. Disabling the webhook permanently discards them" in page
     assert owner.send(f"/{hook}/active", active="0").headers["location"] == f"{owner.base}/{hook}?off=1#off"
     assert '<details id="off" open>' in owner.get(f"/{hook}?off=1").text
     unticked = {"url": office.receiver.url, "content_type": "json", "which": "all"}

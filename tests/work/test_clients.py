@@ -442,7 +442,7 @@ def test_a_client_moving_a_card_stops_no_running_timer(studio: Studio, how: str)
     studio.member.post(f"{timer}/finish")
 
 
-SAID = "others have worked on it, so a client cannot delete it; ask a member of the team to delete it."
+SAID = "others have worked on it, so a client cannot delete it; ask a team member to delete it."
 
 
 def _refused_deletion(studio: Studio, path: str, what: str) -> None:

@@ -131,7 +131,7 @@ def test_errors_name_the_missing_data_and_where_to_enter_it(bills: Bills) -> Non
     others = bills.studio.client.call("GET", f"/invoices/{sent}/xml").json()["errors"]
     assert [each["field"] for each in others] == list(found)
     ends = {each["message"].partition("; ")[2] for each in others}
-    assert ends == {"the studio must complete its billing settings"}
+    assert ends == {"the seller must complete its billing settings"}
     # A country may be added later; printed data stays as it was when the invoice was sent.
     bills.settle()
     again = bills.owner.call("GET", f"/invoices/{sent}/xml")

@@ -303,11 +303,11 @@ OPEN_DOCUMENT = packed("mimetype=application/vnd.oasis.opendocument.spreadsheet"
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (packed("[Content_Types].xml", "xl/workbook.xml"), "it is an Excel file: save it as CSV (UTF-8)"),
-        (packed("[Content_Types].xml", "xl/workbook.bin"), "it is an Excel file: save it as CSV (UTF-8)"),
-        (bytes.fromhex("d0cf11e0a1b11ae1") + bytes(500), "it is an Excel file: save it as CSV (UTF-8)"),
-        (OPEN_DOCUMENT, "it is an OpenDocument file: save it as CSV (UTF-8)"),
-        (packed("Index/Document.iwa", "Metadata/Properties.plist"), "it is a Numbers file: save it as CSV (UTF-8)"),
+        (packed("[Content_Types].xml", "xl/workbook.xml"), "this is an Excel file; save it as CSV (UTF-8)"),
+        (packed("[Content_Types].xml", "xl/workbook.bin"), "this is an Excel file; save it as CSV (UTF-8)"),
+        (bytes.fromhex("d0cf11e0a1b11ae1") + bytes(500), "this is an Excel file; save it as CSV (UTF-8)"),
+        (OPEN_DOCUMENT, "this is an OpenDocument file; save it as CSV (UTF-8)"),
+        (packed("Index/Document.iwa", "Metadata/Properties.plist"), "this is a Numbers file; export it as CSV (UTF-8)"),
         (packed("plan.csv"), "it is a ZIP file: unzip it"),
         (b"%PDF-1.7\n", "it is a PDF, not a table"),
     ],
@@ -331,9 +331,9 @@ def test_a_table_starting_like_a_zip_file_is_a_table() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"[" * 100_000, "it is nested too deeply"),
+        (b"[" * 100_000, "the file is nested too deeply"),
         (b"[" + b"9" * 5_000 + b"]", "a number has more than 4,300 digits"),
-        (b'["\xff"]', "it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"),
+        (b'["\xff"]', "the file is not UTF-8, UTF-16, or UTF-32; save it as UTF-8"),
         (b"[NaN]", "the file is not valid JSON: NaN is not valid in JSON"),
     ],
 )

@@ -151,7 +151,7 @@ def test_deep_and_excess_subtasks_become_tasks() -> None:
                 "data[1] must be an object, but is the number 3",
                 "data[0].memberships[0].section must be an object, but is a list",
                 "data[0].name must be text, but is the number 7",
-                "data[0].subtasks[0].completed must be true or false, but is the text 'yes'",
+                "data[0].subtasks[0].completed must be true or false, but is the text “yes”",
             ],
         ),
     ],

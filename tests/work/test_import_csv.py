@@ -106,7 +106,9 @@ def test_a_field_can_be_mapped_and_ignored() -> None:
     assert (task.key, task.title, task.fields) == ("task:Relaunch/id 7", "Write", {"Status": "open"})
     assert [each.title for each in made.columns] == ["Tasks"]
     assert [each.full_name for each in task.members] == ["Ada"]
-    assert faults(table, mapping={"title": "Wat"}) == ["line 1: there is no field 'Wat'; it has Nr, What, Name, Status"]
+    assert faults(table, mapping={"title": "Wat"}) == [
+        "line 1 has no field “Wat”; its fields are Nr, What, Name, Status"
+    ]
 
 
 def test_the_command_has_an_option_for_every_field() -> None:
@@ -137,7 +139,7 @@ def test_columns_are_in_order_of_appearance() -> None:
         ("Later", None), ("Done", "done"), ("Tasks", None), ("Shipped", "done"),
     ]  # fmt: skip
     assert [each.finished for each in made.tasks] == [False, True, False, True]
-    assert made.warnings == ["there is no column 'Gone'"]
+    assert made.warnings == ["unknown column “Gone”"]
 
 
 @pytest.mark.parametrize(
@@ -183,32 +185,32 @@ def test_each_error_names_its_line_and_field() -> None:
         "1,c,2026-02-30,1h 30m,no\n"
     )  # fmt: skip
     assert faults(table) == [
-        "line 4, field Id: '1' is also the id of line 2",
-        "line 2, field Completed: 'maybe' is neither yes nor no nor a date such as 2026-11-20 or 20.11.2026",
-        "line 2, field Due: '1/2/2026' is not a date; use 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z",
-        "line 2, field Estimate: '90' is not a valid estimate; write 1h 30m or 1:30",
-        "line 4, field Due: '2026-02-30' is not a date; use 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z",
+        "line 4, field Id: “1” is also the ID of line 2",
+        "line 2, field Completed: “maybe” is not yes, no, or a date such as 2026-11-20 or 20.11.2026",
+        "line 2, field Due: “1/2/2026” is not a date; use 2026-11-20, 20.11.2026, or 2026-11-20T17:00:00Z",
+        "line 2, field Estimate: “90” is not a valid estimate; use 1h 30m or 1:30",
+        "line 4, field Due: “2026-02-30” is not a date; use 2026-11-20, 20.11.2026, or 2026-11-20T17:00:00Z",
     ]
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "it is empty: the first line has to name the fields"),
-        (b"\n \n", "it is empty: the first line has to name the fields"),
-        (b"A,B\n1,2\n", "line 1: there is no field named Title or Name; the fields are A, B"),
-        (b"Title,B\n1,2\n3,4,5\n", "line 3: 3 fields, but the first line has 2: '5' belongs to none of them"),
+        (b"", "the file is empty; its first line must contain the field names"),
+        (b"\n \n", "the file is empty; its first line must contain the field names"),
+        (b"A,B\n1,2\n", "line 1 has no field named Title or Name; its fields are A, B"),
+        (b"Title,B\n1,2\n3,4,5\n", "line 3: 3 fields, but the first line has 2; “5” does not belong to any field"),
         (b'Title\nok\n"never ends\n', "line 3, column 1: the quotation mark that opens here is never closed"),
         (b'Title,B\r\n"a",b\r\nc, "d"\r\ne,"', "line 4, column 3: the quotation mark that opens here is never closed"),
         (
             b'Title\n"a"b\n',
-            "line 2, column 4: 'b' follows a closing quotation mark; write a quotation mark inside a text twice",
+            "line 2, column 4: “b” follows a closing quotation mark; double each quotation mark inside a field",
         ),
         (b"Title\n" + b"x" * 200_000, "line 2, column 1: the field that starts here has more than 131,072 characters"),
         (
             b'A,Title\n"two\nlines",b\n"c","' + b"x\n" * 100_000,
-            "line 4, column 5: the field that starts here has more than 131,072 characters; its quotation mark "
-            "may not be closed",
+            "line 4, column 5: the field that starts here has more than 131,072 characters; a closing "
+            "quotation mark may be missing",
         ),
         (b"Title\na\nb\0\n", "line 3, column 2: NUL character; save the file as CSV in UTF-8"),
         (b"Title\nGr\x81\xe1e\n", "line 2: not valid UTF-8; save the file as CSV in UTF-8"),
@@ -261,7 +263,7 @@ def test_the_number_of_lines_is_limited(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_header_with_the_words_of_other_errors_is_reported_quickly() -> None:
     names = ",".join(f'"x{each}, column : stands behind a: , field :"' for each in range(400))
     [fault] = faults(f"{names}\n")
-    assert fault.startswith("line 1: there is no field named Title or Name; the fields are x0, column")
+    assert fault.startswith("line 1 has no field named Title or Name; its fields are x0, column")
     assert fault.endswith("and 390 more")
     assert in_words(fault) != fault
 
@@ -386,7 +388,7 @@ def test_a_dependency_that_would_close_a_cycle_is_skipped(studio: Studio, import
     studio.owner.patch(f"/tasks/{first['id']}", json={"blocked_by": [second["id"]]})
     studio.happened()
     made = importer.plan(plan("Id,Title,Blocked by\n1,a,\n2,b,1\n"))
-    assert [each for each in made["warnings"] if each.startswith("task 'b' was imported without its blockers")]
+    assert [each for each in made["warnings"] if each.startswith("task “b” was imported without its blockers")]
     assert studio.happened() == []
 
 
@@ -395,7 +397,7 @@ def test_an_invalid_table_imports_nothing(studio: Studio, importer: Importer) ->
     studio.happened()
     good, wrong = importer.file(b"Title\na\n", "good.csv"), importer.file(b"Title,Due\na,soon\n", "wrong.csv")
     said = importer.refused(good, wrong, source="csv")
-    assert f"{wrong}: line 2, field Due: 'soon' is not a date" in said
+    assert f"{wrong}: line 2, field Due: “soon” is not a date" in said
     assert "Nothing was imported." in said
     assert "The first line" not in said
     assert "--title names one project" in importer.refused(good, wrong, "--title", "x", source="csv", status=2)

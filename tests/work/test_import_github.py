@@ -124,7 +124,7 @@ def test_issues_without_urls_are_matched_by_number() -> None:
     bare = [{"number": 1, "title": "First", "body": "Whole"}, {"number": 2, "title": "Second"}]
     made = plan(bare, {"items": [item(1, "First", "Doing")]})
     assert [(each.title, each.description) for each in made.tasks] == [("First", "Whole"), ("Second", None)]
-    with pytest.raises(InvalidFile, match="two issues have the number 1; let gh print the field url, too"):
+    with pytest.raises(InvalidFile, match="two issues have the number 1; add the field url to gh's output"):
         plan(bare, [{"number": 1, "title": "Of another repository"}])
 
 

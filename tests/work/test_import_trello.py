@@ -219,10 +219,10 @@ def test_one_invalid_file_stops_the_whole_import(studio: Studio, importer: Impor
     said = importer.refused(good, wrong, none)
     assert said.splitlines()[-5:] == [
         "workhook: this cannot be imported:",
-        f"  {wrong}: cards[0].pos must be a number, but is the text 'top'",
+        f"  {wrong}: cards[0].pos must be a number, but is the text “top”",
         f"  {wrong}: cards[1].closed must be true or false, but is the number 1",
         f"  {none}: the file is not valid JSON: line 1, column 1: Expecting value",
-        "In Trello, open the board's menu and choose Print, export and share, then Export as JSON. "
+        "In Trello, open the board's menu and choose Print, export, and share, then Export as JSON. "
         "Nothing was imported.",
     ]
     assert "No such file" in importer.refused(good, str(importer.folder / "gone.json"))
@@ -251,7 +251,7 @@ def test_unknown_people_and_organizations_are_named(studio: Studio, importer: Im
         with pytest.raises(CliError, match=f"{login} is not in {place}"):
             importer.board(small({}), **wanted)
     file = importer.file(small({}))
-    assert "there is no organization nowhere" in importer.refused(file, "--organization", "nowhere")
+    assert "organization nowhere does not exist" in importer.refused(file, "--organization", "nowhere")
     assert "'x' is not of the form NAME=LOGIN" in importer.refused(file, "--member", "x", status=2)
     assert len(studio.owner.get("/projects")["projects"]) == 1
 

@@ -175,14 +175,14 @@ def test_lists_beyond_the_limit_share_the_last_column() -> None:
     assert [(each.title, each.fields.get("trello_list")) for each in made.tasks] == [
         ("Card 1", None), ("Card 3", None), ("Card 4", "List 197"), ("Card 2", "List 298"), ("Card 0", "List 299"),
     ]  # fmt: skip
-    assert made.warnings == ["the cards of the last 103 lists share the column 'More lists'"]
+    assert made.warnings == ["the cards of the last 103 lists were merged into the column “More lists”"]
 
 
 def test_other_lists_can_be_marked_as_done() -> None:
     board = board_with({}, lists=[{"id": "l1", "name": "Erledigt 🎉"}])
     made = plan(board, done=["erledigt", "Nowhere"])
     assert made.columns[0].stage == "done"
-    assert made.warnings == ["there is no list 'Nowhere'"]
+    assert made.warnings == ["unknown list “Nowhere”"]
 
 
 def test_cards_complete_in_trello_are_finished() -> None:
@@ -248,15 +248,15 @@ def test_truncated_data_is_reported_by_card() -> None:
         )
     )
     [task] = made.tasks
-    card = f"card '{'n' * 77}...': "
+    card = f"card “{'n' * 77}...”: "
     assert set(made.warnings) == {
         card + "its name is shortened to 255 characters; the full text is at the start of the description",
         card + "its description is shortened to 64 KiB",
-        card + "its due date 'soon' is not a valid time and is kept in the field trello_due",
+        card + "its due date “soon” is not a valid time and is kept in the field trello_due",
         card + "its checklist items are shortened to 255 characters",
         card + "only 100 of its checklists are kept",
         card + "only 99 of its fields are kept",
-        card + "1 of its comments are shortened to 64 KiB",
+        card + "comments shortened to 64 KiB: 1",
     }
     assert len(task.title) == 255
     assert task.description is not None
@@ -271,7 +271,7 @@ def test_the_size_of_a_task_is_limited() -> None:
     made = plan(board_with({}, checklists=[{"idCard": "c0", "checkItems": items}]))
     kept = sum(len(name) for section in made.tasks[0].sections.values() for name in section)
     assert PROPERTIES_MAX_BYTES - 300 < kept <= PROPERTIES_MAX_BYTES
-    assert made.warnings == ["card 'Card 0': its checklist items beyond 256 KiB are left out"]
+    assert made.warnings == ["card “Card 0”: its checklist items beyond 256 KiB are left out"]
 
 
 def test_labels_have_their_names_or_their_colors() -> None:
@@ -341,7 +341,7 @@ def test_custom_fields_attachments_and_other_data_become_fields() -> None:
 def test_an_invalid_cover_address_is_ignored(url: str) -> None:
     made = plan(board_with({"cover": {"sharedSourceUrl": url}}))
     assert made.tasks[0].cover_url is None
-    assert made.warnings == ["card 'Card 0': the address of its cover cannot be used"]
+    assert made.warnings == ["card “Card 0”: the URL of its cover image cannot be used"]
 
 
 def test_members_are_known_by_name_even_after_leaving() -> None:
@@ -414,7 +414,7 @@ def test_checklist_items_keep_dates_and_people_in_their_names() -> None:
         }
     }
     assert lost(made) == {"item_details": (3, ["Card 0"], "the name of the item")}
-    assert made.warnings == ["card 'Card 0': its checklist items are shortened to 255 characters"]
+    assert made.warnings == ["card “Card 0”: its checklist items are shortened to 255 characters"]
 
 
 def test_votes_and_cover_colors_are_kept_as_text() -> None:
@@ -496,9 +496,9 @@ def test_the_completion_time_is_taken_from_the_history() -> None:
     [
         (b"Card ID,Card Name\n", "the file is not valid JSON: line 1, column 1"),
         (b"[]", "this is not a board export: it contains a list, not an object"),
-        (b'"text"', "this is not a board export: it contains the text 'text', not an object"),
+        (b'"text"', "this is not a board export: it contains the text “text”, not an object"),
         (b'{"name": "package", "version": "1"}', "this is not a board export: it has no lists or cards"),
-        (b'{"id": "1", "idBoard": "2", "idList": "3"}', "it is the export of one card"),
+        (b'{"id": "1", "idBoard": "2", "idList": "3"}', "this is the export of a single card"),
     ],
 )
 def test_a_file_that_is_not_an_export_is_refused_with_a_reason(data: bytes, said: str) -> None:
@@ -511,12 +511,12 @@ def test_every_wrong_type_is_named() -> None:
     comment = {"type": "commentCard", "data": {"text": True, "card": None}}
     assert sorted(faults(board_with(card, name=["Board"], members={}, actions=[comment]))) == [
         "actions[0].data.text must be text, but is true",
-        "cards[0].closed must be true or false, but is the text 'yes'",
+        "cards[0].closed must be true or false, but is the text “yes”",
         "cards[0].cover must be an object, but is a list",
         "cards[0].idMembers[1] must be text, but is the number 1",
-        "cards[0].labels[0] must be an object, but is the text 'red'",
+        "cards[0].labels[0] must be an object, but is the text “red”",
         "cards[0].name must be text, but is the number 7",
-        "cards[0].pos must be a number, but is the text 'top'",
+        "cards[0].pos must be a number, but is the text “top”",
         "members must be a list, but is an object",
         "name must be text, but is a list",
     ]

@@ -265,7 +265,7 @@ def test_a_repeated_name_in_a_body_is_reported_with_its_path(
     path = f"/columns/{scene.column()}/tasks"
     problem = studio.owner.refused(422, "POST", path, content=body)
     assert [(each["field"], each["code"]) for each in problem["errors"]] == [(name, "repeated") for name in named]
-    assert problem["errors"][0]["message"] == f"{named[0]} must be given once"
+    assert problem["errors"][0]["message"] == f"{named[0]} must be sent once"
     assert studio.owner.get(path)["tasks"] == []
 
 

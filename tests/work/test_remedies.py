@@ -495,21 +495,21 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     "{} owns projects ({}). Delete them and wait until they have left the trash, or have the account disabled": [
         ("", own_projects),
     ],
-    "currency: an amount in {} has no decimals, and the invoice has one with more; take the time with that "
-    "rate off first, with timesheet_ids": [
+    "currency: an amount in {} has no decimal places, but the invoice has one with more; first remove "
+    "the time with that rate, with timesheet_ids": [
         ("", partial(time_in_a_currency_with_fewer_decimals, before="EUR", currency="JPY", rate=80.5)),
     ],
-    "currency: an amount in {} has at most {} decimals, and the invoice has one with more; take the "
-    "time with that rate off first, with timesheet_ids": [
+    "currency: an amount in {} has at most {} decimal places, but the invoice has one with more; first "
+    "remove the time with that rate, with timesheet_ids": [
         ("", partial(time_in_a_currency_with_fewer_decimals, before="BHD", currency="EUR", rate=80.125)),
     ],
     "The project is archived; unarchive it (archive: false) to change it.": [("", archived)],
     "The folder contains files; delete them first.": [("", folder_with_files)],
-    "{}: a subtask cannot have subtasks; use its parent task": [("", nested_subtasks)],
+    "{}: a subtask cannot have subtasks; use its parent task instead": [("", nested_subtasks)],
     "{}: a task with subtasks cannot be a subtask; move its subtasks first, including those in the trash": [
         ("", task_with_subtasks), ("in the trash", partial(task_with_subtasks, deleted=True)),
     ],
-    "{}: others have worked on it, so a client cannot delete it; ask a member of the team to delete it.": [
+    "{}: others have worked on it, so a client cannot delete it; ask a team member to delete it.": [
         ("", others_worked_on_it),
     ],
     "The timesheet is on the draft invoice {}. Remove it from the draft first; then it can be {}.": [
@@ -550,11 +550,11 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     ],
     "The invoice has payments; refund them first.": [("", voided_after_a_payment)],
     "The invoice is {}; issue a credit note instead (credit_notes).": [("", voided_after_all_was_paid)],
-    "The invoice has credit notes; credit the rest of it instead.": [
+    "The invoice has credit notes; credit the remaining amount instead.": [
         ("", voided_after_a_credit), ("part paid", partial(voided_after_a_credit, paid=5)),
     ],
-    "The invoice already has {} payments and credit notes. It can only take one for everything that is still "
-    "due: omit the amount.": [
+    "The invoice already has {} payments and credit notes. It can only take one for everything that is still due: "
+    "omit the amount.": [
         (step, partial(with_very_many_bookings, step=step)) for step in ("pay", "refund", "credit")
     ],
     "The invoice has {} payments and credit notes; credit the remaining amount instead.": [
@@ -571,36 +571,36 @@ CASES: dict[str, list[tuple[str, Case]]] = {
         ("", comment_with_many_replies),
     ],
     "username {} is a client of the project; remove the client first": [("", client_as_member)],
-    "currency: an amount in {} has no decimals, and the invoice has one with more; send {} with it": [
+    "currency: an amount in {} has no decimal places, but the invoice has one with more; also send {}": [
         ("line", partial(draft_in_a_currency_with_fewer_decimals, currency="JPY", price=7.5)),
         ("discount", discount_in_a_currency_without_decimals),
     ],
-    "currency: an amount in {} has at most {} decimals, and the invoice has one with more; send "
-    "{} with it": [("", partial(draft_in_a_currency_with_fewer_decimals, currency="EUR", price=7.125))],
+    "currency: an amount in {} has at most {} decimal places, but the invoice has one with more; also "
+    "send {}": [("", partial(draft_in_a_currency_with_fewer_decimals, currency="EUR", price=7.125))],
     "currency: {} is not valid in {}, where {}; {}": [
         *((make.__name__, partial(rates_in_another_currency, make=make)) for make in (
             task_rate, deleted_task_rate, project_rate, project_budget, time_rate, drafted_time_rate, person_rate,
         )),
         ("billed time", rate_of_billed_time), ("too large", rate_above_the_bound), ("member", member_rate),
     ],
-    "{} ({}): an amount in {} has no decimals, and its rate has more; give it another "
+    "{} ({}): an amount in {} has no decimal places, but its rate has more; set another "
     "billable_rate": [("", partial(rate_of_time_on_an_invoice, currency="JPY"))],
-    "{} ({}): an amount in {} has at most {} decimals, and its rate has more; give it "
+    "{} ({}): an amount in {} has at most {} decimal places, but its rate has more; set "
     "another billable_rate": [("", partial(rate_of_time_on_an_invoice, currency="EUR", before="BHD", rate=7.125))],
     "{} ({}): it has no hourly rate: set billable_rate, which can be 0": [
         ("", time_without_a_rate),
     ],
-    "seller.country: an e-invoice needs it; write country in {}": [
+    "seller.country: required for e-invoices; set country in {}": [
         ("", partial(e_invoice, missing="seller.country")),
     ],
-    "seller.vat_id: an e-invoice needs it or a tax number; write vat_id or tax_number in {}; an issued "
-    "invoice cannot change: credit it and issue another": [
+    "seller.vat_id: required for e-invoices, unless there is a tax number; set vat_id or tax_number in {}; "
+    "an issued invoice cannot be changed: credit it and issue another": [
         ("", partial(e_invoice, missing="seller.vat_id")),
     ],
-    "buyer.country: an e-invoice needs it; write buyer.country in {}": [
+    "buyer.country: required for e-invoices; set buyer.country in {}": [
         ("", partial(e_invoice, missing="buyer.country")),
     ],
-    "buyer.name: an e-invoice needs it; write bill_to of the invoice, or buyer.name in {} before it is sent": [
+    "buyer.name: required for e-invoices; set bill_to of the invoice, or buyer.name in {} before sending it": [
         ("", partial(e_invoice, missing="buyer.name")),
     ],
 }  # fmt: skip
@@ -610,18 +610,18 @@ CASES: dict[str, list[tuple[str, Case]]] = {
 IN_THE_REQUEST = {
     "This address has already received {} invitations today. Try again tomorrow, or send the link yourself.",
     "{} {} is reserved for a page of the server; choose another",
-    "repeat: there is no next time by this rule; give one that goes on, or null",
+    "repeat: this rule has no further dates; use one that continues, or null",
     "The tasks have too much text to be changed in one request; change fewer at once.",
     "The service cannot be canceled in its first {} months.",
     "{}: the invoice's texts would have {} characters in total; at most {} can be printed. "
     "Shorten them, or split the invoice",
-    "{}: a tax that is {} has 0 percent; omit one or the other",
+    "{}: a tax that is {} has 0 percent; omit one of them",
     "{}: the lines already define the amounts and rates to credit; omit one or the other",
-    "callback_urls: {} must have no wildcard: name each URL",
+    "callback_urls: {} must not contain a wildcard; list each URL",
     "This password is too common. Choose one that is harder to guess.",
-    "The password must not be your login, name or e-mail address, or the name of this product.",
+    "The password must not be your login, your name, your e-mail address, or the name of this product.",
     "The URL you've entered is not valid. Please make sure that you encode all special characters first",
-    "url must not contain a user name, password or token. Send them as username and password of the configuration; "
+    "url must not contain a username, password, or token. Send them as username and password of the configuration; "
     "they become an Authorization header.",
     "{} is ********, the mask of a stored {}, but none is stored. Send the actual {} or omit it.",
     "seller.timezone: unknown time zone {}; choose another time zone in {} first",

@@ -118,7 +118,7 @@ def test_a_rule_without_a_next_occurrence_is_refused(studio: Studio) -> None:
     task = studio.task(studio.column(), deadline=DAY)
     for rule in cases:
         (fault,) = studio.owner.refused(422, "PATCH", f"/tasks/{task}", json={"repeat": rule})["errors"]
-        assert fault["message"] == "repeat: there is no next time by this rule; give one that goes on, or null", rule
+        assert fault["message"] == "repeat: this rule has no further dates; use one that continues, or null", rule
 
 
 def _others(studio: Studio, *known: str) -> list[JsonObject]:

@@ -8,7 +8,7 @@ from tests.work.test_files import attempt, upload
 NO_TASK = {
     "field": "task_id",
     "code": "not_found",
-    "message": "task_id: there is no such task in the file's project",
+    "message": "task_id: the file's project has no such task",
 }
 
 

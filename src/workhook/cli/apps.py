@@ -47,8 +47,8 @@ def permission_list(text: str) -> str:
 
 
 OrganizationOption = Annotated[str, Option("LOGIN", "The organization.")]
-AppArgument = Annotated[str, Argument("APP", "Slug or client id of the app.")]
-_Id = Annotated[int, Argument("ID", "Id, as shown by the `show` command.", parse=options.row_id)]
+AppArgument = Annotated[str, Argument("APP", "Slug or client ID of the app.")]
+_Id = Annotated[int, Argument("ID", "ID, as shown by the `show` command.", parse=options.row_id)]
 _Name = Annotated[str, Option("TEXT", "Name shown to users; unique on the server.")]
 _NewName = Annotated[str | None, Option("TEXT", "New name. This also changes the slug.", flag="--name")]
 _TEXTS = ("homepage_url", "description", "device_flow")
@@ -201,14 +201,14 @@ async def list_apps(context: Context, *, organization: OrganizationOption) -> No
     """List the apps of an organization."""
     rows = await _apps_of(context, organization, APP)
     columns = ("id", "slug", "client_id", "name", "permissions", "public", "created_at")
-    context.print_rows(rows, columns, none="There are no apps yet. Create one with `workhook app create`.")
+    context.print_rows(rows, columns, none="No apps yet. Create one with `workhook app create`.")
 
 
 @command(oauth_app, "list")
 async def list_oauth_apps(context: Context, *, organization: OrganizationOption) -> None:
     """List the OAuth apps of an organization."""
     columns = ("client_id", "slug", "name", "callback_urls", "device_flow", "created_at")
-    context.print_rows(await _apps_of(context, organization, OAUTH_APP), columns, none="There are no OAuth apps yet.")
+    context.print_rows(await _apps_of(context, organization, OAUTH_APP), columns, none="No OAuth apps yet.")
 
 
 async def _apps_of(context: Context, organization: str, kind: AppKind) -> list[dict[str, object]]:
@@ -337,7 +337,7 @@ async def _delete_part(
         try:
             await remove(tx, None, found, number)
         except errors.NotFound:
-            remedy = f"`workhook {kind.command} show {found.slug}` shows their ids."
+            remedy = f"`workhook {kind.command} show {found.slug}` shows their IDs."
             raise CliError(f"{found.slug} has no {noun} {number}.", remedy) from None
     context.print_result({"id": number, "deleted": True}, f"deleted the {noun} {number}")
 
@@ -491,7 +491,7 @@ async def find_app(reader: Reader, name: str, kind: AppKind) -> schemas.App:
     app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
     if app is None:
         remedy = f"`workhook {kind.command} list --organization LOGIN` shows them."
-        raise CliError(f"there is no {kind.noun} {name}.", remedy)
+        raise CliError(f"{kind.noun} {name} does not exist.", remedy)
     if app.is_oauth != kind.is_oauth:
         other = APP if kind.is_oauth else OAUTH_APP
         raise CliError(f"{name} is an {other.noun}.", f"Use `workhook {other.command}`.")

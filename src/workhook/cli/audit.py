@@ -21,7 +21,7 @@ from workhook.identity import audit_queries
 if TYPE_CHECKING:
     from workhook.storage import Reader
 
-app = new_app("Read the audit log: who did what, from where, and what was refused.")
+app = new_app("Read the audit log: who did what, from where, and what was denied.")
 
 
 @dataclass(frozen=True)

@@ -291,7 +291,7 @@ async def _get_account(reader: Reader, login: str, kind: str, remedy: str) -> Ac
     account = await queries.find_account(reader, login)
     article = "an" if kind == "organization" else "a"
     if account is None:
-        raise CliError(f"there is no {kind} {login}.", remedy)
+        raise CliError(f"{kind} {login} does not exist.", remedy)
     if account.kind != kind:
         other = {"user": "a user", "bot": "the bot of an app"}.get(account.kind, "an organization")
         raise CliError(f"{account.login} is {other}, not {article} {kind}.", "Choose another login.")
@@ -305,7 +305,9 @@ async def get_repository(reader: Reader, full_name: str) -> Repository:
         raise Misuse(f"{full_name} is not the name of a repository.", "Write OWNER/NAME, such as acme/website.")
     repository = await queries.find_repository(reader, owner, name)
     if repository is None:
-        raise CliError(f"there is no repository {full_name}.", "Create its project with the API or `workhook setup`.")
+        raise CliError(
+            f"repository {full_name} does not exist.", "Create its project with the API or `workhook setup`."
+        )
     return repository
 
 

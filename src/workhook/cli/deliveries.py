@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from workhook.hooks.records import DeliveryItem
     from workhook.storage import Database, Reader
 
-app = new_app("List, show and redeliver deliveries.")
+app = new_app("List, show, and redeliver deliveries.")
 event_app = new_app("Publish events.")
 
 
@@ -43,7 +43,7 @@ async def publish(
     action: Annotated[str | None, Option("NAME", "Action of the event. Default: `action` of the payload.")] = None,
     event_id: Annotated[
         str | None,
-        Option("ID", "Your own id for the event. Publishing it again within 24 hours has no effect.", flag="--id"),
+        Option("ID", "Your own ID for the event. Publishing it again within 24 hours has no effect.", flag="--id"),
     ] = None,
 ) -> None:
     """Publish an event to every subscribed webhook."""
@@ -112,12 +112,12 @@ class DeliveryOptions:
     async def hook_ids(self, reader: Reader) -> list[int]:
         """Return the IDs of the webhooks named by the options. Raises `CliError`."""
         if sum(each is not None for each in self.owners) != 1:
-            remedy = "Use exactly one of --hook, --repository and --organization."
+            remedy = "Use exactly one of --hook, --repository, and --organization."
             raise Misuse("the webhooks are not specified.", remedy)
         if self.hook is not None:
             if not await hooks_queries.hooks_by_id(reader, [self.hook]):
-                remedy = "`workhook deliveries list --repository` shows hook ids."
-                raise CliError(f"there is no webhook {self.hook}.", remedy)
+                remedy = "`workhook deliveries list --repository` shows hook IDs."
+                raise CliError(f"webhook {self.hook} does not exist.", remedy)
             return [self.hook]
         if self.repository is not None:
             found = await get_repository(reader, self.repository)
@@ -158,7 +158,7 @@ async def list_deliveries(
 async def show(
     context: Context,
     *,
-    delivery: Annotated[int, Argument("ID", "Id, as shown by `deliveries list`.", parse=row_id)],
+    delivery: Annotated[int, Argument("ID", "ID, as shown by `deliveries list`.", parse=row_id)],
 ) -> None:
     """Show one delivery with its request and response."""
     async with context.services() as services:
@@ -189,7 +189,7 @@ async def redeliver(
         wanted: dict[int, history.Filters] = {}
         if ids:
             if is_filtered or any(chosen.owners):
-                raise Misuse("ids and filters cannot be combined.", "Use one or the other.")
+                raise Misuse("IDs and filters cannot be combined.", "Use one or the other.")
             of_hook: dict[int, list[int]] = {}
             for each in ids:
                 of_hook.setdefault(await _hook_of(services.database, each), []).append(each)
@@ -217,7 +217,7 @@ async def _redeliver(database: Database, hook_id: int, filters: history.Filters,
 async def _hook_of(reader: Reader, delivery_id: int) -> int:
     hook_id = await queries.hook_of_delivery(reader, delivery_id)
     if hook_id is None:
-        raise CliError(f"there is no delivery {delivery_id}.", "`workhook deliveries list` shows their ids.")
+        raise CliError(f"delivery {delivery_id} does not exist.", "`workhook deliveries list` shows their IDs.")
     return hook_id
 
 

@@ -196,7 +196,7 @@ async def _waiting(settings: Settings, server: Check) -> Check:
     detail = f"{number} waiting" + (f", the oldest {late_ms // 1000} s late" if late_ms > LATE_MS else "")
     runs = server.ok and server.detail != NO_SERVER
     advice = (
-        "A server is running, perhaps with --no-worker: start `workhook worker`, or raise WORKHOOK_CONCURRENCY."
+        "Start `workhook worker` if the server runs as `workhook serve --no-worker`, or raise WORKHOOK_CONCURRENCY."
         if runs
         else "Start a server or a worker. If one is running elsewhere, check its log, or start more workers."
     )

@@ -42,7 +42,7 @@ def require_postgresql(name: str, url: str) -> None:
     try:
         config.postgresql_url(url)
     except ValueError:  # the error would reveal the password
-        remedy = "In the user name and the password, write %2F for /, %40 for @ and %3A for a colon."
+        remedy = "In the username and the password, write %2F for /, %40 for @, and %3A for a colon."
         raise Misuse(f"{name} must have the form postgresql://USER@HOST/NAME.", remedy) from None
 
 
@@ -80,11 +80,11 @@ def missing_data_error(settings: Settings) -> CliError:
         place, flag = str(settings.data.absolute()), "--data or WORKHOOK_DATA"
     else:
         place, flag = _database(settings), "--database-url or WORKHOOK_DATABASE_URL"
-    return CliError(f"there is no Workhook data at {place}.", f"Check {flag}, or run `workhook setup`.")
+    return CliError(f"{place} contains no Workhook data.", f"Check {flag}, or run `workhook setup`.")
 
 
 def missing_key_error(settings: Settings) -> CliError:
-    text = f"there is no Workhook data at {settings.data.absolute()}, and therefore no key for {_database(settings)}."
+    text = f"{settings.data.absolute()} contains no Workhook data, and therefore no key for {_database(settings)}."
     return CliError(text, "Set --data or WORKHOOK_DATA, or set WORKHOOK_SECRET_KEY to the key.")
 
 

@@ -25,7 +25,7 @@ app = new_app("Publish pushes to a Git repository as push events.")
 
 SCOPE = "write:repo_hook"  # the least privilege that may publish
 
-_GitDir = Annotated[Path, Option("DIR", "A bare repository, a .git folder or a working tree.")]
+_GitDir = Annotated[Path, Option("DIR", "A bare repository, a .git folder, or a working tree.")]
 
 
 @command(app, "install")
@@ -108,8 +108,8 @@ async def _new_token(services: Services, repository: Repository, user: str | Non
             raise CliError(f"{repository.owner.login} has no owner who could publish.", "Name a user with --user.")
         seen = await queries.find_repository_by_id(tx, repository.id, who.id)
         if seen is None or seen.role not in ("write", "admin"):
-            options = f"--repository {repository.full_name} --user {who.login} --role write"
-            remedy = f"Run `workhook collaborator add {options}`."
+            place = repository.full_name
+            remedy = f"Run `workhook collaborator add --repository {place} --user {who.login} --role write`."
             raise CliError(f"{who.login} is not allowed to publish in {repository.full_name}.", remedy)
         note = f"git-hook of {repository.full_name}"
         # Limited to the repository. Includes access to its work, so that commits can complete tasks.
@@ -141,13 +141,13 @@ async def send(context: Context, *, git_dir: _GitDir) -> int:
     stopped = report.stopped
     if report.busy and report.pending:
         stopped = _unreachable(where)  # the other sender is waiting for the server but does not report it
-    sentence = f"sent {report.sent}, refused {report.rejected}, damaged {report.corrupt}, waiting {report.pending}"
+    sentence = f"sent {report.sent}, rejected {report.rejected}, damaged {report.corrupt}, waiting {report.pending}"
     if report.busy:
         sentence += "; another sender is running"
     context.print_result({**report._asdict(), "stopped": stopped}, sentence)
     if stopped is None:
         return 0
-    kept = "Waiting pushes are kept, and sent with the next push or when you rerun this command."
+    kept = "Waiting pushes are kept and sent with the next push, or when you rerun this command."
     complain([f"{stopped.rstrip('.')}.", kept])
     return FAILED
 

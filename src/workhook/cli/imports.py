@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from workhook.work.portability.imports.plan import ImportPlan
     from workhook.work.portability.imports.sources import Source
 
-app = new_app("Import boards, projects and tables.")
+app = new_app("Import boards, projects, and tables.")
 
 FILE_MAX_BYTES = 1 << 30
 WARNINGS_SHOWN = 20
@@ -36,7 +36,7 @@ TABLE_FIELDS = (
 )  # fmt: skip
 """The names in `words.FIELDS`, which is not imported just to show help."""
 _HOW: Mapping[Source, str] = {
-    "trello": "In Trello, open the board's menu and choose Print, export and share, then Export as JSON.",
+    "trello": "In Trello, open the board's menu and choose Print, export, and share, then Export as JSON.",
     "asana": "In Asana, open the menu next to the project's name and choose Export, then JSON.",
     "github": "Export with `gh issue list` and `gh project item-list`, as JSON.",
     "csv": "Fix the table, or save it again.",

@@ -104,7 +104,7 @@ def _only(hook_id: int) -> cli_deliveries.HookIds:
 
 async def _mirror(context: Context, services: Services, hook_id: int, names: Sequence[str], forward: str) -> None:
     if not await hooks_queries.hooks_by_id(services.database, [hook_id]):
-        raise CliError(f"there is no webhook {hook_id}.", "`workhook deliveries list --repository` shows hook ids.")
+        raise CliError(f"webhook {hook_id} does not exist.", "`workhook deliveries list --repository` shows hook IDs.")
     follower = cli_deliveries.Follower(services.database, _only(hook_id), history.Filters())
     await follower.begin(1)  # earlier deliveries are not forwarded
     sentence = f"deliveries of webhook {hook_id} are also forwarded to {forward}"

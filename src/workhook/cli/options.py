@@ -257,4 +257,4 @@ def _parse_integer(text: str | int, least: int, wanted: str) -> int:
 
 
 def row_id(text: str | int) -> int:
-    return _parse_integer(text, 1, f"an id: a whole number from 1 to {IDS_MAX:,}")
+    return _parse_integer(text, 1, f"an ID: a whole number from 1 to {IDS_MAX:,}")

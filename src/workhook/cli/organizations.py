@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from workhook.identity.schemas import Account
     from workhook.storage import Reader
 
-app = new_app("Add, delete, export and import organizations.")
+app = new_app("Add, delete, export, and import organizations.")
 members = new_app("Manage members of organizations.")
 collaborators = new_app("Manage collaborators: people added to a single repository (project).")
 

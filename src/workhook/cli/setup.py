@@ -220,7 +220,9 @@ async def _owner(tx: Transaction, made: _Made, login: str, email: str | None) ->
     if await identity_queries.find_account(tx, login) is not None:
         return await get_enabled_user(tx, login)
     if email is None:
-        raise CliError(f"there is no user {login} yet, and a user needs an e-mail address.", "Add --email ADDRESS.")
+        raise CliError(
+            f"user {login} does not exist yet, and a new user needs an e-mail address.", "Add --email ADDRESS."
+        )
     made["user"] = login
     return await actions.create_account(tx, "user", login, name=None, email=email)
 

@@ -127,7 +127,7 @@ async def list_tokens(
     context.print_rows(
         rows if context.as_json else [_in_words(row) for row in rows],
         columns,
-        none="There are no tokens yet. Create one with `workhook token create`.",
+        none="No tokens yet. Create one with `workhook token create`.",
         narrow=[_in_short(row) for row in rows],
     )
 
@@ -187,13 +187,13 @@ def _in_words(row: dict[str, object]) -> dict[str, object]:
 async def revoke(
     context: Context,
     *,
-    token_id: Annotated[int, Argument("ID", "Id, as shown by `token list`.", parse=row_id)],
+    token_id: Annotated[int, Argument("ID", "ID, as shown by `token list`.", parse=row_id)],
 ) -> None:
     """Revoke a token of any kind, and the tokens created with it. Every process rejects them within a second."""
     async with context.transaction() as tx:
         found = await personal.find(tx, token_id)
         if found is None:
-            raise CliError(f"there is no token {token_id}.", "`workhook token list` shows their ids.")
+            raise CliError(f"token {token_id} does not exist.", "`workhook token list` shows their IDs.")
         ended = await personal.end(tx, None, found)
     more = f" and {ended - 1} derived from it" if ended > 1 else ""
     context.print_result({"id": token_id, "revoked": True}, f"revoked the token {token_id}{more}")

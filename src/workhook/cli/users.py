@@ -42,7 +42,7 @@ _MAIL_KINDS: dict[str, LinkKind] = {"sign_in": "sign_in_link", "set_password": "
 async def add(
     context: Context,
     *,
-    login: Annotated[str, Option("LOGIN", "1 to 39 letters, digits and single hyphens.")],
+    login: Annotated[str, Option("LOGIN", "1 to 39 letters, digits, and single hyphens.")],
     email: Annotated[str, Option("ADDRESS", "E-mail address.")],
     name: Annotated[str | None, Option("NAME", "Full name.")] = None,
 ) -> None:
@@ -72,7 +72,7 @@ async def list_users(context: Context) -> None:
         }
         for each, disabled_at in users
     ]
-    none = "There are no users yet. Create one with `workhook user add`."
+    none = "No users yet. Create one with `workhook user add`."
     columns = ["login", "email", "name", "created_at"]
     if any(row["disabled_at"] for row in rows):
         columns.append("disabled_at")
@@ -220,7 +220,7 @@ async def _address_of(tx: Transaction, user_id: int, login: str) -> str:
         )
     if recipient.bounce:
         raise CliError(
-            f"a mail server refused the address of {login}: {recipient.bounce}",
+            f"a mail server rejected the address of {login}: {recipient.bounce}",
             "Rerun the command without --mail, and send the link yourself.",
         )
     return recipient.address

@@ -197,7 +197,7 @@ def _setting(default: Any, parse: Callable[[Any], Any], help_text: str, *, secre
 class Settings:
     """The settings of a process. The environment is not read again after this object is created."""
 
-    data: Path = _setting(Path("data"), Path, "Folder for the database, files, key and the server's address.")
+    data: Path = _setting(Path("data"), Path, "Folder for the database, the files, the key, and the server's address.")
     database_url: str | None = _setting(
         None, _database_url, "URL of the database. Default: SQLite in the data folder.", secret=True
     )
@@ -226,7 +226,7 @@ class Settings:
     organization_max_rows: int = _setting(
         0,
         _integer_parser(0, 1_000_000_000_000),
-        "Maximum number of an organization's records (tasks, events and so on), including the trash; 0: no limit.",
+        "Maximum number of an organization's records (tasks, events, and so on), including the trash; 0: no limit.",
     )
     host: str = _setting("127.0.0.1", str, "Address to listen on.")
     port: int = _setting(8000, _integer_parser(0, 65535), "Port to listen on; 0 picks a free one.")
@@ -237,7 +237,7 @@ class Settings:
     log_level: str = _setting(
         "info",
         _one_of("debug", "info", "warning", "error"),
-        "Minimum log level: debug, info, warning or error.",
+        "Minimum log level: debug, info, warning, or error.",
     )
     log_format: str = _setting(
         "auto",
@@ -245,7 +245,7 @@ class Settings:
         "Log format: text, json, or auto (text on a terminal, otherwise JSON lines).",
     )
     access_log: bool = _setting(
-        False, _truth, "Log each request at level info: method, route, status, duration and address."
+        False, _truth, "Log each request at level info: method, route, status, duration, and address."
     )
     drain_s: float = _setting(
         30.0, _seconds(0, 600), "Seconds after SIGTERM in which requests and deliveries in flight can finish."
@@ -300,7 +300,7 @@ class Settings:
         "Maximum number of webhooks per repository or organization that subscribe to the same event; 0: no limit.",
     )
     manual_deliveries_per_minute: int = _setting(
-        1000, _integer_parser(0, 10**6), "Maximum number of requested pings, tests and redeliveries per webhook per "
+        1000, _integer_parser(0, 10**6), "Maximum number of requested pings, tests, and redeliveries per webhook per "
                                 "minute; 0: no limit.",
     )  # fmt: skip
     retention_days: int = _setting(

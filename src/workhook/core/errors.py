@@ -83,6 +83,11 @@ def or_null(wanted: str) -> Message:
     return _build_message(f"{wanted} or null", phrase(wanted).id, phrase(wanted).values)
 
 
+def on_pages(text: str, page_text: str) -> Message:
+    """Return text for the API that pages replace with the translation of `page_text`."""
+    return _build_message(text, page_text, ())
+
+
 def _build_message(text: str, message_id: str, values: tuple[object, ...]) -> Message:
     message = Message(text)
     message.id, message.values = message_id, values

@@ -71,7 +71,7 @@ def parse_money(raw: object) -> Decimal:
 
 def parse_hundredths(raw: object) -> int:
     """Parse a non-negative number with at most two decimal places. Raises `ValueError` stating the accepted values."""
-    wanted = "a number of at least 0 with at most two decimals"
+    wanted = "a number of at least 0 with at most two decimal places"
     amount = parse_decimal(raw, wanted)
     if amount < 0:
         raise ValueError(wanted)
@@ -127,7 +127,7 @@ def amount_fault(amount: Decimal, currency: str, field: str, *, maximum_minor: i
 def decimals(currency: str) -> Message:
     """Describe the decimal places of the currency: `no decimals` or `at most 2 decimals`."""
     digits = digits_of(currency)
-    return compose("at most {} decimals", digits) if digits else compose("no decimals")
+    return compose("at most {} decimal places", digits) if digits else compose("no decimal places")
 
 
 def to_minor(amount: Decimal, currency: str, field: str, *, maximum_minor: int = AMOUNT_MAX_MINOR) -> int:

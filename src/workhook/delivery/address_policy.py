@@ -69,8 +69,8 @@ _UNREACHABLE_URL = (
 
 _NO_WEB_URL = "url must begin with http:// or https://"
 _USER_IN_URL = (
-    "url must not contain a user name, password or token. Send them as username and password of the configuration; they"
-    " become an Authorization header."
+    "url must not contain a username, password, or token. Send them as username and password of the "
+    "configuration; they become an Authorization header."
 )
 
 _UNPRINTABLE = re.compile(

@@ -106,7 +106,7 @@ class SystemResolver:
             async with asyncio.timeout(LONGEST_S):
                 return await answer
         except TimeoutError:
-            error = socket.gaierror(socket.EAI_AGAIN, "the look-up takes too long")
+            error = socket.gaierror(socket.EAI_AGAIN, "the lookup takes too long")
             self._keep(key, domain, error, time.monotonic() - started)
             return error
 

@@ -47,7 +47,7 @@ for _reason in ("failing", "gone"):
 MAIL_SENT = Counter("workhook_mail_sent_total", "Messages accepted by the mail server.")
 MAIL_FAILED = Counter(
     "workhook_mail_failed_total",
-    "Messages abandoned because the address was refused (bounced), the message was refused (refused), or no "
+    "Messages abandoned because the address was rejected (bounced), the message was rejected (refused), or no "
     "attempt succeeded for two days (tried).",
     ["reason"],
 )

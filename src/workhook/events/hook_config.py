@@ -115,7 +115,7 @@ def _secret(key: str, description: str, **schema: Any) -> ConfigKey:
             setattr(change, key, value or None)
         return None
 
-    text = f"{description} {_UNSETS} `{MASK}` keeps the stored value, and is refused if there is none."
+    text = f"{description} {_UNSETS} `{MASK}` keeps the stored value, and is invalid if none is stored."
     kinds = ["string", "number", "null"]
     return ConfigKey(read, {"description": text, "type": kinds, "maxLength": TEXT_MAX, **schema})
 
@@ -175,7 +175,7 @@ CONFIG_KEYS: dict[str, ConfigKey] = {
     ),
     "password": _secret("password", "For HTTP basic authentication.", examples=["s3cret-of-octo"]),
     "header_style": _plain(
-        "header_style", lambda value: value if value in _STYLES else None, "github, service or standard",
+        "header_style", lambda value: value if value in _STYLES else None, "github, service, or standard",
         "Names of the headers. `github`: `X-Service-*`, and the same ones as `X-GitHub-*`; `service`: only "
         "`X-Service-*`; `standard`: both, and those of Standard Webhooks, which require a secret `whsec_…`.",
         enum=[*_STYLES, "", None], default="github", examples=["github"],

@@ -20,7 +20,7 @@ INTEGER_ID: Schema = {"type": "integer", "minimum": 1}
 MOMENT: Schema = {"type": "string", "format": "date-time"}
 LINK: Schema = {"type": "string", "format": "uri"}
 EMAIL: Schema = {"type": "string", "format": "email"}
-AMOUNT: Schema = {"type": "number", "description": "money, at most the decimals of its currency; or credits"}
+AMOUNT: Schema = {"type": "number", "description": "money, with at most the decimal places of its currency; or credits"}
 
 
 def one_of(*words: str) -> Schema:

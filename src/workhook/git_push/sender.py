@@ -151,7 +151,7 @@ class _Sender:
             target = spool.reject(self._folder, entry, update, answer.text)
             self._rejected += 1
             self._folder.log.error(
-                f"{update.id} was refused, kept as {target.parent.name}/{target.name}: {answer.text[:500]}"
+                f"{update.id} was rejected, kept as {target.parent.name}/{target.name}: {answer.text[:500]}"
             )
         else:
             raise _Stop(answer.text[:500], retry=answer.verdict is Verdict.RETRY)

@@ -259,7 +259,7 @@ def decode(content: bytes) -> Push:
 def _parse_ref(line: str) -> tuple[str, str]:
     oid, _, ref = line.partition(" ")
     if not is_oid(oid):
-        raise ValueError("a ref without an object id")
+        raise ValueError("a ref without an object ID")
     return oid, ref
 
 

@@ -93,13 +93,13 @@ PUBLISH = _object(
             "examples": ["push"],
         },
         "payload": {
-            "description": "`repository`, `organization`, `sender` and `action` are added if they are missing.",
+            "description": "`repository`, `organization`, `sender`, and `action` are added if they are missing.",
             "type": "object",
             "examples": [{"ref": "refs/heads/main"}],
         },
         "action": _text_or_null("Default: the payload's `action`.", pattern=_NO_NUL),
         "id": _text(
-            "The publisher's own id for the event. Publishing it again within 24 hours has no effect.",
+            "The publisher's own ID for the event. Publishing it again within 24 hours has no effect.",
             high=128,
             type=["string", "null"],
         ),

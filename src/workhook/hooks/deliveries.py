@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms, parse_rfc3339, to_millis_text
 from workhook.core.errors import Fault, Forbidden, Invalid, Malformed, NotFound, must_be, require_found, say, shown
+from workhook.core.text import counted
 from workhook.events.hook_config import whole_number
 from workhook.events.payloads import from_stored, to_show
 from workhook.events.tables import events
@@ -141,7 +142,7 @@ def _parse_ids(ids: list[Any] | None, faults: list[Fault]) -> list[int] | None:
     whole = [whole_number(each) or 0 for each in ids]
     if 0 < len(ids) <= IDS_MAX and all(0 < each < 2**53 for each in whole):
         return whole
-    faults.append(Fault(field="ids", message=f"ids must be an array of 1 to {IDS_MAX:,} delivery ids"))
+    faults.append(Fault(field="ids", message=f"ids must be an array of 1 to {IDS_MAX:,} delivery IDs"))
     return None
 
 
@@ -251,8 +252,8 @@ async def count_manual(tx: Transaction, hook_id: int, limit: int) -> None:
     if limit and row is not None and row["manual_count"] > limit:
         wait_s = (MINUTE_MS - now % MINUTE_MS) // 1000 + 1
         message = (
-            f"You have exceeded a secondary rate limit: at most {limit} pings, tests and redeliveries a minute for one "
-            f"webhook. Try again in {wait_s} seconds."
+            f"You have exceeded a secondary rate limit: at most {limit} pings, tests, and redeliveries a minute for "
+            f"one webhook. Try again in {counted(wait_s, 'second')}."
         )
         raise Forbidden(message, code=TOO_MANY, headers={"Retry-After": str(wait_s)})
 

@@ -40,7 +40,7 @@ _Millis = Annotated[int, Meta(ge=0)]
 class HealthBucket(msgspec.Struct):
     """The deliveries of one hour."""
 
-    at: Annotated[Time, Meta(description="When the hour began.")]
+    at: Annotated[Time, Meta(description="Start of the hour.")]
     succeeded: Annotated[int, Meta(ge=0)]
     failed: Annotated[int, Meta(ge=0)]
 
@@ -60,7 +60,10 @@ class HookHealth(msgspec.Struct):
     active: Annotated[bool, Meta(description="Whether events are delivered to it.")]
     off_reason: Annotated[
         str | None,
-        Meta(description="Why Workhook disabled it; null if it did not.", examples=["The receiver answered 410 Gone."]),
+        Meta(
+            description="Reason why Workhook disabled it; null if it did not.",
+            examples=["The receiver answered 410 Gone."],
+        ),
     ]
     since: Annotated[Time, Meta(description="When the counted deliveries begin: 24 hours ago, or later if `capped`.")]
     deliveries: Annotated[int, Meta(ge=0, le=SCAN_MAX, description="Number of attempts since then.")]

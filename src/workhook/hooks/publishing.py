@@ -193,7 +193,7 @@ async def _publish(
         earlier = await tx.fetch_one(_key, key)
         if earlier is not None:
             if bytes(earlier["digest"]) != digest:
-                raise Invalid(faults=[_fault("id", "Another event was published under this id within 24 hours")])
+                raise Invalid(faults=[_fault("id", "Another event was published with this ID within 24 hours")])
             sent = await tx.fetch_all(_dispatched, {"event_id": earlier["event_id"]})
             return PublishedEvent(publication.id, _count_seen(sent, owner.viewer))
     await follow(tx)

@@ -25,7 +25,7 @@ class LastResponse(msgspec.Struct):
     """The outcome of the newest delivery of the last 30 days, or `unused` without any."""
 
     code: Annotated[int | None, Meta(description="Status code of the receiver's answer.", examples=[200])]
-    status: Annotated[str, Meta(description="`unused`, `active`, `failure` or `timeout`.", examples=["active"])]
+    status: Annotated[str, Meta(description="`unused`, `active`, `failure`, or `timeout`.", examples=["active"])]
     message: Annotated[str | None, Meta(description="`OK`, or the reason for the failure.", examples=["OK"])]
 
 
@@ -103,7 +103,7 @@ class DeliveryItem(msgspec.Struct):
     id: DeliveryId
     guid: Annotated[
         str,
-        Meta(description="Id of the event at this webhook, shared by all its attempts; sent as `X-Service-Delivery`."),
+        Meta(description="ID of the event at this webhook, shared by all its attempts; sent as `X-Service-Delivery`."),
     ]
     delivered_at: Time
     redelivery: Annotated[bool, Meta(description="Whether this repeats an earlier attempt.")]
@@ -179,7 +179,7 @@ class PublishedEvent(msgspec.Struct):
     """A stored event."""
 
     id: Annotated[
-        str, Meta(description="The publisher's id for the event, or a number without one.", examples=["build-17"])
+        str, Meta(description="The publisher's ID for the event, or a number without one.", examples=["build-17"])
     ]
     deliveries: Annotated[
         int, Meta(ge=0, description="Number of active webhooks that receive it; the same when an `id` is repeated.")

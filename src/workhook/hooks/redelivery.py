@@ -95,7 +95,7 @@ async def create_job(tx: Transaction, hook_id: int, filters: Filters) -> int:
     """
     await tx.fetch_one(_lock_lane, {"hook_id": hook_id})  # a concurrent call waits, then finds this job
     if (running := await find_running(tx, hook_id)) is not None:
-        message = f"Deliveries of this webhook are being queued again already, in job {running}."
+        message = f"Deliveries of this webhook are already being redelivered, in job {running}."
         raise Invalid(message, code="already_running")
     now = now_ms()
     await tx.execute(_forget, {"hook_id": hook_id, "before": now - KEPT_MS})

@@ -195,7 +195,7 @@ class Call(HiddenRepr):
         `current` is the body that a GET would return now, read in the transaction that makes the change.
         """
         if self.is_conditional and not names_tag(self.header("if-match"), tag_of(self.encode(current))):
-            raise PreconditionFailed("This has changed since you read it. Read it again before you change it.")
+            raise PreconditionFailed("This has changed since you read it. Fetch it again before changing it.")
 
     def path(self, name: str) -> str:
         """Return a path parameter. Raises `NotFound` if it contains NUL, which PostgreSQL cannot compare."""
@@ -335,7 +335,7 @@ def _too_large(limit: int) -> TooLarge:
 
 
 def repeated(name: str) -> Fault:
-    return Fault(field=name, code="repeated", message=f"{name} must be given once")
+    return Fault(field=name, code="repeated", message=f"{name} must be sent once")
 
 
 def tag_of(body: bytes) -> str:

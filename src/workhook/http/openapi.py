@@ -75,20 +75,21 @@ def document(operations: Sequence[Operation], access_of: RequirementOf) -> dict[
                 "bearer": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A token: `Authorization: Bearer whp_…`. The roles of a requirement are scopes, one "
-                    "of which is enough. A token with permissions needs those in `x-permissions` instead.",
+                    "description": "A token: `Authorization: Bearer whp_…`. The roles of a requirement are "
+                    "scopes; one of them is enough. A token with permissions needs those in "
+                    "`x-permissions` instead.",
                 },
                 "app": {
                     "type": "http",
                     "scheme": "bearer",
                     "bearerFormat": "JWT",
-                    "description": "A JSON Web Token (RS256) signed with the app's private key. `iss` is the app's "
-                    "client id or id, and `exp` is at most ten minutes ahead.",
+                    "description": "A JSON Web Token (RS256) signed with the app's private key. `iss` is the "
+                    "app's client ID or ID, and `exp` is at most ten minutes ahead.",
                 },
                 "client": {
                     "type": "http",
                     "scheme": "basic",
-                    "description": "The client id and a client secret of an OAuth app or an app.",
+                    "description": "The client ID and a client secret of an OAuth app or an app.",
                 },
             },
         },

@@ -28,10 +28,10 @@ _PATH_PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "owner": ("Login of the account that owns the repository. Case is ignored.", {**_TEXT, "examples": ["acme"]}),
     "repo": ("Name of the repository without `.git`. Case is ignored.", {**_TEXT, "examples": ["website"]}),
     "hook_id": (
-        "Id of the webhook.",
+        "ID of the webhook.",
         {"type": "integer", "minimum": 1, "maximum": 2**31 - 1, "format": "int32", "examples": [1]},
     ),
-    "delivery_id": ("Id of the delivery.", _INTEGERS),
+    "delivery_id": ("ID of the delivery.", _INTEGERS),
 }
 
 # Path segments that differ from the names of their resources.
@@ -96,9 +96,9 @@ def _path_parameter(op: Operation, name: str) -> dict[str, Any]:
     if described is None:
         before = op.path.partition(f"/{{{name}}}")[0].rpartition("/")[2]
         thing = _THINGS.get(before) or before.removesuffix("s").replace("_", " ")
-        noun = "client id" if name == "client_id" else "id" if name.endswith("_id") else name
+        noun = "client ID" if name == "client_id" else "ID" if name.endswith("_id") else name
         kind = _INTEGERS if op.path_types.get(name) == "integer" else _TEXT
-        described = (f"{noun.capitalize()} of the {thing}.", kind)
+        described = (f"{noun[0].upper()}{noun[1:]} of the {thing}.", kind)
     description, schema = described
     return {"name": name, "in": "path", "required": True, "description": description, "schema": dict(schema)}
 
@@ -117,7 +117,7 @@ def _header(description: str, *, kind: str = "string", required: bool = False, *
 
 HEADERS: Mapping[str, Any] = {
     "RequestId": _header(
-        "Id of the request, to find it in the server's log.",
+        "ID of the request, to find it in the server's log.",
         required=True,
         examples=["6f1c…"],
     ),
@@ -127,7 +127,7 @@ HEADERS: Mapping[str, Any] = {
     "RateReset": _header("When the count resets, in seconds since the epoch.", kind="integer"),
     "RateResource": _header("The counted resource: always `core`.", const="core"),
     "OAuthScopes": _header("The scopes of the token."),
-    "OAuthClientId": _header("Client id of the OAuth app the token belongs to."),
+    "OAuthClientId": _header("Client ID of the OAuth app the token belongs to."),
     "TokenExpiration": _header(
         "When the token expires. Absent if it does not expire.", examples=["2026-12-21 10:00:00 UTC"]
     ),

@@ -34,11 +34,11 @@ The server has two APIs.
 `{"message", "documentation_url", "status"}`, with `errors` if individual fields are invalid. The header \
 `X-Service-Api-Version` (or `X-GitHub-Api-Version`) can name the version that a client was written for.
 
-**Authentication**: send `Authorization: Bearer TOKEN` (`token TOKEN` is accepted too). Each operation lists scopes, \
-one of which the token needs. Resources that the caller cannot see return 404. Operations that the caller may not \
+**Authentication**: send `Authorization: Bearer TOKEN` (`token TOKEN` is accepted too). Each operation lists scopes; \
+the token needs one of them. Resources that the caller cannot see return 404. Operations that the caller may not \
 perform on a visible resource return 403.
 
-**Parameters**: the work-management API rejects unknown parameters (422) in the query, in the body and in the items \
+**Parameters**: the work-management API rejects unknown parameters (422) in the query, in the body, and in the items \
 of a list, and parameters that are sent twice. Body fields can also be sent in the query, including a field called \
 `body`, although it is not listed as a parameter. A body that is not JSON returns 400, even where an operation takes \
 no body. The webhook API ignores unknown parameters and uses the last value of a repeated one; its bodies must be \
@@ -53,7 +53,7 @@ nothing has changed. With a token, a 304 does not count against the rate limit, 
 **Lists**: follow the `Link` header. Do not construct cursors yourself.
 
 Every response has an `X-Request-Id` (in the webhook API also `X-GitHub-Request-Id`).
-The server's log contains it for every request that was refused or failed.
+The server's log contains it for every request that was rejected or failed.
 """
 
 TAGS: Mapping[str, str] = {
@@ -69,38 +69,38 @@ TAGS: Mapping[str, str] = {
     "File comments": "Comments on files, and replies to them.",
     "Timesheets": "Time spent on tasks, and timers.",
     "Services": "The services that an organization sells.",
-    "Service Checkouts": "Subscriptions, which can be paused, canceled and deleted.",
+    "Service Checkouts": "Subscriptions, which can be paused, canceled, and deleted.",
     "Task Credits": "An append-only ledger of credits.",
     "Billing": "Billing details of organizations and projects, and the defaults of new invoices.",
     "Invoices": "An invoice starts as a draft, is sent, and is then paid or voided.",
     "Users": "The caller, and the members of an organization.",
     "Activity": "The history of a project.",
-    "Search": "Search in tasks, files, comments, replies, invoices and credit notes.",
+    "Search": "Search in tasks, files, comments, replies, invoices, and credit notes.",
     "repository webhooks": "Webhooks of a repository, their deliveries, and publishing events.",
     "organization webhooks": "Webhooks that receive the events of an organization and of all its repositories.",
-    "people": "Members, collaborators and invitations of organizations and repositories.",
+    "people": "Members, collaborators, and invitations of organizations and repositories.",
     "administration": "The users and organizations of the server, for its administrators.",
     "tokens": "Tokens that act for the caller: personal tokens, and tokens issued to apps. A token is shown only once.",
     "apps": "Apps that act as themselves: their installations, and the tokens they create with their private key.",
-    "app management": "OAuth apps, apps and installations of an organization, managed by its owners.",
+    "app management": "OAuth apps, apps, and installations of an organization, managed by its owners.",
     "OAuth": "How an app gets a token for a user: authorization code flow with PKCE, device flow, refresh, revocation.",
-    "audit log": "Who did what in an organization, from where, and what was refused.",
+    "audit log": "Who did what in an organization, from where, and what was denied.",
     "support": "The basics for clients: the caller, what the caller can see, and the available events.",
-    "system": "Health, metrics and this document. No API token is needed, and no rate limit applies.",
+    "system": "Health, metrics, and this document. No API token is needed, and no rate limit applies.",
 }
 
 ANSWERS: Mapping[int, str] = {
     200: "The request succeeded.",
     201: "Created. `Location` contains the address.",
     202: "Accepted: the request is stored, and carried out after this response.",
-    204: "The request succeeded. There is no body.",
+    204: "The request succeeded. The response has no body.",
     206: "The requested `Range`; `Content-Range` states its position.",
-    304: "Not modified since the response whose `ETag` was sent in `If-None-Match`. There is no body.",
+    304: "Not modified since the response whose `ETag` was sent in `If-None-Match`. The response has no body.",
 }
 
 _PROBLEMS: Mapping[int, str] = {
     400: "The request is malformed: its JSON or form, its query string, a cursor, or the requested API version.",
-    401: "The token is missing, invalid, expired or revoked.",
+    401: "The token is missing, invalid, expired, or revoked.",
     403: "The caller can see the resource but may not do this. The message names the missing role or scope.",
     404: "The resource does not exist, or the caller cannot see it.",
     409: "The current state of the resource does not allow this; `code` gives the reason.",
@@ -111,12 +111,12 @@ _PROBLEMS: Mapping[int, str] = {
     416: "`Range` starts after the end of the file; `Content-Range` states the size of the file.",
     422: "A value is invalid. Every invalid field is listed.",
     429: "A rate limit is exceeded. Wait for the number of seconds in `Retry-After`.",
-    500: "The server failed. Its log contains the cause, under the request id.",
+    500: "The server failed. Its log contains the cause, under the request ID.",
     503: "The database cannot be used, or the server is overloaded. Nothing was changed; try again later.",
 }
 _WEBHOOK_PROBLEMS: Mapping[int, str] = {
     403: "The caller can see the resource but may not do this, or a rate limit is exceeded (`Retry-After`): the "
-    "token's hourly limit, or the limit of pings, tests and redeliveries per webhook and minute.",
+    "token's hourly limit, or the limit of pings, tests, and redeliveries per webhook and minute.",
     409: "The current state of the resource does not allow this; the message gives the reason.",
     422: "Validation failed.",
 }
@@ -130,14 +130,14 @@ _COMMON_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
     413: {"too large": TooLarge("The request body is larger than 1048576 bytes.")},
     414: {"too long": TargetTooLong("The request target is longer than 8192 bytes.")},
     416: {"past the end": Problem("The file has 1048576 bytes.", code="range_not_satisfiable")},
-    500: {"failed": Problem("The server failed. Its log contains the cause, under the request id.")},
+    500: {"failed": Problem("The server failed. Its log contains the cause, under the request ID.")},
     503: {"database unavailable": Unavailable("The database cannot be written.")},
 }
 _WORK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
     400: {"bad JSON": Malformed("Problems parsing JSON")},
     403: {"missing scope": Forbidden("The token needs the scope work.", code="missing_scope")},
     409: {"archived": Conflict("The project is archived.", code="archived")},
-    412: {"changed": PreconditionFailed("This has changed since you read it. Read it again before you change it.")},
+    412: {"changed": PreconditionFailed("This has changed since you read it. Fetch it again before changing it.")},
     415: {"not JSON": UnsupportedMediaType("Send JSON (Content-Type: application/json), not text/plain.")},
     422: {"missing field": Invalid(faults=[Fault(field="title", code="missing", message="title is required")])},
     429: {"no requests left": TooManyRequests("API rate limit exceeded. Wait until the time in X-RateLimit-Reset.")},
@@ -150,7 +150,7 @@ _WEBHOOK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
         "missing scope": Forbidden("The token needs the scope write:repo_hook or repo."),
         "no requests left": Forbidden("API rate limit exceeded. Wait until the time in X-RateLimit-Reset."),
         "too many manual deliveries": Forbidden(
-            "You have exceeded a secondary rate limit: at most 1000 pings, tests and redeliveries a minute for one "
+            "You have exceeded a secondary rate limit: at most 1000 pings, tests, and redeliveries a minute for one "
             "webhook. Try again in 31 seconds."
         ),
     },

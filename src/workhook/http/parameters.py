@@ -161,13 +161,13 @@ DayOrMoment = Annotated[
 """Milliseconds since the epoch; a bare date is midnight UTC."""
 Money = Annotated[
     Decimal,
-    wire_number("An amount with at most the decimals of its currency.", minimum=0, maximum=AMOUNT_MAX_MINOR),
+    wire_number("An amount with at most as many decimal places as its currency.", minimum=0, maximum=AMOUNT_MAX_MINOR),
     Converter(parse_money, (int, float)),
 ]
 """A non-negative amount. `money.to_minor` converts it to minor units."""
 CreditsAmount = Annotated[
     int,
-    wire_number("With at most two decimals.", minimum=0, maximum=HUNDREDTHS_MAX),
+    wire_number("With at most two decimal places.", minimum=0, maximum=HUNDREDTHS_MAX),
     Converter(parse_hundredths, (int, float)),
 ]
 """Hundredths of a credit, not negative."""

@@ -21,7 +21,7 @@ class WebhookFault(msgspec.Struct, omit_defaults=True):
     )
     code: Annotated[str | None, Meta(description="`custom`: see the message.", examples=["custom"])] = None
     message: Annotated[str | None, Meta(description="For people.", examples=["url cannot be blank"])] = None
-    value: Annotated[Any, Meta(description="The sent value, where it helps.")] = UNSET
+    value: Annotated[Any, Meta(description="The rejected value, if it helps.")] = UNSET
 
 
 class WebhookProblem(msgspec.Struct):

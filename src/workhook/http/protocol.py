@@ -178,7 +178,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stop(Malformed(fault))
         coding = next((value for name, value in self.headers if name == b"transfer-encoding"), b"chunked")
         if coding.strip().lower() != b"chunked":
-            self._stop(UnknownCoding("The server takes no Transfer-Encoding but chunked (RFC 9112, 6.1)."))
+            self._stop(UnknownCoding("The only supported Transfer-Encoding is chunked (RFC 9112, 6.1)."))
         super().on_headers_complete()
         self._seen += 1
         self._reading = "body"
@@ -284,7 +284,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._body_began, self._body_bytes = self.loop.time(), 0  # the server keeps the client waiting
             self._set_deadline(self.body_timeout_s)
         elif cycle.response_complete or self._body_bytes < self.body_bytes_s * (self.loop.time() - self._body_began):
-            self._refuse(RequestTooSlow(f"The request body came at less than {self.body_bytes_s} bytes a second."))
+            self._refuse(RequestTooSlow(f"The request body arrived at less than {self.body_bytes_s} bytes per second."))
         else:
             self._set_deadline(self.body_timeout_s / 4)
 
@@ -385,9 +385,9 @@ def _fault_of_head(target: bytes, headers: Sequence[tuple[bytes, bytes]], versio
     """Return an ambiguity in a request's host, credentials or body that a proxy could resolve differently, or None."""
     hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
     if len(hosts) > 1:
-        return "A request has one Host header (RFC 9112, 3.2). Send one."
+        return "Send exactly one Host header (RFC 9112, 3.2)."
     if not hosts and version != "1.0":
-        return "A request of HTTP/1.1 needs a Host header (RFC 9112, 3.2)."
+        return "An HTTP/1.1 request requires a Host header (RFC 9112, 3.2)."
     if hosts and not is_host(hosts[0]):
         return "The Host header is not a valid host name or address (RFC 9112, 3.2)."
     if not target.startswith((b"/", b"*")) and hosts:  # in absolute form (RFC 9112, 3.2.2)
@@ -396,14 +396,14 @@ def _fault_of_head(target: bytes, headers: Sequence[tuple[bytes, bytes]], versio
             return "The Host header does not match the host of the request target."
     names = [name for name, _ in headers]
     if names.count(b"transfer-encoding") > 1:
-        return "A request has one Transfer-Encoding header. Send one."
+        return "Send only one Transfer-Encoding header."
     if names.count(b"authorization") > 1:
-        return "A request has one Authorization header. Send one."
+        return "Send only one Authorization header."
     return None
 
 
 def _head_too_large() -> Problem:
-    return HeadTooLarge(f"A request head may have {HEADERS_MAX} headers and {HEAD_MAX_BYTES} bytes.")
+    return HeadTooLarge(f"A request head can have at most {HEADERS_MAX} headers and {HEAD_MAX_BYTES} bytes.")
 
 
 def _busy() -> Problem:

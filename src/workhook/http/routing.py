@@ -52,7 +52,7 @@ from workhook.http.problems import UnsupportedVersion, render
 _HEADERS = {"X-Content-Type-Options": "nosniff"}  # in every response
 _CHARSET = "; charset=utf-8"
 _SERVER_FAILED = 500
-_FAILED = "The server failed. Its log contains the cause, under the request id."
+_FAILED = "The server failed. Its log contains the cause, under the request ID."
 
 Authenticator = Callable[[Call], Awaitable[None]]  # called again for a call whose body arrived slowly
 Refused = Callable[[Call, Problem], None]  # receives every problem of an operation, however the response shows it

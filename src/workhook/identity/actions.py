@@ -113,7 +113,7 @@ def is_login(text: str) -> bool:
 async def faults_of_login(reader: Reader, login: str) -> list[Fault]:
     """Return the fault of a login that is taken, reserved or malformed, or an empty list."""
     if not is_login(login):
-        return [Fault(field="login", message="login must be 1 to 39 letters, digits and single hyphens")]
+        return [Fault(field="login", message="login must be 1 to 39 letters, digits, and single hyphens")]
     if reserved_because := login_fault(login):
         return [Fault(field="login", code="reserved", message=reserved_because)]
     if await queries.find_account(reader, login):
@@ -202,7 +202,7 @@ async def set_collaborator(
     base: str | None = None,
 ) -> None:
     if role not in ("read", "write", "admin"):
-        raise Invalid(faults=[Fault(field="role", message="role must be read, write or admin")])
+        raise Invalid(faults=[Fault(field="role", message="role must be read, write, or admin")])
     params = {"repository_id": repository.id, "user_id": user.id, "role": role, "created_at": now_ms()}
     await tx.execute(_set_collaborator, params)
     if role != "admin":  # the user may have been an admin
@@ -227,7 +227,7 @@ async def issue_token(
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
         listed = ", ".join(SCOPES)
-        raise Invalid(faults=[Fault(field="scopes", message=f"{', '.join(unknown)}: there are only {listed}")])
+        raise Invalid(faults=[Fault(field="scopes", message=f"{', '.join(unknown)}: unknown; use {listed}")])
     if user.kind != "user":
         raise Invalid(faults=[Fault(field="user", message=f"{user.login} is not a user")])
     expires_at = None if expires_in_days is None else now_ms() + round(expires_in_days * DAY_MS)

@@ -138,8 +138,8 @@ graphql_routes = Routes(GRAPHQL, "support")
 _TOKEN = re.compile(r"#[^\n]*|[\s,]+|(\w+|.)")
 _QUERY_MAX = 2000
 _UNKNOWN = (
-    "There is no GraphQL API here: only {{ viewer {{ {fields} }} }} is answered, without arguments. "
-    "Webhooks and identity have a REST API, {base}/docs."
+    "This server has no GraphQL API; it only answers {{ viewer {{ {fields} }} }}, without arguments. For "
+    "webhooks and identity, use the REST API: {base}/docs."
 )
 
 

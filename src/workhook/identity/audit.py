@@ -265,8 +265,8 @@ _STATUSES = frozenset({401, 403, 404, 429})
 _ID = re.compile(r"[0-9]{1,16}|[a-z]{2,4}_[0-9a-z]{26}")
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
-REFUSALS = Metric("workhook_refusals_total", "Refused attempts, by the status that they were answered.", ["status"])
-REFUSALS_DROPPED = Metric("workhook_audit_refusals_dropped_total", "Refused attempts that are not in the audit log.")
+REFUSALS = Metric("workhook_refusals_total", "Denied attempts, by response status.", ["status"])
+REFUSALS_DROPPED = Metric("workhook_audit_refusals_dropped_total", "Denied attempts missing from the audit log.")
 log = structlog.get_logger(__name__)
 
 

@@ -62,7 +62,7 @@ async def organization_audit_log_list(call: Call) -> Response:
     per_page = per_page_of(call)
     after, before = _cursor(call, "after"), _cursor(call, "before")
     if after is not None and before is not None:
-        raise Invalid(faults=[_fault("before", "before and after do not go together")])
+        raise Invalid(faults=[_fault("before", "before and after cannot be combined")])
     if nothing:
         return Response([], headers=_VARY)
     forwards = before is None

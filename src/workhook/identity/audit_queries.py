@@ -69,16 +69,16 @@ def parse_phrase(phrase: str, account_id: int | None) -> Selection:
             words.append(term)
         elif name not in QUALIFIERS or not value:
             known = ", ".join(f"{each}:" for each in QUALIFIERS)
-            faults.append(f"phrase has {shown(term)}, which is not one of {known} with a value")
+            faults.append(f"phrase contains {shown(term)}; use one of {known} with a value")
         elif fields := _fields(name, value.strip('"')):
             twice = found.keys() & fields.keys()
             if twice:
-                faults.append(f"phrase has {name}: more than once")
+                faults.append(f"phrase contains {name}: more than once")
             found |= fields
         else:
-            faults.append(f"phrase has {shown(term)}: {_WANTED[name]}")
+            faults.append(f"phrase contains {shown(term)}: {_WANTED[name]}")
     if len(words) > 1:
-        faults.append("phrase must have one word besides its qualifiers, a part of an action")
+        faults.append("phrase can have one word besides its qualifiers: a part of an action")
     if faults:
         raise Invalid(faults=[Fault(resource="AuditLog", field="phrase", message=each) for each in faults])
     text = words[0].lower() if words else None
@@ -86,10 +86,10 @@ def parse_phrase(phrase: str, account_id: int | None) -> Selection:
 
 
 _WANTED = {
-    "action": "write an action such as action:hook.create, or action:hook for all of these",
-    "actor": "write a login such as actor:octo",
-    "repo": "write an owner and a name such as repo:acme/website",
-    "created": "write a day, a time, or a range such as created:>=2026-11-01 or created:2026-11-01..2026-11-30",
+    "action": "use an action such as action:hook.create, or action:hook for all of these",
+    "actor": "use a login such as actor:octo",
+    "repo": "use an owner and a name such as repo:acme/website",
+    "created": "use a day, a time, or a range such as created:>=2026-11-01 or created:2026-11-01..2026-11-30",
 }
 
 
@@ -374,7 +374,7 @@ class AuditEntry(msgspec.Struct):
     """An entry of the audit log: an action or a refused request."""
 
     timestamp: Annotated[int, Meta(description="Milliseconds since the epoch.")] = msgspec.field(name="@timestamp")
-    document_id: Annotated[str, Meta(description="Id of this entry.")] = msgspec.field(name="_document_id")
+    document_id: Annotated[str, Meta(description="ID of this entry.")] = msgspec.field(name="_document_id")
     action: Annotated[str, Meta(examples=["hook.create", "task.edit"])]
     operation_type: Annotated[str, Meta(examples=["create", "access", "modify", "remove", "restore"])]
     created_at: Annotated[int, Meta(description="The same as `@timestamp`.")]
@@ -390,9 +390,14 @@ class AuditEntry(msgspec.Struct):
     programmatic_access_type: Annotated[str | None, Meta(examples=["classic personal access token"])]
     app_id: Annotated[int | None, Meta(description="App that made the request, or that the token was issued to.")]
     request_id: Annotated[str | None, Meta(description="The `X-Request-Id` of the request.")]
-    status: Annotated[int | None, Meta(description="Null if the action was done; otherwise the status of the refusal.")]
-    times: Annotated[int, Meta(ge=1, description="Number of similar refusals around that time.")]
-    target: Annotated[str, Meta(examples=["hook/7"], description="Target of the action; for a refusal, the path.")]
+    status: Annotated[
+        int | None,
+        Meta(description="Null if the action succeeded; otherwise the status of the response that denied it."),
+    ]
+    times: Annotated[int, Meta(ge=1, description="Number of similar denied attempts around that time.")]
+    target: Annotated[
+        str, Meta(examples=["hook/7"], description="Target of the action; for a denied attempt, the path.")
+    ]
     data: Annotated[dict[str, Any], Meta(description="Further details, never a secret.")]
 
 

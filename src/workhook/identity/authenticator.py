@@ -274,7 +274,7 @@ def _set_token_headers(call: Call, actor: Actor) -> None:
         call.answer_headers["GitHub-Authentication-Token-Expiration"] = to_utc_text(actor.expires_at)
 
 
-_NEEDED = {"app": "A JSON web token could not be decoded", "client": "Requires the client id and secret of an app"}
+_NEEDED = {"app": "A JSON web token could not be decoded", "client": "Requires the client ID and secret of an app"}
 _CHALLENGES = {"app": _BEARER, "client": {"WWW-Authenticate": 'Basic realm="Workhook"'}}  # RFC 9110, section 11.6.1
 _NO_JWT = "Only operations of the app itself accept its JSON web token. Use an installation access token instead."
 

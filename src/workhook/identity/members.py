@@ -334,7 +334,7 @@ async def account_repositories(call: Call, username: str, page: Page) -> Paged[l
 @routes.get(
     "/organizations/{organization_id}",
     name="organization_get_by_number",
-    summary="Get an organization by its id",
+    summary="Get an organization by its ID",
     path_types={"organization_id": "integer"},
     action="organization.get",
 )
@@ -356,7 +356,7 @@ async def organization_repositories(call: Call, page: Page) -> Paged[list[s.Repo
 @routes.get(
     "/repositories/{repository_id}",
     name="repository_get_by_number",
-    summary="Get a repository by its id",
+    summary="Get a repository by its ID",
     access="repository.read",
     path_types={"repository_id": "integer"},
     action="repository.get",

@@ -14,7 +14,7 @@ import msgspec
 
 from workhook.core.errors import Forbidden, NotFound, require_found, say
 from workhook.http.openapi import Requirement
-from workhook.identity.schemas import Actor, Organization, Repository
+from workhook.identity.schemas import Actor, Organization, Repository, name_of_role
 from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
 from workhook.identity.tokens.lookup import allows, check_reach, check_whole_account, covers, not_accessible
 
@@ -158,7 +158,7 @@ def access_of(name: str) -> Requirement:
         return Requirement((), text, scheme="app")
     if rule.target == "client":
         return Requirement(
-            (), "Requires the client id and secret of an app, with HTTP Basic authentication.", scheme="client"
+            (), "Requires the client ID and secret of an app, with HTTP Basic authentication.", scheme="client"
         )
     caller = f" of {_CALLERS[rule.target, rule.role]}" if rule.role else ""
     return Requirement(fitting, f"Requires {_needed_token(rule)}{caller}.", permission=_given_to(rule))
@@ -215,7 +215,7 @@ def check_repository(repository: Repository | None, rule: Rule, actor: Actor) ->
         raise NotFound()
     # For an installation, the permission decides, which is checked next.
     if actor.installation_id is None and _ROLES.index(repository.role) < _ROLES.index(rule.role):
-        raise Forbidden(say("Must have {} rights to Repository.", rule.role), code="missing_role")
+        raise Forbidden(say("Must have {} rights to Repository.", name_of_role(str(rule.role))), code="missing_role")
     check_reach(actor, repository.owner.id, repository.id)
     return repository
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from workhook.core.clock import to_seconds_text
-from workhook.core.errors import say
+from workhook.core.errors import Message, on_pages, say
 from workhook.core.money import DEFAULT_CURRENCY
 from workhook.core.records import Record
 from workhook.http.calls import RequestRecord
@@ -179,7 +179,7 @@ class RepositoryShape(msgspec.Struct):
     created_at: Time
     updated_at: Time
     pushed_at: Annotated[Time | None, Meta(description="Always null.")]
-    project_id: Annotated[str, Meta(description="The project's id in the work-management API.")]
+    project_id: Annotated[str, Meta(description="The project's ID in the work-management API.")]
     permissions: Permissions | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -319,13 +319,18 @@ RESERVED_LOGINS = frozenset({
     "calendar", "inbox", "invitations", "invoices", "login", "logout", "mail", "new", "receive", "search", "settings",
     "start", "static", "tasks", "time", "welcome",
 })  # fmt: skip
-"""Reserved logins of users and organizations. Not case-sensitive."""
+"""Reserved logins of users and organizations. Case is ignored."""
 
 RESERVED_PROJECTS = frozenset({
     "-", "activity", "audit", "billing", "clients", "invoices", "new", "people", "projects", "services", "settings",
     "time", "webhooks",
 })  # fmt: skip
-"""Reserved project names, which are pages of an organization. Not case-sensitive."""
+"""Reserved project names, which are pages of an organization. Case is ignored."""
+
+
+def name_of_role(role: str) -> Message:
+    """Return the name of a role in a repository for messages. Pages show it in the reader's language."""
+    return on_pages(role, role.capitalize())
 
 
 def login_fault(login: str) -> str | None:

@@ -514,7 +514,7 @@ def read_manifest(folder: Path) -> Manifest:
         data = (folder / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         if not folder.is_dir():
-            raise CopyRefused(f"there is no folder {folder}.", "Name the folder of a backup.") from None
+            raise CopyRefused(f"folder {folder} does not exist.", "Name the folder of a backup.") from None
         problem = f"{folder} is not a complete backup: {MANIFEST}, which is written last, is missing."
         raise CopyRefused(problem, "Use another backup: this one was interrupted, or is not a backup.") from None
     try:

@@ -53,7 +53,7 @@ COPIED, COMPARED = "rows copied", "rows compared"
 log = structlog.get_logger(__name__)
 
 WAIT_S = 2.0  # for a command that is reading the file right now
-_STOP = "Stop the server, every worker and every other command that uses the file. Nothing was changed."
+_STOP = "Stop the server, every worker, and every other command that uses the file. Nothing was changed."
 _EMPTY = "Use an empty database (`createdb`), or drop this one and create it again. Nothing was changed."
 _TRIGGERS = """SELECT DISTINCT relname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
 WHERE NOT tgisinternal AND relnamespace = to_regnamespace(current_schema()) AND relname = ANY($1::text[])"""
@@ -89,7 +89,7 @@ class CopySource:
     @classmethod
     def open(cls, path: Path) -> Self:
         if not path.is_file():
-            raise CopyRefused(f"there is no file {path}.", "Name a database file, such as data/workhook.db.")
+            raise CopyRefused(f"file {path} does not exist.", "Name a database file, such as data/workhook.db.")
         connection = open_file(path, WAIT_S)
         try:
             _lock(connection, path)

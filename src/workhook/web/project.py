@@ -160,7 +160,7 @@ async def delete(visit: Visit) -> Response:
     visit.require_recent()
     repository = access.repository
     if not names(visit.fields.get("name", ""), repository.title, repository.name):
-        raise Invalid(gettext("The text does not match. Nothing was deleted."))
+        raise Invalid(gettext("The text doesn’t match. Nothing was deleted."))
     await visit.change(lambda write: delete_project(write, repository.project_id))
     undo = Undo(f"/{repository.owner.login}/-/projects/{repository.project_id}/restore")
     location = f"/{repository.owner.login}" if access.role == "owner" else "/"

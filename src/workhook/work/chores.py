@@ -33,7 +33,7 @@ HOUR_S = 3600.0
 
 RUNS = Counter("workhook_chore_runs_total", "Runs of background chores in this process.", ["chore", "outcome"])
 DONE = Counter(
-    "workhook_chore_things_total", "Items processed by chores, such as rows removed or periods billed.", ["chore"]
+    "workhook_chore_things_total", "Items processed by chores, such as removed rows or billed periods.", ["chore"]
 )
 
 log = structlog.get_logger(__name__)

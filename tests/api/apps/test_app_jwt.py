@@ -28,7 +28,7 @@ pytestmark = pytest.mark.one_database
 
 UNDECODABLE = "A JSON web token could not be decoded"
 NOT_FOUND = "Integration not found"
-ISSUER = "'Issuer' claim ('iss') must be the id or the client id of the app"
+ISSUER = "'Issuer' claim ('iss') must be the ID or the client ID of the app"
 ISSUED = "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"
 FUTURE = "'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion "
 EXPIRED = FUTURE + "expires"

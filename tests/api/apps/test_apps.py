@@ -128,13 +128,13 @@ def test_an_app_can_register_its_own_public_key(server: Server, world: World, ap
     assert "pem" not in app
     assert status_of(server, signed(app["client_id"], private_half(own))) == 200
     keys = f"{path(world, app)}/keys"
-    known = fault("App", "public_key", "already_exists", "the app has this key already")
+    known = fault("App", "public_key", "already_exists", "the app already has this key")
     invalid(api.post(keys, json={"public_key": public_half(own)}), known)
     wanted = "public_key must be the PEM of an RSA public key of 2048 to 8192 bits"
     small, curve = rsa.generate_private_key(65537, 1024), ec.generate_private_key(ec.SECP256R1())
     for pem in (public_half(small), public_half(curve), "", "x"):
         invalid(api.post(keys, json={"public_key": pem}), fault("App", "public_key", "custom", wanted))
-    secret = "public_key must be the public half alone: keep the private key to yourself"
+    secret = "public_key must be only the public key; keep the private key to yourself"
     answer = api.post(keys, json={"public_key": private_half(own)})
     invalid(answer, fault("App", "public_key", "custom", secret))
     assert private_half(own).splitlines()[1] not in answer.text + server.log()
@@ -145,11 +145,11 @@ def test_all_errors_are_reported_together(world: World, api: Api) -> None:
         f"{world.org_path}/apps",
         json={"name": "a" * 30 + " ß", "permissions": {"issues": "write"}, "callback_urls": ["http://a"]},
     )
-    begins = "begin with https:// (http:// only for 127.0.0.1, [::1] and localhost)"
+    begins = "begin with https:// (http:// only for 127.0.0.1, [::1], and localhost)"
     known = "unknown permission issues; known permissions: repository_hooks, organization_hooks, work"
     invalid(
         answer,
-        fault("App", "callback_urls", "custom", f"callback_urls: 'http://a' must {begins}"),
+        fault("App", "callback_urls", "custom", f"callback_urls: http://a must {begins}"),
         fault("App", "permissions", "custom", known),
     )
     wrong = api.post(f"{world.org_path}/apps", json={"permissions": {"work": "admin"}, "public": 1, "bot_id": 1})
@@ -456,7 +456,7 @@ def test_the_oauth_app_commands_manage_oauth_apps(world: World, api: Api, cli: C
     answer("delete-secret", app["slug"], str(secret["id"]))
     status, output, errors = cli.run("oauth-app", "delete-secret", app["slug"], str(secret["id"]))
     assert (status, output) == (1, "")
-    assert f"`workhook oauth-app show {app['slug']}` shows their ids." in errors
+    assert f"`workhook oauth-app show {app['slug']}` shows their IDs." in errors
     assert [each["client_id"] for each in answer("list", *owner)] == [app["client_id"]]
     assert answer("delete", app["client_id"])["deleted"] is True
     until(lambda: api.read(f"{world.org_path}/oauth-apps") == [])

@@ -118,10 +118,10 @@ def test_invalid_grants_are_refused(world: World, api: Api, server: Server, inst
     invalid(api.post(installations, json=all_at_once), fault("Installation", "repositories", "invalid", absent), beyond)
     no_app = api.post(installations, json={**named, "app": "no-such-app"}).json()["errors"]
     assert [each["field"] for each in no_app] == ["repositories", "app"]
-    missing = "repositories must name the chosen ones where repository_selection is selected"
+    missing = "repositories is required if repository_selection is selected"
     nothing = {"app": app["slug"], "repository_selection": "selected"}
     invalid(api.post(installations, json=nothing), fault("Installation", "repositories", "missing_field", missing))
-    unclear = "repositories cannot be chosen where repository_selection is all"
+    unclear = "repositories must be omitted if repository_selection is all"
     both = {"app": app["slug"], "repository_selection": "all", "repositories": ["website"]}
     invalid(api.post(installations, json=both), fault("Installation", "repositories", "custom", unclear))
     assert api.read(installations)["total_count"] == 0
@@ -140,7 +140,7 @@ def test_a_private_app_can_be_installed_only_in_its_own_organization(
     other = server.world()
     with server.client(other.token) as client:
         theirs = registered(Api(client), other)
-        message = "app must be the slug or client id of an app that is public or the organization's own"
+        message = "app must be the slug or client ID of an app that is public or the organization's own"
         hidden = fault("Installation", "app", "invalid", message)
         oauth = api.post(f"{world.org_path}/oauth-apps", json={"name": new_name(), "device_flow": True}).json()
         for name in (theirs["slug"], theirs["client_id"], "no-such-app", oauth["client_id"], oauth["slug"]):
@@ -148,7 +148,7 @@ def test_a_private_app_can_be_installed_only_in_its_own_organization(
         their_path = f"{other.org_path}/apps/{theirs['slug']}"
         assert client.patch(their_path, json={"public": True}).status_code == 200
         found = installed(api, world, theirs)
-        used = "the app is installed on other organizations: it cannot become private"
+        used = "other organizations have installed the app, so it cannot become private"
         invalid(client.patch(their_path, json={"public": False}), fault("App", "public", "custom", used))
         refused(client.get(f"{other.org_path}/installations/{found['id']}"), 404, "Not Found")
         assert client.delete(f"{other.org_path}/installations/{found['id']}").status_code == 404

@@ -99,7 +99,7 @@ def test_repositories_are_added_and_removed_one_by_one(
     assert call(world.token, "DELETE", f"{one}/{website}").status_code == 204
     assert chosen() == [shop]
     refused(call(world.token, "DELETE", f"{one}/{website}"), 404, "Not Found")
-    said = "repository_id: it is the last one: uninstall the app instead"
+    said = "repository_id: this is the last repository; uninstall the app instead"
     refused(
         call(world.token, "DELETE", f"{one}/{shop}"),
         422, "Validation Failed", fault("Installation", "repository_id", "invalid", said),
@@ -121,7 +121,7 @@ def test_repositories_are_added_and_removed_one_by_one(
     whole = make_app(server, world)
     one = f"/user/installations/{whole.installation_id}/repositories"
     assert call(world.token, "PUT", f"{one}/{shop}").status_code == 204
-    said = "repository_id: the app is installed on all repositories: choose some instead"
+    said = "repository_id: the app is installed on all repositories; select repositories first"
     refused(
         call(world.token, "DELETE", f"{one}/{shop}"),
         422, "Validation Failed", fault("Installation", "repository_id", "invalid", said),

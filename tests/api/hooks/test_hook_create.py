@@ -211,7 +211,7 @@ def test_some_events_are_limited_to_repositories_or_organizations(api: Api, plac
         ({"password": {}}, "password must be a string", "password"),
         ({"username": "a:b"}, "username must be text without colons and control characters", "username"),
         ({"username": "a\nb"}, "username must be text without colons and control characters", "username"),
-        ({"header_style": "gitlab"}, "header_style must be github, service or standard", "header_style"),
+        ({"header_style": "gitlab"}, "header_style must be github, service, or standard", "header_style"),
         (
             {"previous_secret_expires_in": 60},
             "previous_secret_expires_in requires a new secret",
@@ -619,7 +619,7 @@ def test_unencoded_characters_are_refused_rather_than_guessed(api: Api, place: P
 
 
 def test_the_error_for_an_unusable_url_says_what_to_do(api: Api, place: Place) -> None:
-    user = "url must not contain a user name, password or token. Send them as username and password of the "
+    user = "url must not contain a username, password, or token. Send them as username and password of the "
     user += "configuration; they become an Authorization header."
     for authority in ("user:token@host.example", "token@host.example", ":x@host.example", "@host.example"):
         invalid(api.create(place, config={"url": f"https://{authority}/hook"}), custom(user, "url"))

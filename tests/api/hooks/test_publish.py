@@ -117,7 +117,7 @@ def test_publishing_an_id_again_creates_no_event(api: Api, place: Place) -> None
     api.hook(place, events=["push"], active=True)  # it did not get the event
     assert api.delete(hook["url"]).status_code == 204
     assert api.post(f"{place.path}/events", json=body).json() == {"id": "build-17", "deliveries": 1}
-    used = event_fault("id", "Another event was published under this id within 24 hours")
+    used = event_fault("id", "Another event was published with this ID within 24 hours")
     changes: tuple[dict[str, Any], ...] = ({"payload": {}}, {"event": "fork"}, {"action": "x"})
     for differs in changes:
         invalid(api.post(f"{place.path}/events", json={**body, **differs}), used)
@@ -129,7 +129,7 @@ def test_the_order_of_payload_members_is_irrelevant_to_the_id(api: Api, place: P
         assert api.post(f"{place.path}/events", json={**PUSH, "payload": payload, "id": "x"}).status_code == 202
     invalid(
         api.post(f"{place.path}/events", json={**PUSH, "payload": {"ref": "a", "head": {"x": 2, "y": 1}}, "id": "x"}),
-        event_fault("id", "Another event was published under this id within 24 hours"),
+        event_fault("id", "Another event was published with this ID within 24 hours"),
     )
 
 

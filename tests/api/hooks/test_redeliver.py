@@ -148,13 +148,13 @@ def test_deliveries_of_other_webhooks_are_not_redelivered(
         ({"status": "bad"}, "status", "status must be success or failure"),
         ({"since": "x"}, "since", "since must be a time such as 2026-11-20T09:00:00Z"),
         ({"until": ""}, "until", "until must be a time such as 2026-11-20T09:00:00Z"),
-        ({"ids": []}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),  # nothing failed, so no job is started
-        ({"ids": ["1"]}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
-        ({"ids": [0]}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
-        ({"ids": [2**53]}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
-        ({"ids": [True]}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
-        ({"ids": [1.5]}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
-        ({"ids": [1] * 1001}, "ids", "ids must be an array of 1 to 1,000 delivery ids"),
+        ({"ids": []}, "ids", "ids must be an array of 1 to 1,000 delivery IDs"),  # nothing failed, so no job is started
+        ({"ids": ["1"]}, "ids", "ids must be an array of 1 to 1,000 delivery IDs"),
+        ({"ids": [0]}, "ids", "ids must be an array of 1 to 1,000 delivery IDs"),
+        ({"ids": [2**53]}, "ids", "ids must be an array of 1 to 1,000 delivery IDs"),
+        ({"ids": [True]}, "ids", "ids must be an array of 1 to 1,000 delivery IDs"),
+        ({"ids": [1.5]}, "ids", "ids must be an array of 1 to 1,000 delivery IDs"),
+        ({"ids": [1] * 1001}, "ids", "ids must be an array of 1 to 1,000 delivery IDs"),
         ({"event": "a\0b"}, "event", "event must not contain NUL"),
         ({"stauts": "failure"}, "stauts", "Invalid filter: stauts"),  # ignoring it would redeliver everything
     ],
@@ -199,7 +199,9 @@ def test_the_limit_per_minute_states_when_to_try_again(api: Api, place: Place) -
     for each in limited:
         wait_s = int(each.headers["retry-after"])
         assert 1 <= wait_s <= 61
-        message = f"at most {MANUAL_MOST} pings, tests and redeliveries a minute for one webhook. Try again in {wait_s}"
+        message = (
+            f"at most {MANUAL_MOST} pings, tests, and redeliveries a minute for one webhook. Try again in {wait_s}"
+        )
         refused(each, 403, f"You have exceeded a secondary rate limit: {message} seconds.")
     assert int(first.headers["x-ratelimit-remaining"]) > 0, "another limit is the reason"
     assert api.post(other["ping_url"]).status_code == 204

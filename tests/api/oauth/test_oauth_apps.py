@@ -98,14 +98,14 @@ def test_all_errors_are_reported_together(world: World, api: Api) -> None:
         f"{world.org_path}/oauth-apps",
         json={"name": app["name"].upper(), "callback_urls": ["ftp://a", "https://b/#c"], "homepage_url": "x"},
     )
-    begins = "begin with https:// (http:// only for 127.0.0.1, [::1] and localhost)"
+    begins = "begin with https:// (http:// only for 127.0.0.1, [::1], and localhost)"
     invalid(
         response,
         fault(
             "OauthApp", "homepage_url", "custom", "homepage_url must be an http or https URL of at most 2000 characters"
         ),
-        fault("OauthApp", "callback_urls", "custom", f"callback_urls: 'ftp://a' must {begins}"),
-        fault("OauthApp", "callback_urls", "custom", "callback_urls: 'https://b/#c' must have no fragment"),
+        fault("OauthApp", "callback_urls", "custom", f"callback_urls: ftp://a must {begins}"),
+        fault("OauthApp", "callback_urls", "custom", "callback_urls: https://b/#c must not contain a fragment"),
         fault("OauthApp", "name", "already_exists", f"an app named {app['slug']} already exists"),
     )
     needed = "callback_urls must have at least one URL, unless the app uses the device flow"

@@ -282,7 +282,7 @@ def test_a_repeated_parameter_is_an_invalid_request(site: Site, path: str) -> No
     for body in bodies:
         refused = site.http.post(path, headers=headers, **body)
         assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
-        assert refused.json()["error_description"].endswith(": name each parameter once.")
+        assert refused.json()["error_description"].endswith(": send each parameter only once.")
     unknown = {"client_id": client, "resource": ["https://a.example", "https://b.example"]}  # RFC 8707 allows several
     assert site.http.post(path, headers=headers, data=unknown).status_code == 200
 

@@ -138,7 +138,7 @@ def test_the_last_owner_cannot_be_disabled(cli: Cli) -> None:
     refused = cli.refused("member", "remove", "--organization", "acme", "--user", "ada")
     assert "ada is the last active owner of acme" in refused
     for words in (("user", "disable", "nobody"), ("user", "enable", "nobody")):
-        assert "there is no user nobody." in cli.refused(*words)
+        assert "user nobody does not exist." in cli.refused(*words)
     assert "acme is an organization, not a user." in cli.refused("user", "disable", "acme")
 
 
@@ -149,7 +149,7 @@ def test_a_user_is_deleted(cli: Cli) -> None:
     assert "member add --organization acme" in cli.refused("user", "delete", "octo", "--yes")
     cli.json("user", "admin", "ada", "--remove")
     assert cli.json("user", "delete", "ADA", "--yes") == {"login": "ada", "deleted": True}
-    assert "there is no user ada." in cli.refused("user", "delete", "ada", "--yes")
+    assert "user ada does not exist." in cli.refused("user", "delete", "ada", "--yes")
     assert "user.delete" in str(cli.json("audit", "list"))
 
 

@@ -187,7 +187,7 @@ def test_graphql_answers_only_the_viewer(server: Server, world: World, call: Cal
         answer = call(world.token, path, "POST", json={"query": query, "variables": {"owner": "acme"}})
         [error] = answer.json()["errors"]
         assert (answer.status_code, answer.json()["data"], error["type"]) == (200, None, "NOT_SUPPORTED")
-        assert error["message"].startswith("There is no GraphQL API here: only { viewer {")
+        assert error["message"].startswith("This server has no GraphQL API; it only answers { viewer {")
         assert error["message"].endswith(f"{server.url}/docs.")
     for body in ({}, {"query": 1}, {"query": None}):
         expected = "A query attribute must be specified and must be a string."

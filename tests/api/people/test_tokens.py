@@ -132,7 +132,7 @@ def test_the_number_of_personal_tokens_per_user_is_limited(server: Server, owner
         calls = list(threads.map(lambda _: owner.call("POST", "/user/tokens", json={}), range(2)))
     assert sorted(each.status_code for each in calls) == [201, 422]
     said = owner.faults()["user"]
-    assert said.startswith(f"octo-{said[5:].split()[0]} has 100 personal tokens, the maximum; ")
+    assert said.startswith(f"octo-{said[5:].split()[0]} has 100 personal tokens, the maximum; revoke unused ones ")
     assert owner.call("DELETE", f"/user/tokens/{last}").status_code == 204
     owner.make()
 
@@ -186,20 +186,22 @@ def test_all_errors_of_a_kind_of_token_are_reported_together(server: Server, own
         "permissions": "permissions: only a fine-grained token has it; a classic one has scopes",
         "organization": "organization: only a fine-grained token has it; a classic one has scopes",
         "repositories": "repositories: only a fine-grained token has it; a classic one has scopes",
-        "scopes": f"king: there are only {', '.join(SCOPES)}",
+        "scopes": f"king: unknown; use {', '.join(SCOPES)}",
     }
     other = server.world()
     names = ", ".join(PERMISSIONS)
     assert owner.faults(kind="fine_grained", scopes=["repo"], organization=other.organization, expires_in_days=367) == {
         "expires_in_days": "expires_in_days must be at most 366 for a fine-grained token",
         "scopes": "scopes: only a classic token has them; a fine-grained one has permissions",
-        "permissions": f"permissions needs one of {names}",
-        "organization": f"organization {other.organization}: {world.owner} is in no organization of this login",
+        "permissions": f"permissions must contain at least one of {names}",
+        "organization": f"organization {other.organization}: {world.owner} is not in an organization with this login",
     }
     place = {"kind": "fine_grained", "organization": world.organization}
     assert owner.faults(**place, permissions={"king": "read"}, repositories=["website", "none", other.full_name]) == {
-        "permissions": f"king: there are only {names}",
-        "repositories": f"none, {other.full_name}: {world.organization} has no such repository that {world.owner} sees",
+        "permissions": f"king: unknown; use {names}",
+        "repositories": (
+            f"none, {other.full_name}: {world.organization} has no such repository that {world.owner} can see"
+        ),
     }
     assert owner.faults(kind="fine_grained", permissions={"work": "admin"}) == {
         "permissions": "work must be read or write",
@@ -233,7 +235,7 @@ def test_a_token_cannot_grant_a_scope_that_it_lacks(
     assert person.make(scopes=gives)["scopes"] == sorted(gives)
     missing = ", ".join(sorted(refuses))
     said = person.faults(scopes=[*gives, *refuses])
-    assert said == {"scopes": f"{missing}: the token that asks does not have it, so it cannot give it"}
+    assert said == {"scopes": f"{missing}: the requesting token does not have it, so it cannot grant it"}
 
 
 @pytest.mark.parametrize(
@@ -261,7 +263,7 @@ def test_a_token_cannot_grant_a_permission_outside_its_scopes(
             assert response.status_code == (201 if covered else 422), (name, level, response.text)
             if not covered:
                 assert response.json()["errors"][0]["message"].startswith(
-                    f"{name}: {level} needs a token with the scope"
+                    f"{name}: {level} requires a token with the scope"
                 )
 
 
@@ -364,7 +366,7 @@ def test_the_command_creates_lists_and_revokes_every_kind_of_token(tmp_path: Pat
     assert "revoked the token" in cli.text("token", "revoke", str(made["id"]))
     assert cli.json("token", "list")[-1]["revoked_at"] is not None
     said = cli.refused(*words, "--permissions", "work=read", "--organization", "umbrella", "--expires-in", "400")
-    assert "organization umbrella: octo is in no organization of this login" in said
+    assert "organization umbrella: octo is not in an organization with this login" in said
     assert "at most 366" in said
 
 

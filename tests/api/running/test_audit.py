@@ -528,7 +528,7 @@ def test_list_and_export(api: Api, studio: Studio, scene: Scene, world: World, s
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".log")] == []
     said = cli.refused("audit", "export", str(tmp_path / "none" / "log.jsonl"))
     assert "cannot be written" in said
-    assert "there is no organization nobody" in cli.refused("audit", "list", "--organization", "nobody")
+    assert "organization nobody does not exist" in cli.refused("audit", "list", "--organization", "nobody")
 
 
 # --- retention -----------------------------------------------------------------------------------------------------

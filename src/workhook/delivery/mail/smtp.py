@@ -177,7 +177,7 @@ def describe_error(error: Exception, server: SmtpServer) -> str:
     """Describe an error to the operator, without user and password."""
     place = f"{server.host}:{server.port}"
     if isinstance(error, errors.SMTPAuthenticationError):
-        return f"{place} refuses the user and password: {_reply(error.code, error.message)}"
+        return f"{place} rejected the username and password: {_reply(error.code, error.message)}"
     if isinstance(error, errors.SMTPTimeoutError | TimeoutError):
         return f"{place} did not answer in time."
     if isinstance(error, errors.SMTPResponseException):

@@ -115,7 +115,7 @@ async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: Oauth
     if old.public and not new.public:
         installed = (await queries.list_installations_of(tx, app.id))[0]
         if any(each.account.id != app.account_id for each in installed):
-            raise _refused(new, "public", "the app is installed on other organizations: it cannot become private")
+            raise _refused(new, "public", "other organizations have installed the app, so it cannot become private")
     if new == old:
         return old
     new = msgspec.structs.replace(new, updated_at=now_ms())
@@ -193,7 +193,7 @@ async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -
     app = await _lock(tx, app)
     known = await queries.list_keys(tx, app.id)
     if any(each.fingerprint == key.fingerprint for each in known):
-        raise _refused(app, "public_key", "the app has this key already", "already_exists")
+        raise _refused(app, "public_key", "the app already has this key", "already_exists")
     if len(known) >= KEYS_MAX:
         message = say("an app can have at most {} keys; delete an unused one first", KEYS_MAX)
         raise _refused(app, "keys", message)

@@ -89,7 +89,7 @@ class InstallationShape(msgspec.Struct, kw_only=True):
     app_id: int
     app_slug: str
     client_id: str
-    target_id: Annotated[int, Meta(description="The id of `account`.")]
+    target_id: Annotated[int, Meta(description="The ID of `account`.")]
     target_type: Annotated[str, Meta(description="Always `Organization`.")]
     permissions: PermissionMap
     events: Annotated[list[str], Meta(description="Always empty: apps create their own webhooks.")]
@@ -288,7 +288,7 @@ PublicKey = Annotated[
     str,
     Meta(max_length=PEM_MAX, description="Your own RSA key of at least 2048 bits, as PEM. Default: a generated key."),
 ]
-AppName = Annotated[str, Meta(min_length=1, max_length=100, description="The app's slug or client id.")]
+AppName = Annotated[str, Meta(min_length=1, max_length=100, description="The app's slug or client ID.")]
 Repositories = Annotated[
     list[str], Meta(max_length=REPOSITORIES_MAX, description="Names of the selected repositories, without the owner.")
 ]

@@ -106,7 +106,7 @@ async def _issuer(reader: Reader, claims: dict[str, Any]) -> App | None:
     if isinstance(issuer, int) and not isinstance(issuer, bool):
         issuer = str(issuer)
     if not isinstance(issuer, str):
-        raise Unauthenticated("'Issuer' claim ('iss') must be the id or the client id of the app")
+        raise Unauthenticated("'Issuer' claim ('iss') must be the ID or the client ID of the app")
     if issuer.isascii() and issuer.isdigit() and len(issuer) <= 15:
         return await queries.find_app(reader, int(issuer))
     return await queries.find_client(reader, issuer) if "\0" not in issuer else None
@@ -192,7 +192,7 @@ def own_key(pem: str) -> NewKey:
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     if "PRIVATE KEY" in pem:
-        raise ValueError("the public half alone: keep the private key to yourself")
+        raise ValueError("only the public key; keep the private key to yourself")
     try:
         key = load_pem_public_key(pem.strip().encode()) if len(pem) <= PEM_MAX else None
     except (ValueError, UnsupportedAlgorithm):

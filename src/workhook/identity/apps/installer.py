@@ -214,7 +214,7 @@ async def _repository_faults(
         return [Fault(field="repositories", code="custom", message=message)]
     added = set(ids).difference(kept)
     strange = added.difference(each.id for each in await find_repositories(tx, account, ids=sorted(added)))
-    messages = [say("{} has no repository with the id {}", account.login, each) for each in sorted(strange)]
+    messages = [say("{} has no repository with the ID {}", account.login, each) for each in sorted(strange)]
     return [Fault(field="repositories", code="invalid", message=each) for each in messages]
 
 
@@ -238,7 +238,7 @@ async def _audit(
 
 def no_such_app() -> Fault:
     """Return the same fault for an unknown app and for another organization's private one."""
-    message = "app must be the slug or client id of an app that is public or the organization's own"
+    message = "app must be the slug or client ID of an app that is public or the organization's own"
     return Fault("app", "invalid", message, resource=_RESOURCE)
 
 

@@ -349,11 +349,11 @@ async def user_installation_repositories_remove(write: Write, installation_id: i
     installation = await _owned(write, installation_id, repository_id)
     chosen = installation.repository_ids
     if chosen is None:
-        raise _not_removable("the app is installed on all repositories: choose some instead")
+        raise _not_removable("the app is installed on all repositories; select repositories first")
     if repository_id not in chosen:
         raise NotFound()
     if len(chosen) == 1:
-        raise _not_removable("it is the last one: uninstall the app instead")
+        raise _not_removable("this is the last repository; uninstall the app instead")
     await installer.edit_installation(write.tx, write.actor, installation, repository_ids=chosen - {repository_id})
 
 
@@ -407,11 +407,11 @@ async def _chosen(
     """Return the IDs of the named repositories (None: all; UNSET: unspecified) and faults."""
     if names is UNSET:
         if selection == "selected":
-            message = "repositories must name the chosen ones where repository_selection is selected"
+            message = "repositories is required if repository_selection is selected"
             return UNSET, [_fault("missing_field", message)]
         return UNSET if selection is UNSET else None, []
     if selection == "all":
-        return UNSET, [_fault("custom", "repositories cannot be chosen where repository_selection is all")]
+        return UNSET, [_fault("custom", "repositories must be omitted if repository_selection is all")]
     known = {key_of(each.name): each.id for each in await find_repositories(tx, account, names=names)}
     unknown = [each for each in dict.fromkeys(names) if key_of(each) not in known]
     if unknown:

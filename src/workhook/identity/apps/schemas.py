@@ -146,7 +146,7 @@ def callback_faults(urls: Sequence[str], *, required: bool) -> list[Fault]:
         Fault(
             field="callback_urls",
             code="custom",
-            message=compose("callback_urls: {} must {}", repr(shown(_without_user(url))), phrase(complaint)),
+            message=compose("callback_urls: {} must {}", shown(_without_user(url)), phrase(complaint)),
         )
         for url, complaint in complaints
         if complaint
@@ -164,16 +164,16 @@ def callback_complaint(url: str) -> str | None:
     if len(url) > URL_MAX:
         return compose("have at most {} characters", URL_MAX)
     if "#" in url:
-        return "have no fragment"
+        return "not contain a fragment"
     if "*" in url:
-        return "have no wildcard: name each URL"
+        return "not contain a wildcard; list each URL"
     if parts is None:
-        return "be an absolute URL in which other characters are percent-encoded"
+        return "be an absolute URL with special characters percent-encoded"
     if "@" in parts.netloc:
-        return "name no user or password"
+        return "not contain a username or password"
     if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK):
         return None
-    return "begin with https:// (http:// only for 127.0.0.1, [::1] and localhost)"
+    return "begin with https:// (http:// only for 127.0.0.1, [::1], and localhost)"
 
 
 def permission_faults(permissions: Mapping[str, str], *, most: Mapping[str, str] | None = None) -> list[Fault]:

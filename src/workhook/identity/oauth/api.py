@@ -55,7 +55,7 @@ async def read(call: Call, known: Collection[str]) -> dict[str, str] | Refusal:
         twice = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
     repeated = [name for name in known if name in twice]
     if repeated:
-        return Refusal(INVALID_REQUEST, f"{', '.join(repeated)}: name each parameter once.")
+        return Refusal(INVALID_REQUEST, f"{', '.join(repeated)}: send each parameter only once.")
     pairs = [(name, each) for name, each in pairs if name in known]
     wrong = [name for name, each in pairs if not isinstance(each, str) or "\0" in each]
     if wrong:
@@ -97,7 +97,7 @@ class DeviceAnswer(HiddenRepr, msgspec.Struct, omit_defaults=True):
     user_code: Annotated[str | UnsetType, Meta(examples=["WDJB-MJHT"])] = UNSET
     verification_uri: Annotated[Url | UnsetType, Meta(description="Page to enter `user_code` on.")] = UNSET
     expires_in: Annotated[int | UnsetType, Meta(description="Seconds.")] = UNSET
-    interval: Annotated[int | UnsetType, Meta(description="Seconds between two polls.")] = UNSET
+    interval: Annotated[int | UnsetType, Meta(description="Seconds between polls.")] = UNSET
     error: str | UnsetType = UNSET
     error_description: str | UnsetType = UNSET
     error_uri: Url | UnsetType = UNSET
@@ -153,7 +153,7 @@ def _texts(described: Mapping[str, str]) -> dict[str, object]:
 
 
 _CLIENT = {
-    "client_id": "Client id of the app; it can be sent with HTTP Basic authentication instead.",
+    "client_id": "Client ID of the app; it can be sent with HTTP Basic authentication instead.",
     "client_secret": "Client secret of the app; absent for a native app with PKCE, and in the device flow.",
 }
 _TOKEN_FIELDS = dict(

@@ -195,7 +195,7 @@ async def _read_token(call: Call) -> tuple[App, str]:
     app = named_app(call)
     token = (await call.json_object()).get("access_token")
     if not isinstance(token, str) or not token:
-        message = "access_token must be the token that this is about"
+        message = "access_token is required"
         raise Invalid(faults=[Fault("access_token", "missing_field", message, resource="OauthAccess")])
     return app, token
 
@@ -311,7 +311,7 @@ def _refuse_contradictions(wanted: ScopedTokenBody) -> None:
     if wanted.target is UNSET and wanted.target_id is UNSET:
         faults.append(_fault("target", "target or target_id is required", "missing_field"))
     if wanted.repositories is not UNSET and wanted.repository_ids is not UNSET:
-        faults.append(_fault("repository_ids", "repository_ids cannot be given together with repositories"))
+        faults.append(_fault("repository_ids", "repository_ids and repositories cannot be combined"))
     if faults:
         raise Invalid(faults=faults)
 

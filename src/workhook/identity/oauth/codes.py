@@ -47,7 +47,7 @@ def challenge_of(verifier: str) -> str:
 def challenge_fault(challenge: str | None, method: str | None) -> str | None:
     """Return what is wrong with the PKCE parameters of an authorization request, or None."""
     if challenge is None:
-        return "code_challenge_method came without code_challenge" if method is not None else None
+        return "code_challenge_method requires code_challenge" if method is not None else None
     if method != METHOD:  # None means "plain" (RFC 7636, section 4.3), which protects nothing
         return "code_challenge_method must be S256"
     if not _CHALLENGE.fullmatch(challenge):
@@ -62,9 +62,11 @@ def verifier_fault(verifier: str | None, challenge: str | None) -> str | None:
     challenge from the request (RFC 9700, section 4.8.2).
     """
     if challenge is None:
-        return None if verifier is None else "code_verifier came for a code that was asked for without code_challenge"
+        return (
+            None if verifier is None else "code_verifier was sent for a code that was requested without code_challenge"
+        )
     if verifier is None:
-        return "code_verifier is missing: the code was asked for with code_challenge"
+        return "code_verifier is required because the code was requested with code_challenge"
     if not _VERIFIER.fullmatch(verifier):
         return "code_verifier must be 43 to 128 letters, digits, and -._~"
     if not hmac.compare_digest(challenge_of(verifier), challenge):
@@ -169,7 +171,7 @@ def read_request(app: App | None, query: Mapping[str, Sequence[str]], issuer: st
     Raises `NotFound` and `Malformed` for requests that must not redirect, and `Redirected` for other invalid ones.
     """
     if app is None:
-        raise NotFound("No app has this client_id. The address that brought you here is wrong or out of date.")
+        raise NotFound("No app has this client_id. The link you followed may be wrong or out of date.")
     request = AuthorizationRequest(
         app=app,
         redirect_uri=_redirect_uri(app, query),
@@ -196,14 +198,14 @@ def client_id_of(query: Mapping[str, Sequence[str]]) -> str:
 
 def _redirect_uri(app: App, query: Mapping[str, Sequence[str]]) -> str:
     values = query.get("redirect_uri", ())
-    problem = f"{app.name} may not send you where this address leads. Nothing was allowed."
+    problem = f"{app.name} requested a redirect to an address that is not registered for it. Nothing was authorized."
     if len(values) > 1:
         raise Malformed(problem, faults=[Fault(field="redirect_uri", message="redirect_uri is required, exactly once")])
     if not app.callback_urls:
         raise Malformed(problem, faults=[Fault(field="redirect_uri", message="the app has no registered callback URL")])
     asked = values[0] if values and values[0] else app.callback_urls[0]
     if not fits(asked, app.callback_urls) or not can_be_sent_to(asked):
-        message = "redirect_uri must be, character by character, a callback URL that is registered for the app"
+        message = "redirect_uri must exactly match a callback URL registered for the app"
         raise Malformed(problem, faults=[Fault(field="redirect_uri", message=message)])
     return asked
 
@@ -217,7 +219,7 @@ def _fault(query: Mapping[str, Sequence[str]], request: AuthorizationRequest) ->
     """Return the code and description of an error (RFC 6749, section 4.1.2.1), or None."""
     repeated = [name for name in PARAMETERS if len(query.get(name, ())) > 1]
     if repeated:
-        return "invalid_request", f"{', '.join(repeated)}: name each parameter once"
+        return "invalid_request", f"{', '.join(repeated)}: send each parameter only once"
     if _single_value(query, "response_type") not in (None, "", "code"):
         return "unsupported_response_type", "response_type must be code"
     fault = challenge_fault(request.code_challenge, _single_value(query, "code_challenge_method") or None)
@@ -340,7 +342,7 @@ async def create_device_code(tx: Transaction, app: App, scopes: frozenset[str]) 
     waiting = {"app_id": app.id, "now": now, "heard_after": now - HEARD_OF_MS, "most": WAITING_MAX}
     row = await tx.fetch_one(_count_waiting, waiting)
     if row is not None and row["number"] >= WAITING_MAX:
-        text = f"{WAITING_MAX} codes of this app wait for a person already: ask again in a minute."
+        text = f"{WAITING_MAX} codes of this app are already pending. Try again in a minute."
         return grants.Refusal("slow_down", text, 60)
     user_code = "".join(secrets.choice(_LETTERS) for _ in range(8))
     asked = {"app_id": app.id, "scopes": " ".join(sorted(scopes)), "user_code": user_code}
@@ -392,7 +394,7 @@ async def poll(tx: Transaction, app: App, device_code: str) -> grants.TokenAnswe
     if not await one_time.use(tx, device_codes, device_code):  # by a concurrent poll
         return invalid
     if not allowed:
-        return grants.Refusal("access_denied", "The user has refused.")
+        return grants.Refusal("access_denied", "The user denied access.")
     return await grants.issue_to(
         tx, app, row["user_id"], grants.parse_stored(row["scopes"]), family=new_guid(), public=True
     )
@@ -405,5 +407,5 @@ async def _wait(tx: Transaction, row: Row, now: int) -> grants.Refusal:
         interval_s += SLOWER_S
     await tx.execute(_polled, {"of": bytes(row["digest"]), "now": now, "seconds": interval_s})
     if too_soon:
-        return grants.Refusal("slow_down", f"Wait {interval_s} seconds between two polls.", interval_s)
+        return grants.Refusal("slow_down", f"Wait {interval_s} seconds between polls.", interval_s)
     return grants.Refusal("authorization_pending", "The user_code has not been entered and approved yet.")

@@ -153,7 +153,7 @@ class TokenAnswer(HiddenRepr, msgspec.Struct, omit_defaults=True):
     error: Annotated[str | UnsetType, Meta(examples=["bad_verification_code"])] = UNSET
     error_description: str | UnsetType = UNSET
     error_uri: Url | UnsetType = UNSET
-    interval: Annotated[int | UnsetType, Meta(description="With `slow_down`: seconds between two polls.")] = UNSET
+    interval: Annotated[int | UnsetType, Meta(description="With `slow_down`: seconds between polls.")] = UNSET
 
 
 APP_USER_TOKEN_S = 8 * 3600
@@ -219,7 +219,7 @@ async def renew(tx: Transaction, app: App, token: str, *, secret_shown: bool) ->
 
     A refresh token that was already used is considered stolen, and its family is revoked.
     """
-    bad = Refusal("bad_refresh_token", "The refresh token is unknown, has expired, was used before or was revoked.")
+    bad = Refusal("bad_refresh_token", "The refresh token is unknown, has expired, was already used, or was revoked.")
     known = has_valid_checksum(token, REFRESH_PREFIX)
     row = await one_time.find(tx, refresh_tokens, app.id, token) if known else None
     if row is None or row["expires_at"] <= now_ms():

@@ -8,7 +8,7 @@ import shlex
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict
+from workhook.core.errors import Conflict, say
 from workhook.identity import actions
 from workhook.identity.queries import account_columns, find_account
 from workhook.identity.schemas import Account, account_of, login_fault
@@ -96,13 +96,19 @@ async def _addressed_by(tx: Transaction, claims: Claims) -> Account | None:
     rows = await tx.fetch_all(_addressed, {"issuer": claims.issuer, "email": claims.email.lower(), "limit": 2})
     if len(rows) > 1:
         raise SignInRefused(
-            f"Several users have the e-mail address {claims.email}. Ask your administrator to remove it from all but "
-            f"one of them."
+            say(
+                "Several users have the e-mail address {}. "
+                "Ask your administrator to remove it from all but one of them.",
+                claims.email,
+            )
         )
     if rows and rows[0]["has_identity"]:
         raise SignInRefused(
-            f"The user with the e-mail address {claims.email} signs in with another account of your provider. "
-            "Use that one, or ask your administrator."
+            say(
+                "The user with the e-mail address {} signs in with another account of your provider. "
+                "Use that one, or ask your administrator.",
+                claims.email,
+            )
         )
     return _enabled(rows[0]) if rows else None
 
@@ -110,22 +116,24 @@ async def _addressed_by(tx: Transaction, claims: Claims) -> Account | None:
 def _enabled(row: Row) -> Account:
     """Raise `SignInRefused` for a disabled user, so that no other user is matched or created instead."""
     if row["disabled_at"] is not None:
-        raise SignInRefused("Your account is disabled. Ask your administrator.")
+        raise SignInRefused(say("Your account is disabled. Ask your administrator."))
     return account_of(row)
 
 
 def _nobody(claims: Claims) -> str:
     if claims.email is not None:
-        return (
-            f"No user has the e-mail address {claims.email}. Ask your administrator to add you with it: "
-            f"workhook user add --login LOGIN --email {claims.email}"
+        command = f"workhook user add --login LOGIN --email {claims.email}"
+        return say(
+            "No user has the e-mail address {}. Ask your administrator to add you with it: {}", claims.email, command
         )
     linked = f"workhook user link-identity --login LOGIN --subject={shlex.quote(claims.subject)}"
     if claims.unverified_email:
-        advice = "Your provider has not verified your e-mail address. Verify it there, then sign in again."
+        advice = say("Your provider has not verified your e-mail address. Verify it there, then sign in again.")
     else:
-        advice = "Your provider does not share your e-mail address. Ask its administrator to share it with this server."
-    return f"{advice} Or ask your administrator to link your account: {linked}"
+        advice = say(
+            "Your provider does not share your e-mail address. Ask its administrator to share it with this server."
+        )
+    return say("{} Or ask your administrator to link your account: {}", advice, linked)
 
 
 async def _free_login(reader: Reader, claims: Claims) -> str:
@@ -136,4 +144,4 @@ async def _free_login(reader: Reader, claims: Claims) -> str:
         login = stem[: LOGIN_MAX_CHARS - len(suffix)].strip("-") + suffix
         if login_fault(login) is None and await find_account(reader, login) is None:
             return login
-    raise SignInRefused(f"Too many users have a login like {stem}. Ask your administrator to add you manually.")
+    raise SignInRefused(say("Too many users have a login like {}. Ask your administrator to add you manually.", stem))

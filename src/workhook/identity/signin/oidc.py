@@ -281,7 +281,7 @@ async def _metadata(session: ClientSession, issuer: str) -> Metadata:
     except msgspec.ValidationError:
         raise _unusable(issuer, "its configuration has no valid endpoint or key address") from None
     if found.issuer != issuer:
-        raise _unusable(issuer, f"it calls itself {shown(found.issuer)}")
+        raise _unusable(issuer, f"its issuer is {shown(found.issuer)}")
     for address in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri, found.userinfo_endpoint):
         if address is not None and not _is_safe(address):
             raise _unusable(issuer, f"{shown(address)} is not an https address")
@@ -370,8 +370,8 @@ def _unusable(issuer: str, why: str) -> Unavailable:
     log.error("oidc_provider_unusable", issuer=issuer, error=why)
     return Unavailable(
         say(
-            "Sign-in with the identity provider is not set up correctly. Ask your administrator, "
-            "who finds the reason in the server log."
+            "Sign-in with the identity provider is not set up correctly. Ask your administrator; the reason is "
+            "in the server log."
         ),
         code="oidc_unusable",
     )
@@ -380,4 +380,6 @@ def _unusable(issuer: str, why: str) -> Unavailable:
 def _refused(reason: str) -> SignInRefused:
     """Return the error, and log the exact reason for the operator."""
     log.warning("oidc_token_refused", error=reason)
-    return SignInRefused("The identity provider's answer could not be verified. Start again at the sign-in page.")
+    return SignInRefused(
+        say("The identity provider's response could not be verified. Start again at the sign-in page.")
+    )

@@ -112,7 +112,9 @@ def faults_of(password: str, user: Account) -> Sequence[str]:
     if plain in COMMON_PASSWORDS or _repeats(text.casefold()):
         found.append(say("This password is too common. Choose one that is harder to guess."))
     if any(plain == own or (own in plain and len(plain) - len(own) <= 4) for own in _own_words(user)):
-        found.append(say("The password must not be your login, name or e-mail address, or the name of this product."))
+        found.append(
+            say("The password must not be your login, your name, your e-mail address, or the name of this product.")
+        )
     return found
 
 

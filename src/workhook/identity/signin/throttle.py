@@ -277,5 +277,8 @@ def _refuse(row: Row | None, now: int, action: str = _SIGN_IN) -> None:
 
 def _too_many(wait_ms: int, action: str) -> TooManyRequests:
     seconds = max(1, -(-wait_ms // 1000))
-    wait = say("{} seconds", seconds) if seconds < 120 else say("{} minutes", -(-seconds // 60))
+    if seconds == 1:
+        wait = say("1 second")
+    else:
+        wait = say("{} seconds", seconds) if seconds < 120 else say("{} minutes", -(-seconds // 60))
     return TooManyRequests(say("Too many {}. Try again in {}.", action, wait), retry_after_s=seconds)

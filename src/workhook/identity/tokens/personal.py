@@ -416,10 +416,10 @@ def _scope_faults(wanted: TokenCreate, by: Actor | None) -> list[Fault]:
     unknown = sorted({each for each in scopes if each not in SCOPES})
     if unknown:
         listed = ", ".join(shown(each) for each in unknown)
-        faults.append(_fault("scopes", f"{listed}: there are only {', '.join(SCOPES)}"))
+        faults.append(_fault("scopes", f"{listed}: unknown; use {', '.join(SCOPES)}"))
     beyond = sorted(set(scopes) & set(SCOPES) - expand(by.scopes)) if by else []
     if beyond:
-        message = f"{', '.join(beyond)}: the token that asks does not have it, so it cannot give it"
+        message = f"{', '.join(beyond)}: the requesting token does not have it, so it cannot grant it"
         faults.append(_fault("scopes", message))
     return faults
 
@@ -429,15 +429,18 @@ def _permission_faults(wanted: TokenCreate, by: Actor | None) -> list[Fault]:
     if not isinstance(wanted.scopes, UnsetType):
         faults.append(_fault("scopes", "scopes: only a classic token has them; a fine-grained one has permissions"))
     if isinstance(wanted.permissions, UnsetType) or not wanted.permissions:
-        return [*faults, _fault("permissions", f"permissions needs one of {', '.join(PERMISSIONS)}", "missing")]
+        return [
+            *faults,
+            _fault("permissions", f"permissions must contain at least one of {', '.join(PERMISSIONS)}", "missing"),
+        ]
     held = expand(by.scopes) if by else None
     for name, level in wanted.permissions.items():
         if name not in PERMISSIONS:
-            faults.append(_fault("permissions", f"{shown(name)}: there are only {', '.join(PERMISSIONS)}"))
+            faults.append(_fault("permissions", f"{shown(name)}: unknown; use {', '.join(PERMISSIONS)}"))
         elif level not in ("read", "write"):
             faults.append(_fault("permissions", f"{name} must be read or write"))
         elif held is not None and (scope := _COVERED_BY[name, level]) not in held:
-            faults.append(_fault("permissions", f"{name}: {level} needs a token with the scope {scope}"))
+            faults.append(_fault("permissions", f"{name}: {level} requires a token with the scope {scope}"))
     return faults
 
 
@@ -470,7 +473,7 @@ async def _resolve_place(
     account = await find_account(tx, wanted.organization)
     own = account is not None and account.id == user.id
     if account is None or not (own or await find_member_role(tx, account.id, user.id) in ("owner", "member")):
-        message = f"organization {shown(wanted.organization)}: {user.login} is in no organization of this login"
+        message = f"organization {shown(wanted.organization)}: {user.login} is not in an organization with this login"
         faults.append(_fault("organization", message))
         return None
     if isinstance(wanted.repositories, UnsetType) or wanted.repositories == "all":
@@ -493,7 +496,7 @@ async def _repository_ids(
     missing = [each for each in dict.fromkeys(names) if keys.get(each) not in known]
     if missing:
         listed = ", ".join(map(shown, missing))
-        message = f"{listed}: {account.login} has no such repository that {user.login} sees"
+        message = f"{listed}: {account.login} has no such repository that {user.login} can see"
         faults.append(_fault("repositories", message))
         return None
     return tuple(each.id for each in found)

@@ -98,7 +98,7 @@ async def words_of(visit: Visit, access: Access, offer: OfferedTime) -> str:
     """Return a message with the number of added entries and the remaining time."""
     count = offer.taken
     if not count:
-        return gettext("There is no unbilled time left to add.")
+        return gettext("No unbilled time left to add.")
     words = ngettext("%(num)d time entry added.", "%(num)d time entries added.", count)
     message = words % {"num": count}
     if count == len(offer.ids) < TIMESHEETS_MAX:  # all there is

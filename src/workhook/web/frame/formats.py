@@ -273,11 +273,13 @@ def read_amount(typed: str, currency: str | None = None) -> str:
     if len(part) <= HUNDREDTH_DIGITS and not part[digits:].strip("0"):
         return f"{whole}.{part[:digits]}" if digits else whole
     if digits == 0:
-        message = gettext("“%(typed)s” has decimals, but this currency has none. Enter an amount such as %(example)s.")
+        message = gettext(
+            "“%(typed)s” has decimal places, but this currency has none. Enter an amount such as %(example)s."
+        )
     elif digits == HUNDREDTH_DIGITS:
-        message = gettext("“%(typed)s” has more than two decimals. Enter an amount such as %(example)s.")
+        message = gettext("“%(typed)s” has more than two decimal places. Enter an amount such as %(example)s.")
     else:
-        message = gettext("“%(typed)s” has more than three decimals. Enter an amount such as %(example)s.")
+        message = gettext("“%(typed)s” has more than three decimal places. Enter an amount such as %(example)s.")
     raise ValueError(message % _as_example(typed, example))
 
 

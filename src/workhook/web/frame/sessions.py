@@ -207,7 +207,7 @@ FIELDS_MAX = 200
 _MEDIA_TYPE = "application/x-www-form-urlencoded"
 _STALE = text("This form has expired or was sent from another site. Go back, reload the page, and try again.")
 _ELSEWHERE = say(
-    "This form has expired or was sent from another site. Go back, reload the page and try again. If this address is "
+    "This form has expired or was sent from another site. Go back, reload the page, and try again. If this address is "
     "correct, an administrator must set base_url, or trust_proxy behind a proxy."
 )
 

@@ -28,7 +28,7 @@ from workhook.identity import policy
 from workhook.identity.queries import find_organization
 from workhook.storage.pages import Page
 from workhook.web.frame.places import Places, Visit, for_site
-from workhook.web.frame.texts import gettext, text
+from workhook.web.frame.texts import gettext, ngettext, text
 from workhook.work.kernel.access import Access
 
 SitePage = Callable[[Visit, "HookSite"], Awaitable[Response]]
@@ -95,8 +95,12 @@ def limit_in_words() -> Iterator[None]:
         if problem.code != TOO_MANY:
             raise
         wait_s = problem.headers["Retry-After"]
-        message = gettext("Too many pings, tests, and redeliveries. Try again in %(seconds)s seconds.")
-        raise TooManyRequests(message % {"seconds": wait_s}, retry_after_s=int(wait_s)) from problem
+        message = ngettext(
+            "Too many pings, tests, and redeliveries. Try again in %(num)s second.",
+            "Too many pings, tests, and redeliveries. Try again in %(num)s seconds.",
+            int(wait_s),
+        )
+        raise TooManyRequests(message % {"num": wait_s}, retry_after_s=int(wait_s)) from problem
 
 
 async def hook_page(visit: Visit, template: str, site: HookSite, hook: Hook, **values: Any) -> Response:

@@ -32,7 +32,7 @@ from workhook.web.frame.sessions import (
     signed_in,
     target_of,
 )
-from workhook.web.frame.texts import gettext, text
+from workhook.web.frame.texts import gettext, ngettext, text
 
 SCOPE_WORDS: Mapping[str, str] = {
     "repo": text("Publish events in projects you can write to, and manage webhooks in projects you administer"),
@@ -270,9 +270,12 @@ async def _find_request(call: Call, session: Session, typed: str) -> DeviceReque
         attempt = await throttle.begin(call.database, login, call.address, everywhere=throttle.FREE_BY_LOGIN)
     except TooManyRequests as problem:
         call.refused = problem
-        message = gettext("Too many wrong codes. Try again in %(seconds)s seconds.") % {
-            "seconds": problem.headers["Retry-After"]
-        }
+        wait_s = int(problem.headers["Retry-After"])
+        message = ngettext(
+            "Too many wrong codes. Try again in %(num)s second.",
+            "Too many wrong codes. Try again in %(num)s seconds.",
+            wait_s,
+        ) % {"num": wait_s}
         return _code_form(session, typed, message, problem)
     request = await codes.find_request(call.database, typed)
     if request is None:

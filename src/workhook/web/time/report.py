@@ -294,7 +294,7 @@ async def make_invoice(visit: Visit) -> Response:
 def _require_some(ids: Sequence[str]) -> None:
     """Raise `Invalid` if there are no entries, or more than an invoice can have."""
     if not ids:
-        message = gettext("There is no unbilled time to invoice. Finish running timers first.")
+        message = gettext("No unbilled time to invoice. Finish running timers first.")
     elif len(ids) > TIMESHEETS_MAX:
         message = gettext(
             "An invoice can have at most %(number)d time entries. Choose a shorter period or a single person."

@@ -49,7 +49,7 @@ from workhook.work.kernel.settings import account_billing, billing_logos
 from workhook.work.people.clients import end_clients_of
 from workhook.work.people.membership import remove_collaborator, remove_member
 
-Login = Annotated[str, Meta(min_length=1, max_length=39, description="1 to 39 letters, digits and single hyphens.")]
+Login = Annotated[str, Meta(min_length=1, max_length=39, description="1 to 39 letters, digits, and single hyphens.")]
 
 
 class UserCreate(msgspec.Struct):

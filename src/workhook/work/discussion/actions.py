@@ -369,7 +369,7 @@ def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
     else:
         held.access.require_own(held.comment.user.id, "edit")
     if not held.access.is_admin or any(name != "private" for name in wanted):
-        why = phrase("Imported comments cannot be edited" if held.is_imported else "Only the author can edit it")
+        why = phrase("Imported text cannot be edited" if held.is_imported else "Only the author can edit this")
         message = compose("{}; an admin can hide it from clients (private: true) or delete it.", why)
         raise Forbidden(message, code="not_author")
 

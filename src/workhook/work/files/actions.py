@@ -263,7 +263,7 @@ async def find_task_of(tx: Transaction, access: Access, task_id: str | None) -> 
         return None
     row = await tx.fetch_one(_task_to_hold, {"task_id": task_id, "repository_id": access.repository.id})
     if row is None:
-        message = "task_id: there is no such task in the file's project"
+        message = "task_id: the file's project has no such task"
         raise Invalid(faults=[Fault(field="task_id", code="not_found", message=message)])
     return task_id
 

@@ -26,8 +26,8 @@ from workhook.storage.record_rows import table_columns
 from workhook.work.files.links import Links
 from workhook.work.kernel.people import PersonShape
 
-_FolderId = Annotated[str, Meta(max_length=64, description="Id of a folder of the project.")]
-_TaskId = Annotated[str, Meta(max_length=64, description="Id of a task of the project.")]
+_FolderId = Annotated[str, Meta(max_length=64, description="ID of a folder of the project.")]
+_TaskId = Annotated[str, Meta(max_length=64, description="ID of a task of the project.")]
 
 
 class FileCreate(msgspec.Struct):

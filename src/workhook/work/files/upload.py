@@ -107,7 +107,7 @@ def _events(parser: PushMultipartParser, data: bytes, parts: int) -> Iterator[Mu
     try:
         yield from parser.parse(data)
     except ParserLimitReached as error:
-        raise Malformed(f"A form may have {parts} parts with short heads: {error}.") from error
+        raise Malformed(f"A form can have at most {parts} parts with short headers: {error}.") from error
     except MultipartError as error:
         raise Malformed(f"Problems parsing the form: {error}.") from error
 
@@ -181,7 +181,7 @@ class Form:
         if self._is_content:
             self._is_content = False
         elif part.name == FILE_FIELD and (self._text or part.filename is None):
-            self.add_fault(FILE_FIELD, "invalid", say("{} must be a file, with a filename", FILE_FIELD))
+            self.add_fault(FILE_FIELD, "invalid", say("{} must be a file with a filename", FILE_FIELD))
         elif not part.filename and part.name != FILE_FIELD:
             self._text_field(part.name or "")
 

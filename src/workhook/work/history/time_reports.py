@@ -207,7 +207,7 @@ async def sum_timesheets(
     rows = await reader.fetch_slow(_sums(group_by, grains, unit_ms, frozenset(filters)), params)
     groups = _days(rows, unit_ms, zone) if group_by == "day" else _folded(rows, group_by)
     if len(rows) > most or len(groups) > limit:
-        message = f"the report has more than {limit} rows; narrow it down with from, to, user or project_id"
+        message = f"the report has more than {limit} rows; narrow it down with from, to, user, or project_id"
         raise Invalid(faults=[Fault(field="group_by", message=message)])
     return groups
 

@@ -30,7 +30,7 @@ from workhook.identity.queries import (
     repository_of,
     role_columns,
 )
-from workhook.identity.schemas import Account, Actor, Repository, account_of
+from workhook.identity.schemas import Account, Actor, Repository, account_of, name_of_role
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.lookup import check_reach, covers, may_reach, not_accessible
 from workhook.storage import Reader, Row
@@ -85,7 +85,7 @@ class Access(msgspec.Struct, frozen=True):
     def require_writable(self) -> None:
         """Raise `Forbidden` unless the caller may write, or `Conflict` if the project is archived."""
         if self.reads_only:
-            message = say("You need the {} role in the project {}.", "write", self.repository.full_name)
+            message = say("You need the {} role in the project {}.", name_of_role("write"), self.repository.full_name)
             raise Forbidden(message, code="missing_role")
         require_not_archived(self.repository)
 

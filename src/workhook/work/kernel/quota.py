@@ -43,7 +43,7 @@ TIMES_AS_LONG = 100  # relative to the time the count took, so that counting tak
 ACCOUNTS_MAX = 10_000  # in the cache
 NEARLY = 0.9
 
-REFUSALS = Counter("workhook_quota_refusals_total", "Changes refused by an organization's quota.", ["quota"])
+REFUSALS = Counter("workhook_quota_refusals_total", "Changes rejected because of an organization's quota.", ["quota"])
 GIVEN_UP = Counter("workhook_quota_counts_given_up_total", "Quota counts abandoned because they took too long.")
 ORGANIZATIONS = Gauge(
     "workhook_quota_organizations",
@@ -406,7 +406,7 @@ class UsageShape(msgspec.Struct):
 
     bytes: Annotated[int, Meta(description="Bytes of files and event payloads.")]
     bytes_limit: Annotated[int | None, Meta(description="`organization_max_mb` in bytes; null: no limit.")]
-    rows: Annotated[int, Meta(description="Number of records: tasks, comments, files, events and so on.")]
+    rows: Annotated[int, Meta(description="Number of records: tasks, comments, files, events, and so on.")]
     rows_limit: Annotated[int | None, Meta(description="`organization_max_rows`; null: no limit.")]
     counted_at: Time
 

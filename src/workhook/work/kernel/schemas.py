@@ -33,12 +33,14 @@ def _above_zero(read: Callable[[object], N]) -> Callable[[object], N]:
 
 MoneyAboveZero = Annotated[
     Decimal,
-    wire_number("More than 0, with at most the decimals of the currency.", exclusiveMinimum=0, maximum=TOTAL_MAX_MINOR),
+    wire_number(
+        "More than 0, with at most the decimal places of the currency.", exclusiveMinimum=0, maximum=TOTAL_MAX_MINOR
+    ),
     Converter(_above_zero(parse_money), (int, float)),
 ]
 CreditsAboveZero = Annotated[
     int,
-    wire_number("More than 0, with at most two decimals.", exclusiveMinimum=0, maximum=HUNDREDTHS_MAX),
+    wire_number("More than 0, with at most two decimal places.", exclusiveMinimum=0, maximum=HUNDREDTHS_MAX),
     Converter(_above_zero(parse_hundredths), (int, float)),
 ]
 """In hundredths of a credit."""
@@ -95,7 +97,7 @@ def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> i
 
 Rate = Annotated[
     Decimal,
-    wire_number("Hourly rate, with at most the decimals of the currency.", minimum=0, maximum=RATE_MAX),
+    wire_number("Hourly rate, with at most the decimal places of the currency.", minimum=0, maximum=RATE_MAX),
     Converter(read_rate, (int, float)),
 ]
 

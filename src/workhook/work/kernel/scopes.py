@@ -36,13 +36,13 @@ def _not_project_ids(text: str) -> str | None:
     found = [each.strip() for each in text.split(",")]
     if all(found) and len(found) <= PROJECTS_MAX and all(len(each) <= _ID_MAX for each in found):
         return None
-    return f"ids of projects, at most {PROJECTS_MAX}, separated by commas"
+    return f"IDs of projects, at most {PROJECTS_MAX}, separated by commas"
 
 
 OrganizationLogin = Annotated[str, Meta(description="Only projects of this owner (login).")]
 ProjectIds = Annotated[
     str,
-    Meta(description="Only these projects (ids separated by commas)."),
+    Meta(description="Only these projects (IDs separated by commas)."),
     Rule(_not_project_ids),
 ]
 

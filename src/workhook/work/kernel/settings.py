@@ -48,7 +48,7 @@ TAX_DECIMALS = 4
 
 def read_percent(raw: object) -> int:
     """Parse a percentage into millionths. Raises `ValueError` with the accepted format."""
-    wanted = "a number from 0 to 100 with at most four decimals"
+    wanted = "a number from 0 to 100 with at most four decimal places"
     percent = parse_decimal(raw, wanted)
     if not 0 <= percent <= 100 or percent != round(percent, TAX_DECIMALS):
         raise ValueError(wanted)
@@ -57,7 +57,7 @@ def read_percent(raw: object) -> int:
 
 Percent = Annotated[
     int,
-    wire_number("Percent, with at most four decimals.", minimum=0, maximum=100),
+    wire_number("Percent, with at most four decimal places.", minimum=0, maximum=100),
     Converter(read_percent, (int, float)),
 ]
 """In millionths."""
@@ -183,7 +183,10 @@ def _not_a_country(text: str) -> str | None:
 
 Country = Annotated[
     str,
-    Meta(description="Two letters of ISO 3166-1; an e-invoice needs it.", extra_json_schema={"pattern": "^[A-Z]{2}$"}),
+    Meta(
+        description="Two-letter code (ISO 3166-1); required for e-invoices.",
+        extra_json_schema={"pattern": "^[A-Z]{2}$"},
+    ),
     Transform(_upper),
     Rule(_not_a_country),
 ]
@@ -233,7 +236,7 @@ def iban_fault(text: str) -> str | None:
         return compose("an IBAN: one of {} has {} characters, this one has {}", text[:2], wanted, len(text))
     as_digits = "".join(str(int(each, 36)) for each in text[4:] + text[:4])
     if int(as_digits) % 97 != 1:
-        return "an IBAN whose check digits are right; compare it with the bank's"
+        return "an IBAN with correct check digits; compare it with the bank's records"
     return None
 
 
@@ -245,10 +248,10 @@ def bic_fault(text: str) -> str | None:
 def vat_id_fault(text: str) -> str | None:
     """Return why a VAT ID normalized by `plain_vat_id` is invalid, or None."""
     if not text.isascii() or not _VAT_ID.fullmatch(text):
-        return "a VAT id with the letters of its country first, such as DE123456789"
+        return "a VAT ID that starts with its country code, such as DE123456789"
     form = _VAT_FORMS.get(text[:2])
     if form is not None and not re.fullmatch(form, text[2:]):
-        return compose("a VAT id as {} writes them; compare it with the certificate", text[:2])
+        return compose("a valid VAT ID of {}; compare it with the certificate", text[:2])
     return None
 
 
@@ -328,7 +331,7 @@ BUDGET_MAX_HOURS = 1_000_000
 
 
 def _read_hours(raw: object) -> int:
-    wanted = compose("a number of more than 0 and at most {}, with at most two decimals", BUDGET_MAX_HOURS)
+    wanted = compose("a number of more than 0 and at most {}, with at most two decimal places", BUDGET_MAX_HOURS)
     try:
         hundredths = parse_hundredths(raw)
     except ValueError:
@@ -340,7 +343,7 @@ def _read_hours(raw: object) -> int:
 
 BudgetHours = Annotated[
     int,
-    wire_number("More than 0, with at most two decimals.", exclusiveMinimum=0, maximum=BUDGET_MAX_HOURS),
+    wire_number("More than 0, with at most two decimal places.", exclusiveMinimum=0, maximum=BUDGET_MAX_HOURS),
     Converter(_read_hours, (int, float)),
 ]
 
@@ -355,7 +358,7 @@ class BudgetEdit(msgspec.Struct):
 class PersonRateInput(msgspec.Struct):
     """The hourly rate of a person in a project."""
 
-    username: Annotated[str, Meta(min_length=1, max_length=255, description="Of a member of the project.")]
+    username: Annotated[str, Meta(min_length=1, max_length=255, description="A member of the project.")]
     hourly_rate: Rate
 
 
@@ -438,9 +441,9 @@ class AccountBilling(Record, frozen=True):
     legal_name: str | None = None
     address: str | None = None
     vat_id: str | None = None
-    tax_number: Annotated[str | None, Meta(description="An e-invoice needs it where there is no `vat_id`.")] = None
+    tax_number: Annotated[str | None, Meta(description="Required for e-invoices if `vat_id` is missing.")] = None
     email: str | None = None
-    country: Annotated[str | None, Meta(description="ISO 3166-1, two letters; an e-invoice needs it.")] = None
+    country: Annotated[str | None, Meta(description="Two-letter code (ISO 3166-1); required for e-invoices.")] = None
     iban: str | None = None
     bic: str | None = None
     currency: Annotated[str | None, Meta(description="Default: USD.")] = None
@@ -455,7 +458,7 @@ class AccountBilling(Record, frozen=True):
     billable: bool | None = None
     round_minutes: RoundMinutes | None = None
     round_mode: RoundMode | None = None
-    logo_id: Annotated[str | None, JsonName("logo"), Meta(description="Id of the logo printed on invoices.")] = None
+    logo_id: Annotated[str | None, JsonName("logo"), Meta(description="ID of the logo printed on invoices.")] = None
 
 
 class BudgetShape(msgspec.Struct, frozen=True):

@@ -199,14 +199,14 @@ async def add_member(write: Write, project_id: str, create: MemberCreate) -> Mem
     _require_admin(candidate.access, "add members")
     account, repository = candidate.account, candidate.access.repository
     if account is None:
-        raise _invalid(say("username {}: there is no such user", username))
+        raise _invalid(say("username {} does not exist", username))
     if candidate.is_client and not candidate.is_in_by_organization and candidate.role is None:
         raise _invalid(say("username {} is a client of the project; remove the client first", username), "is_client")
     if candidate.role is None and candidate.needs_invitation:
         try:
             await invite(write, repository, "write", invitee=account)
         except NotFound:  # the caller may not invite this stranger, so respond as if the login did not exist
-            raise _invalid(say("username {}: there is no such user", username)) from None
+            raise _invalid(say("username {} does not exist", username)) from None
         return MemberAnswer(MemberShape(account.login, account.login, placeholder_address(account.login)), pending=True)
     if not candidate.owns:
         params = {"repository_id": repository.id, "user_id": account.id, "role": "write", "created_at": now_ms()}

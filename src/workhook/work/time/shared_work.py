@@ -52,5 +52,5 @@ async def require_none_on_file(tx: Transaction, access: Access, file_id: str) ->
 
 def _refuse(names: list[str]) -> None:
     if names:
-        sentence = "{}: others have worked on it, so a client cannot delete it; ask a member of the team to delete it."
+        sentence = "{}: others have worked on it, so a client cannot delete it; ask a team member to delete it."
         raise Conflict(compose(sentence, names[0]), code="worked_on")

@@ -26,7 +26,7 @@ from workhook.identity.actions import set_collaborator
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.queries import find_repository_by_id, key_of
-from workhook.identity.schemas import RESERVED_PROJECTS, Account, Actor, project_fault
+from workhook.identity.schemas import RESERVED_PROJECTS, Account, Actor, name_of_role, project_fault
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.lookup import check_reach, check_whole_account
 from workhook.storage import Reader, Transaction
@@ -243,7 +243,9 @@ def require_role(project: Project, role: str) -> None:
     """Raise `Forbidden` if the caller's role is lower."""
     roles = ("read", "write", "admin")
     if roles.index(project.repository.role or "read") < roles.index(role):
-        raise Forbidden(say("You need the {} role in the project {}.", role, project.full_name), code="missing_role")
+        raise Forbidden(
+            say("You need the {} role in the project {}.", name_of_role(role), project.full_name), code="missing_role"
+        )
 
 
 def _require_admin_for(project: Project, fields: Sequence[str]) -> None:

@@ -46,9 +46,7 @@ class Project(Record, frozen=True):
     label_colors: Annotated[
         str,
         JsonForm(dict[str, LabelColor], json.decode),
-        EventSchema(
-            {"description": "colours of labels by their names; other labels have one that follows from the name"}
-        ),
+        EventSchema({"description": "label colors by name; the color of other labels is derived from their name"}),
     ]
     created_at: Timestamp
     updated_at: Timestamp

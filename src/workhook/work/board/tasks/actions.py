@@ -232,7 +232,7 @@ def _allowed_terms(
     """Return those of the `terms` terms that the caller may change. Raises `Forbidden` or `Invalid`."""
     if access.is_client:  # clients see null everywhere, so sending null back must not clear anything
         if any(value is not None for value in terms.values()):
-            access.require_member("set the hourly_rate, billable or estimate of a task")
+            access.require_member("set the hourly_rate, billable, or estimate of a task")
         return {}
     if isinstance(hourly_rate, Decimal):
         terms["hourly_rate_minor"] = rate_minor_of(hourly_rate, access.repository.currency, "hourly_rate")

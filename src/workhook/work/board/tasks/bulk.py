@@ -37,7 +37,7 @@ class TaskOperation(TaskContent, kw_only=True):
     """
 
     action: Literal["create", "edit", "move", "delete"]
-    id: Annotated[str, Meta(description="Id of the task to change.")] | UnsetType = UNSET
+    id: Annotated[str, Meta(description="ID of the task to change.")] | UnsetType = UNSET
     column_id: ColumnId | UnsetType = UNSET
     title: Title | UnsetType = UNSET
 
@@ -181,7 +181,7 @@ class _Run:
         task_id = str(operation.id)
         found = self.found.get(task_id)
         if found is None or (change := self.writer.change(found)).deleted_name is not None:
-            raise _not_found(number, "id", "{}: there is no such task")
+            raise _not_found(number, "id", "{}: the task does not exist")
         access, source = found.access, self.columns[change.after.column.id][1]
         self._require_project(number, access, operation)
         actions.require_changeable(access, change.after)
@@ -212,7 +212,7 @@ class _Run:
     def _column(self, number: int, operation: TaskOperation) -> tuple[Access, LockedColumn]:
         found = self.columns.get(str(operation.column_id))
         if found is None:
-            raise _not_found(number, "column_id", "{}: there is no such column")
+            raise _not_found(number, "column_id", "{}: the column does not exist")
         self._require_project(number, found[0], operation)
         return found
 
@@ -220,7 +220,7 @@ class _Run:
         try:
             actions.require_project(access, operation.project_id)
         except NotFound:
-            raise _not_found(number, "project_id", "{}: it is not the project of the task") from None
+            raise _not_found(number, "project_id", "{}: the task belongs to another project") from None
 
     def _people(self, access: Access, operation: TaskOperation, before: Assignees) -> Assignees | UnsetType:
         if isinstance(operation.assignees, UnsetType):

@@ -53,11 +53,11 @@ Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S"), ON_ONE
 Labels = Annotated[list[Label], Meta(max_length=100)]
 Usernames = Annotated[list[str], Meta(max_length=100, description="Usernames of people with access to the project.")]
 ColumnId = Annotated[str, Meta(description="A column of the task's project.")]
-ParentId = Annotated[str, Meta(max_length=64, description="Id of the parent task, in the same project.")]
+ParentId = Annotated[str, Meta(max_length=64, description="ID of the parent task, in the same project.")]
 BLOCKERS_MAX = 50
 Blockers = Annotated[
     list[Annotated[str, Meta(max_length=64)]],
-    Meta(max_length=BLOCKERS_MAX, description="Ids of tasks that block this one, in the same project."),
+    Meta(max_length=BLOCKERS_MAX, description="IDs of tasks that block this one, in the same project."),
 ]
 RepeatRule = Annotated[
     str,
@@ -68,13 +68,13 @@ RepeatRule = Annotated[
     Transform(recurrence.canonical),
     Rule(recurrence.find_rule_error),
 ]
-OfProject = Annotated[str, Meta(description="The project's id; it must match the task.")]
+OfProject = Annotated[str, Meta(description="The project's ID; it must match the task.")]
 TaskRate = Annotated[
     Decimal,
     Meta(
         extra_json_schema={WIRE_TYPE: ["number", "string"], "minimum": 0, "maximum": RATE_MAX},
-        description="Hourly rate of the task, with at most the decimals of the project's currency, as a number "
-        "or text. Requires the admin role. Null: the project's rate.",
+        description="Hourly rate of the task, with at most the decimal places of the project's currency, as a "
+        "number or text. Requires the admin role. Null: the project's rate.",
     ),
     Converter(read_rate, (int, float, str)),
 ]

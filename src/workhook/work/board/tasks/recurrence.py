@@ -85,7 +85,7 @@ def find_rule_error(text: str) -> str | None:
     if freq in ("DAILY", "WEEKLY") and re.search(r"\d", parts.get("BYDAY", "")):
         return _rule_error(f"; {freq} takes days without numbers")
     if "BYSETPOS" in parts and not parts.keys() & {"BYDAY", "BYMONTHDAY", "BYMONTH"}:
-        return _rule_error("; BYSETPOS chooses among BYDAY, BYMONTHDAY or BYMONTH")
+        return _rule_error("; BYSETPOS requires BYDAY, BYMONTHDAY, or BYMONTH")
     if "UNTIL" in parts and _until(parts["UNTIL"]) is None:
         return _rule_error("; UNTIL is not a valid date")
     return None

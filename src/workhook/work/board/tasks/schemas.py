@@ -116,7 +116,7 @@ class Task(Record, frozen=True):
         | None,
         JsonName("hourly_rate"),
         Meta(
-            description="Hourly rate, with the decimals of the project's currency; null: the project's rate. "
+            description="Hourly rate, with the decimal places of the project's currency; null: the project's rate. "
             "Null for clients.",
             examples=["80.00"],
         ),

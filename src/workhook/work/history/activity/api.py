@@ -64,6 +64,6 @@ def _last_event(call: Call, otherwise: int | None) -> int | None:
     if not text:
         return otherwise
     if not text.isascii() or not text.isdigit() or len(text) > 15:
-        message = f"{LAST_EVENT_ID} must be the id of an event"
+        message = f"{LAST_EVENT_ID} must be the ID of an event"
         raise Invalid(faults=[Fault(field=LAST_EVENT_ID, message=message)])
     return int(text)

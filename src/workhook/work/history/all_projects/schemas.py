@@ -59,7 +59,7 @@ class AllInvoicesQuery(InvoiceList):
     q: (
         Annotated[
             str,
-            Meta(max_length=255, description="Words in the number, the buyer's name or the address."),
+            Meta(max_length=255, description="Words in the number, the buyer's name, or the address."),
         ]
         | UnsetType
     ) = UNSET

@@ -354,7 +354,7 @@ class NotificationSubject(msgspec.Struct):
     id: str
     title: Annotated[
         str,
-        Meta(description="Number of an invoice, organization or project of an invitation, id of a webhook."),
+        Meta(description="Number of an invoice, organization or project of an invitation, or ID of a webhook."),
     ]
 
 
@@ -373,7 +373,7 @@ class NotificationShape(msgspec.Struct):
     action: Annotated[
         str | None,
         Meta(
-            description="For an invoice `sent`, `voided` or `credited`; for a payment `payment` or `refund`; "
+            description="For an invoice `sent`, `voided`, or `credited`; for a payment `payment` or `refund`; "
             "for an invitation the role."
         ),
     ]

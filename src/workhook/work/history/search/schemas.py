@@ -35,10 +35,9 @@ class SearchQuery(ListQuery, kw_only=True):
             min_length=1,
             max_length=QUERY_MAX_CHARS,
             description="Words to search for. Results contain all of them; the last one may be a prefix. In "
-            "titles, names and invoice numbers, words of three or more characters also match "
-            "inside other words. `#12` finds tasks with that number, `owner/name#12` in one "
-            "project. Case and accents on Latin letters are ignored, and `ß` equals `ss`. There "
-            "are no operators.",
+            "titles, names, and invoice numbers, words of three or more characters also match inside "
+            "other words. `#12` finds tasks with that number, `owner/name#12` in one project. Case "
+            "and accents on Latin letters are ignored, and `ß` equals `ss`. There are no operators.",
         ),
     ]
     project_id: Annotated[str, Meta(description="Only in this project.")] | UnsetType = UNSET

@@ -179,7 +179,9 @@ def does_not_fit(words: str, before: str, after: str, remedy: str = say("change 
         code, why = "invalid", say("the rate cannot exceed {}", to_amount(RATE_MAX_MINOR, after))
     else:
         digits = digits_of(after)
-        why = say("an amount has at most {} decimals", digits) if digits else say("an amount has no decimals")
+        why = (
+            say("an amount has at most {} decimal places", digits) if digits else say("an amount has no decimal places")
+        )
         code = "too_many_decimals"
     message = say("currency: {} is not valid in {}, where {}; {}", words, after, why, remedy)
     return Invalid(faults=[Fault(field="currency", code=code, message=message)])

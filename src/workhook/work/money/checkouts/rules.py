@@ -107,7 +107,7 @@ def pause(state: State, terms: Terms, now: int) -> State:
         raise Conflict("The service does not allow its checkouts to be paused.", code="pause_disabled")
     if terms.limit_pausing is not None and state.pauses >= terms.limit_pausing:
         message = say(
-            "The checkout has already been paused {} times, the maximum that its service allows.", terms.limit_pausing
+            "The checkout has reached the maximum number of pauses that its service allows: {}.", terms.limit_pausing
         )
         raise Conflict(message, code="pause_limit_reached")
     return replace(state, pauses=state.pauses + 1, pause_date=now)
@@ -160,7 +160,9 @@ def cancel(state: State, terms: Terms, now: int) -> State:
     if state.completed_at is not None and terms.minimum_months:
         earliest = add_months(state.completed_at, terms.minimum_months, terms.zone)
         if now < earliest:
-            message = say("The service cannot be canceled in its first {} months.", terms.minimum_months)
+            months = terms.minimum_months
+            one = say("The service cannot be canceled in its first month.")
+            message = one if months == 1 else say("The service cannot be canceled in its first {} months.", months)
             raise Conflict(message, code="minimum_months")
     if terms.cancel_at_period_end and state.pause_date is None and state.period_end is not None:
         return replace(state, cancel_date=state.period_end)

@@ -79,7 +79,7 @@ class TaskCredit(Record, frozen=True):
     reverses_id: Annotated[
         str | None,
         JsonName("reverses"),
-        EventSchema({"description": "for a reversal: id of the entry that it reverses"}, optional=True),
+        EventSchema({"description": "for a reversal: ID of the entry that it reverses"}, optional=True),
     ]
     expires_at: Timestamp | None
     created_at: Timestamp

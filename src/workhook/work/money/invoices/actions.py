@@ -65,7 +65,7 @@ TOLD_ACTIONS = frozenset({"sent", "voided", "credited"})
 
 
 def notify_invoice(write: Write, repository: Repository, invoice_id: str, action: str) -> None:
-    """Notify people that an invoice was `sent`, `voided` or `credited`."""
+    """Notify people that an invoice was `sent`, `voided`, or `credited`."""
     _of_invoice.defer(write.tx, {**notification_params(write, repository), "invoice_id": invoice_id, "detail": action})
 
 
@@ -200,7 +200,7 @@ async def change_draft(
     if invoice.status == "void" or (invoice.status != "draft" and not changed <= _AFTER_SENDING):
         message = say("The invoice is void and cannot be changed.")
         if invoice.status != "void":
-            stay = "The invoice is {}; its lines, parties, tax, currency and number can no longer be changed."
+            stay = "The invoice is {}; its lines, parties, tax, currency, and number can no longer be changed."
             message = compose(stay, invoice.status)
         raise Conflict(message, code=f"invoice_{invoice.status}")
     claims: dict[str, dict[str, object]] = {}
@@ -290,7 +290,7 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     require_issued(invoice)
     books = invoice.books
     if books.credited:
-        rest = "The invoice has credit notes; credit the rest of it instead."
+        rest = "The invoice has credit notes; credit the remaining amount instead."
         message = rest if books.not_credited else say("The invoice is fully credited.")
         raise Conflict(message, code="has_credit_notes")
     if books.paid and books.due:

@@ -350,13 +350,13 @@ async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
             LOGOS_LEFT_OUT.labels(reason).inc()
         elif reason == "timeout":
             FAILURES.labels("timeout").inc()
-            message = "Printing the invoice took too long. Try again; an invoice of fewer lines is printed faster."
+            message = say("The invoice took too long to render. Try again, or split it into several invoices.")
             raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S)
         elif with_xml is not None:
             XML_LEFT_OUT.labels("failure").inc()
     FAILURES.labels(reason).inc()
     log.error("invoice_pdf_failed", invoice_id=job.document.id, reason=reason)
-    message = say("The invoice could not be rendered. See the server's log for the reason.")
+    message = say("The invoice could not be rendered. The reason is in the server log.")
     raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S)
 
 

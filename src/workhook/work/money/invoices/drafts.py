@@ -386,17 +386,17 @@ def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values:
     items, first = rules.items_of(invoice.items), 0
     if not isinstance(wanted.invoice_items, UnsetType):
         items, first = tuple(each for each in items if each.kind == "time"), len(wanted.invoice_items)
-    lines_too = compose("send {} with it", "invoice_items")
+    lines_too = compose("also send {}", "invoice_items")
     amounts = [
         (f"invoice_items[{index}].{name}", minor, _TIME_FIRST if each.kind == "time" else lines_too)
         for index, each in enumerate(items, first)
         for name, minor in (("unit_price", each.unit_price_minor), ("discount_amount", each.discount_minor))
     ]
     off = invoice.discount_minor if isinstance(wanted.discount_amount, UnsetType) else None
-    for field, minor, remedy in (*amounts, ("discount_amount", off, compose("send {} with it", "discount_amount"))):
+    for field, minor, remedy in (*amounts, ("discount_amount", off, compose("also send {}", "discount_amount"))):
         fault = None if minor is None else amount_fault(amount_of(minor, before), currency, field)
         if fault is not None and fault.code == "too_many_decimals":
-            sentence = "currency: an amount in {} has {}, and the invoice has one with more; {}"
+            sentence = "currency: an amount in {} has {}, but the invoice has one with more; {}"
             message = compose(sentence, currency, decimals(currency), remedy)
             fault = Fault(field="currency", code="too_many_decimals", message=message)
         if fault is not None:
@@ -408,7 +408,7 @@ def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values:
     return []
 
 
-_TIME_FIRST = phrase("take the time with that rate off first, with timesheet_ids")
+_TIME_FIRST = phrase("first remove the time with that rate, with timesheet_ids")
 """The remedy for lines of time, which cannot be edited directly."""
 
 
@@ -505,7 +505,7 @@ def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime], currency: 
             continue
         wrong = phrase("it has no hourly rate: set billable_rate, which can be 0")
         if each.rate_lost:
-            sentence = "an amount in {} has {}, and its rate has more; give it another billable_rate"
+            sentence = "an amount in {} has {}, but its rate has more; set another billable_rate"
             wrong = compose(sentence, currency, decimals(currency))
         field = f"timesheet_ids[{asked.index(each.id)}]"
         code = "too_many_decimals" if each.rate_lost else "no_rate"

@@ -189,21 +189,21 @@ def _party(written: Sequence[str], party: Party, now: Party) -> EParty:
 def _party_faults(seller: EParty, buyer: EParty, repository: Repository) -> list[Fault]:
     """Return the faults of missing fields. Only admins of the project are told where to enter them."""
     account, project = f"/organizations/{repository.owner.login}/billing", f"/projects/{repository.project_id}/billing"
-    sent = phrase("; an issued invoice cannot change: credit it and issue another")
+    sent = phrase("; an issued invoice cannot be changed: credit it and issue another")
     remedies = {
-        "seller.country": compose("write country in {}", account),
-        "seller.vat_id": compose("write vat_id or tax_number in {}{}", account, sent),
-        "buyer.country": compose("write buyer.country in {}", project),
-        "buyer.name": compose("write bill_to of the invoice, or buyer.name in {} before it is sent", project),
+        "seller.country": compose("set country in {}", account),
+        "seller.vat_id": compose("set vat_id or tax_number in {}{}", account, sent),
+        "buyer.country": compose("set buyer.country in {}", project),
+        "buyer.name": compose("set bill_to of the invoice, or buyer.name in {} before sending it", project),
     }
     if repository.role != "admin":
-        remedies = dict.fromkeys(remedies, phrase("the studio must complete its billing settings"))
-    missing = {"seller.vat_id": "it or a tax number"}
+        remedies = dict.fromkeys(remedies, phrase("the seller must complete its billing settings"))
+    missing = {"seller.vat_id": "required for e-invoices, unless there is a tax number"}
     return [
         Fault(
             field=field,
             code="missing",
-            message=compose(f"{field}: an e-invoice needs {missing.get(field, 'it')}; {{}}", remedies[field]),
+            message=compose(f"{field}: {missing.get(field, 'required for e-invoices')}; {{}}", remedies[field]),
         )
         for field, value in _needed(seller, buyer)
         if not value
@@ -215,7 +215,7 @@ def _decimal_faults(items: Sequence[Item], rows: Sequence[TaxRow], currency: str
     every += [minor for each in rows for minor in (each.base, each.tax)]
     if all(amount_of(each, currency) == round(amount_of(each, currency), DECIMALS_MAX) for each in every):
         return []
-    message = say("currency: an e-invoice allows at most two decimals, but amounts in {} have more", currency)
+    message = say("currency: an e-invoice allows at most two decimal places, but amounts in {} have more", currency)
     return [Fault(field="currency", code="too_many_decimals", message=message)]
 
 

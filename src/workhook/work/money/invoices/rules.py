@@ -267,7 +267,7 @@ def days_of_items(items: Iterable[Item]) -> Days | None:
     return (min(first for first, _ in known), max(last for _, last in known)) if known else None
 
 
-_QTY = compose("a number of more than 0 and at most {}, with at most six decimals", QTY_MAX)
+_QTY = compose("a number of more than 0 and at most {}, with at most six decimal places", QTY_MAX)
 _NUMBER = compose("a number, or text of 1 to {} characters", NUMBER_MAX_CHARS)
 
 

@@ -186,7 +186,7 @@ TIMESHEETS_MAX = 1000
 
 Qty = Annotated[
     Decimal,
-    wire_number("More than 0, with at most six decimals.", exclusiveMinimum=0, maximum=rules.QTY_MAX),
+    wire_number("More than 0, with at most six decimal places.", exclusiveMinimum=0, maximum=rules.QTY_MAX),
     Converter(rules.read_qty, (int, float)),
 ]
 InvoiceNumber = Annotated[
@@ -206,10 +206,10 @@ class InvoiceItemInput(msgspec.Struct):
     """A line that is entered manually."""
 
     REMEDIES: ClassVar = {
-        "kind": "every line that is sent is an item; leave it out",
-        "timesheet_ids": "lines of time are made of the timesheet_ids of the invoice; leave those lines out",
-        "service_from": "only lines of time and subscriptions have days; set service_from of the invoice",
-        "service_to": "only lines of time and subscriptions have days; set service_to of the invoice",
+        "kind": "every submitted line is an item; omit this field",
+        "timesheet_ids": "time lines come from the invoice's timesheet_ids; omit them here",
+        "service_from": "only time and subscription lines have days; set service_from of the invoice",
+        "service_to": "only time and subscription lines have days; set service_to of the invoice",
     }
 
     description: Annotated[str, Meta(min_length=1, max_length=4000), Transform(str.strip)]
@@ -240,7 +240,7 @@ _TimesheetIds = Annotated[
     ),
 ]
 _Grouping = Annotated[
-    GroupBy, Meta(description="One line for each task, person or day, and rate. Default: one for each timesheet.")
+    GroupBy, Meta(description="One line per task, person, or day, and per rate. Default: one per timesheet.")
 ]
 
 
@@ -273,10 +273,10 @@ class InvoiceCreate(msgspec.Struct):
     currency: Currency | UnsetType = UNSET
     credit_type: bool | UnsetType | None = UNSET
     language: (
-        Annotated[Language, Meta(description="Language of the PDF, lines of time and the e-mail.")] | UnsetType
+        Annotated[Language, Meta(description="Language of the PDF, of time lines, and of the e-mail.")] | UnsetType
     ) = UNSET
     service_from: (
-        Annotated[ServiceDay, Meta(description="First day of the service. Default: that of the lines of time.")]
+        Annotated[ServiceDay, Meta(description="First day of the service. Default: that of the time lines.")]
         | UnsetType
         | None
     ) = UNSET
@@ -385,8 +385,8 @@ class Invoice(Record, frozen=True):
     ]
     group_by: Annotated[
         GroupBy | None,
-        Meta(description="What each line of time groups, per rate; null: one line per timesheet."),
-        EventSchema({"description": "what each line of time groups, per rate; null: one line per timesheet"}),
+        Meta(description="Grouping of time lines, per rate; null: one line per timesheet."),
+        EventSchema({"description": "grouping of time lines, per rate; null: one line per timesheet"}),
     ]
     payments_shown: Annotated[BookedText, NOT_STORED, JsonName("payments")]
     credit_notes_shown: Annotated[BookedText, NOT_STORED, JsonName("credit_notes")]
@@ -409,7 +409,7 @@ class Invoice(Record, frozen=True):
         str | None,
         NOT_STORED,
         JsonName("service_from"),
-        Meta(description="First day of the service: of the invoice, or else of its lines of time and subscriptions."),
+        Meta(description="First day of the service: of the invoice, or else of its time and subscription lines."),
         EventSchema({"format": "date"}),
     ]
     service_to_shown: Annotated[

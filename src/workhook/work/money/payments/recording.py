@@ -107,7 +107,7 @@ def _new(write: Write, invoice: Invoice, kind: Kind, amount: int, wanted: Paymen
     """Build a payment or refund. Raises `Invalid` if `paid_at` is more than a day ahead."""
     paid_at = if_set(wanted.paid_at)
     if paid_at is not None and paid_at > write.now + DAY_MS:
-        message = "paid_at must not be more than a day in the future; record the payment once it has arrived"
+        message = "paid_at must not be more than a day in the future; record the payment when it arrives"
         raise Invalid(faults=[Fault(field="paid_at", message=message)])
     assert invoice.invoice_number is not None, "it is issued"
     return Payment(

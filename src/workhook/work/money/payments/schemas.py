@@ -84,7 +84,7 @@ class Payment(Record, frozen=True):
     refund_of: Annotated[
         str | None,
         Meta(description="Payment that this refund belongs to."),
-        EventSchema({"description": "for a refund: id of the payment"}),
+        EventSchema({"description": "for a refund: ID of the payment"}),
     ]
     invoice: Annotated[InvoiceReference, NOT_STORED]
     user: Annotated[

@@ -27,7 +27,7 @@ from workhook.work.people.membership import (
     set_member,
 )
 
-GONE = "This link is invalid, or has expired, been used or been withdrawn. Ask the sender for a new one."
+GONE = say("This link is invalid, has expired, or was already used or revoked. Ask the sender for a new one.")
 
 
 class NewAccount(msgspec.Struct):

@@ -126,7 +126,7 @@ async def invite(write: Write, body: OrganizationInvitationBody) -> Invitation:
     if not isinstance(body.invitee_id, UnsetType):
         row = await write.tx.fetch_one(_by_id, {"user_id": write.actor.user.id, "id": body.invitee_id})
         if row is None or not row["is_known"]:  # enumerating IDs must not reveal all logins of the server
-            raise _invalid("invitee_id", "invitee_id is not the id of a user who shares an organization with you")
+            raise _invalid("invitee_id", "invitee_id is not the ID of a user who shares an organization with you")
         invitee = account_of(row)
         logins = [key_of(invitee.login)]
     elif not isinstance(body.email, UnsetType):

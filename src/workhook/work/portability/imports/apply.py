@@ -234,7 +234,7 @@ async def _write_waits_of_one(tx: Transaction, *, task_import: Import, waits: Se
         await edit_task(Write(tx, task_import.actor, task_import.base), found, edit)
     except (Invalid, NotFound) as problem:
         title = next(each.title for each in some.tasks if each.key == waits[0].task_key)
-        return [say("task {} was imported without its blockers: {}", repr(shown(title)), phrase(problem.reasons[0]))]
+        return [say("task “{}” was imported without its blockers: {}", shown(title), phrase(problem.reasons[0]))]
     links = [
         {
             "account_id": task_import.organization.id,

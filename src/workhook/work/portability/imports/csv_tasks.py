@@ -95,10 +95,10 @@ def _choose_columns(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
     for name in table.names:
         by_key.setdefault(header_key(name), name)
     available = name_some(table.names)
-    faults, chosen = [], {}
+    faults, chosen = list[str](), dict[str, str]()
     for meaning, name in mapping.items():
         if name and header_key(name) not in by_key:
-            faults.append(f"line 1: there is no field {shown(name)!r}; it has {available}")
+            faults.append(say("line 1 has no field “{}”; its fields are {}", shown(name), available))
         elif name:
             chosen[meaning] = by_key[header_key(name)]
     taken = set(chosen.values())
@@ -108,7 +108,7 @@ def _choose_columns(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
             chosen[meaning] = found
             taken.add(found)
     if "title" not in chosen and not faults:
-        faults.append(say("line 1: there is no field named Title or Name; the fields are {}", available))
+        faults.append(say("line 1 has no field named Title or Name; its fields are {}", available))
     if faults:
         raise InvalidFile(faults)
     return chosen
@@ -150,7 +150,7 @@ class _RowMapper:
         for row in self._table.rows:
             row_id = self._text(row, "id")
             if row_id and row_id in lines:
-                self._fault(row, "id", compose("{} is also the id of line {}", repr(shown(row_id)), lines[row_id]))
+                self._fault(row, "id", compose("“{}” is also the ID of line {}", shown(row_id), lines[row_id]))
             lines.setdefault(row_id, row.line)
             named = f"id {row_id[:255]}" if row_id else title_of(self._text(row, "title"))
             keys.append(self._made.key_of(f"task:{self._title}/{named}"))
@@ -261,8 +261,8 @@ class _RowMapper:
         text = self._text(row, meaning)
         found = day_or_moment(text)
         if text and found is None:
-            wrong = "{} is not a date; use 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z"
-            self._fault(row, meaning, compose(wrong, repr(shown(text))))
+            wrong = "“{}” is not a date; use 2026-11-20, 20.11.2026, or 2026-11-20T17:00:00Z"
+            self._fault(row, meaning, compose(wrong, shown(text)))
         return found
 
     def _completed(self, row: TableRow) -> tuple[bool, int | None]:
@@ -274,8 +274,8 @@ class _RowMapper:
             return True, None
         found = day_or_moment(text)
         if found is None:
-            wrong = "{} is neither yes nor no nor a date such as 2026-11-20 or 20.11.2026"
-            self._fault(row, "completed", compose(wrong, repr(shown(text))))
+            wrong = "“{}” is not yes, no, or a date such as 2026-11-20 or 20.11.2026"
+            self._fault(row, "completed", compose(wrong, shown(text)))
         return True, found
 
     def _estimate(self, row: TableRow) -> int | None:
@@ -289,7 +289,7 @@ class _RowMapper:
         except AmbiguousNumber:
             found = None
         if found is None or found > ESTIMATE_MAX_MS:
-            wrong = compose("{} is not a valid estimate; write 1h 30m or 1:30", repr(shown(text)))
+            wrong = compose("“{}” is not a valid estimate; use 1h 30m or 1:30", shown(text))
             self._fault(row, "estimate", wrong)
         return found
 

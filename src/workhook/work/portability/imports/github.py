@@ -202,7 +202,7 @@ def _by_address(files: Sequence[GitHubFile]) -> dict[str, Issue]:
     for each in (issue for file in files for issue in file.issues):
         address = _address(each)
         if not each.url and address in found and found[address].title != each.title:
-            raise InvalidFile([f"two issues have the number {shown(each.number)}; let gh print the field url, too"])
+            raise InvalidFile([f"two issues have the number {shown(each.number)}; add the field url to gh's output"])
         found[address] = each
     return found
 
@@ -274,7 +274,7 @@ class _IssueMapper:
             comment_key = key_of(f"task_comment:{key.removeprefix('task:')}/{known}")
             yield PlannedComment(comment_key, kept, each.author, parse_moment(each.created_at))
         if cut:
-            warn(say("{} of its comments are shortened to {} KiB", cut, 64))
+            warn(say("comments shortened to {} KiB: {}", 64, cut))
 
     def _note_lost(self, issue: Issue | None, name: str) -> None:
         if issue is None:

@@ -28,7 +28,7 @@ ENTRIES_MAX = 20_000
 """The maximum number of entries in a list."""
 COUNT_MAX = 1_000_000
 
-_TOO_DEEP = "it is nested too deeply"  # `web.frame.refusals` translates it
+_TOO_DEEP = "the file is nested too deeply"  # `web.frame.refusals` translates it
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -61,7 +61,7 @@ def parse_json(data: bytes) -> object:
     except RecursionError:
         raise InvalidFile([_TOO_DEEP]) from None
     except UnicodeDecodeError:
-        raise InvalidFile(["it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"]) from None
+        raise InvalidFile(["the file is not UTF-8, UTF-16, or UTF-32; save it as UTF-8"]) from None
     except _NoNumberError as error:
         raise InvalidFile([say("the file is not valid JSON: {}", error)]) from None
     except ValueError:  # raised for more digits than Python converts
@@ -75,7 +75,7 @@ def _as_utf_8(data: bytes) -> bytes:
     try:
         return data.decode(json.detect_encoding(data), "surrogatepass").encode("utf-8", "surrogatepass")
     except UnicodeError:
-        raise InvalidFile(["it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"]) from None
+        raise InvalidFile(["the file is not UTF-8, UTF-16, or UTF-32; save it as UTF-8"]) from None
 
 
 class _NoNumberError(ValueError):
@@ -252,7 +252,7 @@ def name_of(value: object) -> str:
         case int() | float():
             return f"the number {shown(repr(value))}"
         case str():
-            return f"the text {shown(clean(value))!r}"
+            return f"the text “{shown(clean(value))}”"
         case list():
             return "a list"
         case _:

@@ -70,7 +70,9 @@ class PlanMaker:
         warnings = [*remarks, *unknown_names(self._choices.done, (each.title for each in columns), kind)]
         warnings += self.warnings
         if self._shared:
-            warnings.append(say("the tasks of {} columns share the column {}", Number(len(self._shared)), repr(MORE)))
+            warnings.append(
+                say("the tasks of {} columns were merged into the column “{}”", Number(len(self._shared)), MORE)
+            )
         return ImportPlan(
             self._source,
             self.project_key,

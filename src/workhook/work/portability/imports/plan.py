@@ -153,21 +153,21 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
 NAMES_SHOWN = 10
 
 SENTENCES: Mapping[str, str] = {
-    "project_description": "the description of the project",
+    "project_description": "project description",
     "files": "contents of files",
-    "cover_colors": "colours of covers",
+    "cover_colors": "cover colors",
     "votes": "votes",
-    "item_details": "dates and people of checklist items",
-    "start_dates": "dates when work starts",
-    "history": "entries of the history",
+    "item_details": "dates and assignees of checklist items",
+    "start_dates": "start dates",
+    "history": "history entries",
     "stickers": "stickers",
     "followers": "followers",
     "reactions": "reactions",
     "milestones": "milestones",
     "deep_subtasks": "subtasks of subtasks",
-    "more_subtasks": "subtasks beyond 100 of a task",
+    "more_subtasks": "subtasks beyond 100 per task",
     "dependencies": "dependencies on tasks that are not in the file",
-    "circular_dependencies": "dependencies that lead in a circle",
+    "circular_dependencies": "circular dependencies",
     "comments": "comments on tasks that are not in the file",
     "checklists": "checklists of tasks that are not in the file",
 }

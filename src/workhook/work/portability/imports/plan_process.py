@@ -41,7 +41,7 @@ async def plan_in_process(account_id: int, file: SourceFile, choices: Choices) -
         async with queue.slot(account_id):
             made = await limited_process.run(_SCRIPT, job, LIMITS, file.data)
     except QueueFull:
-        message = "Too many files wait to be imported. Try again in some seconds."
+        message = "Too many files are waiting to be imported. Try again in a few seconds."
         raise Unavailable(message, code="import_unavailable", retry_after_s=RETRY_AFTER_S) from None
     except ProcessFailed as problem:
         log.warning("import_failed", reason=problem.reason, status=problem.ended_with, stderr=problem.stderr)

@@ -16,7 +16,7 @@ from workhook.work.portability.imports.json_file import InvalidFile
 from workhook.work.portability.imports.plan import Choices, ImportPlan
 from workhook.work.portability.imports.sources import SourceFile, plan_of_any
 
-TOO_LARGE = "it takes too long to read; split it into several files"
+TOO_LARGE = "the file takes too long to read; split it into several files"
 
 _encode = msgspec.json.Encoder(enc_hook=serialize_message).encode
 

@@ -21,17 +21,17 @@ _EXCEL, _NUMBERS = b"xl/workbook", b"Index/Document.iwa"  # names of ZIP entries
 def refuse_other(data: bytes) -> None:
     """Raise `InvalidFile` for unsupported formats recognized by their magic numbers."""
     if data.startswith(b"%PDF-"):
-        fault = "it is a PDF, not a table: export CSV or JSON from the program that created it"
+        fault = "this is a PDF; export CSV or JSON from the program that created it"
     elif data.startswith(_OLE) or (data.startswith(_ZIP) and _EXCEL in data):
-        fault = "it is an Excel file: save it as CSV (UTF-8) and import that"
+        fault = "this is an Excel file; save it as CSV (UTF-8) and import that"
     elif not data.startswith(_ZIP):
         return
     elif _OPEN_DOCUMENT in data[:200]:
-        fault = "it is an OpenDocument file: save it as CSV (UTF-8) and import that"
+        fault = "this is an OpenDocument file; save it as CSV (UTF-8) and import that"
     elif _NUMBERS in data:
-        fault = "it is a Numbers file: save it as CSV (UTF-8) and import that"
+        fault = "this is a Numbers file; export it as CSV (UTF-8) and import that"
     else:
-        fault = "it is a ZIP file: unzip it and import its contents"
+        fault = "this is a ZIP file; unzip it and import its contents"
     raise InvalidFile([fault])
 
 

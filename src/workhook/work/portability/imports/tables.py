@@ -118,7 +118,7 @@ def read_table(data: bytes) -> Table:
     try:
         header = next(lines, None)
         if header is None:
-            raise InvalidFile(["it is empty: the first line has to name the fields"])
+            raise InvalidFile(["the file is empty; its first line must contain the field names"])
         names = _names(header[1])
         is_own = set(CELLS) <= set(names)
         read = decode_cell if is_own else lambda cell: without_guard(cell.strip())
@@ -138,10 +138,10 @@ def _in_words(text: str, delimiter: str, line: int) -> str:
         case "behind":
             found = shown(text[at])
             return say(
-                "line {}, column {}: {} follows a closing quotation mark; write a quotation mark inside a text twice",
+                "line {}, column {}: “{}” follows a closing quotation mark; double each quotation mark inside a field",
                 line,
                 column,
-                repr(found),
+                found,
             )
         case "too long":
             return say(
@@ -224,11 +224,11 @@ def _rows(
             more = shown(next(each.strip() for each in cells[len(names) :] if each.strip()))
             faults.append(
                 say(
-                    "line {}: {} fields, but the first line has {}: {} belongs to none of them",
+                    "line {}: {} fields, but the first line has {}; “{}” does not belong to any field",
                     line,
                     len(cells),
                     len(names),
-                    repr(more),
+                    more,
                 )
             )
         if len(faults) == FAULTS_MAX:

@@ -80,7 +80,7 @@ def deadline_of(text: str, field: str, warn: ThingWarnings) -> int | None:
     """
     found = parse_moment(text)
     if text and found is None:
-        warn(say("its due date {} is not a valid time and is kept in the field {}", repr(shown(text)), field))
+        warn(say("its due date “{}” is not a valid time and is kept in the field {}", shown(text), field))
     return found
 
 
@@ -103,7 +103,7 @@ def priority_in(fields: Sequence[tuple[str, str]]) -> tuple[Level | None, list[t
 def unknown_names(done: Collection[str], names: Iterable[str], kind: str) -> list[Message]:
     """Return warnings about names in `done` that do not match any column."""
     plain = {plain_name(each) for each in names}
-    return [say("there is no {} {}", kind, repr(shown(each))) for each in done if plain_name(each) not in plain]
+    return [say("unknown {} “{}”", kind, shown(each)) for each in done if plain_name(each) not in plain]
 
 
 def described(kind: str, name: str, text: str, warn: ThingWarnings) -> str | None:
@@ -133,14 +133,14 @@ class ThingWarnings:
     """Distinct warnings about one card or task. `kind` is the source's word for it."""
 
     def __init__(self, kind: str, name: str, warnings: list[Message]) -> None:
-        self._kind, self._name = kind, repr(shown(name.strip() or NAMELESS))
+        self._kind, self._name = kind, shown(name.strip() or NAMELESS)
         self._warnings = warnings
         self._known: set[str] = set()
 
     def __call__(self, message: Message) -> None:
         if message not in self._known:
             self._known.add(message)
-            self._warnings.append(say(f"{self._kind} {{}}: {{}}", self._name, message))
+            self._warnings.append(say(f"{self._kind} “{{}}”: {{}}", self._name, message))
 
 
 class PropertyBudget:
@@ -161,7 +161,7 @@ class PropertyBudget:
         kept = truncate_bytes(text, min(TEXT_MAX_BYTES, self._left_bytes))
         self._left_bytes -= len(kept.encode())
         if kept != text:
-            self.warn(say("the field {} is shortened", shown(name)))
+            self.warn(say("the field “{}” is shortened", shown(name)))
         return kept
 
     def take_key(self, taken: int, most: int, message: Message) -> bool:

@@ -196,7 +196,7 @@ def read_export(data: bytes) -> Export:
     board = Node(found, "")
     if "lists" not in found and "cards" not in found:
         if "idBoard" in found and "idList" in found:
-            raise InvalidFile(["it is the export of one card; export the board that the card is on"])
+            raise InvalidFile(["this is the export of a single card; export its board instead"])
         raise InvalidFile(["this is not a board export: it has no lists or cards"])
     actions, cards = list(board.nodes("actions")), list(board.nodes("cards"))
     nested = [
@@ -281,15 +281,15 @@ def plan_of(export: Export, choices: Choices) -> ImportPlan:
     if len(export.lists) > len(columns):
         warnings.append(
             say(
-                "the cards of the last {} lists share the column {}",
+                "the cards of the last {} lists were merged into the column “{}”",
                 Number(len(export.lists) - LISTS_MAX),
-                repr(MORE_LISTS),
+                MORE_LISTS,
             )
         )
     used = {task.column_key for task in tasks}
     columns += [each for each in (no_list, archived) if each.key in used]
     warnings += [
-        say("list {}: {}", repr(shown(each.name.strip())), say("its name is shortened to 255 characters"))
+        say("list “{}”: {}", shown(each.name.strip()), say("its name is shortened to 255 characters"))
         for each in export.lists
         if is_cut(each.name)
     ]
@@ -442,7 +442,7 @@ class CardMapper:
         budget = PropertyBudget(warn)
         fields = self._fields(card, budget, list_name, keep_due=deadline is None)
         if self.cut_comments[card.id]:
-            warn(say("{} of its comments are shortened to {} KiB", self.cut_comments[card.id], TEXT_MAX_BYTES // 1024))
+            warn(say("comments shortened to {} KiB: {}", TEXT_MAX_BYTES // 1024, self.cut_comments[card.id]))
         finished = card.due_complete or column.completes
         return PlannedTask(
             key=key,
@@ -569,7 +569,7 @@ def _cover(card: Card, warn: ThingWarnings) -> str | None:
     try:
         return parameters.gather(_Cover, {}, {"url": url}).url
     except Invalid:
-        warn(say("the address of its cover cannot be used"))
+        warn(say("the URL of its cover image cannot be used"))
         return None
 
 

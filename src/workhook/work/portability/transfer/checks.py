@@ -259,7 +259,7 @@ def _check_markup(value: str) -> str | None:
         return f"it must be {error}"
 
 
-check_login = _is(is_login, "1 to 39 letters, digits and single hyphens")
+check_login = _is(is_login, "1 to 39 letters, digits, and single hyphens")
 check_name: Check = _as(Annotated[str, Meta(max_length=255), ON_ONE_LINE])
 check_account_name: Check = _as(Title)
 check_email: Check = _as(Email)
@@ -361,7 +361,8 @@ def _check_items(value: list[Any]) -> str | None:
         except msgspec.ValidationError as error:
             return f"item {number}: {error}"
         if not _QTY.fullmatch(item.qty) or Decimal(item.qty) > rules.QTY_MAX:
-            return f"item {number}: its quantity must be a number of at most {rules.QTY_MAX}, with at most six decimals"
+            most = rules.QTY_MAX
+            return f"item {number}: its quantity must be a number of at most {most}, with at most six decimal places"
         for name, (low, high) in _ITEM_RANGES.items():
             found = getattr(item, name)
             for each in found if isinstance(found, list) else [found]:
@@ -403,7 +404,7 @@ def _check_party(value: Party) -> str | None:
 def _check_config(value: dict[str, Any]) -> str | None:
     for name, each in value.items():
         if name in _SECRETS or name not in CONFIG_KEYS:
-            return f"{name}: it cannot be in an export" if name in _SECRETS else f"there is no key {name}"
+            return f"{name}: it cannot be in an export" if name in _SECRETS else f"unknown key {name}"
         if wrong := CONFIG_KEYS[name].read(ConfigChange(), each):
             return wrong
     if not str(value.get("url", "")).startswith(("http://", "https://")):
@@ -441,7 +442,7 @@ _EVENTS = {*CATALOG, ANY_EVENT}
 
 def _check_events(value: list[str]) -> str | None:
     unknown = [each for each in value if each not in _EVENTS]
-    return f"there is no event {shown(unknown[0])!r}" if unknown else None
+    return f"unknown event {shown(unknown[0])!r}" if unknown else None
 
 
 _JSON: dict[str, Check] = {

@@ -267,7 +267,7 @@ class _Checker:
             self._note(kind, line, place)
         for place, old in self._later:
             if old not in self.checked.known(kind.name):
-                self._fault(f"{place}: there is no {old} in {name}")
+                self._fault(f"{place}: {old} does not exist in {name}")
         self._later.clear()
         if kind.name == "task_buckets":
             self._check_columns()
@@ -301,7 +301,7 @@ class _Checker:
             self._later.append((f"{place}, {field.name}", value))
             return
         if value not in self.checked.known(target):
-            self._fault(f"{place}, {field.name}: there is no {value} in {target}.jsonl")
+            self._fault(f"{place}, {field.name}: {value} does not exist in {target}.jsonl")
 
     def _check_bytes(self, line: Any, place: str) -> None:
         path = self.checked.folder / FILES / line.id
@@ -367,7 +367,7 @@ class _Checker:
 
     def _check_books(self) -> None:
         if self.checked.organization is None:
-            self._fault("organization.jsonl: there is no organization")
+            self._fault("organization.jsonl contains no organization")
         for invoice_id, (paid, credited) in self._books.items():
             if paid:
                 self._fault(f"invoices.jsonl, {invoice_id}, paid_minor: it is not the sum of its payments")
@@ -479,7 +479,7 @@ def faults_of_invoice(line: Any) -> Iterator[tuple[str, str]]:
     if line.amount_minor != sums.amount:
         yield "amount_minor", f"its lines and discounts add up to {sums.amount}"
     if line.total_minor != sums.total:
-        yield "total_minor", f"its lines, discounts and taxes add up to {sums.total}"
+        yield "total_minor", f"its lines, discounts, and taxes add up to {sums.total}"
     if tuple(line.taxes) != sums.taxes:
         yield "taxes", "they do not match its lines"
 

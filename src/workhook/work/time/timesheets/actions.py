@@ -234,4 +234,4 @@ def _require_match(write: Write, timesheet: Timesheet) -> None:
         return
     tags = [each.strip().removeprefix("W/").strip('"').partition(_COUNTED)[0] for each in condition.split(",")]
     if _steady_tag(timesheet) not in tags:
-        raise PreconditionFailed("This has changed since you read it. Read it again before you change it.")
+        raise PreconditionFailed("This has changed since you read it. Fetch it again before changing it.")

@@ -139,7 +139,7 @@ class TimesheetShape(msgspec.Struct):
         Annotated[
             str,
             Meta(
-                description="Effective hourly rate, with the decimals of the project's currency; fixed when "
+                description="Effective hourly rate, with the decimal places of the project's currency; fixed when "
                 "the timesheet finishes.",
                 examples=["80.00"],
             ),

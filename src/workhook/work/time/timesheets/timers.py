@@ -219,7 +219,7 @@ async def pause(write: Write, running: Sequence[Timesheet]) -> None:
     a timer that the actor or the token may not stop.
     """
     if not _reaches(write.actor, running):
-        message = "The user's other timer runs where this token does not reach; pause it first."
+        message = "The user's other timer is running in a project that this token cannot access; pause it first."
         raise Conflict(message, code="timer_elsewhere")
     if not all(each.user.id == write.actor.user.id or each.repository.role in ("write", "admin") for each in running):
         message = "The user has another timer running, which you cannot pause; the user has to pause it first."
