@@ -217,8 +217,8 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
             lambda rows: _sent(rows).update(total_minor=1),
             "total_minor: its lines, discounts, and taxes add up to",
         ),
-        ("invoices", lambda rows: _sent(rows).update(amount_minor=1), "amount_minor: its lines and discounts give"),
-        ("invoices", lambda rows: _sent(rows).update(taxes=[]), "taxes: they are not what its lines give"),
+        ("invoices", lambda rows: _sent(rows).update(amount_minor=1), "amount_minor: its lines and discounts add up to"),
+        ("invoices", lambda rows: _sent(rows).update(taxes=[]), "taxes: they do not match its lines"),
         ("invoices", lambda rows: _sent(rows).update(discount_minor=10**14), "discount_minor: it is more than the sum"),
         (
             "invoices",
@@ -307,7 +307,7 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         ("tasks", put("id", "tsk_1"), "tasks.jsonl, line 1: id:"),
         ("tasks", put("title", "a\0b"), "tasks.jsonl, line 1: it has the character NUL"),
         ("tasks", lambda rows: rows.append(rows[0]), "id: tsk_"),
-        ("people", lambda rows: rows.append({**rows[0], "login": rows[0]["login"].upper()}), "already occurs"),
+        ("people", lambda rows: rows.append({**rows[0], "login": rows[0]["login"].upper()}), "occurs more than once"),
         ("members", put("role", "emperor"), "members.jsonl, line 1: role: Invalid enum value 'emperor'"),
         ("invoices", put("status", "stolen"), "invoices.jsonl, line 1: status: Invalid enum value 'stolen'"),
         (
@@ -321,9 +321,9 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
             "paid_minor: it is not the sum",
         ),
         ("credit_notes", lambda rows: rows.clear(), "credited_minor: it is not the sum of its credit notes"),
-        ("task_buckets", lambda rows: rows.pop(), "there is no"),
+        ("task_buckets", lambda rows: rows.pop(), "does not exist in task_buckets.jsonl"),
         ("timesheets", put("duration_ms", 2**70), "timesheets.jsonl, line 1: duration_ms:"),
-        ("organization", lambda rows: rows.clear(), "there is no organization"),
+        ("organization", lambda rows: rows.clear(), "organization.jsonl contains no organization"),
         (
             "organization_billing",
             put("number_format", "{number!r}{0.__class__}"),
@@ -333,7 +333,7 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         (
             "organization_billing",
             put("iban", "DE89370400440532013001"),
-            "iban: it must be an IBAN whose check digits",
+            "iban: it must be an IBAN with correct check digits",
         ),
         ("organization_billing", put("iban", "de89 3704 0044 0532 0130 00"), "iban: it must be"),
         ("organization_billing", put("vat_id", "DE1"), "vat_id: it must be a VAT ID"),

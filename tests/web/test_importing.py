@@ -159,8 +159,8 @@ def test_errors_are_shown_next_to_the_file_and_nothing_is_written(server: Server
             assert refused.status_code == 422
             assert 'id="file-fault"' in refused.text
             said = text_of(refused.text)
-            assert "Line 2, Due: 'soon' isn’t a date. Use 2026-11-20, 20.11.2026, or" in said
-            assert "Line 3, Due: 'later' isn’t a date." in said
+            assert "Line 2, Due: “soon” isn’t a date. Use 2026-11-20, 20.11.2026, or" in said
+            assert "Line 3, Due: “later” isn’t a date." in said
         assert titles_of(server, world.token) == before
 
 
@@ -198,9 +198,9 @@ def test_notes_are_in_the_language_of_the_reader(server: Server) -> None:
         looked = upload(owner, f"/{world.organization}/-/import", encoded(small(card, name="Relaunch")), step="look")
         said = text_of(looked.text)
         assert "3 Hinweise" in said
-        assert "Niemand hier ist gone." in said
-        assert "Der Name wurde auf 255 Zeichen gekürzt. Die Beschreibung beginnt mit dem vollständigen Namen." in said
-        assert "Die Fälligkeit 'soon' ist kein gültiges Datum. Das Feld trello_due behält sie." in said
+        assert "Kein passendes Konto gefunden für: gone." in said
+        assert "Der Name wurde auf 255 Zeichen gekürzt. Der vollständige Name steht am Anfang der Beschreibung." in said
+        assert "Die Fälligkeit „soon“ ist kein gültiges Datum und bleibt im Feld trello_due erhalten." in said
         assert HOSTILE not in looked.text
 
 
