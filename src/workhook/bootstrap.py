@@ -38,7 +38,7 @@ _set_key_check = _set_key_check.on_conflict_do_nothing()
 
 @asynccontextmanager
 async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIterator[Services]:
-    """Migrate and open the database. `serving` means listening for changes by other processes.
+    """Migrate and open the database. With `serving`, also listen for changes by other processes.
 
     Raises `core.errors.Unavailable` if the database cannot be reached, and `storage.migrate.NewerSchema` if its schema
     is newer.

@@ -217,7 +217,11 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
             lambda rows: _sent(rows).update(total_minor=1),
             "total_minor: its lines, discounts, and taxes add up to",
         ),
-        ("invoices", lambda rows: _sent(rows).update(amount_minor=1), "amount_minor: its lines and discounts add up to"),
+        (
+            "invoices",
+            lambda rows: _sent(rows).update(amount_minor=1),
+            "amount_minor: its lines and discounts add up to",
+        ),
         ("invoices", lambda rows: _sent(rows).update(taxes=[]), "taxes: they do not match its lines"),
         ("invoices", lambda rows: _sent(rows).update(discount_minor=10**14), "discount_minor: it is more than the sum"),
         (

@@ -100,7 +100,7 @@ def test_quantities_are_parsed_exactly(raw: object, qty: str | None) -> None:
     "raw", [0, -1, 0.0000001, 1e9, float("inf"), "NaN", "", "1,5", True, None, [], "1" * 99, "1e99"]
 )
 def test_an_invalid_quantity_is_refused(raw: object) -> None:
-    with pytest.raises(ValueError, match="a number of more than 0"):
+    with pytest.raises(ValueError, match="a number greater than 0"):
         rules.read_qty(raw)
 
 

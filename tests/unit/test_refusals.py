@@ -104,12 +104,12 @@ def test_field_errors_are_translated_to_german() -> None:
         parameters.gather(Wanted, {name: [value] for name, value in given.items()}, {})
     said = {each.field: refusals.in_words(each.message or "") for each in refused.value.faults}
     assert said == {
-        "title": "Titel: muss 1 bis 255 Zeichen haben",
-        "description": "Beschreibung: darf höchstens 64 KiB Text haben",
-        "homepage_url": "Website: muss mit http:// oder https:// beginnen",
-        "price": "price: muss eine Zahl von mindestens 0 sein",
+        "title": "„Titel“ muss 1 bis 255 Zeichen haben",
+        "description": "„Beschreibung“ darf höchstens 64 KiB Text enthalten",
+        "homepage_url": "„Website“ muss mit http:// oder https:// beginnen",
+        "price": "„price“ muss eine Zahl von mindestens 0 sein",
         "number": "Bitte ausfüllen: number",
-        "priority": "Priorität: muss eine ganze Zahl von 1 bis 3 sein",
+        "priority": "„Priorität“ muss eine ganze Zahl von 1 bis 3 sein",
     }
 
 
@@ -126,11 +126,11 @@ def test_field_errors_are_translated_to_german() -> None:
             say("Too many {}. Try again in {}.", say("failed sign-in attempts"), say("{} seconds", 90)),
             "Zu viele fehlgeschlagene Anmeldeversuche. Versuchen Sie es in 90 Sekunden erneut.",
         ),
-        (say("Clients cannot {}.", "change columns"), "Kunden ist das nicht möglich."),
-        (say("login {} is taken", "{0} %s"), "Der Benutzername {0} %s ist vergeben. Bitte wählen Sie einen anderen."),
+        (say("Clients cannot {}.", "change columns"), "Kunden können das nicht."),
+        (say("login {} is taken", "{0} %s"), "Der Benutzername {0} %s ist vergeben. Wählen Sie einen anderen."),
         ("Nobody has translated this.", "Nobody has translated this."),
         (must_be("note", "as nobody {wrote} it"), "note must be as nobody {wrote} it"),
-        (must_be("note", or_null(compose("text of {} to {} characters", 1, 9))), "Notiz: muss 1 bis 9 Zeichen haben"),
+        (must_be("note", or_null(compose("text of {} to {} characters", 1, 9))), "„Notiz“ muss 1 bis 9 Zeichen haben"),
     ],
 )
 def test_messages_are_translated_to_german(english: str, expected: str) -> None:
@@ -164,12 +164,12 @@ _SHORT = compose("text of {} to {} characters", 1, 255)
             "The project is archived; unarchive it (archive: false) to change it.",
             "This project is archived. Unarchive it to make changes.",
         ),
-        ("task_id must be a task of the project", "Choose a task in this project"),
+        ("task_id must be a task of the project", "Choose a task in this project."),
         (
-            "start_time is required with end_time, unless there is a duration",
+            "start_time or duration is required with end_time",
             "Enter a start or a duration as well.",
         ),
-        (say("callback_urls can have at most {} URLs", 10), "Enter at most 10 callback URLs"),
+        (say("callback_urls can have at most {} URLs", 10), "Enter at most 10 callback URLs."),
         (
             say("You need the admin role in the project {} to change {}.", "acme/website", "`name` and `private`"),
             "Only admins of the project acme/website can change this.",

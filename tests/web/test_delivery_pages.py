@@ -384,7 +384,7 @@ def test_a_redirect_is_reported_with_its_target(office: Office) -> None:
 
 def test_a_failure_is_described_precisely_and_once() -> None:
     assert outcomes.words("timed out") == "no response: timed out"
-    limit = "no response within the 10 s limit"
+    limit = "no response within 10 s"
     assert outcomes.reason("timed out", limit_s=10.0) == limit
     refused = "failed to connect to host"
     assert "host not found" in outcomes.words(refused, url="https://example.com/x")

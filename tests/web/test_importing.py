@@ -252,7 +252,7 @@ def test_a_later_export_adds_to_the_project_of_the_first(server: Server) -> None
         before = titles_of(server, world.token)
         assert upload(owner, action, b"Title\na\n", "plan.csv").status_code == 201
         looked = upload(owner, action, b"Title\na\nb\n", "plan (1).csv", step="look").text
-        assert "Adds new items to the project “plan” from an earlier import." in text_of(looked)
+        assert "Adds new items to the previously imported project “plan”." in text_of(looked)
         # Settings made for one file do not apply to another one.
         assert upload(owner, action, b"Title\nc\n", "other.csv", **_choices(looked)).status_code == 201
         assert titles_of(server, world.token) == sorted([*before, "plan", "other"])

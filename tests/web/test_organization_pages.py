@@ -336,7 +336,7 @@ def test_added_permissions_are_approved_only_as_displayed(house: House) -> None:
     page = f"{house.path}/installations/{app.installation_id}"
     assert f"{page}/permissions" not in house.owner.get(page).text
     _ask_for(house, app.id, {"work": "write"})
-    assert "requests permissions" in text_of(house.owner.get(f"{house.path}/installations").text)
+    assert "requests more permissions" in text_of(house.owner.get(f"{house.path}/installations").text)
     form = house.owner.form(page, f"{page}/permissions")
     _ask_for(house, app.id, {"work": "write", "organization_hooks": "write"})
     refused = house.owner.post(form.action, form.fields)

@@ -213,8 +213,8 @@ def test_each_error_names_its_line_and_field() -> None:
             "quotation mark may be missing",
         ),
         (b"Title\na\nb\0\n", "line 3, column 2: NUL character; save the file as CSV in UTF-8"),
-        (b"Title\nGr\x81\xe1e\n", "line 2: not valid UTF-8; save the file as CSV in UTF-8"),
-        (b"\xff\xfeT", "line 1: not valid UTF-8; save the file as CSV in UTF-8"),
+        (b"Title\nGr\x81\xe1e\n", "line 2: this is not valid UTF-8; save the file as CSV (UTF-8)"),
+        (b"\xff\xfeT", "line 1: this is not valid UTF-8; save the file as CSV (UTF-8)"),
     ],
 )
 def test_a_file_that_is_not_a_table_is_refused_with_a_reason(data: bytes, said: str) -> None:
@@ -242,11 +242,15 @@ def test_unambiguous_windows_1252_is_read_with_a_warning(text: str) -> None:
     ],
 )  # fmt: skip
 def test_ambiguous_code_pages_are_refused(text: str, encoding: str) -> None:
-    assert faults(f"Title\n{text}\n".encode(encoding)) == ["line 2: not valid UTF-8; save the file as CSV in UTF-8"]
+    assert faults(f"Title\n{text}\n".encode(encoding)) == [
+        "line 2: this is not valid UTF-8; save the file as CSV (UTF-8)"
+    ]
 
 
 def test_damaged_utf_8_is_not_read_as_windows_1252() -> None:
-    assert faults("Title\nCafé\nMenü\nCafé".encode()[:-1]) == ["line 4: not valid UTF-8; save the file as CSV in UTF-8"]
+    assert faults("Title\nCafé\nMenü\nCafé".encode()[:-1]) == [
+        "line 4: this is not valid UTF-8; save the file as CSV (UTF-8)"
+    ]
 
 
 def test_empty_cells_are_omitted() -> None:

@@ -252,7 +252,7 @@ def test_truncated_data_is_reported_by_card() -> None:
     assert set(made.warnings) == {
         card + "its name is shortened to 255 characters; the full text is at the start of the description",
         card + "its description is shortened to 64 KiB",
-        card + "its due date “soon” is not a valid time and is kept in the field trello_due",
+        card + "its due date “soon” is not a valid date or time and is kept in the field trello_due",
         card + "its checklist items are shortened to 255 characters",
         card + "only 100 of its checklists are kept",
         card + "only 99 of its fields are kept",
@@ -341,7 +341,7 @@ def test_custom_fields_attachments_and_other_data_become_fields() -> None:
 def test_an_invalid_cover_address_is_ignored(url: str) -> None:
     made = plan(board_with({"cover": {"sharedSourceUrl": url}}))
     assert made.tasks[0].cover_url is None
-    assert made.warnings == ["card “Card 0”: the URL of its cover image cannot be used"]
+    assert made.warnings == ["card “Card 0”: its cover image is left out because its URL is not valid"]
 
 
 def test_members_are_known_by_name_even_after_leaving() -> None:

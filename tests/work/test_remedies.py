@@ -612,7 +612,7 @@ IN_THE_REQUEST = {
     "{} {} is reserved for a page of the server; choose another",
     "repeat: this rule has no further dates; use one that continues, or null",
     "The tasks have too much text to be changed in one request; change fewer at once.",
-    "The service cannot be canceled in its first {} months.",
+    "The checkout cannot be canceled in its first {} months.",
     "{}: the invoice's texts would have {} characters in total; at most {} can be printed. "
     "Shorten them, or split the invoice",
     "{}: a tax that is {} has 0 percent; omit one of them",

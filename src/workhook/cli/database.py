@@ -102,7 +102,7 @@ def _path(file: str) -> Path:
 
 @contextmanager
 def _interruptible(path: Path) -> Iterator[None]:
-    """Report what is kept and how to continue if the copy is interrupted."""
+    """If the copy is interrupted, report what is kept and how to continue."""
     from workhook.storage.migrate import refusal_reason, sqlite_revision
 
     try:

@@ -258,7 +258,7 @@ async def follow_deliveries(context: Context, hook_ids: HookIds, filters: histor
 
 @contextmanager
 def until_interrupted() -> Iterator[None]:
-    """End normally on Ctrl-C or when the reader of the output is gone, for commands without any other end."""
+    """Exit normally on Ctrl-C or when the output's reader is gone. For commands that never end on their own."""
     try:
         yield
     except asyncio.CancelledError:

@@ -143,7 +143,7 @@ async def csv(
         ),
     ] = (),
 ) -> None:
-    """Create a project from each table, with a task for each row in the column that the row names.
+    """Create a project from each table. Each row becomes a task in the board column that the row names.
 
     The title of the project is `--title`, or else the name of the file. Importing a table again under the same title
     adds its new rows. Rows are identified by ID, or else by title.

@@ -133,7 +133,7 @@ async def list_tokens(
 
 
 def _in_short(row: dict[str, object]) -> dict[str, object]:
-    """Return the row in 100 columns. `--json` and wider terminals show the rest."""
+    """Return the fields that fit in 100 columns. `--json` and wider terminals show the rest."""
     permissions = row["permissions"]
     may = sorted(permissions) if isinstance(permissions, dict) else row["scopes"]
     named = [str(each) for each in may] if isinstance(may, list) else []

@@ -394,7 +394,7 @@ def _apart(values: Mapping[str, Any]) -> list[str]:
 
 
 def _as_text(raw: object) -> str:
-    """Return the value as one writes it in the file."""
+    """Return the value as it is written in the file."""
     if isinstance(raw, (list, tuple)):
         return f"[{', '.join(map(_as_text, raw))}]"
     if isinstance(raw, bool):

@@ -98,7 +98,7 @@ class _CountedProcessor(BatchSpanProcessor):
 
 
 class _CountedExporter(OTLPSpanExporter):
-    """An exporter that logs lost spans: it gives up after some retries."""
+    """An exporter that gives up after some retries, and logs the lost spans."""
 
     def __init__(self, counts: _SpanCounts) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 Configured URLs are sent exactly as written, not as a library would normalize them.
 
-Deliveries cannot reach private networks, which is where a newly started server runs. The one exception is
+By default, deliveries cannot reach private networks, and a newly started server is in one. The one exception is
 `{base}/receive/{key}` with the server's own base and a well-formed key: no other path or port on that host, and no
 query. See decision 10.
 """

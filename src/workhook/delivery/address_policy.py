@@ -1,7 +1,7 @@
 """The addresses that a delivery may reach.
 
 URLs are checked twice: `check_url` checks the text when a hook is created, and the *address* is checked when the socket
-is opened, the only check that a DNS server with changing responses cannot bypass.
+is opened. Only the second check cannot be bypassed by a DNS server that changes its responses.
 
 The ranges come from the IANA special-purpose address registries (RFC 6890 and its updates). They are listed here
 because `ipaddress.is_global` considers several of them global, and its results differ between Python versions.

@@ -164,7 +164,7 @@ class Lane:
 
     @property
     def is_full(self) -> bool:
-        """Whether every slot is taken, or too many records are missing."""
+        """Whether every slot is taken, or too many attempts are not recorded yet."""
         return self.sending >= self.slots or self.lacks_records
 
     @property
@@ -310,9 +310,10 @@ class Lane:
         self.due_since = max(0, earliest - LATE_MS)
 
     def end_read(self, found: Sequence[PendingAttempt], *, full: bool, is_recorded: IsRecorded) -> bool:
-        """Add the work that was read, then the work offered meanwhile if nothing precedes it.
+        """Add the work that was read, then the work offered during the read, unless earlier work is still unread.
 
-        `full`: more may be due. Returns whether the database has more work that no signal will announce.
+        `full`: the page was full, so more work may be due. Returns whether the database has more work that no signal
+        will announce.
         """
         again, self.reading, self.read_again = self.read_again, False, False
         incoming, self.incoming = self.incoming, []
@@ -328,9 +329,9 @@ class Lane:
         return self.may_have_more and bool(incoming)
 
     def offer(self, offered: OfferedDispatch, version: int, is_recorded: IsRecorded) -> bool:
-        """Take over a new dispatch if everything due before it is here or done and the hook has `version`.
+        """Take over a new dispatch if everything due before it is loaded or done and the hook is still at `version`.
 
-        Otherwise it is read from the database, after the earlier ones. It may already be here, because a read can see
+        Otherwise it is read from the database, after the earlier ones. It may already be loaded, because a read can see
         the commit before the committer learns of it.
         """
         if self.paused or self.hook.version != version or not self.hook.active:

@@ -1,7 +1,7 @@
 """The lanes of this process: which have work, and which are loaded.
 
 The assignment of lanes to processes is computed, not stored (see `membership`). Lanes without work use no memory, and a
-lane waiting to be loaded only its hook's ID.
+lane that is waiting to be loaded uses only that of its hook's ID.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class LeasedLanes:
     # --- loading -----------------------------------------------------------------------------------------------------
 
     async def load_lanes(self, now: int) -> None:
-        """Load the lanes whose work is due, as far as there is room."""
+        """Load lanes whose work is due, until there is no room left."""
         if reached := self._later.pop_due(now):
             self.mark_due(reached)
         if not self._due or not self.leases.is_valid:

@@ -27,7 +27,7 @@ SEVERAL = 4  # attempts in flight that justify lingering although an outcome is 
 PAUSE_MAX_S = 5.0
 
 Health = Mapping[int, int | None]
-"""Hook ID → time since which its receiver fails (milliseconds), or None if it succeeds again."""
+"""Hook ID → when its receiver began to fail (milliseconds), or None if it succeeds again."""
 
 log = structlog.get_logger(__name__)
 
@@ -196,12 +196,12 @@ class OutcomeWriter:
 
 
 def _is_waited_for(finished: FinishedAttempt) -> bool:
-    """Return whether the attempt still occupies its slot, or its lane cannot start anything before more is recorded."""
+    """Return whether the attempt still occupies its slot, or its lane cannot continue until more is recorded."""
     return not finished.outcome.ok or finished.lane.lacks_records
 
 
 def _health_changes(batch: Sequence[FinishedAttempt]) -> dict[int, int | None]:
-    """Return changes by hook ID: the time since which it fails (milliseconds), or None if it succeeds again."""
+    """Return changes by hook ID: when the hook began to fail (milliseconds), or None if it succeeds again."""
     changes: dict[int, int | None] = {}
     for each in batch:
         hook_id, known = each.lane.hook.id, each.lane.failing_since

@@ -162,7 +162,7 @@ class Prefetcher:
         return left or any(lane.needs_reload for lane in page.lanes)
 
     async def _with_payloads(self, rows: Sequence[Row], by_id: Mapping[int, Lane]) -> dict[int, list[PendingAttempt]]:
-        """Return work by hook, with payloads as far as there is room."""
+        """Return work by hook, with as many payloads as there is room for."""
         works = [(row["hook_id"], work_from_row(row)) for row in rows if _is_for(row, by_id[row["hook_id"]])]
         inline: list[PendingAttempt] = []
         size = 0

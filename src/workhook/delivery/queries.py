@@ -173,7 +173,7 @@ async def drop_unrequested(tx: Transaction, dispatch_ids: Sequence[int]) -> None
 
 
 async def failing_since(reader: Reader, hook_ids: Sequence[int]) -> dict[int, int | None]:
-    """Return hook ID → time since which its receiver has had no success (milliseconds)."""
+    """Return by hook ID when its receiver began to fail (milliseconds), or None if it is not failing."""
     rows = await reader.fetch_all(_health, {"hook_ids": list(hook_ids)})
     return {row["hook_id"]: row["failing_since"] for row in rows}
 
@@ -271,7 +271,7 @@ async def record(
 ) -> set[int]:
     """Commit the outcomes of attempts. Returns the dispatches that were not updated (see above).
 
-    `failing` maps hook IDs to the time since which the receiver fails (milliseconds), or None if it succeeds again.
+    `failing` maps hook IDs to when the receiver began to fail (milliseconds), or None if it succeeds again.
     """
     # Lock lanes before dispatches, and both by ID, as everywhere else, because another order could deadlock.
     advances = sorted(advances)

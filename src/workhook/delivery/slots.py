@@ -80,7 +80,7 @@ class Slots:
 
 
 class MemoryBudget:
-    """A budget of `total` bytes, granted in request order. A request for more than `total` is granted all of it."""
+    """A budget of `total` bytes, granted in request order. A request for more than `total` is granted `total`."""
 
     def __init__(self, total: int) -> None:
         self._total = total

@@ -114,5 +114,5 @@ def rejection_reason(name: str, target: HookTarget | None = None) -> str:
 
 
 def publishable(name: str) -> bool:
-    """Return whether any writer may publish events of this name: not if only Workhook can know that they happened."""
+    """Return whether any writer may publish events of this name. False for those that only Workhook can know about."""
     return name in CATALOG and CATALOG[name].shared

@@ -69,7 +69,10 @@ def _parse(line: str) -> tuple[str, str, str] | None:
 
 
 def _pusher() -> str:
-    """Return the front end's name for the pusher, or else the account. Over HTTP, the server sets `REMOTE_USER`."""
+    """Return the pusher's name in the front end, or else the account's name.
+
+    Over HTTP, the server sets `REMOTE_USER`.
+    """
     for variable in ("WORKHOOK_PUSHER", "REMOTE_USER", "USER", "LOGNAME"):
         if value := os.environ.get(variable):
             return value

@@ -37,7 +37,7 @@ printf '%s\\n' "$updates" | "${{0%/*}}/{chained}" "$@"
 
 
 class InstallError(Exception):
-    """Why the hook cannot be installed, worded for the user who installs it."""
+    """The reason why the hook cannot be installed, worded for the user who installs it."""
 
 
 class Installed(NamedTuple):

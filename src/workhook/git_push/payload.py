@@ -118,7 +118,7 @@ def request_body(payload: Payload, update_id: str, *, limit_bytes: int = MAX_BOD
 
 
 def _shrunk(payload: Payload, excess: int) -> Payload:
-    """Return a copy that is at least `excess` bytes smaller, as far as the commits allow."""
+    """Return a copy that is at least `excess` bytes smaller, or as small as the commits allow."""
     commits = payload["commits"]
     shown = [commit for commit in commits if isinstance(commit, dict)] if isinstance(commits, list) else []
     head = payload["head_commit"]

@@ -1,8 +1,9 @@
 """Publishes the pushes in the spool in order. One process at a time sends.
 
 A push that arrives meanwhile is not lost: a mark (a file) records it, and a pipe only cuts a pause short. A new process
-sets the mark, then tries the lock, then knocks. The holder removes the mark before it reads the spool, and checks for a
-new mark after unlocking, so no push is lost between finding the spool empty and unlocking.
+sets the mark, then tries the lock, and, if it is taken, wakes the holder through the pipe. The holder removes the mark
+before it reads the spool, and checks for a new mark after unlocking, so no push is lost between finding the spool empty
+and unlocking.
 """
 
 from __future__ import annotations
@@ -167,14 +168,14 @@ class _Sender:
             return payload.bare(update, entry, address=builder.address)
 
     def _pause(self, pause_s: float) -> bool:
-        """Wait until the pause ends or another process knocks. Returns whether one has."""
+        """Wait until the pause ends or another process sets the mark. Returns whether one has."""
         with self._open_pipe() as readers:
             if not self._mark.exists():
                 select.select(readers, [], [], pause_s)
         return self._mark.exists()
 
     def _knock(self) -> None:
-        """Wake the holder from a pause. Otherwise, or without a pipe, it finds the mark on its own."""
+        """Wake the running sender from a pause. If it is not pausing, or there is no pipe, it finds the mark anyway."""
         with contextlib.suppress(OSError):
             target = os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK)
             try:
@@ -184,7 +185,7 @@ class _Sender:
 
     @contextlib.contextmanager
     def _open_pipe(self) -> Iterator[list[int]]:
-        """Open the pipe in both directions, so that it stays open when a knocking process ends.
+        """Open the pipe in both directions, so that it stays open when a process that wrote to it ends.
 
         Yields an empty list where pipes are not supported.
         """

@@ -291,7 +291,7 @@ def sent_ids(folder: HookFolder, name: str) -> set[str]:
 def mark_sent(folder: HookFolder, name: str, update_id: str) -> None:
     """Record an accepted update.
 
-    Not synced, because after a power failure, the update is published again under the same ID.
+    The file is not synced: after a power failure, the update is published again under the same ID.
     """
     with open(folder.spool / f"{name}.sent", "a", encoding="utf-8") as file:
         file.write(update_id + "\n")

@@ -206,7 +206,7 @@ _changes_of_hook = PerDialect.made_by(_changes)
 
 
 async def off_reason(reader: Reader, hook: Hook) -> str | None:
-    """Return why Workhook deactivated the hook, from the audit log, or None if active or deactivated by a person."""
+    """Return from the audit log why Workhook deactivated the hook, or None if it is active or a person did so."""
     if hook.active:
         return None
     params = {

@@ -281,7 +281,7 @@ _trials = (
 
 
 async def find_test_deliveries(reader: Reader, hook_id: int, ids: Sequence[int]) -> frozenset[int]:
-    """Return which of these deliveries of the hook were only tests, excluding pings, whose name says so."""
+    """Return the IDs of those deliveries of the hook that were tests. Excludes pings, which have their own event."""
     return await _among(reader, _trials, hook_id, ids)
 
 
@@ -294,7 +294,7 @@ _repeated = sa.select(_mine_of_some.c.id).where(
 
 
 async def repeated(reader: Reader, hook_id: int, ids: Sequence[int]) -> frozenset[int]:
-    """Return which of these deliveries of the hook were followed by a later attempt."""
+    """Return the IDs of those deliveries of the hook that were attempted again later."""
     return await _among(reader, _repeated, hook_id, ids)
 
 

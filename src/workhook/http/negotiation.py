@@ -87,7 +87,7 @@ def compressed(body: bytes, accepted: str | None, *, once: bool = False) -> tupl
 
 @lru_cache(maxsize=256)
 def chosen_encoding(accepted: str | None, known: tuple[str, ...]) -> str | None:
-    """Return the encoding with the highest weight, preferring the first of `known`, or None for no encoding.
+    """Return the `known` encoding with the highest weight (the first one on a tie), or None to send no encoding.
 
     If the client accepts none of them, the response is sent unencoded.
     """

@@ -70,7 +70,7 @@ class Transform:
 
 @dataclass(frozen=True)
 class Rule:
-    """Annotation for a rule on a string or an object. `complaint` returns the accepted values if it is broken."""
+    """Annotation for a rule on a string or an object. `complaint` returns the accepted values if the rule is broken."""
 
     complaint: Callable[[Any], str | None]
 
@@ -128,7 +128,7 @@ def _upper(text: str) -> str:
 
 
 def _not_a_currency(text: str) -> str | None:
-    return None if text in CURRENCIES else "a currency of ISO 4217, such as EUR"
+    return None if text in CURRENCIES else "an ISO 4217 currency code, such as EUR"
 
 
 Currency = Annotated[
@@ -229,7 +229,7 @@ def _gather(
 
 
 def takes(shape: type[msgspec.Struct], name: str) -> bool:
-    """Return whether `shape` has this parameter with the same value as in JSON: not a time or an amount of money."""
+    """Return whether `shape` has this parameter and keeps its JSON value, unlike a time or an amount of money."""
     field = _fields(shape).get(name)
     return field is not None and field.read is None and field.item is None and field.part is None
 
@@ -332,7 +332,7 @@ class _Field:
         if raw is None and self.nullable:
             return None
         if has_nul(raw):
-            raise ValueError("without NUL characters")
+            raise ValueError("text without NUL characters")
         raw = self.prepare(raw)
         if self.read is not None:
             return self.read.value(raw, strict=strict)
@@ -502,7 +502,7 @@ def _wanted_words(kind: inspect.Type) -> Message:
             return phrase("null")
         case inspect.DictType():
             each = _between(str(_wanted_words(kind.value_type)), None, kind.max_length, " keys")
-            return compose("an object whose values are each {}", str(each))
+            return compose("an object in which each value is {}", str(each))
         case _:
             return phrase("an object")
 

@@ -436,7 +436,7 @@ def _wire(problem: Problem, target: bytes, request_id: str) -> bytes:
 
 
 def _answer(problem: Problem, target: bytes, request_id: str) -> tuple[bytes, dict[str, str]]:
-    """Render the problem in the style of the requested area, as far as that is known."""
+    """Render the problem in the style of the requested area, or of the webhook API if that is unknown."""
     area = WORK_API if target.startswith(b"/api/v1/") else WEBHOOK_API
     body = json.encode(render(problem, area, request_id=request_id, documentation_url="/docs"))
     headers = {

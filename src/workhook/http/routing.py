@@ -189,7 +189,7 @@ class _Endpoint:
 
 
 def _is_browser(request: Request) -> bool:
-    """Return whether a person is browsing: if the request accepts a page or has a page's session."""
+    """Return whether a browser sent the request: it prefers HTML or has a session cookie."""
     is_from_page = "workhook_session=" in request.headers.get("cookie", "")
     return is_from_page or prefers_page(request.headers.get("accept"), otherwise=False)
 
@@ -302,7 +302,7 @@ def _problem_response(
 def _outside(
     request: Request, error: Exception, services: Services, problem_page: ProblemPage | None
 ) -> EncodedResponse:
-    """Respond to a request without an operation: unknown route, wrong method, invalid Host or server fault."""
+    """Respond to a request that no operation handled: unknown route, wrong method, invalid Host or server fault."""
     path: str = request.scope["path"]
     problem = error if isinstance(error, Problem) else Problem(_FAILED)
     request_id, address = request_id_of(request, services.settings), address_of(request, services.settings)

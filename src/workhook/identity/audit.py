@@ -143,8 +143,8 @@ async def of_events(tx: Transaction, events: Sequence[Draft]) -> None:
 async def _record_call(tx: Transaction) -> None:
     """Record one entry for each account that was changed.
 
-    The target belongs to the account of the last event: earlier events are side effects, such as pausing a timer
-    elsewhere.
+    Only the entry for the account of the last event names the target, because earlier events are side effects, such as
+    pausing a timer elsewhere.
     """
     call, changes = current(), tx.get_local(_Changes)
     if call is None or changes.are_recorded:
@@ -442,7 +442,7 @@ def _path_of(call: Call, repository_id: int | None) -> str:
 
 
 def _row(key: _Alike, seen: _Seen, now: int) -> dict[str, object]:
-    """Return the row of a refusal. If it is written late, it gets that time, because entries are ordered by time."""
+    """Return the row of a refusal. If written late, its time is `now`, because entries are ordered by time."""
     values = key._asdict()
     detail = {"reason": values.pop("reason")}
     if now - seen.at > LATE_MS:

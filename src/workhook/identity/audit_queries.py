@@ -190,7 +190,7 @@ moments = TimeIndex(audit_log, "at", slack_ms=5 * MINUTE_MS)  # refusals are del
 
 @cache
 def _statement(filters: frozenset[str], *, newest_first: bool, beyond: bool) -> sa.Select[Any]:
-    """Return one statement for all values of the same filters. `beyond` continues after `cursor` in this order."""
+    """Return the statement for these filters, whatever their values. With `beyond`, it starts after `cursor`."""
     statement = _entries.where(*(_CONDITIONS[name] for name in sorted(filters)))
     number = audit_log.c.id
     if beyond:
@@ -220,7 +220,7 @@ async def read(
     limit: int,
     patient: bool = False,
 ) -> Sequence[Row]:
-    """Return at most `limit` entries in this order, after the ID `beyond`.
+    """Return at most `limit` entries in the given order, after the ID `beyond`.
 
     Raises `storage.slow.QueryTooSlow` unless `patient`, as for commands.
     """

@@ -38,7 +38,7 @@ class Write:
         return self.moment
 
     def by_itself(self) -> Write:
-        """Return the same change as one that Workhook makes itself."""
+        """Return this change without its caller, as made by Workhook itself."""
         return Write(self.tx, None, self.base, None, self.now)
 
     @property

@@ -269,7 +269,7 @@ async def invite(
 
 
 async def _find_room(tx: Transaction, inviter: Account, values: Mapping[str, object], now: int) -> Row:
-    """Count the invitations of others and lock the inviter's right. Raises `Forbidden` if it was lost."""
+    """Lock the inviter's right, and count the other pending invitations. Raises `Forbidden` if the right was lost."""
     # The same lock is taken when the right is removed (`removal.end_invitations`).
     await lock_account(tx, inviter.id)
     row = await tx.fetch_row(_room, {**values, "now": now})
@@ -280,7 +280,7 @@ async def _find_room(tx: Transaction, inviter: Account, values: Mapping[str, obj
 
 def _too_many(place: str, field: str) -> Invalid:
     message = say(
-        "{} has {} pending invitations, the maximum. Cancel some, or wait until they are accepted or expire ({} "
+        "{} has {} pending invitations, the maximum. Revoke some, or wait until they are accepted or expire ({} "
         "days after creation)",
         place,
         Number(PENDING_MAX),

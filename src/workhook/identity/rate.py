@@ -187,8 +187,8 @@ class RateLimiter:
     def undo(self, caller: str) -> Usage | None:
         """Undo the count of a request of a token or an app.
 
-        Returns None if the count remains, because it is not in this process or too many were undone: even an unchanged
-        response takes work.
+        Returns None if the request stays counted: its count is not in this process, or too many were undone already.
+        Even an unchanged response takes work.
         """
         share = self._shares.get(caller)
         if share is None or now_ms() >= share.resets_at or share.left >= share.used:

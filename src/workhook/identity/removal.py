@@ -64,7 +64,7 @@ _links = {"base": ""}
 
 
 def links_start_with(base: str) -> None:
-    """Set the base of links in events for a loss without a request."""
+    """Set the base of links in events about rights that were lost without a request."""
     _links["base"] = base
 
 

@@ -140,7 +140,7 @@ def count_rows(path: Path, tables: Sequence[sa.Table]) -> dict[str, int]:
 async def copy_file(source: Path, target: Path, progress: Progress) -> None:
     """Copy a SQLite file as of one moment while other processes write to it. Raises `sqlite3.Error`.
 
-    The copy runs in a thread, so the command can be stopped at once.
+    The copy runs in a thread, so the command can be stopped immediately.
     """
     stop = threading.Event()
     try:

@@ -442,7 +442,7 @@ class _Copy:
         self.progress(what, done, self.total)
 
     async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
-        """Call `act`, and retry it over new connections. It reads its own progress."""
+        """Call `act`, and retry it over new connections. `act` must determine its own progress."""
         for pause_s in PAUSES_S:
             try:
                 return await act()

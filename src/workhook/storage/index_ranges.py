@@ -56,8 +56,8 @@ class IdRange(msgspec.Struct, frozen=True):
 class TimeIndex:
     """A search for IDs by time in a table whose `id` follows the column `at`.
 
-    `in_time`, called with the table or an alias of it, is true for rows that were written within the slack. Without it,
-    all were.
+    `in_time`, called with the table or an alias of it, is true for rows that were written within the slack. If it is
+    None, all rows count as such.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ class Listed:
 
 
 def listed(statement: sa.Select[*tuple[Any, ...]], *order: sa.ColumnElement[Any], counts: bool = True) -> Listed:
-    """Return `statement` in this order, read by page. It has the parameters of `statement`.
+    """Return `statement` sorted by `order` and read by page. It keeps the parameters of `statement`.
 
     With `counts`, all rows are counted along with the page. This also keeps PostgreSQL, when it overestimates the
     number of rows, from scanning the whole table in this order to find one page. It is unnecessary if an index has

@@ -206,7 +206,7 @@ class ListeningConnection:
 
 
 def _raise_as_problem(error: BaseException | None) -> None:
-    """Raise the translation of a driver's error. Returns for any other error."""
+    """Raise the problem that corresponds to a driver's error. Does nothing for other errors."""
     if isinstance(error, DRIVER_ERRORS) and (problem := dialects.postgresql_problem(error)) is not error:
         raise problem from error
 
@@ -484,7 +484,7 @@ class PostgresDatabase(Database):
         self._outgoing_ready.set()
 
     async def _notify(self) -> None:
-        """Send a signal at once, and those of the following `GATHER_S` seconds together.
+        """Send a signal immediately, and those of the following `GATHER_S` seconds together.
 
         They are sent on the listening connection, whose server process receives them anyway.
         """

@@ -426,7 +426,7 @@ def _changed(connection: sqlite3.Connection, sql: str, arguments: Sequence[objec
 
 
 def _begin_to_read(connection: sqlite3.Connection) -> None:
-    """Begin a read transaction, whose moment is that of the first read."""
+    """Begin a read transaction. SQLite takes its snapshot at the first read, which this function makes."""
     connection.execute("BEGIN")
     connection.execute("SELECT 1 FROM sqlite_master").fetchall()
 

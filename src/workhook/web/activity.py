@@ -423,7 +423,10 @@ _CHANGED_FRAME = b"event: changed\ndata:\n\n"
 
 
 class Changes(AsyncIterator[bytes]):
-    """One frame for each event of the project's stream. `is_late` sends a frame at once for events before it opened."""
+    """One frame for each event of the project's stream.
+
+    `is_late` sends a frame immediately, for events before it opened.
+    """
 
     def __init__(self, stream: Stream, *, is_late: bool) -> None:
         self._stream, self._is_late = stream, is_late

@@ -213,7 +213,7 @@ def _day_fault() -> Fault:
 
 
 async def _login_of(visit: Visit, place: Organization, typed: str) -> str | None:
-    """Return the login of the only member with this name, or None if there isn't exactly one or it is a login."""
+    """Return the login of the only member with this name, or None if several or none have it, or if it is a login."""
     members = await members_of(visit.database, place.account.id) if typed else []
     if any(key_of(each.login) == key_of(typed) for each in members):
         return None

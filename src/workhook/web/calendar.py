@@ -241,7 +241,7 @@ async def end_feed(visit: Visit) -> Response:
 
 
 async def _page(visit: Visit, access: Access, *, address: str = "", made: str = "") -> Response:
-    """Show the page. `address` is the link of the feed `made`, if it was just created."""
+    """Show the page. If a feed was just created, `made` names it and `address` is its link."""
     of_project, assigned = await feeds.find_feeds(visit.database, visit.actor.user, access.repository.id)
     return visit.page(
         "calendar/feed.html",

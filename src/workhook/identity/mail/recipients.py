@@ -79,7 +79,7 @@ def explain(message: str, *, was_tried: bool = False) -> Undelivered:
     """Classify the mail server's reply.
 
     `was_tried` means that the message was given up after its last attempt. A permanent error then concerns the sender,
-    because an error about the recipient would have ended the attempts at once.
+    because an error about the recipient would have ended the attempts immediately.
     """
     if message == ASCII_ONLY:
         return Undelivered("ascii_only")

@@ -59,7 +59,7 @@ async def read(call: Call, known: Collection[str]) -> dict[str, str] | Refusal:
     pairs = [(name, each) for name, each in pairs if name in known]
     wrong = [name for name, each in pairs if not isinstance(each, str) or "\0" in each]
     if wrong:
-        raise Malformed(f"{', '.join(sorted(wrong))}: send a text without NUL")
+        raise Malformed(f"{', '.join(sorted(wrong))}: send text without NUL characters")
     return {name: each for name, each in pairs if each}
 
 

@@ -70,7 +70,7 @@ class AuthorizationApp(msgspec.Struct):
 
 
 class ScopedInstallation(msgspec.Struct):
-    """The resources that a narrowed token can access, as far as the installation still permits."""
+    """The resources that a narrowed token can access, limited to those that the installation still permits."""
 
     permissions: s.PermissionMap
     repository_selection: s.Selection

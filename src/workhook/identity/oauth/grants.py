@@ -1,7 +1,7 @@
 """Grants of users to apps, and the tokens issued under them.
 
-Issuing or ending a grant's tokens locks its row first, and issuing locks the app's row before that, so that nothing is
-issued behind a revocation (docs/contributors/decisions/0025-one-actor.md).
+Issuing or ending a grant's tokens locks its row first, and issuing locks the app's row before that, so that a
+revocation misses no token that is being issued (docs/contributors/decisions/0025-one-actor.md).
 """
 
 from __future__ import annotations

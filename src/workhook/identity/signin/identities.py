@@ -124,7 +124,7 @@ def _nobody(claims: Claims) -> str:
     if claims.email is not None:
         command = f"workhook user add --login LOGIN --email {claims.email}"
         return say(
-            "No user has the e-mail address {}. Ask your administrator to add you with it: {}", claims.email, command
+            "No user has the e-mail address {}. Ask your administrator to add you by running: {}", claims.email, command
         )
     linked = f"workhook user link-identity --login LOGIN --subject={shlex.quote(claims.subject)}"
     if claims.unverified_email:

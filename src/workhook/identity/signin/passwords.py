@@ -239,10 +239,10 @@ class KnownDevice(Protocol):
 
     @property
     def user_ids(self) -> Collection[int]:
-        """Users who have signed in there, with any password."""
+        """Users who have signed in with this browser, with any password."""
 
     def __call__(self, user_id: int, changed_at: int) -> str | None:
-        """Return the browser's ID if the user has signed in there since the password was changed."""
+        """Return the browser's ID if the user has signed in with it since the password was changed."""
 
 
 class PasswordCheck(HiddenRepr, msgspec.Struct, frozen=True):
@@ -263,10 +263,11 @@ async def check_password(
 ) -> PasswordCheck:
     """Check a password for a login or e-mail address.
 
-    An address must belong to one user, and be assigned by others or confirmed. Unknown names take the same path and
-    time. In a browser with earlier sign-ins (`known_device`), its users may also use an unconfirmed address. The
-    attempt counts as failed until `complete` is called. After too many attempts under another name, no password is
-    right (`throttle.CountedAttempt.held`). Raises `TooManyRequests` and `Unavailable`.
+    An address works only if exactly one user has it, and only if it is confirmed or was set by someone else. Unknown
+    names take the same path and time. In a browser where they have signed in before (`known_device`), users may also
+    use an unconfirmed address. The attempt counts as failed until `complete` is called. After too many attempts under
+    the user's other name, even the right password is rejected (`throttle.CountedAttempt.held`). Raises
+    `TooManyRequests` and `Unavailable`.
     """
     user, stored, changed_at = await _find_user(database, login.strip(), known_device)
     device = known_device(user.id, changed_at) if known_device is not None and user is not None else None
@@ -383,8 +384,8 @@ async def mail_password_link(
 ) -> None:
     """Mail a password link to the user with this login or e-mail address, if they can receive mail.
 
-    `address` is the client's IP address. With `without_password`, users without a password get one too, whom an
-    identity provider may have blocked. Raises `TooManyRequests`.
+    `address` is the client's IP address. With `without_password`, users without a password get one too, even though an
+    identity provider may have blocked them. Raises `TooManyRequests`.
     """
     began = time.monotonic()
     await throttle.count_asked(database, login, address)

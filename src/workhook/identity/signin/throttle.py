@@ -196,7 +196,7 @@ def limits_of_user(subject: str, address: str | None, everywhere: int) -> tuple[
 
 
 async def refuse_links(reader: Reader, address: str | None) -> None:
-    """Raise `TooManyRequests` during a pause, for valid links too."""
+    """Raise `TooManyRequests` during a pause, even if the link is valid."""
     _refuse(await reader.fetch_one(_blocked, {"keys": [_key_of_links(address)]}), now_ms(), _LINKS)
 
 

@@ -198,7 +198,7 @@ def _is_suspended(actor: Actor) -> bool:
 
 
 def is_current(actor: Actor) -> bool:
-    """Return whether the actor's token has not expired, which cached tokens may have."""
+    """Return whether the actor's token has not expired. A cached token may have."""
     return actor.expires_at is None or actor.expires_at > now_ms()
 
 

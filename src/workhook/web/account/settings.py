@@ -254,5 +254,5 @@ async def _password_form(
 
 
 async def _is_first_and_late(call: Call, session: Session) -> bool:
-    """Return whether to re-authenticate: if the user has no password yet and the sign-in is not recent."""
+    """Return whether the user must re-authenticate, because they have no password yet and the sign-in is not recent."""
     return not session.is_recent and await passwords.hash_of(call.database, session.user.id) is None

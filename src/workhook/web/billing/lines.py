@@ -61,7 +61,7 @@ def _values_of(item: Item, currency: str) -> dict[str, str]:
 
 
 def _with_rest(line: InvoiceItemInput, was: Item, currency: str) -> InvoiceItemInput:
-    """Copy the values that the form lacks from the old line.
+    """Copy from the old line the values that the form lacks.
 
     A cleared tax falls back to the invoice's, whatever its category was.
     """
@@ -107,7 +107,7 @@ async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | In
 async def _write_times(
     write: Write, access: Access, invoice: Invoice, *, added: Sequence[str] = (), released: Sequence[str] = ()
 ) -> None:
-    """Claim timesheets, or release those of one line. Identical lines keep theirs."""
+    """Claim the `added` timesheets, or release the `released` ones of a line. Identical lines keep theirs."""
     claimed = await queries.find_times(write.tx, access.repository.id, [], invoice.id)
     kept = [each.id for each in claimed if each.id not in released]
     await actions.edit_invoice(write, invoice.id, InvoiceEdit(timesheet_ids=[*kept, *added]))

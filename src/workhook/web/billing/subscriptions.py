@@ -95,7 +95,7 @@ async def _new_page(visit: Visit, form: PageForm) -> Response:
 
 @places.post("/{owner}/{project}/billing/subscriptions/new", makes=True, action="service_checkout.create")
 async def subscribe(visit: Visit) -> Response:
-    """Subscribe the project to a service and, if the form says so, start immediately."""
+    """Subscribe the project to a service and, if the form requests it, start immediately."""
     access = await visit.access()
     access.require_member(_DOING)
     # One field contains the service and, if it has prices, one of them.

@@ -119,7 +119,7 @@ CHOSEN = "card-"  # prefix of a card's checkbox, followed by its ID
 
 @card_places.post("/{owner}/{project}/board/cards", action="task.bulk")
 async def change_cards(visit: Visit) -> Response:
-    """Change the selected cards in the way that `step` names."""
+    """Apply the change named by `step` to the selected cards."""
     access = await visit.access()
     chosen = [name.removeprefix(CHOSEN) for name in visit.fields if name.startswith(CHOSEN)]
     change = _CHANGES.get(visit.fields.get("step", ""))

@@ -31,8 +31,8 @@ TICKED, ITEM = "complete", ("complete", "incomplete")
 class BoardCard(msgspec.Struct, frozen=True):
     """A task on the board, as the API returns it.
 
-    `state` is its urgency. `labels` are pairs of name and hue. `ticked` of its `items` checklist items are done. `runs`
-    is true if a timer is running.
+    `state` is its urgency. `labels` are pairs of name and hue. It has `items` checklist items, of which `ticked` are
+    done. `runs` is true if a timer is running.
     """
 
     task: Any

@@ -85,7 +85,7 @@ def _pages_in(folder: str) -> Iterator[GuidePage]:
 def search(words: str) -> list[GuideHit]:
     """Return at most `HITS_MAX` sections with all words, first those with words in their headings.
 
-    If no section has all of them, return those with the most, if that is half of them.
+    If no section has all of the words, return those with the most, provided that is at least half.
     """
     wanted = list(dict.fromkeys(words.lower().split()))
     everything = [(page, section) for page in pages().values() for section in page.sections] if wanted else []

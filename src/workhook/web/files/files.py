@@ -265,7 +265,7 @@ def _where_from(visit: Visit) -> dict[str, str]:
 
 
 def _back(visit: Visit, file_id: str = "") -> str:
-    """Return the list of files with the query in `back` if the form is there, else the file's own page."""
+    """Return the address of the file list with the query in `back` if the form has one, else of the file's page."""
     if "back" in visit.fields or not file_id:
         return paging.back_to(visit, files_address(visit))
     return f"{files_address(visit)}/{quote(file_id, safe='')}"

@@ -177,7 +177,7 @@ def icon_of(file: Any) -> str:
 
 
 def link_of(call: Call, file: File) -> str:
-    """Return the signed link as a path, since pages load nothing from other origins, not even this server's others."""
+    """Return the signed link as a path, since pages load nothing from other origins, even those of this server."""
     parts = urlsplit(links_of(call)(file.id))
     return f"{parts.path}?{parts.query}"
 

@@ -190,7 +190,7 @@ class _DeviceFinder(NamedTuple):
 
 
 def device_finder(call: Call) -> KnownDevice | None:
-    """Return the finder of the request, or None without the cookie, which saves lookups."""
+    """Return a finder of this browser's device ID, or None without the cookie, which saves lookups."""
     entries = _device_entries(call)
     return _DeviceFinder(call, tuple(each.user_id for each in entries)) if entries else None
 

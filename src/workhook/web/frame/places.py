@@ -72,7 +72,7 @@ class QuantityField(NumberField):
 
 
 class AmountField(NumberField):
-    """The name of a form field with money; without a currency, with credits or hours, which have two decimal places."""
+    """The name of a form field for money or, without a currency, for credits or hours with two decimal places."""
 
     currency: str | None
 
@@ -147,8 +147,8 @@ class Visit:
     async def follow(self) -> Access:
         """Return `access`, for a page that reloads when its project changes.
 
-        Must run before all other reads, because the page counts only later events as unseen. Clients don't follow,
-        since the timing would reveal private changes.
+        Must run before all other reads, because the page counts only later events as unseen. Pages shown to clients
+        don't follow the project, because the timing would reveal private changes.
         """
         snapshot = await order.commit_snapshot(self.database)
         access = await self.access()

@@ -172,7 +172,7 @@ def new_secret() -> str:
 
 
 def catalogue(target: HookTarget) -> tuple[list[CatalogEvent], list[CatalogEvent]]:
-    """Return the events that such a webhook can select: Workhook's own and published ones."""
+    """Return the events that a webhook of `target` can select: Workhook's own, and published ones."""
     fitting = [each for each in CATALOG.values() if valid_for(each.name, target)]
     own = [each for each in fitting if each.origin == "own"]
     return own, [each for each in fitting if each.origin != "own"]

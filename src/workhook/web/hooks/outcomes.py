@@ -37,7 +37,7 @@ _UNANSWERED: Mapping[str, str] = {
     client.MALFORMED: text("response isn’t HTTP, or its headers exceed 64 KB"),
 }
 _REFUSED = text("connection refused")
-_LIMIT = text("no response within the %(seconds)s s limit")
+_LIMIT = text("no response within %(seconds)s s")
 
 
 def answered(status: str) -> bool:
@@ -46,14 +46,14 @@ def answered(status: str) -> bool:
 
 
 def briefly(status: str) -> str:
-    """Return the text shown in place of a status that no receiver sent."""
+    """Return the text shown instead of a status code if the receiver did not respond."""
     return gettext("not sent") if status in _UNSENT else gettext("no response")
 
 
 def reason(status: str, *, url: str = "", limit_s: float | None = None) -> str:
     """Return the text shown next to `briefly` or the response code.
 
-    `url`, of the receiver, and `limit_s`, for a response, make it more exact.
+    `url` (of the receiver) and `limit_s` (for a response) make it more specific.
     """
     if _redirect(status) not in ("", _NOT_CHANGED):
         return gettext("redirects aren’t followed")

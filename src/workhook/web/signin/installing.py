@@ -176,8 +176,8 @@ async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryC
 def _asked(session: Session, app: App, place: Account) -> str:
     """Return the IDs of the user, the account and the app, and the scopes.
 
-    The form sends them back, so only what it showed is granted, because the name in the URL may belong to another app
-    by now.
+    The form sends them back, so that only the access it showed is granted, even if the name in the URL belongs to
+    another app by now.
     """
     return " ".join([*map(str, (session.user.id, place.id, app.id)), *sorted(wanted(app, frozenset()))])
 

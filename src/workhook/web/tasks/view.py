@@ -112,7 +112,7 @@ class TaskView(msgspec.Struct, frozen=True):
 
     @property
     def may_tick(self) -> bool:
-        """Return whether the visitor can tick subtasks, which takes a column of open and one of completed tasks."""
+        """Return whether the visitor can tick subtasks: this needs a column of open and one of completed tasks."""
         return self.may_write and len({completes(each.stage, each.finished) for each in self.columns}) == 2
 
     @property

@@ -74,7 +74,7 @@ def read_duration(text: str) -> int:
     if spent is None:
         raise _no_duration(gettext("Enter hours and minutes, such as 1:30, or hours, such as 1.5."))
     if not spent:
-        raise _no_duration(gettext("Enter a duration of more than 0, such as 0:30 for half an hour."))
+        raise _no_duration(gettext("Enter a duration longer than 0, such as 0:30 for half an hour."))
     return spent
 
 

@@ -41,7 +41,7 @@ def rate_hint(rate_minor: int | None, source: str, currency: str) -> str:
     if rate_minor is None:
         return gettext("In the invoice currency")
     whose = gettext(RATES_OF[source])
-    return gettext("Defaults to %(rate)s per hour, %(whose)s.") % {"rate": money(rate_minor, currency), "whose": whose}
+    return gettext("Defaults to %(whose)s, %(rate)s per hour.") % {"rate": money(rate_minor, currency), "whose": whose}
 
 
 def query_of(return_to: str) -> dict[str, str]:
@@ -50,7 +50,7 @@ def query_of(return_to: str) -> dict[str, str]:
 
 
 def at_week_of(create: TimesheetCreate, address: str, visit: Visit) -> str:
-    """Return `address` with the week of the new entry, which is then visible. A timer is visible in every week."""
+    """Return `address` with the week of the new entry, so that the page shows it. A timer is shown in every week."""
     if not isinstance(create.start_time, int):
         return address
     week = week_of(day_in(create.start_time, zone_of(zone_name(visit))))

@@ -121,7 +121,7 @@ def days_of(entries: Iterable[TimeEntry], zone: tzinfo) -> list[GridDay]:
 
 
 class BudgetBar(NamedTuple):
-    """How much of the budget is used, in words and as a percentage, which may exceed 100."""
+    """The used part of the budget, in words and as a percentage, which may exceed 100."""
 
     words: str
     percent: int

@@ -326,7 +326,7 @@ async def _spread(tx: Transaction, board: Board) -> None:
 def _require_flags_that_fit(stage: str | None, finished: bool, start_timer: bool) -> None:
     """Raise `Invalid` for a column that would both complete tasks and start timers."""
     if start_timer and completes(stage, finished):
-        message = "start_timer cannot be true where tasks are completed (stage done, or finished)"
+        message = "start_timer cannot be true for a column that completes tasks (stage done, or finished)"
         raise Invalid(faults=[Fault(field="start_timer", message=message)])
 
 

@@ -48,9 +48,9 @@ def read_markup(raw: object) -> str:
         raise ValueError("text")
     _require_size(raw, phrase(""))
     cleaned = clean(raw)
-    _require_size(cleaned, phrase(", counted as the markup that is stored"))
+    _require_size(cleaned, phrase(", including the markup as stored"))
     if not plain(cleaned):
-        raise ValueError("more than markup without text")
+        raise ValueError("text, not only markup")
     return cleaned
 
 
@@ -62,7 +62,7 @@ def _require_size(text: str, counted: Message) -> None:
 def clean(text: str) -> str:
     """Keep only the elements above, and `href` as the only attribute. Idempotent. Raises `ValueError`."""
     if text.count("<") > TAGS_MAX:
-        raise ValueError(compose("of at most {} tags", Number(TAGS_MAX)))
+        raise ValueError(compose("text with at most {} tags", Number(TAGS_MAX)))
     cleaned = nh3.clean(
         _TAG.sub(_plainer, _without_comments(text)),
         tags=set(INLINE | BLOCKS),

@@ -47,7 +47,7 @@ class FileSink(Protocol):
 
 
 async def admit_all(fields: Fields) -> None:
-    """Admit every file, because callers of the API have already shown a token."""
+    """Admit every file, because callers of the API are already authenticated."""
 
 
 async def read_form(
@@ -103,7 +103,7 @@ def _boundary(content_type: str | None) -> str:
 
 
 def _events(parser: PushMultipartParser, data: bytes, parts: int) -> Iterator[MultipartSegment | bytes | None]:
-    """Yield the head of each part, its bytes, and None at its end. Raises `Malformed`."""
+    """Yield each part as its head, its bytes, and None at the end. Raises `Malformed`."""
     try:
         yield from parser.parse(data)
     except ParserLimitReached as error:
@@ -312,7 +312,7 @@ async def receive(call: Call, access: Access, *, admit: Admit = admit_all, may_b
     """Read the form in the request.
 
     For `admit`, see `read_form`; it may also remove fields that are not parameters. `may_be_stored` marks a request
-    that may be a repetition and then needs no room.
+    that may repeat an earlier one, in which case it needs no space.
     """
     access.require_writable()  # before the body is read, so that nothing is stored for a caller without the right
     if not may_be_stored:

@@ -47,7 +47,7 @@ class AmbiguousNumber(ValueError):
 
 
 def duration_ms(text: str) -> int | None:
-    """Parse a duration into milliseconds, cut to whole seconds, or return None. A bare number means milliseconds."""
+    """Parse a duration into milliseconds, truncated to whole seconds, or return None. A bare number is milliseconds."""
     typed = _plain(text)
     return whole_seconds(int(typed)) if typed.isdigit() else _read(typed)
 
@@ -118,7 +118,7 @@ def decimal_hours(duration_ms: int) -> float:
 
 
 def signed_hours(duration_ms: int) -> float:
-    """Return the `decimal_hours` of a possibly negative difference."""
+    """Return `decimal_hours` of a difference, which may be negative."""
     return decimal_hours(duration_ms) if duration_ms >= 0 else -decimal_hours(-duration_ms)
 
 

@@ -128,7 +128,7 @@ NEWEST_FIRST = Order(lambda row: {"id": row.c.id}, falling=True)
 
 
 class FirstRows(NamedTuple):
-    """How many of a project's first rows are searched one by one for words.
+    """The number of a project's first rows that are searched one by one for words.
 
     SQLite's index shows whether a row contains them. PostgreSQL parses the text of every row, which costs more than
     reading it, so `characters` bounds the total.
@@ -374,7 +374,7 @@ class StatementKey(NamedTuple):
     """The properties that determine a page's statement.
 
     `names` are the names of the filters, and `continues` is set for a page after a cursor. `large` means that the page
-    is larger than the number of first rows on PostgreSQL, which are then not searched.
+    is larger than the number of rows that PostgreSQL would search one by one, so it skips that search.
     """
 
     scope: Scope

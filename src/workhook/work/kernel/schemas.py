@@ -25,7 +25,7 @@ def _above_zero(read: Callable[[object], N]) -> Callable[[object], N]:
     def read_above_zero(raw: object) -> N:
         amount = read(raw)
         if amount == 0:
-            raise ValueError("more than 0")
+            raise ValueError("greater than 0")
         return amount
 
     return read_above_zero
@@ -106,7 +106,7 @@ def read_duration_up_to(longest_ms: int) -> Callable[[object], int]:
     """Return a parser that accepts durations in every form, up to `longest_ms`."""
 
     def read(raw: object) -> int:
-        wanted = "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30"
+        wanted = "a whole number of milliseconds, such as 5400000, or text such as 1h 30m or 1:30"
         found = None if isinstance(raw, bool) or not isinstance(raw, str | int) else duration_ms(str(raw))
         if found is None:
             raise ValueError(wanted)

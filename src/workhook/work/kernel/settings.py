@@ -91,10 +91,10 @@ class Party(msgspec.Struct, frozen=True):
 
 
 class Seller(Party, frozen=True):
-    """The party that bills.
+    """The party that issues invoices.
 
-    `logo` is the ID of the logo on the invoice's PDF. `timezone` is the IANA name of the zone of its days; null means
-    UTC.
+    `logo` is the ID of the logo on the invoice's PDF. `timezone` is the IANA name of the time zone in which its days
+    begin and end; null means UTC.
     """
 
     iban: str | None = None
@@ -233,7 +233,7 @@ def iban_fault(text: str) -> str | None:
         return "an IBAN such as DE89 3704 0044 0532 0130 00: two letters, two digits, 11 to 30 letters or digits"
     wanted = _LENGTHS.get(text[:2], len(text))
     if len(text) != wanted:
-        return compose("an IBAN: one of {} has {} characters, this one has {}", text[:2], wanted, len(text))
+        return compose("an IBAN: IBANs of {} have {} characters, but this one has {}", text[:2], wanted, len(text))
     as_digits = "".join(str(int(each, 36)) for each in text[4:] + text[:4])
     if int(as_digits) % 97 != 1:
         return "an IBAN with correct check digits; compare it with the bank's records"
@@ -251,7 +251,7 @@ def vat_id_fault(text: str) -> str | None:
         return "a VAT ID that starts with its country code, such as DE123456789"
     form = _VAT_FORMS.get(text[:2])
     if form is not None and not re.fullmatch(form, text[2:]):
-        return compose("a valid VAT ID of {}; compare it with the certificate", text[:2])
+        return compose("a valid VAT ID for {}; compare it with the certificate", text[:2])
     return None
 
 
@@ -331,7 +331,7 @@ BUDGET_MAX_HOURS = 1_000_000
 
 
 def _read_hours(raw: object) -> int:
-    wanted = compose("a number of more than 0 and at most {}, with at most two decimal places", BUDGET_MAX_HOURS)
+    wanted = compose("a number greater than 0 and at most {}, with at most two decimal places", BUDGET_MAX_HOURS)
     try:
         hundredths = parse_hundredths(raw)
     except ValueError:

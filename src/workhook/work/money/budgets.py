@@ -42,8 +42,8 @@ routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 async def get_project_budget(call: Call, project_id: str) -> BudgetAnswer:
     """Get the budget of a project and how much of it is used.
 
-    For owners and members. Set the budget with `PATCH /projects/{id}/billing`. A `project` event with the action
-    `budget_reached` is sent when 80 % and 100 % of the budget are used.
+    Only owners and members can call this. Set the budget with `PATCH /projects/{id}/billing`. A `project` event with
+    the action `budget_reached` is sent when 80 % and 100 % of the budget are used.
     """
     access = await find_access(call.database, actor_of(call), project_id)
     access.require_not_client()

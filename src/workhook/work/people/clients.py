@@ -102,7 +102,7 @@ class ClientCreate(msgspec.Struct):
 
 
 class ClientInvitation(msgspec.Struct):
-    """An invitation to become a client. Withdraw it with `DELETE /repos/{owner}/{repo}/invitations/{invitation_id}`."""
+    """An invitation to become a client. Revoke it with `DELETE /repos/{owner}/{repo}/invitations/{invitation_id}`."""
 
     id: int
     email: str

@@ -222,7 +222,7 @@ async def remove_member(write: Write, project_id: str, username: str) -> Done:
     """Remove a project member.
 
     Only owners and admins of the project can remove others; everyone can leave, including clients. A pending invitation
-    is withdrawn. Access through the organization is not affected; returns 409 if the person has no other access.
+    is revoked. Access through the organization is not affected; returns 409 if the person has no other access.
     """
     candidate = await _find_candidate(write, project_id, username)
     access, account = candidate.access, candidate.account

@@ -400,7 +400,7 @@ routes = Routes(WORK_API, "Users", read="work.read", write="work.write")
 async def get_organization_member(call: Call, login: str, username: str) -> OrganizationMemberAnswer:
     """Get a member of an organization, with their hourly rate.
 
-    For owners of the organization.
+    Only owners of the organization can call this.
     """
     account = await get_owned_account(call.database, actor_of(call), login, _DOING)
     return member_answer(await get_member(call.database, account, username))
@@ -412,8 +412,8 @@ async def edit_organization_member(
 ) -> OrganizationMemberAnswer:
     """Set the hourly rate of a member.
 
-    For owners of the organization. The rate applies to time that finishes from now on, in projects that use the
-    organization's currency and have no more specific rate.
+    Only owners of the organization can call this. The rate applies to time that finishes from now on, in projects that
+    use the organization's currency and have no more specific rate.
     """
     account = await get_owned_account(write.tx, write.actor, login, _DOING)
     check_whole_account(write.actor, account.id)

@@ -1,6 +1,6 @@
-"""The schema that `storage.schema` created in the first release. Migrations start after it, so it runs nothing.
+"""The schema that `storage.schema` created in the first release. Migrations start after it, so this one does nothing.
 
-Its number follows those used before the release, so that the release and earlier versions reject each other's
+Its number follows those used before the first release, so that releases and earlier versions reject each other's
 databases.
 """
 

@@ -61,7 +61,7 @@ _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_MAX_CHARS}}}")
 def _not_a_name(text: str) -> str | None:
     if _NAME.fullmatch(text) and text not in (".", "..") and not text.lower().endswith(".git"):
         return None
-    return compose("1 to {} of A-Z a-z 0-9 . _ - without .git at the end", NAME_MAX_CHARS)
+    return compose("1 to {} characters from A-Z a-z 0-9 . _ - and must not end with .git", NAME_MAX_CHARS)
 
 
 ProjectName = Annotated[

@@ -229,7 +229,7 @@ def _with_content(access: Access, task: Task, content: TaskContent, people: Assi
 def _allowed_terms(
     access: Access, task: Task, hourly_rate: Decimal | UnsetType | None, terms: dict[str, object]
 ) -> dict[str, object]:
-    """Return those of the `terms` terms that the caller may change. Raises `Forbidden` or `Invalid`."""
+    """Return the entries of `terms` that the caller may change. Raises `Forbidden` or `Invalid`."""
     if access.is_client:  # clients see null everywhere, so sending null back must not clear anything
         if any(value is not None for value in terms.values()):
             access.require_member("set the hourly_rate, billable, or estimate of a task")

@@ -86,7 +86,9 @@ def _parameter_faults(number: int, operation: TaskOperation) -> Iterator[Fault]:
     for name in sorted(names - _ALLOWED[operation.action]):
         field = _field(number, name)
         yield Fault(
-            field=field, code="unknown", message=say("{}: {} does not accept this field", field, operation.action)
+            field=field,
+            code="unknown",
+            message=say("{}: the operation {} does not accept this field", field, operation.action),
         )
 
 
@@ -99,7 +101,7 @@ async def change_tasks(write: Write, operations: list[TaskOperation]) -> list[Ta
     """Apply the operations and return their tasks in the same order, in their final state; None for deleted ones.
 
     Raises `Invalid` naming the operation at fault, `Forbidden`, `Conflict`, `Busy`, or `TooLarge` if the tasks have
-    more text than a response may (`pages.PAGE_CHARS`).
+    more text than a response can contain (`pages.PAGE_CHARS`).
     """
     if faults := [fault for number, each in enumerate(operations) for fault in _parameter_faults(number, each)]:
         raise Invalid(faults=faults)

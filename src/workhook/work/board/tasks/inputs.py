@@ -84,7 +84,7 @@ Estimate = Annotated[
     int,
     Meta(
         extra_json_schema={WIRE_TYPE: ["integer", "string"], "minimum": 0, "maximum": ESTIMATE_MAX_MS},
-        description="Estimate: milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1.5`, `1:30`, `:15`, "
+        description="Estimate: milliseconds, or text such as `1h 30m`, `90m`, `1.5h`, `1.5`, `1:30`, `:15`, "
         "`1:30:15` or `PT1H30M`, in whole seconds. Null: none.",
     ),
     Converter(read_duration_up_to(ESTIMATE_MAX_MS), (int, str)),

@@ -457,7 +457,7 @@ async def lock_tasks(
     locked: Collection[str],
     seen: Mapping[str, tuple[Access, LockedColumn]],
 ) -> dict[str, PlacedTask]:
-    """Lock those of the tasks that exist and are in a column of `seen`.
+    """Lock the tasks that exist and are in a column of `seen`.
 
     `locked` are the columns that were locked because the tasks were in them. Raises `Busy` if a task has moved to
     another.

@@ -105,8 +105,8 @@ class Occurrence(NamedTuple):
 def next_after(text: str, at_ms: int, zone: tzinfo, since: int | None = None) -> Occurrence | None:
     """Return the rule's next occurrence after the one at `at_ms`, or None if the rule has ended.
 
-    A day is followed by days. A moment keeps its time of day in the zone. In a month that is too short, the last day is
-    used instead. `since` is that of the occurrence at `at_ms`.
+    If the occurrence is a day, so is the next one; a moment keeps its time of day in the zone. In a month that is too
+    short, the last day is used instead. `since` is the `since` of the occurrence at `at_ms`.
     """
     parts = _parts(text)
     if parts.get("COUNT") == "1" or find_rule_error(text) is not None:

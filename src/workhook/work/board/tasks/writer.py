@@ -201,7 +201,7 @@ class TaskWriter:
         await following.write(check_relations=False)
 
     async def _run_timers(self) -> None:
-        """Finish the timers of completed tasks, and start the mover's timer where a column says so.
+        """Finish the timers of completed tasks, and start the mover's timer in columns that start timers.
 
         If several moves would start the mover's timer, only the last one does.
         """

@@ -27,8 +27,8 @@ routes = Routes(WORK_API, "Billing", read="work.read", write="work.write")
 async def get_organization_billing(call: Call, login: str) -> AccountBillingAnswer:
     """Get the billing settings of an organization.
 
-    For owners of the organization. With your own login, the settings of your account, which apply to the projects you
-    own.
+    Only owners of the organization can call this. With your own login, it returns the settings of your account, which
+    apply to the projects you own.
     """
     account = await get_owned_account(call.database, actor_of(call), login, _DOING)
     return actions.account_answer(await settings.find_account_billing(call.database, account.id))
@@ -38,8 +38,9 @@ async def get_organization_billing(call: Call, login: str) -> AccountBillingAnsw
 async def edit_organization_billing(write: Write, login: str, edit: AccountBillingEdit) -> AccountBillingAnswer:
     """Update the billing settings of an organization.
 
-    For owners of the organization. With your own login, the settings of your account. The new settings apply to drafts;
-    sent invoices are unchanged. Settings of a project, and values given when creating an invoice, take precedence.
+    Only owners of the organization can call this. With your own login, it updates the settings of your account. The new
+    settings apply to drafts; sent invoices are unchanged. Settings of a project, and values given when creating an
+    invoice, take precedence.
     """
     account = await get_owned_account(write.tx, write.actor, login, _DOING)
     check_whole_account(write.actor, account.id)

@@ -130,8 +130,8 @@ async def receive_logo(call: Call, *, admit: Admit = admit_all) -> NewLogo:
 async def put_organization_logo(call: Call, login: str) -> Response:
     """Set the logo on an organization's invoices.
 
-    For owners of the organization. With your own login, the logo of your account. Send a form with one file, a PNG or
-    JPEG of at most 1 MiB. Sent invoices keep their logo.
+    Only owners of the organization can call this. With your own login, it sets the logo of your account. Send a form
+    with one file, a PNG or JPEG of at most 1 MiB. Sent invoices keep their logo.
     """
     actor = actor_of(call)
     account = await get_owned_account(call.database, actor, login, _DOING)
@@ -149,7 +149,8 @@ async def put_organization_logo(call: Call, login: str) -> Response:
 async def delete_organization_logo(write: Write, login: str) -> Done:
     """Remove the logo from an organization's invoices.
 
-    For owners of the organization. Without a logo, invoices show the image of their project, or initials.
+    Only owners of the organization can call this. Without a logo, invoices show the image of their project, or
+    initials.
     """
     account = await get_owned_account(write.tx, write.actor, login, _DOING)
     check_whole_account(write.actor, account.id)

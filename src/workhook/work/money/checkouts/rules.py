@@ -161,8 +161,8 @@ def cancel(state: State, terms: Terms, now: int) -> State:
         earliest = add_months(state.completed_at, terms.minimum_months, terms.zone)
         if now < earliest:
             months = terms.minimum_months
-            one = say("The service cannot be canceled in its first month.")
-            message = one if months == 1 else say("The service cannot be canceled in its first {} months.", months)
+            one = say("The checkout cannot be canceled in its first month.")
+            message = one if months == 1 else say("The checkout cannot be canceled in its first {} months.", months)
             raise Conflict(message, code="minimum_months")
     if terms.cancel_at_period_end and state.pause_date is None and state.period_end is not None:
         return replace(state, cancel_date=state.period_end)

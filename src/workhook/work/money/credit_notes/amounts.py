@@ -46,7 +46,7 @@ class RateBalance(msgspec.Struct, frozen=True):
         return self._row(max(billed.base - self.base, 0), max(billed.tax - self.tax, 0))
 
     def part_with_tax(self, gross: int) -> TaxRow:
-        """Split a gross amount, at most the one left, into its base and its tax."""
+        """Split a gross amount into its base and tax. It must not exceed the gross amount left."""
         left = self.left
         [so_far, _] = split_proportionally(self.base + self.tax + gross, [self.billed.base, self.billed.tax])
         base = min(max(so_far - self.base, gross - left.tax, 0), left.base, gross)
@@ -249,10 +249,10 @@ def _find(rates: Rates, rate: TaxRate, path: str) -> RateBalance:
     field = path + ("tax" if (rate.millionths is None) == is_unclear else "tax_category")
     has = ", ".join(rate_words(each.billed) for each in rates.rows)
     if is_unclear:
-        code, message = "missing", say("{}: specify the tax rate to credit; the invoice has {}", field, has)
+        code, message = "missing", say("{}: specify the tax rate to credit; the invoice's rates are {}", field, has)
     else:
         code = "not_on_invoice"
-        message = say("{}: the invoice has no lines at this rate; it has {}", field, has)
+        message = say("{}: the invoice has no lines at this rate; its rates are {}", field, has)
     raise Invalid(faults=[Fault(field=field, code=code, message=message)])
 
 

@@ -48,7 +48,7 @@ class CreditedItemInput(InvoiceItemInput):
 
 
 class CreditNoteCreate(msgspec.Struct):
-    """The part of an invoice to credit: a `total`, or lines. Default: everything that has not been credited.
+    """The part of an invoice to credit: a `total`, or lines. By default, everything that is left is credited.
 
     With `tax` or `tax_category`, only that rate is credited.
     """

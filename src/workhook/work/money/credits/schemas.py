@@ -122,8 +122,8 @@ class TaskCreditsAnswer(msgspec.Struct):
 class TaskCreditBalance(msgspec.Struct):
     """The credit balance of a project.
 
-    `granted` excludes reversed grants, and `used` excludes reversed spends. The rest of the difference to the balance
-    has expired.
+    `granted` excludes reversed grants, and `used` excludes reversed spends. Credits that have expired make up the
+    remaining difference: `granted - used - balance`.
     """
 
     balance: int | float

@@ -188,7 +188,7 @@ async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> In
 async def change_draft(
     write: Write, invoice_id: str, wanted: InvoiceEdit, offer: OfferedTime | None = None
 ) -> InvoiceAnswer:
-    """Update an invoice like `edit_invoice`. `offer` is time to add, as far as it is free and fits."""
+    """Update an invoice like `edit_invoice`. `offer` is time to add; time that is taken or does not fit is left out."""
     access, invoice = await lock_invoice(write, invoice_id)
     write.require_match(answer_of(invoice, write.now))
     change = await drafts.plan_change(write.tx, access.repository, invoice, wanted, offer)

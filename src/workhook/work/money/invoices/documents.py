@@ -1,7 +1,7 @@
 """An invoice or a credit note as a PDF and as an e-invoice.
 
 PDFs are rendered in a limited process (`render.py`), one at a time per organization, and cached for a while. The same
-process finds characters that no font has.
+process finds characters that are missing from all fonts.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ async def run(document: Document, logo: Logo | None, *, xml: bytes | None) -> Re
 
 
 async def find_missing(characters: str, *, timeout_s: float) -> set[str]:
-    """Return the characters that no font of this machine has. Raises `RenderFailed`."""
+    """Return the characters that are missing from all fonts on this machine. Raises `RenderFailed`."""
     made = await limited_process.run(_SCRIPT, {"characters": characters}, _limits(timeout_s))
     try:
         return set(msgspec.json.decode(made.output, type=list[str])) & set(characters)
@@ -157,7 +157,7 @@ log = structlog.get_logger(__name__)
 
 
 class Pdf(msgspec.Struct, frozen=True):
-    """A rendered PDF. `missing` lists the first characters without a font, such as `U+6F22`, which are boxes in it."""
+    """A rendered PDF. `missing` lists the first characters without a font, such as `U+6F22`. They appear as boxes."""
 
     content: bytes
     missing: str | None
@@ -258,7 +258,7 @@ class Printer:
             except (QueueFull, TimeoutError):
                 FAILURES.labels("busy").inc()
                 log.warning("invoice_pdf_busy", waiting=len(self._queue))
-                message = say("Too many invoices are waiting to be rendered. Try again in a few seconds.")
+                message = say("Too many PDFs are being created. Try again in a few seconds.")
                 raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S) from None
             yield
 
@@ -350,13 +350,13 @@ async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
             LOGOS_LEFT_OUT.labels(reason).inc()
         elif reason == "timeout":
             FAILURES.labels("timeout").inc()
-            message = say("The invoice took too long to render. Try again, or split it into several invoices.")
+            message = say("Creating the PDF took too long. Try again, or split the invoice.")
             raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S)
         elif with_xml is not None:
             XML_LEFT_OUT.labels("failure").inc()
     FAILURES.labels(reason).inc()
     log.error("invoice_pdf_failed", invoice_id=job.document.id, reason=reason)
-    message = say("The invoice could not be rendered. The reason is in the server log.")
+    message = say("The PDF could not be created. The reason is in the server log.")
     raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S)
 
 
@@ -471,8 +471,8 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Response:
     that is a PNG, JPEG or SVG among the project's files that is not private and can be drawn within two seconds.
     Otherwise, the initials of the billing account are shown. The invoices of an organization are printed one after
     another; 503 `pdf_unavailable` means that too many are waiting, or that printing took too long. Emoji are left out.
-    Characters that no font of the server has are printed as boxes, and the `X-Missing-Characters` header then lists the
-    first of them, such as `U+6F22`.
+    Characters that are missing from all fonts on the server are printed as boxes, and the `X-Missing-Characters` header
+    then lists the first of them, such as `U+6F22`.
 
     If an e-invoice is available (`/xml`), it is embedded as Factur-X (ZUGFeRD) with the profile EN 16931; the PDF is
     then PDF/A-3 with the file `factur-x.xml`. A PDF with boxes never contains one.

@@ -192,7 +192,7 @@ class InvoiceChange(msgspec.Struct, frozen=True):
 
 
 class OfferedTime(msgspec.Struct):
-    """Timesheets (`ids`) to add to a draft in this order, as far as they are free and fit.
+    """Timesheets (`ids`) to add to a draft in this order. Those that are taken or do not fit are left out.
 
     `plan_change` fills in the rest: `times` are the free ones, up to the maximum of an invoice, and `taken` is how many
     of these the draft gets.
@@ -444,7 +444,7 @@ def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item])
     every = [*items, *rules.items_of(invoice.recurring_items)]
     nets = sum(each.amount_minor for each in every)
     if nets > AMOUNT_MAX_MINOR:
-        return [Fault(field="invoice_items", message="invoice_items: the sum is above the maximum of an invoice")]
+        return [Fault(field="invoice_items", message="invoice_items: the sum exceeds the maximum for an invoice")]
     if wrong := rate_fault(after.tax_millionths, after.tax_category):
         return [Fault(field="tax_category", message=compose("{}: {}", "tax_category", wrong))]
     if wrong := discount_fault(after.discount_millionths, after.discount_minor, {"the sum of the lines": nets}):

@@ -75,7 +75,7 @@ def with_metadata(pdf: bytes) -> bytes:
 
 
 def _number(pattern: re.Pattern[bytes], data: bytes, name: str) -> int:
-    """Return the number in the only match."""
+    """Return the number that the pattern finds. Raises `UnknownForm` unless it matches exactly once."""
     found = pattern.findall(data)
     if len(found) != 1:
         raise UnknownForm(name)

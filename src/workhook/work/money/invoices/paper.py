@@ -80,7 +80,7 @@ class DocumentLocale(msgspec.Struct, frozen=True):
         return self._in_style(f"{value.normalize():,f}")
 
     def percent(self, value: Decimal) -> str:
-        """With a space before the sign in German only."""
+        """Format a percentage. Only German has a space before the sign."""
         return f"{self.quantity(value)}{' %' if self.language == 'de' else '%'}"
 
     def day(self, day: date) -> str:

@@ -1,7 +1,7 @@
 """Render one PDF in a limited process (`core.limited_main`), without importing any of Workhook.
 
 The output is one line of JSON, the report, followed by the PDF. A job with `characters`, such as "東京", is instead
-answered with a JSON list of those that no font of this machine has.
+answered with a JSON list of those that are missing from all fonts on this machine.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def render(job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes]:
 def _try_logo(job: dict[str, Any], folder: Path) -> tuple[str | None, str | None]:
     """Draw the logo alone, with its own time limit. Returns its file, or why it cannot be drawn.
 
-    An archival PDF must not contain a logo with characters that no font has, or with CMYK colors, so such a logo is
-    converted to a bitmap.
+    An archival PDF must not contain a logo with characters that are missing from all fonts, or with CMYK colors, so
+    such a logo is converted to a bitmap.
     """
     import typst
 
@@ -130,7 +130,7 @@ def _not_shown(diagnostic: str) -> list[str]:
 
 
 def without_font(characters: str, folder: Path) -> list[str]:
-    """Return the characters that no font has. `folder` must be empty; the caller removes it."""
+    """Return the characters that are missing from all fonts. `folder` must be empty; the caller removes it."""
     import typst
 
     (folder / "main.typ").write_text(_CHARACTERS, "utf-8")
@@ -144,7 +144,7 @@ def without_font(characters: str, folder: Path) -> list[str]:
 
 
 def _limit_cpu(whole_s: int, more_s: int | None) -> None:
-    """Limit the CPU time from now on, or with None, to the rest of `whole_s`."""
+    """Limit the CPU time from now on to `more_s` seconds, or if it is None, to the rest of `whole_s`."""
     try:
         import resource
     except ImportError:

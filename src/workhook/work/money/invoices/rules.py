@@ -238,7 +238,7 @@ def rows_of(text: str) -> tuple[TaxRow, ...]:
 def rate_fault(millionths: int | None, category: Category | None) -> Message | None:
     """Return why the rate and the category cannot be combined, or None."""
     if category not in (None, "standard") and millionths:
-        return compose("a tax that is {} has 0 percent; omit one of them", category)
+        return compose("the tax category {} requires a tax of 0; omit one of the two", category)
     return None
 
 
@@ -267,7 +267,7 @@ def days_of_items(items: Iterable[Item]) -> Days | None:
     return (min(first for first, _ in known), max(last for _, last in known)) if known else None
 
 
-_QTY = compose("a number of more than 0 and at most {}, with at most six decimal places", QTY_MAX)
+_QTY = compose("a number greater than 0 and at most {}, with at most six decimal places", QTY_MAX)
 _NUMBER = compose("a number, or text of 1 to {} characters", NUMBER_MAX_CHARS)
 
 

@@ -1,4 +1,4 @@
-"""Characters that no font of this machine has. Invoice pages warn about them before a client sees boxes.
+"""Characters that are missing from all fonts on this machine. Invoice pages warn about them before a client sees boxes.
 
 Finding them takes a limited process, so each character is checked only once. A character with a font is cached for the
 lifetime of this process, and one without for some minutes, because fonts may be installed in the meantime.
@@ -45,7 +45,7 @@ class FontKnowledge:
         self._check: asyncio.Task[None] | None = None
 
     async def missing_in(self, text: str) -> str:
-        """Return the distinct characters without a font, as far as they are known within `WAIT_S`."""
+        """Return the distinct characters without a font that are known within `WAIT_S`."""
         rest = _SHIPPED.sub("", text)
         shaped = (each for each in printable(rest) if unicodedata.category(each) not in _WITHOUT_A_SHAPE)
         found = list(dict.fromkeys(shaped)) if rest else []
@@ -91,7 +91,7 @@ _font_knowledge: WeakKeyDictionary[asyncio.AbstractEventLoop, FontKnowledge] = W
 
 
 async def missing_in(text: str) -> str:
-    """Return the distinct characters of the text that no font of this machine has."""
+    """Return the distinct characters of the text that are missing from all fonts on this machine."""
     return await _font_knowledge.setdefault(asyncio.get_running_loop(), FontKnowledge()).missing_in(text)
 
 

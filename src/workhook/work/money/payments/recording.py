@@ -88,7 +88,10 @@ async def refund(
 
 
 def _amount(invoice: Invoice, asked: Decimal | None, left: int, nothing: Conflict, code: str, more: str) -> int:
-    """Return the requested amount, or everything that is left. Raises `nothing` if that is zero, `Invalid` for more."""
+    """Return the requested amount, or everything that is left.
+
+    Raises `nothing` if nothing is left, and `Invalid` if more is requested.
+    """
     if asked is None:
         if not left:
             raise nothing
@@ -159,8 +162,8 @@ def require_capacity(invoice: Invoice, *, is_rest: bool, limit: int | None = Non
     if count < BOOKED_MAX or (is_rest and (limit is None or count < limit)):
         return
     message = say(
-        "The invoice already has {} payments and credit notes. It can only take one for everything that is still "
-        "due: omit the amount.",
+        "The invoice already has {} payments and credit notes. Only one more is possible, for the full amount "
+        "that is still due: omit the amount.",
         Number(count),
     )
     if is_rest:

@@ -103,7 +103,7 @@ async def find_services(reader: Reader, actor: Actor, query: ServiceQuery) -> Ro
 async def create_service(write: Write, create: ServiceCreate) -> ServiceAnswer:
     """Create a service.
 
-    For owners of the organization.
+    Only owners of the organization can call this.
     """
     owner = await choose_owner(write.tx, write.actor, create.organization)
     check_whole_account(write.actor, owner.account.id)

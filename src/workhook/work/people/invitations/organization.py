@@ -144,7 +144,7 @@ async def invite(write: Write, body: OrganizationInvitationBody) -> Invitation:
 
 @routes.delete("/orgs/{org}/invitations/{invitation_id}", action="invitation.delete")
 async def organization_invitations_cancel(write: Write, invitation_id: int) -> None:
-    """Withdraw an invitation to an organization."""
+    """Revoke an invitation to an organization."""
     organization = named_organization(write.call).account
     found = await invitations.get(write.tx, organization, invitation_id, write.actor.user)
     if not await end_invitation(write, found):
@@ -185,8 +185,8 @@ async def organization_memberships_set(write: Write, username: str, body: Member
 async def organization_memberships_remove(write: Write, username: str) -> None:
     """Remove a person from an organization, leave it, or decline an invitation to it.
 
-    Owners can remove others and withdraw invitations. Everyone can leave, and invited people can decline. The last
-    owner cannot leave (422). The person also loses their roles in the organization's repositories.
+    Owners can remove others and revoke invitations. Everyone can leave, and invited people can decline. The last owner
+    cannot leave (422). The person also loses their roles in the organization's repositories.
     """
     place = named_organization(write.call)
     if place.role is None:

@@ -77,7 +77,7 @@ async def repository_collaborators_set(write: Write, username: str, body: Collab
 async def repository_collaborators_remove(write: Write, username: str) -> None:
     """Remove a collaborator from a repository, or leave it.
 
-    Admins can remove others and withdraw invitations; everyone can leave. Access through the organization is not
+    Admins can remove others and revoke invitations; everyone can leave. Access through the organization is not
     affected.
     """
     repository = named_repository(write.call)
@@ -111,7 +111,7 @@ async def repository_invitations_update(
 
 @routes.delete("/repos/{owner}/{repo}/invitations/{invitation_id}", action="invitation.delete")
 async def repository_invitations_cancel(write: Write, invitation_id: int) -> None:
-    """Withdraw an invitation to a repository, including one for a client."""
+    """Revoke an invitation to a repository, including one for a client."""
     found = await invitations.get(write.tx, named_repository(write.call), invitation_id, write.actor.user)
     await _delete(write, found)
 

@@ -43,7 +43,7 @@ SQLITE_PAUSE_S = 0.12
 
 
 class CreatedCounts(msgspec.Struct, frozen=True):
-    """The numbers of created records. `labels` counts the distinct labels of the new tasks."""
+    """The number of created records of each kind. `labels` is the number of distinct labels on the new tasks."""
 
     projects: int
     columns: int

@@ -105,7 +105,7 @@ class Remaining(msgspec.Struct, frozen=True):
 
 
 async def remaining_of(reader: Reader, organization: Account, plan: ImportPlan, user_id: int) -> Remaining:
-    """Compare the plan with the database."""
+    """Return the parts of the plan that do not exist in the database yet."""
     comment_keys = [each.key for task in plan.tasks for each in task.comments]
     keys = [plan.key, *(each.key for each in plan.columns), *(each.key for each in plan.tasks), *comment_keys]
     keys += [each.key for each in waits_of(plan)]

@@ -183,7 +183,7 @@ class Node:
         if len(self.faults) < FAULTS_MAX:
             name = f"{self.path}{key}" or "the list"
             self.faults.append(
-                say("{} has {} entries; at most {} are read", name, Number(len(found)), Number(ENTRIES_MAX))
+                say("{} has {} entries; the maximum is {}", name, Number(len(found)), Number(ENTRIES_MAX))
             )
         return []
 

@@ -201,7 +201,7 @@ class Losses:
 
 
 def describe_loss(lost: Lost) -> str:
-    """Describe a loss, as in `colours of labels: 2 (Bug: red, Late: blue)`."""
+    """Describe a loss, as in `colors of labels: 2 (Bug: red, Late: blue)`."""
     names = ", ".join(lost.names)
     more = ", …" if names and len(lost.names) < lost.count and len(lost.names) == NAMES_SHOWN else ""
     line = f"{SENTENCES[lost.what]}: {lost.count:,}" + (f" ({names}{more})" if names else "")

@@ -46,7 +46,7 @@ def _decoded(data: bytes) -> tuple[str, list[Message]]:
         found = _western(data) if encoding == "utf-8-sig" else None
         if found is None:
             line = data.count(b"\n", 0, error.start) + 1
-            raise InvalidFile([say("line {}: not valid UTF-8; save the file as CSV in UTF-8", line)]) from None
+            raise InvalidFile([say("line {}: this is not valid UTF-8; save the file as CSV (UTF-8)", line)]) from None
         text = found
         # Words that other code pages would decode differently.
         accented = (each[0] for each in _WORD.finditer(text) if not each[0].isascii())
@@ -205,7 +205,7 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 def _names(cells: Sequence[str]) -> list[str]:
     if len(cells) > FIELDS_MAX:
-        raise InvalidFile([f"line 1: it has {len(cells):,} fields; at most {FIELDS_MAX} are read"])
+        raise InvalidFile([f"line 1: it has {len(cells):,} fields; the maximum is {FIELDS_MAX}"])
     name_of = UniqueNames()
     return [name_of(each.strip() or f"field {at}") for at, each in enumerate(cells, 1)]
 

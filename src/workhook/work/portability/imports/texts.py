@@ -80,7 +80,7 @@ def deadline_of(text: str, field: str, warn: ThingWarnings) -> int | None:
     """
     found = parse_moment(text)
     if text and found is None:
-        warn(say("its due date “{}” is not a valid time and is kept in the field {}", shown(text), field))
+        warn(say("its due date “{}” is not a valid date or time and is kept in the field {}", shown(text), field))
     return found
 
 
@@ -92,7 +92,7 @@ def moment_of_id(external_id: str) -> int | None:
 def priority_in(fields: Sequence[tuple[str, str]]) -> tuple[Level | None, list[tuple[str, str]]]:
     """Return the level of the first priority field, and the other fields.
 
-    The priority field is included as well if it says more than its level.
+    The priority field itself is also returned if it contains more than its level.
     """
     for at, (name, text) in enumerate(fields):
         if has_meaning("priority", name) and (found := level_of(text)):

@@ -569,7 +569,7 @@ def _cover(card: Card, warn: ThingWarnings) -> str | None:
     try:
         return parameters.gather(_Cover, {}, {"url": url}).url
     except Invalid:
-        warn(say("the URL of its cover image cannot be used"))
+        warn(say("its cover image is left out because its URL is not valid"))
         return None
 
 
@@ -579,6 +579,6 @@ def _line(attachment: Attachment) -> str:
 
 
 def _custom_text(field: CustomField | None, item: CustomItem) -> str:
-    """Return the value as text: the option of a list, or else a text, number, time or boolean."""
+    """Return the value as text: the selected option of a list, or otherwise the text, number, time or boolean."""
     option = field.options.get(item.option_id, "") if field else ""
     return option if field and field.kind == "list" and option else item.text or option

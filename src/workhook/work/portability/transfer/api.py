@@ -30,9 +30,10 @@ routes = Routes(WORK_API, "Users", read="organization.export", write="organizati
 async def export_organization(call: Call, login: str) -> Response:
     """Export an organization with all its data.
 
-    Available to owners of the organization. The response is a tar archive with one JSON Lines file per kind of record,
-    the contents of all files, and `manifest.json` as the last entry. An archive without the manifest is incomplete. All
-    records are from the same point in time. Import the archive on another server with `workhook organization import`.
+    Only owners of the organization can call this. The response is a tar archive with one JSON Lines file per kind of
+    record, the contents of all files, and `manifest.json` as the last entry. An archive without the manifest is
+    incomplete. All records are from the same point in time. Import the archive on another server with
+    `workhook organization import`.
 
     Passwords, tokens and webhook secrets are not included. The token also needs the scope `work:read`. Each export is
     recorded in the audit log. A second export of the same organization fails with 409 `export_running` until the first

@@ -242,7 +242,7 @@ def _check_key(value: str) -> str | None:
     return None if len(value.encode()) <= KEY_MAX_BYTES else f"it is longer than {KEY_MAX_BYTES} bytes"
 
 
-_check_currency = _is(CURRENCIES.__contains__, "a currency of ISO 4217")
+_check_currency = _is(CURRENCIES.__contains__, "an ISO 4217 currency code")
 
 
 def _check_file_name(value: str) -> str | None:

@@ -1,8 +1,8 @@
 """The format of an export: conversion between table rows and JSON lines, and the manifest.
 
-A line has the names of the table's columns, with these exceptions: `repository_id` becomes `project`, the ID of a
-project. A column `…_id` that refers to a person loses its `_id` and contains a login. JSON stored in a text column
-becomes plain JSON. Times are in milliseconds since the epoch, as in the database.
+The keys of a line are the names of the table's columns, with these exceptions: `repository_id` becomes `project`, the
+ID of a project. A column `…_id` that refers to a person loses its `_id` and contains a login. JSON stored in a text
+column becomes plain JSON. Times are in milliseconds since the epoch, as in the database.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ async def find_timesheet(
 async def lock_to_edit(
     tx: Transaction, actor: Actor, timesheet_id: str, task_id: str | None
 ) -> tuple[Timesheet, Access, TimesheetTaskShape | None, TimeTerms]:
-    """Lock a timesheet. Returns it with the task `task_id`, if that is in the same project, and its terms."""
+    """Lock a timesheet. Also returns the task `task_id` if it is in the same project, and the terms of the time."""
     row, access = await find_with_access(tx, _to_edit, actor, id=timesheet_id, task_id=task_id)
     return timesheet_of(row, access.repository), access, _wanted_task(row, access), terms_of(row)
 

@@ -61,7 +61,7 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class ReportGroup(msgspec.Struct, frozen=True):
-    """Sums and their group. Fields that the report is not grouped by are None."""
+    """A group of a report with its sums. Fields that the report is not grouped by are None."""
 
     spent: Spent
     user: PersonShape | None = None

@@ -55,7 +55,7 @@ class RequestedTimes(msgspec.Struct, frozen=True):
 
 
 def elapsed_ms(times: Times, now: int) -> int:
-    """Return the time until `now`, in whole seconds. A clock that was set back does not reduce it."""
+    """Return the time counted until `now`, in whole seconds. Setting the clock back does not reduce it."""
     if times.running_since is None:
         return whole_seconds(times.counted_ms)
     return whole_seconds(times.counted_ms + max(0, now - times.running_since))
@@ -75,7 +75,7 @@ def created(requested: RequestedTimes, now: int) -> Times:
         _require_past(begun, now)
         return started(begun)
     if requested.duration_ms is None and requested.start is None:
-        message = "start_time is required with end_time, unless there is a duration"
+        message = "start_time or duration is required with end_time"
         raise Invalid(faults=[Fault(field="start_time", code="missing", message=message)])
     start, end = requested.start, requested.end
     if start is None:

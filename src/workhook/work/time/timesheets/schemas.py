@@ -29,7 +29,7 @@ Duration = Annotated[
     int,
     Meta(
         extra_json_schema={WIRE_TYPE: ["integer", "string"], "minimum": 0, "maximum": GIVEN_DURATION_MAX_MS},
-        description="Milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1.5`, `1:30`, `:15`, `1:30:15` "
+        description="Milliseconds, or text such as `1h 30m`, `90m`, `1.5h`, `1.5`, `1:30`, `:15`, `1:30:15` "
         "or `PT1H30M`, in whole seconds; at most 31 days.",
     ),
     Converter(read_duration_up_to(GIVEN_DURATION_MAX_MS), (int, str)),

@@ -55,14 +55,14 @@ _runner = accounts.alias("runner")
 
 
 def _exists(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    """Return the condition that such a row exists for the project and timesheet of the statement."""
+    """Return an EXISTS condition, correlated with the project and timesheet of the outer statement."""
     return sa.exists().where(*conditions).correlate(projects, timesheets)
 
 
 def _may_write(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     """Return the condition that the user can write to the project of the statement.
 
-    It follows `identity.queries.repository_of`. An installed app can write as far as its tokens reach
+    It follows `identity.queries.repository_of`. An installed app can write wherever its tokens reach
     (`identity.tokens.lookup`).
     """
     enabled = _exists(_runner.c.id == user_id, _runner.c.disabled_at.is_(None))
