@@ -46,7 +46,7 @@ from workhook.work.money.invoices.rules import Item, Status, items_of
 from workhook.work.money.invoices.schemas import Invoice, InvoiceList, PlacedInvoice
 from workhook.work.money.payments import recording
 from workhook.work.money.payments.schemas import Payment, PaymentCreate, RefundCreate
-from workhook.work.time.timesheets.queries import find_unbilled_ms
+from workhook.work.time.timesheets.queries import find_unbillable_ms, find_unbilled_ms
 
 T = TypeVar("T")
 
@@ -225,6 +225,9 @@ async def show_invoice(
     is_draft = invoice.status == "draft"
     if is_draft:
         money.rounded = await find_rounded(visit.database, access.repository.id, invoice)
+    offers_xml = invoice.status not in ("draft", "void")
+    if offers_xml and access.is_client:  # others learn what is missing
+        offers_xml = await documents.can_be_einvoice(visit.database, visit.actor, invoice.id)
     missing_shapes = ""
     if not access.is_client and invoice.status != "void":
         missing_shapes = await unprintable.missing_in(printing.texts_of(invoice, access.repository))
@@ -246,12 +249,15 @@ async def show_invoice(
         money=money,
         missing=[] if missing is None else [in_words(each) for each in missing.reasons],
         lacking=einvoice.lacking_of_draft(invoice, access.repository) if is_draft else [],
+        unprinted=einvoice.unprinted_of_draft(invoice, access.repository) if is_draft else [],
+        offers_xml=offers_xml,
         owns_account=await _owns(visit, access.repository),
         books=invoice.books,
         line=form.of(LINE, qty="1"),
         mailed=await find_mailed(visit.database, access, invoice, now_ms()),
         unbilled=form.of(UNBILLED),
         unbilled_ms=await find_unbilled_ms(visit.database, access) if is_draft else 0,
+        unbillable_ms=await find_unbillable_ms(visit.database, access) if is_draft else 0,
         pictures=printing.pictures_in(invoice, access.repository) if is_draft else "",
         unprintable=unprintable.format_missing(missing_shapes),
         font_package=unprintable.package_for(missing_shapes),

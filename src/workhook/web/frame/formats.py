@@ -65,6 +65,31 @@ def day_name(day: date) -> str:
     return gettext("%(month)s %(day)s") % {"month": month_names()[day.month - 1], "day": day.day}
 
 
+def full_day_name(day: date) -> str:
+    """Format the day with its year: `November 30, 2026`."""
+    name = {"month": month_names()[day.month - 1], "day": day.day, "year": day.year}
+    return gettext("%(month)s %(day)s, %(year)s") % name
+
+
+def weekday_day_name(day: date) -> str:
+    """Format the day with its weekday: `Monday, November 30`."""
+    return f"{weekday_names()[day.weekday()]}, {day_name(day)}"
+
+
+def axis_day_name(day: date) -> str:
+    """Format the day for the axis of a chart: `Nov 30`; in German `30.11.`."""
+    return f"{day.day}.{day.month}." if texts.language() == "de" else f"{_SHORT_MONTHS['en'][day.month - 1]} {day.day}"
+
+
+def short_day_name(day: date) -> str:
+    """Format the day as the controller `when` does: `Nov 30`, and with the year if it is not the current one."""
+    month = _SHORT_MONTHS[texts.language()][day.month - 1]
+    has_year = day.year != today().year
+    if texts.language() == "de":
+        return f"{day.day}. {month}" + (f" {day.year}" if has_year else "")
+    return f"{month} {day.day}" + (f", {day.year}" if has_year else "")
+
+
 def weekday_names() -> list[str]:
     return [
         gettext("Monday"),
@@ -97,6 +122,10 @@ def month_names() -> list[str]:
 _WORD = re.compile(r"[^\W_]+")
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _ADDRESS = re.compile(r"""(https?://[^\s<>"']{1,2000}[^\s<>"'.,;:!?)\]])""")
+_SHORT_MONTHS = {
+    "en": ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+    "de": ("Jan.", "Feb.", "März", "Apr.", "Mai", "Juni", "Juli", "Aug.", "Sept.", "Okt.", "Nov.", "Dez."),
+}
 _DECIMAL = {"en": (",", "."), "de": (".", ",")}
 
 
@@ -117,7 +146,7 @@ def when(at_ms: int | None, style: str = "relative") -> Markup:
         return Markup("\u2013")
     iso = to_seconds_text(at_ms)
     return Markup('<time datetime="{}" data-controller="when" data-when-style-value="{}">{}</time>').format(
-        iso, style, shown_day(at_ms).isoformat() if style == "date" else moment(at_ms)
+        iso, style, short_day_name(shown_day(at_ms)) if style == "date" else moment(at_ms)
     )
 
 
@@ -125,8 +154,8 @@ def dated(day: date) -> Markup:
     """Return a `<time>` element with a day that is the same in every time zone."""
     from markupsafe import Markup
 
-    return Markup('<time datetime="{0}" data-controller="when" data-when-style-value="day">{0}</time>').format(
-        day.isoformat()
+    return Markup('<time datetime="{}" data-controller="when" data-when-style-value="day">{}</time>').format(
+        day.isoformat(), short_day_name(day)
     )
 
 
@@ -380,7 +409,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "called": names.called,
     "tint": names.tint,
     "day": day,
-    "day_name": day_name,
+    "full_day_name": full_day_name,
+    "weekday_day_name": weekday_day_name,
     "linked": linked,
     "since": since,
 }

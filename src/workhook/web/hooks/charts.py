@@ -71,12 +71,13 @@ def share(rate: float | None) -> str:
 
 
 def took(ms: float | None) -> str:
-    """Format a duration as `80 ms` or `1.2 s`."""
-    if ms is None:
-        return "\u2013"
-    return f"{ms:.0f}\u202fms" if ms < 1000 else f"{with_mark(f'{ms / 1000:.1f}')}\u202fs"
+    """Format a percentile of durations like the duration of a delivery."""
+    return "\u2013" if ms is None else lasted(round(ms / 1000, 2))
 
 
 def lasted(seconds: float) -> str:
-    """Format the duration of a delivery, which has a resolution of 10 ms."""
-    return took(seconds * 1000) if seconds else "<\u202f10\u202fms"
+    """Format the duration of a delivery, which has a resolution of 10 ms: `80 ms` or `1.2 s`."""
+    if not seconds:
+        return "<\u202f10\u202fms"
+    ms = seconds * 1000
+    return f"{ms:.0f}\u202fms" if ms < 1000 else f"{with_mark(f'{ms / 1000:.1f}')}\u202fs"

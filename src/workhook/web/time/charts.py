@@ -11,7 +11,7 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from workhook.core.clock import HOUR_MS, MINUTE_MS
-from workhook.web.frame.formats import with_mark
+from workhook.web.frame.formats import axis_day_name, with_mark
 from workhook.web.frame.texts import gettext
 from workhook.web.time.days import Period
 from workhook.work.time.timesheets.reports import Spent
@@ -95,7 +95,7 @@ def columns(period: Period, spent: Mapping[date, Spent]) -> ColumnChart:
                 billable=billable,
                 rest_y=HEIGHT - whole,
                 rest=whole - billable,
-                label=day.strftime("%m-%d") if number % every == 0 else "",
+                label=axis_day_name(day) if number % every == 0 else "",
                 day=day,
                 total_ms=each.duration_ms,
             )

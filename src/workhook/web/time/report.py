@@ -20,7 +20,7 @@ from workhook.core.zones import day_in, zone_of
 from workhook.http.calls import Response
 from workhook.storage.slow import QueryTooSlow
 from workhook.web.frame import paging
-from workhook.web.frame.formats import day_name
+from workhook.web.frame.formats import full_day_name
 from workhook.web.frame.names import called, team_of
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
@@ -69,7 +69,7 @@ class ReportLine(NamedTuple):
         if self.group.user is not None:
             return called(self.group.user)
         if self.group.day is not None:
-            return f"{day_name(self.group.day)} {self.group.day.year}"
+            return full_day_name(self.group.day)
         return self.group.task.title if self.group.task else gettext("deleted task")
 
 

@@ -61,7 +61,7 @@ document.addEventListener("change", (event) => remember(event.target.closest?.("
 document.addEventListener("toggle", (event) => remember(event.target.closest?.("details[data-action]"), (details) => details.dispatchEvent(new Event("toggle"))), true)
 
 // On a narrow screen, the current breadcrumb and tab may be out of view.
-const ROWS = ".crumbs, .tabs, .places"
+const ROWS = ".tabs, .places"
 function showPlace() {
   for (const row of document.querySelectorAll(ROWS)) {
     const here = row.querySelector("[aria-current]") ?? row.querySelector(":scope > :last-child")

@@ -30,8 +30,8 @@ from workhook.core.limited_process import ProcessFailed as RenderFailed
 from workhook.http.calls import Call, Response, Services
 from workhook.http.messages import disposition
 from workhook.identity.authenticator import actor_of
-from workhook.identity.schemas import Repository
-from workhook.storage import Row
+from workhook.identity.schemas import Actor, Repository
+from workhook.storage import Reader, Row
 from workhook.storage.blobs import BlobMissing, Blobs
 from workhook.work.kernel.access import find_with_access
 from workhook.work.kernel.settings import Party
@@ -480,6 +480,16 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Response:
     row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=invoice_id)
     document = document_of(visible(row, access), access.repository, row)
     return await pdf_answer(call, access.repository, document)
+
+
+async def can_be_einvoice(reader: Reader, actor: Actor, invoice_id: str) -> bool:
+    """Return whether an issued invoice contains all data of an e-invoice."""
+    row, access = await find_with_access(reader, queries.by_id, actor, id=invoice_id)
+    try:
+        einvoice_of(visible(row, access), access.repository, parties_now(row))
+    except Invalid:
+        return False
+    return True
 
 
 async def get_invoice_xml(call: Call, invoice_id: str) -> Response:

@@ -166,6 +166,16 @@ def lacking_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
     return [field for field, value in _needed(who, pays) if not value]
 
 
+def unprinted_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
+    """Return what the seller's part of the draft lacks: `address`, `tax_number`. It cannot be added after sending.
+
+    A text written for this invoice may contain the number, so nothing is reported as missing then.
+    """
+    who, _ = _parties(invoice, repository, (Party(), Party()))
+    found = [] if who.lines else ["address"]
+    return found if who.vat_id or who.tax_number or invoice.bill_from else [*found, "tax_number"]
+
+
 def _needed(seller: EParty, buyer: EParty) -> list[tuple[str, str | None]]:
     """Return the required fields with their values. A tax number can replace a VAT ID in every category.
 

@@ -63,23 +63,27 @@ NEGATED = (
 
 
 def summed(
-    name: str, *conditions: Callable[[sa.Table], sa.ColumnElement[bool]], less: sa.Select[Any]
+    name: str,
+    *conditions: Callable[[sa.Table], sa.ColumnElement[bool]],
+    less: sa.Select[Any] | None = None,
+    billable: bool = True,
 ) -> sa.Select[Any]:
-    """Select `NAME_ms` and `NAME_minor`: the project's billable time in the sums, plus the rows of `less`.
+    """Select `NAME_ms` and `NAME_minor`: the project's time in the sums, plus the rows of `less`.
 
-    The project is the parameter `repository_id`. `less` selects `NEGATED`, which is negative.
+    The project is the parameter `repository_id`. `less` selects `NEGATED`, which is negative. `billable` selects
+    either the billable time or the rest.
     """
-    here = []
+    here: list[sa.Select[Any]] = []
     for table in (timesheet_sums, timesheet_changes):
         part = sa.select(table.c.duration_ms, table.c.amount_minor).where(
             table.c.repository_id == bigint_param("repository_id"),
-            table.c.billable,
+            table.c.billable if billable else sa.not_(table.c.billable),
             *(each(table) for each in conditions),
         )
         if table is timesheet_sums:
             part = part.where(table.c.grain == sa.literal_column(f"{Granularity.USER_BLOCKS:d}"))
         here.append(part)
-    every = sa.union_all(*here, less).subquery(name)
+    every = sa.union_all(*here, *([] if less is None else [less])).subquery(name)
     return sa.select(
         sa.func.sum(every.c.duration_ms).label(f"{name}_ms"), sa.func.sum(every.c.amount_minor).label(f"{name}_minor")
     )

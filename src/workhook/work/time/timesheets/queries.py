@@ -366,12 +366,19 @@ async def list_to_invoice(
 
 
 _unbilled = summed("unbilled", lambda table: sa.not_(table.c.invoiced), less=not_finished)
+_unbillable = summed("unbillable", lambda table: sa.not_(table.c.invoiced), billable=False)
 
 
 async def find_unbilled_ms(reader: Reader, access: Access) -> int:
     """Return the project's finished, billable, uninvoiced time, read from the sums of reports."""
     row = await reader.fetch_row(_unbilled, {"repository_id": access.repository.id})
     return int(row["unbilled_ms"] or 0)
+
+
+async def find_unbillable_ms(reader: Reader, access: Access) -> int:
+    """Return the project's time that is not billable and not on an invoice, read from the sums of reports."""
+    row = await reader.fetch_row(_unbillable, {"repository_id": access.repository.id})
+    return int(row["unbillable_ms"] or 0)
 
 
 async def find_default_terms(reader: Reader, access: Access) -> TimeTerms:
