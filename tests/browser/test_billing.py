@@ -201,7 +201,7 @@ async def test_a_project_subscribes_to_a_service(visit: Visits, team: Team) -> N
     await page.goto(f"/{team.world.full_name}/billing/subscriptions")
     await page.get_by_role("link", name="New subscription").click()
     await page.get_by_label("Care: 1,250.00 EUR per month").check()
-    await page.get_by_role("button", name="Subscribe").click()
+    await page.get_by_role("button", name="Create subscription").click()
     await expect(main).to_contain_text("renews on")
     await page.get_by_role("button", name="Pause").click()
     await expect(main).to_contain_text("paused since")

@@ -111,7 +111,7 @@ async def test_the_report_is_filtered_and_invoiced(visit: Visits, server: Server
     rows = page.get_by_role("row")
     await expect(rows.filter(has_text=team.member.login)).to_contain_text("3:00")
     await page.get_by_role("combobox", name="Person").select_option(team.owner.login)
-    await page.get_by_role("button", name="Apply").click()
+    await page.get_by_role("button", name="Filter", exact=True).click()
     await expect(rows.filter(has_text="Total")).to_contain_text("1:30")
     await page.get_by_role("button", name="Create invoice").click()
     await expect(page.get_by_role("main")).to_contain_text("120.00")

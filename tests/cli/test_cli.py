@@ -193,7 +193,7 @@ def test_a_mistake_is_explained_without_a_traceback(made_cli: Cli, words: str, s
         ("token create --user octo --scopes repo,king", "'king' is not one of repo, admin:repo_hook, "),
         ("token create --user octo --scopes repo --kind oauth", "is not one of 'classic'"),
         ("token create --user octo --scopes repo --expires-in -1", "'-1' is not a number of days greater than 0"),
-        ("deliveries list", "Use exactly one of --hook, --repository and --organization."),
+        ("deliveries list", "Use exactly one of --hook, --repository, and --organization."),
         ("deliveries list --hook 1 --status ok", "'ok' is not one of 'success', 'failure'"),
         ("deliveries list --hook 1 --since yesterday", "'yesterday' is not a time such as 2026-"),
         ("deliveries list --hook 1 --limit 0", "'0' is not a whole number from 1 on"),
@@ -303,7 +303,7 @@ def test_events_are_published_listed_shown_and_redelivered(
     words = ("event", "publish", *to, "--event", "push", "--id", "build-7", "--payload")
     assert cli.json(*words, str(payload)) == {"id": "build-7", "deliveries": 1}
     assert cli.json(*words, "-", given=payload.read_text()) == {"id": "build-7", "deliveries": 1}
-    assert "under this id" in cli.refused(*words[:-1])
+    assert "with this ID" in cli.refused(*words[:-1])
     receiver.wait_for(lambda requests: any(each.event == "push" for each in requests))
     pushed = receiver.events("push")[0].payload()
     assert (pushed["ref"], pushed["repository"]["full_name"]) == ("refs/heads/main", "acme/website")
@@ -538,7 +538,7 @@ def test_doctor_checks_the_server(start: Callable[[], Server], cli: Cli) -> None
     assert server.url in seen()["detail"]
     server.kill()
     assert seen()["ok"] is False
-    assert "is gone" in seen()["detail"]
+    assert "has ended" in seen()["detail"]
     assert seen()["advice"]
 
 

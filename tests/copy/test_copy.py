@@ -145,7 +145,7 @@ def test_no_server_starts_with_a_copied_file(file: Path, url: str) -> None:
     assert "is not empty" in refused("copy", file, url)
     ask(url, "DROP SCHEMA public CASCADE")
     ask(url, "CREATE SCHEMA public")
-    assert "was copied to" in refused("copy", file, url)
+    assert "was already copied" in refused("copy", file, url)
     assert answered("release", file)["released"] is True
     assert answered("release", file)["released"] is False
     server = Server(file.parent, {}).start()

@@ -170,7 +170,7 @@ def test_admins_see_which_clients_mail_was_not_delivered_and_why(
     assert text is not None
     assert (
         "Die E-Mail wurde nicht zugestellt. Ein Mailserver hat die E-Mail abgelehnt. (550 5.7.1) "
-        "Erstellen Sie einen Link, senden Sie ihn selbst und informieren Sie die Administration." in text
+        "Erstellen Sie einen Link, senden Sie ihn selbst und informieren Sie Ihren Administrator." in text
     )
     assert "10.1.2.3" not in text
 
@@ -202,7 +202,7 @@ def test_the_settings_offer_mail_and_show_a_rejected_address(
         task_id = studio.task()
         studio.owner.patch(f"/tasks/{task_id}", json={"assignees": [person.login]})
 
-        said = "so no e-mail is sent to it. The address doesn’t exist. (550 5.1.1)"
+        said = "so Workhook no longer sends e-mail to it. The address doesn’t exist. (550 5.1.1)"
         until(lambda: said in text_of(browser.get("/settings/notifications").text))
         assert "nobody here" not in browser.get("/settings/notifications").text
     finally:

@@ -62,7 +62,7 @@ def test_swapped_neighbors_in_an_iban_are_found(text: str, data: st.DataObject) 
         ("", "such as DE89"),
         ("DE", "such as DE89"),
         ("1234", "such as DE89"),
-        ("DE8937040044053201300", "has 22 characters, this one has 21"),
+        ("DE8937040044053201300", "have 22 characters, but this one has 21"),
         ("\uff24\uff2589370400440532013000", "such as DE89"),
         ("DE89370400440532013000" * 2, "such as DE89"),
     ],

@@ -212,7 +212,7 @@ def test_members_import_a_board_and_a_second_import_adds_only_new_cards(server: 
         assert "Nothing new to import. 2 existing cards are unchanged." in text_of(again.text)
         for data, told in (
             (b"", "Choose the exported file"),
-            (b"[]", "it holds a list"),
+            (b"[]", "it contains a list"),
             (b'{"idBoard": 1, "idList": 2}', "card"),
         ):
             refused = upload(member, action, data)

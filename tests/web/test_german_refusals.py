@@ -74,7 +74,7 @@ def test_a_refused_client_action_is_explained_in_german(studio: Studio) -> None:
     csrf = studio.client.form("/settings", "/settings/profile").fields["csrf"]
     refused = studio.client.post(f"{studio.base}/columns", {"csrf": csrf, "title": "Mine"})
     assert refused.status_code == 403
-    assert "Kein Zugriff Kunden ist das nicht möglich." in text_of(refused)
+    assert "Kein Zugriff Kunden können das nicht." in text_of(refused)
 
 
 def test_upload_errors_for_scripts_are_german(studio: Studio) -> None:

@@ -55,7 +55,7 @@ def test_rounding_is_explained_in_german(spent: Studio) -> None:
     settle(spent, round_mode="nearest")
     text = report(spent)
     assert "kaufmännisch auf volle 15 Minuten gerundet." in text
-    assert "Die Rechnung würde 3:15 für 261,63 EUR enthalten." in text
+    assert "Auf die Rechnung kämen 3:15 (261,63 EUR)." in text
     assert "Erfasst: 3:20, abgerechnet: 3:15." in text_of(page_of(spent.member, draft(spent)))
 
 

@@ -172,7 +172,7 @@ def test_durations_are_accepted_in_common_notations(typed: str, minutes: int) ->
         ("", "such as 1:30, or hours"), ("1:60", "such as 1:30, or hours"), ("-1", "such as 1:30, or hours"),
         ("soon", "such as 1:30, or hours"), ("1e3", "such as 1:30, or hours"),
         ("30", "Enter 0:30 for 30 minutes, or 30h for hours."), ("90", "Enter 1:30 for 90 minutes"),
-        ("0", "more than 0"), ("0m", "more than 0"), ("0:00", "more than 0"),
+        ("0", "longer than 0"), ("0m", "longer than 0"), ("0:00", "longer than 0"),
     ],
 )  # fmt: skip
 def test_an_invalid_duration_is_refused_at_its_field(place: Place, duration: str, said: str) -> None:

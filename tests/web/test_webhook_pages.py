@@ -149,7 +149,7 @@ def test_the_page_names_the_header_with_both_signatures(office: Office) -> None:
         config={"url": f"{office.receiver.url}/2", "header_style": "standard", "secret": "whsec_" + "a" * 40}
     )
     page = text_of(owner.get(f"/{standard}"))
-    assert "Only webhook-signature (Standard Webhooks) then carries both signatures." in page
+    assert "During that time, only webhook-signature (Standard Webhooks) carries both signatures." in page
     owner.send(f"/{standard}/secret", secret_kind="make", previous_secret_expires_in="3600", status=200)
     assert "Only webhook-signature carries both signatures" in text_of(owner.get(f"/{standard}"))
 

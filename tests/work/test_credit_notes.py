@@ -57,7 +57,7 @@ def test_the_credit_at_a_rate_is_limited_to_the_billed_amount(studio: Studio, dr
 
 def test_a_rate_not_on_the_invoice_is_refused(studio: Studio, draw: Draw) -> None:
     path = draw()
-    has = "the invoice has no lines at this rate; it has 19 %, 7 %"
+    has = "the invoice has no lines at this rate; its rates are 19 %, 7 %"
     assert refused(studio, path, total=1, tax=20) == [("tax", "not_on_invoice", has)]
     assert refused(studio, path, total=1, tax_category="exempt") == [("tax_category", "not_on_invoice", has)]
     lines = [{**BOOK, "tax": 19}, {**BOOK, "tax": 20}, {**BOOK, "tax": 0}]
@@ -69,7 +69,7 @@ def test_a_rate_not_on_the_invoice_is_refused(studio: Studio, draw: Draw) -> Non
 
 def test_a_line_without_a_rate_requires_an_unambiguous_one(studio: Studio, draw: Draw) -> None:
     plain = {"description": "Something", "qty": 1, "unit_price": 10}
-    wanted = "specify the tax rate to credit; the invoice has 19 %, 7 %"
+    wanted = "specify the tax rate to credit; the invoice's rates are 19 %, 7 %"
     assert refused(studio, draw(), invoice_items=[plain]) == [("invoice_items[0].tax", "missing", wanted)]
     only = draw(DESIGN)
     note = credit(studio, only, invoice_items=[plain])
@@ -78,7 +78,7 @@ def test_a_line_without_a_rate_requires_an_unambiguous_one(studio: Studio, draw:
     note = credit(studio, own, invoice_items=[plain])
     assert (rows(note), "tax" in note["invoice_items"][0]) == ([(19, 10, 1.9)], False)
     two = draw(PRINT, {**PRINT, "tax_category": "zero"})
-    wanted = "specify the tax rate to credit; the invoice has 0 % (zero), 0 % (exempt)"
+    wanted = "specify the tax rate to credit; the invoice's rates are 0 % (zero), 0 % (exempt)"
     assert refused(studio, two, total=1, tax=0) == [("tax_category", "missing", wanted)]
     assert [each["category"] for each in credit(studio, two, total=1, tax_category="exempt")["taxes"]] == ["exempt"]
 

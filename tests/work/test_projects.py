@@ -405,7 +405,7 @@ def test_errors_describe_the_expected_value() -> None:
         "priority must be one of high, low or null",
         "labels must be a list of text",
         "notes must be at most 64 KiB of text",
-        "fields must be without NUL characters",
+        "fields must be text without NUL characters",
     ]
 
 

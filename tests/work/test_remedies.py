@@ -553,8 +553,8 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     "The invoice has credit notes; credit the remaining amount instead.": [
         ("", voided_after_a_credit), ("part paid", partial(voided_after_a_credit, paid=5)),
     ],
-    "The invoice already has {} payments and credit notes. It can only take one for everything that is still due: "
-    "omit the amount.": [
+    "The invoice already has {} payments and credit notes. Only one more is possible, for the full amount "
+    "that is still due: omit the amount.": [
         (step, partial(with_very_many_bookings, step=step)) for step in ("pay", "refund", "credit")
     ],
     "The invoice has {} payments and credit notes; credit the remaining amount instead.": [
@@ -615,7 +615,7 @@ IN_THE_REQUEST = {
     "The checkout cannot be canceled in its first {} months.",
     "{}: the invoice's texts would have {} characters in total; at most {} can be printed. "
     "Shorten them, or split the invoice",
-    "{}: a tax that is {} has 0 percent; omit one of them",
+    "{}: the tax category {} requires a tax of 0; omit one of the two",
     "{}: the lines already define the amounts and rates to credit; omit one or the other",
     "callback_urls: {} must not contain a wildcard; list each URL",
     "This password is too common. Choose one that is harder to guess.",

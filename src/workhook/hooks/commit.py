@@ -119,7 +119,7 @@ _committers: WeakKeyDictionary[Database, Batcher[NewEvent, Committed]] = WeakKey
 
 
 def committer_of(database: Database) -> Batcher[NewEvent, Committed]:
-    """Return the batcher for published events. IDs within a repository follow the order in which events are added."""
+    """Return the batcher for published events. IDs within a repository follow the order of adding events."""
     found = _committers.get(database)
     if found is None:
         found = _committers[database] = Batcher(

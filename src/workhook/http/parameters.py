@@ -502,7 +502,7 @@ def _wanted_words(kind: inspect.Type) -> Message:
             return phrase("null")
         case inspect.DictType():
             each = _between(str(_wanted_words(kind.value_type)), None, kind.max_length, " keys")
-            return compose("an object in which each value is {}", str(each))
+            return compose("an object whose every value is {}", str(each))
         case _:
             return phrase("an object")
 

@@ -473,7 +473,7 @@ LinkKind = Literal["invitation_link", "sign_in_link", "password_link"]
 MailKind = NotificationKind | LinkKind | Literal["address_link"]
 
 ATTEMPTS_MAX = 20
-"""Number of attempts after which an unaccepted message is given up. Refused messages are given up immediately."""
+"""Maximum number of attempts before an unaccepted message is given up. Refused messages are given up immediately."""
 
 # A message is pending while it has a next attempt. Afterwards it was sent, or was given up and is kept for a while.
 mail_messages = sa.Table(

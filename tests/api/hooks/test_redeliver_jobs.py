@@ -105,7 +105,7 @@ async def test_deliveries_recorded_after_the_request_are_skipped(services: Servi
 
 async def test_a_webhook_has_one_redelivery_job_at_a_time(services: Services, filled: World) -> None:
     job_id = await _create_job(services, FAILED)
-    with pytest.raises(Invalid, match=f"again already, in job {job_id}"):
+    with pytest.raises(Invalid, match=f"already being redelivered, in job {job_id}"):
         await _create_job(services, Filters())
     await _create_job(services, Filters(), OTHER)
     await redelivery.resume(services, now_ms())

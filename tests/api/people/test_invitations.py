@@ -580,7 +580,7 @@ def test_the_number_of_pending_invitations_is_limited(overlapping: People) -> No
         [fault] = refused.json()["errors"]
         assert fault["field"] == field
         assert "1,000 pending invitations" in fault["message"]
-        assert "Cancel some" in fault["message"]
+        assert "Revoke some" in fault["message"]
     members = f"/api/v1/projects/{people.world.project_id}/members"
     refused = people.ask("owner", "POST", members, json={"username": people.login("third")})
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "username")

@@ -1,6 +1,6 @@
 """`/reports/timesheets`: recorded time and its cost in each currency, grouped by user, task, project or day.
 
-A report covers every project in which the caller is an owner or a member.
+A report covers every project where the caller is an owner or a member.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 async def report_timesheets(call: Call, query: ReportQuery) -> Response:
     """Sum up timesheets by user, task, project or day.
 
-    Covers every project in which the caller is an owner or a member. A timesheet counts toward the day on which it
+    Covers every project where the caller is an owner or a member. A timesheet counts toward the day on which it
     started. With `Accept: text/csv`, the response is a table.
     """
     actor, project_id = actor_of(call), if_set(query.project_id)

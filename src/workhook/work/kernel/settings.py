@@ -93,7 +93,7 @@ class Party(msgspec.Struct, frozen=True):
 class Seller(Party, frozen=True):
     """The party that issues invoices.
 
-    `logo` is the ID of the logo on the invoice's PDF. `timezone` is the IANA name of the time zone in which its days
+    `logo` is the ID of the logo on the invoice's PDF. `timezone` is the IANA name of the time zone where its days
     begin and end; null means UTC.
     """
 

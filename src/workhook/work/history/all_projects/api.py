@@ -66,7 +66,7 @@ async def list_all_tasks(call: Call, query: AllTasksQuery) -> Listed[TasksAnswer
 
 @_of_timesheets.get("/timesheets", answers={200: TimesheetsAnswer}, other_media_types=(csv_tables.MEDIA_TYPE,))
 async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Response:
-    """List the timesheets of every project in which the caller is an owner or a member.
+    """List the timesheets of every project where the caller is an owner or a member.
 
     A page may be short or empty without being the last. Follow the `Link` header until it has no next page. With
     `Accept: text/csv`, the response is a table of all matching timesheets or, with `per_page`, of one page of them.
@@ -79,7 +79,7 @@ async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Response
 
 @_of_timesheets.get("/timesheets/running")
 async def list_running_timesheets(call: Call, query: RunningQuery) -> Listed[TimesheetsAnswer]:
-    """List the running timers of every project in which the caller is an owner or member, longest running first."""
+    """List the running timers of every project where the caller is an owner or member, longest running first."""
     source, after = source_across_projects(actor_of(call), query, team_only=True), cursor_of(query, RUNNING.order)
     rows, headers = await read_for(call, RUNNING, source, query, after, **RUNNING.to_filters(query, source))
     now = now_ms()
