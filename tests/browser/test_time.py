@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 
 import pytest
 from playwright.async_api import expect
@@ -184,6 +185,20 @@ async def test_a_client_has_no_link_to_own_time(visit: Visits, team: Team) -> No
     await page.goto("/time")
     await expect(page.get_by_text("You have no time entries this week.")).to_be_visible()
     await accessible(page)
+
+
+async def test_the_start_of_an_added_entry_follows_its_duration(visit: Visits, server: Server, team: Team) -> None:
+    add_task(server, team)
+    page = await visit(f"/{team.world.full_name}/time", team.owner)
+    await page.get_by_text("Add time manually", exact=True).click()
+    start, duration = page.get_by_label("Start", exact=True), page.get_by_label("Duration")
+    preset = datetime.fromisoformat(await start.input_value())
+    for typed, minutes in (("3:00", 180), ("1,5", 90), ("90m", 90), ("2h 15m", 135), ("0:50:12", 51), ("soon", 51)):
+        await duration.fill(typed)
+        await expect(start).to_have_value(f"{preset + timedelta(minutes=60 - minutes):%Y-%m-%dT%H:%M}")
+    await start.fill("2026-01-05T09:00")
+    await duration.fill("4:00")
+    await expect(start).to_have_value("2026-01-05T09:00")
 
 
 async def test_on_a_phone_the_week_shows_only_days_with_time(visit: Visits, server: Server, team: Team) -> None:

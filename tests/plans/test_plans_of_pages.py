@@ -251,6 +251,16 @@ def test_sums_of_a_project_read_only_paused_time_entries_and_those_on_drafts(sce
         assert "Seq Scan timesheets" not in verdict.plan
 
 
+def test_time_that_is_not_billable_is_read_from_the_sums_only(scene: Scene) -> None:
+    reader = RecordingReader()
+    with pytest.raises(AssertionError, match="no row here"):
+        asyncio.run(_await(queries.find_unbillable_ms(reader, _access())))  # type: ignore[arg-type]
+    for verdict in scene.judge.judge(*reader.asked[0]):
+        assert "timesheets" not in verdict.plan
+        assert "SCAN timesheet_sums" not in verdict.plan
+        assert "Seq Scan timesheet_sums" not in verdict.plan
+
+
 PERIOD_MS = 4 * MINUTE_MS
 """A period in which a few of the thousands of time entries started."""
 

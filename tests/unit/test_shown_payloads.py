@@ -116,4 +116,5 @@ def test_a_rate_is_never_rounded_up_to_100_percent(rate: float | None, words: st
 
 def test_durations_are_shown_with_units() -> None:
     assert (charts.took(None), charts.took(80), charts.took(1234)) == ("\u2013", "80\u202fms", "1.2\u202fs")
+    assert (charts.took(3), charts.took(7)) == (charts.lasted(0), charts.lasted(0.01)), "as in the list of deliveries"
     assert (charts.lasted(0), charts.lasted(0.12)) == ("<\u202f10\u202fms", "120\u202fms")

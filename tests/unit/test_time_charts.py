@@ -115,3 +115,33 @@ def test_numbers_have_the_readers_decimal_mark(monkeypatch: pytest.MonkeyPatch) 
     assert written() == ["1.50", "1,234,567.89", "99.8\u202f%", "1.2\u202fs", "0.25\u202fh"]
     monkeypatch.setattr(texts, "language", lambda: "de")
     assert written() == ["1,50", "1.234.567,89", "99,8\u202f%", "1,2\u202fs", "0,25\u202fh"]
+
+
+@pytest.mark.parametrize(
+    ("language", "names"),
+    [
+        ("en", ("November 30, 2026", "Monday, November 30", "Nov 30")),
+        ("de", ("30. November 2026", "Montag, 30. November", "30.11.")),
+    ],
+)
+def test_days_are_written_as_in_the_language(
+    monkeypatch: pytest.MonkeyPatch, language: str, names: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(texts, "language", lambda: language)
+    day = date(2026, 11, 30)
+    assert names == (formats.full_day_name(day), formats.weekday_day_name(day), formats.axis_day_name(day))
+    assert names[-1] in [each.label for each in charts.columns(Period(day, day), {day: spent(HOUR_MS)}).columns]
+
+
+@pytest.mark.parametrize(
+    ("language", "now", "then"), [("en", "Mar 1", "Mar 1, 2025"), ("de", "1. März", "1. März 2025")]
+)
+def test_a_date_has_its_year_unless_it_is_the_current_one(
+    monkeypatch: pytest.MonkeyPatch, language: str, now: str, then: str
+) -> None:
+    monkeypatch.setattr(texts, "language", lambda: language)
+    monkeypatch.setattr(formats, "today", lambda: date(2026, 11, 30))
+    assert (formats.short_day_name(date(2026, 3, 1)), formats.short_day_name(date(2025, 3, 1))) == (now, then)
+    assert formats.dated(date(2026, 3, 1)).endswith(
+        f'datetime="2026-03-01" data-controller="when" data-when-style-value="day">{now}</time>'
+    )

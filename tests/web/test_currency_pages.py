@@ -72,7 +72,7 @@ def test_team_and_client_can_download_an_e_invoice(studio: Studio) -> None:
     path = invoice_in(studio, "EUR", 100, sent=True)
     for reader in (studio.member, studio.client):
         page = page_of(reader, path)
-        assert f'href="{path}/xml"' in page
+        assert (f'href="{path}/xml"' in page) is (reader is studio.member), "only those who can complete it see it"
         missing = reader.client.get(f"{path}/xml")
         assert missing.status_code == 422
         said = text_of(missing.text)
@@ -89,6 +89,7 @@ def test_team_and_client_can_download_an_e_invoice(studio: Studio) -> None:
     studio.call("PATCH", f"{studio.project}/billing", buyer={"name": "Client AG", "country": "AT"})
     path = invoice_in(studio, "EUR", 100, sent=True)
     for reader in (studio.member, studio.client):
+        assert f'href="{path}/xml"' in page_of(reader, path)
         document = reader.client.get(f"{path}/xml")
         assert (document.status_code, document.headers["content-type"]) == (200, "application/xml")
         assert complaints(document.content) == []
@@ -98,6 +99,34 @@ def test_team_and_client_can_download_an_e_invoice(studio: Studio) -> None:
     assert f'href="{path}/credit_notes/{note}/xml"' in page_of(studio.client, path)
     document = studio.client.client.get(f"{path}/credit_notes/{note}/xml")
     assert complaints(document.content) == []
+
+
+def test_a_draft_warns_that_parts_of_the_seller_are_missing_for_good(studio: Studio) -> None:
+    draft = invoice_in(studio, "EUR", 100)
+    login = studio.team.world.organization
+    words = "{} missing. {} can’t be added after the invoice is issued."
+    both, address, number = (
+        words.format("Your address and tax number are", "They"),
+        words.format("Your address is", "It"),
+        words.format("Your tax number is", "It"),
+    )
+
+    def warnings() -> list[str]:
+        return [each for each in (both, address, number) if each in text_of(page_of(studio.owner, draft))]
+
+    assert warnings() == [both]
+    assert f'{both}</strong> <a href="/{login}/settings/billing">' in page_of(studio.owner, draft)
+    assert f"{both}</strong></p>" in page_of(studio.member, draft), "members cannot change the settings"
+    assert "Ihre Adresse und Steuernummer fehlen." in german(studio, draft)
+    studio.call("PATCH", f"/organizations/{login}/billing", tax_number="12/345/67890")
+    assert warnings() == [address]
+    studio.call("PATCH", f"/organizations/{login}/billing", tax_number=None, address="Main Street 1\n10115 Berlin")
+    assert warnings() == [number]
+    studio.call("PATCH", f"/organizations/{login}/billing", vat_id="DE123456789")
+    assert warnings() == []
+    studio.call("PATCH", f"/organizations/{login}/billing", vat_id=None, address=None)
+    studio.call("PATCH", f"/invoices/{draft.rpartition('/')[2]}", bill_from="Studio\nMain Street 1\nTax no. 7")
+    assert warnings() == []
 
 
 def test_a_draft_lists_what_an_e_invoice_lacks(studio: Studio) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -468,3 +469,8 @@ def test_links_end_with_a_disabled_inviter_or_a_deleted_project(place: Place) ->
     place.server.run(disable)
     assert place.owner.fill(f"{place.settings}/delete", name=place.world.repository).status_code == 303
     assert gone(place.stranger(), link) == gone(place.stranger(), in_project)
+
+
+def test_the_expiration_date_is_readable_without_scripts(place: Place) -> None:
+    page = place.stranger().get(place.link(address())).text
+    assert re.search(r"expires on <time [^>]*>[A-Z][a-z]{2} \d+(, \d{4})?</time>", page)

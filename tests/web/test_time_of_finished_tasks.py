@@ -97,6 +97,14 @@ def test_a_search_on_the_own_time_page_finds_unassigned_tasks(studio: Studio) ->
     page = page_of(studio.member, "/time")
     assert "Not all tasks are listed." in page
     assert task not in page
+    given = {"task_id": task, "start_time": "2026-01-05T09:00:00Z", "duration": 60_000}
+    for each in (task, done):
+        headers = {"Authorization": f"Bearer {studio.team.member.token}"}
+        given["task_id"] = each
+        assert studio.api.post(f"/api/v1{studio.project}/timesheets", json=given, headers=headers).is_success
+    page = page_of(studio.member, "/time", week="2026-01-05")
+    assert task in options(page, "start-task")
+    assert "Not all tasks are listed." not in page, "nothing else can be found"
     page = page_of(studio.member, "/time", task_q="old")
     assert task in options(page, "start-task")
     assert done in options(page, "add-task")

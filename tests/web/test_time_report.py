@@ -93,7 +93,7 @@ def test_the_report_shows_names_days_and_the_currency(spent: Studio) -> None:
     invoice = spent.call("POST", f"{spent.project}/invoices", currency="EUR")["invoice"]
     assert invoice["status"] == "draft"
     text = text_of(page_of(spent.owner, f"{spent.base}/time/report", **SPAN))
-    assert "January 6 2026" in text
+    assert "January 6, 2026" in text
     assert "(120.00 EUR)." in text
 
 
@@ -159,8 +159,8 @@ def test_numbers_use_the_decimal_mark_of_the_reader(spent: Studio) -> None:
 def test_a_year_is_charted_in_weeks(spent: Studio) -> None:
     page = page_of(spent.owner, f"{spent.base}/time/report", **{"from": "2025-12-29", "to": "2026-12-27"})
     assert "Each bar is one week" in page
-    assert page.count("<title>20") == 52
-    assert "<title>2025-12-29: 0:01</title>" in page
+    assert len(re.findall(r"<title>\w+ \d+, 202[56]: ", page)) == 52
+    assert "<title>December 29, 2025: 0:01</title>" in page
 
 
 def test_billable_time_is_invoiced(spent: Studio) -> None:

@@ -72,6 +72,30 @@ def test_unbilled_time_is_added_to_a_draft(spent: Studio) -> None:
     assert lines_of(spent, path) == [("item", 1), ("time", 2.5), ("time", 0.833333)]
 
 
+def test_a_draft_explains_why_time_is_not_offered(spent: Studio) -> None:
+    words = "0:30 of this project’s time isn’t billable, so it isn’t offered here. Change it under"
+    path = draft_of(spent)
+    page = page_of(spent.member, path)
+    assert words in text_of(page)
+    assert f'<a href="{spent.base}/time">Time</a>.' in page
+    send(spent.member, f"{path}/unbilled")
+    page = page_of(spent.member, path)
+    assert words in text_of(page)
+    assert "Add unbilled time" not in page
+    sent = draft_of(spent)
+    assert send(spent.member, f"{sent}/send").status_code == 303
+    assert words not in text_of(page_of(spent.member, sent))
+
+
+def test_a_draft_says_nothing_without_such_time(studio: Studio) -> None:
+    task = studio.add_task(studio.add_column("Doing"), "Drawn")
+    assert "Unbilled time" not in text_of(page_of(studio.member, draft_of(studio)))
+    spend(studio, task, 5, 150, billable_rate=80)
+    page = page_of(studio.member, draft_of(studio))
+    assert "Add unbilled time (2:30)" in page
+    assert "isn’t billable" not in page
+
+
 def test_existing_lines_stay_and_new_time_gets_its_own_line(spent: Studio) -> None:
     path = draft_of(spent, group_by="task")
     assert send(spent.member, f"{path}/unbilled").status_code == 303

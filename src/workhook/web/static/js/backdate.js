@@ -21,9 +21,9 @@ export default class extends Controller {
 // The usual forms of durations.py, or null for any other.
 function minutes(text) {
   const typed = text.trim().toLowerCase().replace(",", ".")
-  const clock = /^(\d{0,3}):([0-5]?\d)$/.exec(typed)
-  if (clock) return Number(clock[1]) * 60 + Number(clock[2])
+  const clock = /^(\d{0,3}):([0-5]?\d)(?::([0-5]?\d))?$/.exec(typed)
+  if (clock) return Math.ceil(Number(clock[1]) * 60 + Number(clock[2]) + Number(clock[3] ?? 0) / 60)
   const units = /^(?:(\d*\.?\d+)\s*h)?\s*(?:(\d*\.?\d+)\s*m(?:in)?)?$/.exec(typed)
-  if (typed && units) return Math.round(Number(units[1] ?? 0) * 60 + Number(units[2] ?? 0))
-  return /^\d*\.?\d+$/.test(typed) && Number(typed) <= BARE_HOURS_MAX ? Math.round(Number(typed) * 60) : null
+  if (typed && units) return Math.ceil(Number(units[1] ?? 0) * 60 + Number(units[2] ?? 0))
+  return /^\d*\.?\d+$/.test(typed) && Number(typed) <= BARE_HOURS_MAX ? Math.ceil(Number(typed) * 60) : null
 }
