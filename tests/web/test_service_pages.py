@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 from tests.harness.server import Server
@@ -9,6 +10,7 @@ from tests.web.browser import forms
 from tests.web.places_kit import add_in, signed_in
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of, undo
 from workhook.core.clock import DAY_MS, now_ms, to_seconds_text
+from workhook.web.frame.formats import short_day_name
 from workhook.work.money.services.schemas import PRICES_MAX
 
 
@@ -220,7 +222,8 @@ def test_a_canceled_subscription_stays_active_until_the_end_of_the_period(studio
     assert "The subscription stays active until its period ends on" in text_of(page_of(studio.member, path))
     assert send(studio.member, f"{path}/cancel", reason="", feedback="").status_code == 303
     text = text_of(page_of(studio.member, path))
-    assert f"ends on {checkout_of(studio, path)['period_end'][:10]}" in text
+    ends = date.fromisoformat(checkout_of(studio, path)["period_end"][:10])
+    assert f"ends on {short_day_name(ends)}" in text
     assert "Cancel subscription" not in text
     assert f"{path}/delete" not in page_of(studio.member, path)
 

@@ -172,7 +172,7 @@ async def _offer(visit: Visit, worked_on: Iterable[Timesheet], chosen: str) -> O
 async def _has_others(visit: Visit, offered: Sequence[Offered]) -> bool:
     """Return whether the visitor can track time on tasks other than the offered ones.
 
-    May be true without any if the newest tasks are in projects in which the visitor cannot track time.
+    If the newest tasks are all in projects that the visitor can only read, this may be true without such tasks.
     """
     known = {each.id for each in offered}
     newest = await _newest_tasks(visit, len(known) + 1, {})
