@@ -8,7 +8,7 @@ from tests.browser.people import Insider, Team, sign_in
 from tests.browser.visits import Visits
 from tests.harness.server import Server
 
-ENDED = "You have been signed out."
+ENDED = "You’ve been signed out."
 
 
 def add_task(server: Server, team: Team) -> str:

@@ -91,7 +91,7 @@ def test_text_output_has_one_line_per_delivery(site: Site) -> None:
         [delivery] = site.cli.json("deliveries", "list", "--hook", str(site.hook), "--event", "deployment_status")
         site.publish()  # filtered out
         site.cli.json("deliveries", "redeliver", str(delivery["id"]))
-        assert command.wait_for(2)[1].endswith("OK (again)\n")
+        assert command.wait_for(2)[1].endswith("OK (redelivery)\n")
         assert command.end() == 0
         assert "Traceback" not in "".join(command.lines)
     assert len(command.lines) == 2

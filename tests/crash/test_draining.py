@@ -59,7 +59,7 @@ def test_a_draining_worker_is_not_ready(
 def test_a_server_stops_after_the_delay(new_life: Callable[..., Life]) -> None:
     life = new_life(drain_delay_s=0.5)
     assert life.site.server.stop() == 0
-    assert "not ready for 0.5 s" in life.site.server.log()
+    assert '"delay_s": 0.5' in life.site.server.log()
 
 
 def test_sighup_without_a_delay_stops_the_server(new_life: Callable[..., Life]) -> None:

@@ -25,7 +25,7 @@ def test_the_client_gets_the_invoice_with_its_pdf(studio: Studio, mail: MailServ
     invoice_id = send_invoice(studio)
     [got] = mail.wait_for(address)
     number = studio.owner.get(f"/invoices/{invoice_id}")["invoice"]["invoice_number"]
-    assert got["Subject"] == f"Octo sent invoice {number}"
+    assert got["Subject"] == f"Octo issued invoice {number}"
     assert "The invoice is attached as a PDF." in got.text
     [(name, content)] = got.files.items()
     assert name == f"Invoice-{number}.pdf"

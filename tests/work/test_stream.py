@@ -249,7 +249,7 @@ def test_more_tokens_do_not_allow_more_streams(stage: Stage) -> None:
         for each in (caller, callers[0]):
             refused = each.refused(429, "GET", stage.path)
             assert refused["code"] == "too_many_streams"
-            assert refused["message"].startswith("You have 10 streams open")
+            assert refused["message"].startswith("You have 10 open streams")
         assert stage.listen().status == 200  # another user's
     finally:
         for each in callers:
@@ -480,7 +480,7 @@ async def test_streams_per_process_are_limited_and_do_not_use_up_connections(
     opened = [await live.follow(services, repository_id, ONE._replace(account_id=each), None) for each in range(2)]
     try:
         assert protocol.limit_concurrency == 102
-        with pytest.raises(Unavailable, match="too many open streams") as refused:
+        with pytest.raises(Unavailable, match="Too many streams are open") as refused:
             await live.follow(services, repository_id, ONE, None)
         assert refused.value.headers["Retry-After"] == "10"
     finally:

@@ -11,6 +11,7 @@ from tests.api.wire import NOBODYS_ID, Api, Place, invalid, refused
 from tests.harness.receiver import Receiver, Reply
 from tests.harness.server import MANUAL_MOST
 from tests.harness.waiting import until
+from workhook.core.text import counted
 
 
 def deliveries(api: Api, hook: dict[str, Any], count: int) -> list[dict[str, Any]]:
@@ -199,10 +200,9 @@ def test_the_limit_per_minute_states_when_to_try_again(api: Api, place: Place) -
     for each in limited:
         wait_s = int(each.headers["retry-after"])
         assert 1 <= wait_s <= 61
-        message = (
-            f"at most {MANUAL_MOST} pings, tests, and redeliveries a minute for one webhook. Try again in {wait_s}"
-        )
-        refused(each, 403, f"You have exceeded a secondary rate limit: {message} seconds.")
+        message = f"at most {MANUAL_MOST} pings, tests, and redeliveries a minute for one webhook"
+        wait = counted(wait_s, "second")
+        refused(each, 403, f"You have exceeded a secondary rate limit: {message}. Try again in {wait}.")
     assert int(first.headers["x-ratelimit-remaining"]) > 0, "another limit is the reason"
     assert api.post(other["ping_url"]).status_code == 204
 
