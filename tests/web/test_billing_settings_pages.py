@@ -139,6 +139,7 @@ def test_only_owners_and_admins_can_open_the_settings(studio: Studio, here: str)
 def test_a_project_saves_the_buyer(studio: Studio, here: str) -> None:
     path = f"{studio.base}/settings/billing"
     assert f'href="{path}"' in page_of(studio.owner, f"{studio.base}/settings")
+    assert "Fields left blank use the organization’s billing settings." in page_of(studio.owner, path)
     saved(studio, path, PROJECT)
     billing = studio.call("GET", f"{studio.project}/billing")["billing"]
     party = {"name": HOSTILE, "address": "Ring 2", "vat_id": "ATU12345678", "email": None, "country": "AT"}
