@@ -68,7 +68,7 @@ def test_an_organization_saves_the_seller(studio: Studio, here: str) -> None:
         ("bic", "COBA", "A BIC has 8 or 11 characters"),
         ("vat_id", "DE12", "This isn’t a valid VAT ID for DE"),
         ("tax_number", "--", "Enter the tax number as your tax office writes it, such as 21/815/08150."),
-        ("tax_number", "1" * 65, "Tax number must have at most 64 characters"),
+        ("tax_number", "1" * 65, "Tax number can have at most 64 characters"),
         ("number_format", "{0}", "Include the number exactly once"),
         ("timezone", "Europe/Atlantis", "Time zone must be the name of a time zone, such as Europe/Vienna"),
         ("payment_days", "x", "Days until due must be a whole number"),
