@@ -9,7 +9,7 @@ from tests.docs.pages import blocks
 from tests.docs.reader import Reader
 from tests.harness.receiver import Receiver
 
-RUN, RECEIVE, FIRST_WEBHOOK, GIT_HOOK = blocks("README.md", "sh")
+SETUP, RUN, RECEIVE, FIRST_WEBHOOK, GIT_HOOK = blocks("README.md", "sh")
 [PYGITHUB] = blocks("README.md", "python")
 
 
@@ -30,6 +30,9 @@ def test_the_first_webhook_arrives(tmp_path: Path, receiver: Receiver) -> None:
         [ping] = receiver.wait_for(1)
         assert ping.headers["x-service-hook-id"] == str(told["hook"].id)
         told["repository"].requester.close()
+
+        reader.follow(SETUP)
+        assert "organization: acme" in reader.said
 
         reader.follow("git init --quiet --bare /tmp/website.git\n")  # in the reader's folder, like everything in /tmp
         reader.follow(GIT_HOOK.replace("/srv/git/", "/tmp/"))

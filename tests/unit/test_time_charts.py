@@ -112,7 +112,7 @@ def test_numbers_have_the_readers_decimal_mark(monkeypatch: pytest.MonkeyPatch) 
             charts.columns(Period(MONDAY, MONDAY), {MONDAY: spent(HOUR_MS)}).lines[1].label,
         ]
 
-    assert written() == ["1.50", "1,234,567.89", "99.8\u202f%", "1.2\u202fs", "0.25\u202fh"]
+    assert written() == ["1.50", "1,234,567.89", "99.8%", "1.2\u202fs", "0.25\u202fh"]
     monkeypatch.setattr(texts, "language", lambda: "de")
     assert written() == ["1,50", "1.234.567,89", "99,8\u202f%", "1,2\u202fs", "0,25\u202fh"]
 

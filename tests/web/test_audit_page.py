@@ -56,6 +56,14 @@ def test_the_audit_log_is_shown_and_filtered(studio: Studio) -> None:
     assert f'href="/{second["full_name"]}"' in page
     assert "&#34;request_id&#34;" in page
     assert f'href="{path_of(studio)}"' in page_of(studio.owner, f"/{studio.team.world.organization}")
+    assert text_of(page_of(studio.owner, path_of(studio), action="project.create")).count(second["full_name"]) == 1
+
+
+def test_a_person_invited_by_email_is_described(studio: Studio) -> None:
+    studio.owner.fill_csrf(f"/{studio.team.world.organization}/people", who="kim@example.com", role="member")
+    said = text_of(page_of(studio.owner, path_of(studio)))
+    assert "person invited by e-mail" in said
+    assert "(by e-mail)" not in said
 
 
 def test_refusals_are_marked(server: Server, studio: Studio) -> None:

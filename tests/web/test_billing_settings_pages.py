@@ -68,7 +68,7 @@ def test_an_organization_saves_the_seller(studio: Studio, here: str) -> None:
         ("bic", "COBA", "A BIC has 8 or 11 characters"),
         ("vat_id", "DE12", "This isn’t a valid VAT ID for DE"),
         ("tax_number", "--", "Enter the tax number as your tax office writes it, such as 21/815/08150."),
-        ("tax_number", "1" * 65, "Tax number must have at most 64 characters"),
+        ("tax_number", "1" * 65, "Tax number can have at most 64 characters"),
         ("number_format", "{0}", "Include the number exactly once"),
         ("timezone", "Europe/Atlantis", "Time zone must be the name of a time zone, such as Europe/Vienna"),
         ("payment_days", "x", "Days until due must be a whole number"),
@@ -139,6 +139,7 @@ def test_only_owners_and_admins_can_open_the_settings(studio: Studio, here: str)
 def test_a_project_saves_the_buyer(studio: Studio, here: str) -> None:
     path = f"{studio.base}/settings/billing"
     assert f'href="{path}"' in page_of(studio.owner, f"{studio.base}/settings")
+    assert "Fields left blank use the organization’s billing settings." in page_of(studio.owner, path)
     saved(studio, path, PROJECT)
     billing = studio.call("GET", f"{studio.project}/billing")["billing"]
     party = {"name": HOSTILE, "address": "Ring 2", "vat_id": "ATU12345678", "email": None, "country": "AT"}

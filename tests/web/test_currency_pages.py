@@ -81,6 +81,8 @@ def test_team_and_client_can_download_an_e_invoice(studio: Studio) -> None:
         assert "/settings/billing" not in missing.text[missing.text.index("<main") :]
     missing = studio.owner.client.get(f"{path}/xml")
     assert "The client’s country is missing. Add it in the project’s billing settings." in text_of(missing.text)
+    assert "Your country is missing. Enter it in the seller’s billing settings." in text_of(missing.text)
+    assert "Only owners can change" not in missing.text
     assert f'href="{studio.base}/settings/billing"' in missing.text
     assert f'href="/{studio.team.world.organization}/settings/billing"' in missing.text
     assert "Diese Rechnung kann noch nicht als E-Rechnung exportiert werden:" in german(studio, f"{path}/xml")

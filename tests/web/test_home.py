@@ -125,7 +125,7 @@ def test_only_a_client_sees_their_unpaid_invoices(server: Server, boards: Callab
         assert page.count("100.50") == 2
         assert page.count("Overdue") == 1
         assert "<h1>My projects</h1>" in page
-        assert "You’re all caught up." in page
+        assert "Nothing is waiting for you." in page
         assert theirs not in page
         assert "Draft" not in page
         links = [each for each in page.split('"') if each.startswith(f"/{board.world.full_name}/billing/")]

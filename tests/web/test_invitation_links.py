@@ -360,8 +360,11 @@ def test_project_invitations_by_address_are_listed_renewed_and_revoked(place: Pl
     place.client_link(client)
     page = place.owner.get(place.settings)
     renewing = [each for each in forms(page) if each.action.endswith("/link")]
-    newer = [link_of(place.owner.post(each.action, each.fields)) for each in renewing]
+    answers = [place.owner.post(each.action, each.fields) for each in renewing]
+    newer = [link_of(each) for each in answers]
     assert len(newer) == 2
+    told = ["Earlier links to this invitation no longer work." in text_of(each.text) for each in answers]
+    assert sorted(told) == [False, True], "the changed role has ended the only earlier link of the other"
     cancelling = [each for each in forms(page) if each.action.endswith("/cancel")]
     for each in cancelling:
         answer = place.owner.post(each.action, each.fields)

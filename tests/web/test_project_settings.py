@@ -261,6 +261,8 @@ def test_a_truncated_list_says_so(office: Office) -> None:
 def test_clients_are_invited_and_removed(office: Office) -> None:
     owner, studio = office.studio.owner, office.studio
     known = add_person(office.server)
+    page = text_of(owner.get(office.path).text)
+    assert page.count("E-mail isn’t set up on this server. “Invite by link” creates") == 2, "for people and clients"
     page = after(owner, owner.fill(office.path, f"{office.path}/clients/invite", email=known.email))
     assert f"{known.email} invited." in page
     browser = office.browser(known)

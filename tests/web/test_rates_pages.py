@@ -73,11 +73,11 @@ def test_the_time_page_shows_the_budget_and_the_applicable_rate(studio: Studio) 
     studio.call("PATCH", f"{studio.project}/billing", budget={"hours": 13}, hourly_rate=80, billable=True)
     entry = spend(studio, 11.5)
     page = page_of(studio.member, path)
-    assert "11:30 of 13:00 hours used (88 %) Almost used up" in text_of(page)
-    assert "Defaults to 80.00 per hour, this project’s rate" in text_of(page)
-    assert "80.00 per hour, this project’s rate" in text_of(page_of(studio.owner, f"{path}/{entry}"))
+    assert "11:30 of 13:00 hours used (88%) Almost used up" in text_of(page)
+    assert "Defaults to this project’s rate, 80.00 USD per hour." in text_of(page)
+    assert "this project’s rate, 80.00 USD per hour." in text_of(page_of(studio.owner, f"{path}/{entry}"))
     studio.call("PATCH", f"{studio.project}/billing", budget={"amount": 920})
-    assert "920.00 of 920.00 used (100 %) Used up" in text_of(page_of(studio.member, path))
+    assert "920.00 of 920.00 used (100%) Used up" in text_of(page_of(studio.member, path))
 
 
 def test_a_saved_entry_keeps_its_rate(studio: Studio) -> None:

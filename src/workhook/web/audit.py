@@ -17,6 +17,7 @@ from workhook.http.messages import disposition
 from workhook.identity import audit_queries
 from workhook.identity.audit import VIEW
 from workhook.identity.audit_queries import LINES, AuditEntry, Selection, entry_of, export_lines, parse_phrase
+from workhook.identity.invitations import BY_EMAIL
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Organization
 from workhook.storage import Row
@@ -156,6 +157,7 @@ async def audit_log(visit: Visit) -> Response:
         lines=[_line(entry_of(row), people.get(row["actor_id"])) for row in rows],
         actions=sorted({*actions, *(each.partition(".")[0] for each in actions)}),
         members=members[:SUGGESTED],
+        by_email=BY_EMAIL,
         query=paging.with_query(visit, cursor=None),
         more=more,
         begins=bool(faults) or not cursor,

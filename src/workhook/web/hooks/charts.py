@@ -63,11 +63,12 @@ def in_words(health: HookHealth) -> str:
 
 
 def share(rate: float | None) -> str:
-    """Format a rate such as `99.8 %`; never 100 % if anything failed."""
+    """Format a rate such as `99.8%`; never 100% if anything failed."""
     if rate is None:
         return "\u2013"
     tenths = int(rate * 1000)
-    return f"{tenths // 10}\u202f%" if tenths % 10 == 0 else f"{with_mark(f'{tenths // 10}.{tenths % 10}')}\u202f%"
+    percent = str(tenths // 10) if tenths % 10 == 0 else with_mark(f"{tenths // 10}.{tenths % 10}")
+    return gettext("%(percent)s%%") % {"percent": percent}
 
 
 def took(ms: float | None) -> str:

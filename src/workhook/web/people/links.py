@@ -45,12 +45,16 @@ from workhook.work.people.membership import add_link, is_mailed, send_link
 
 
 class MadeLink(HiddenRepr, msgspec.Struct, frozen=True):
-    """A new link. `who` is the invited login or address. `is_sent` means that the link is e-mailed."""
+    """A new link. `who` is the invited login or address. `is_sent`: the link is e-mailed.
+
+    `is_renewed`: it replaces an earlier link.
+    """
 
     who: str
     role: str
     is_bound: bool
     is_sent: bool
+    is_renewed: bool
     link: SecretLink
 
 
@@ -62,7 +66,7 @@ async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLin
     if "link" not in visit.fields:
         await send_link(write, invitation, language())
         return None
-    return _made(invitation, await add_link(write, invitation, language()))
+    return _made(invitation, await add_link(write, invitation, language()), is_renewed=False)
 
 
 async def make_new_link(visit: Visit, place: Account | Repository, back: str) -> Response:
@@ -71,7 +75,7 @@ async def make_new_link(visit: Visit, place: Account | Repository, back: str) ->
 
     async def renew(write: Write) -> MadeLink:
         found = await invitations.get(write.tx, place, number, write.actor.user)
-        return _made(found, await links.renew_link(write, found, language()))
+        return _made(found, await links.renew_link(write, found, language()), is_renewed=found.has_link)
 
     return link_page(visit, place, await visit.change(renew), back)
 
@@ -91,9 +95,9 @@ async def withdraw(visit: Visit, place: Account | Repository) -> tuple[Invitatio
     return ended, who, gettext("Invitation for %(who)s revoked.") % {"who": who}
 
 
-def _made(invitation: Invitation, link: SecretLink) -> MadeLink:
+def _made(invitation: Invitation, link: SecretLink, *, is_renewed: bool) -> MadeLink:
     who = invitation.invitee.login if invitation.invitee else invitation.email or ""
-    return MadeLink(who, invitation.role, invitation.invitee is not None, is_mailed(invitation), link)
+    return MadeLink(who, invitation.role, invitation.invitee is not None, is_mailed(invitation), is_renewed, link)
 
 
 def link_page(visit: Visit, place: Account | Repository, made: MadeLink, back: str) -> Response:

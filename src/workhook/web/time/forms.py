@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from workhook.core.errors import NotFound
 from workhook.core.zones import day_in, zone_of
-from workhook.web.frame.formats import money
+from workhook.web.frame.formats import amount
 from workhook.web.frame.forms import Faults
 from workhook.web.frame.places import AmountField, Visit
 from workhook.web.frame.texts import gettext, text
@@ -41,7 +41,7 @@ def rate_hint(rate_minor: int | None, source: str, currency: str) -> str:
     if rate_minor is None:
         return gettext("In the invoice currency")
     whose = gettext(RATES_OF[source])
-    return gettext("Defaults to %(whose)s, %(rate)s per hour.") % {"rate": money(rate_minor, currency), "whose": whose}
+    return gettext("Defaults to %(whose)s, %(rate)s per hour.") % {"rate": amount(rate_minor, currency), "whose": whose}
 
 
 def query_of(return_to: str) -> dict[str, str]:
