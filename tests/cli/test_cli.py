@@ -546,7 +546,7 @@ def test_doctor_does_not_create_a_database(cli: Cli) -> None:
     done = cli.run("doctor")
     assert done.returncode == 1
     assert "BAD  data folder" in done.stdout
-    assert "BAD  database: SQLite without a schema\n     Run `workhook migrate`." in done.stdout
+    assert "BAD  database: SQLite without a schema\n     Run `workhook migrate`, or set WORKHOOK_DATABASE_URL if" in done.stdout
     assert not cli.data.exists()
 
 

@@ -119,7 +119,8 @@ def test_the_backup_unit_makes_a_backup_and_deletes_old_ones(tmp_path: Path) -> 
     os.utime(old, (0, 0))
     workhook = Path(sys.executable).with_name("workhook")
     environment = {**os.environ, "WORKHOOK_DATA": str(tmp_path / "data")}
-    subprocess.run([workhook, "migrate"], env=environment, check=True, capture_output=True, timeout=60)
+    setup = ["setup", "--organization", "acme", "--owner", "octo", "--email", "octo@example.com"]
+    subprocess.run([workhook, *setup], env=environment, check=True, capture_output=True, timeout=60)
     for command in commands:
         words = shlex.split(command.replace("%%", "%").replace("/opt/workhook/bin/workhook", str(workhook)))
         words = [word.replace("/var/lib/workhook-backups", str(kept)) for word in words]
