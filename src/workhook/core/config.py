@@ -240,7 +240,10 @@ class Settings:
     port: int = _setting(8000, _integer_parser(0, 65535), "Port to listen on; 0 picks a free one.")
     base_url: str | None = _setting(None, _http_url, "Public URL of the server, used in webhook payloads and links.")
     secret_key: str | None = _setting(
-        None, _secret_key, "Key that encrypts secrets at rest. Default: the file secret.key in the data folder.", secret=True
+        None,
+        _secret_key,
+        "Key that encrypts secrets at rest. Default: the file secret.key in the data folder.",
+        secret=True,
     )
     log_level: str = _setting(
         "info",
