@@ -179,7 +179,7 @@ def _the_system(error: OSError, settings: Settings | None, option: str | None) -
     if error.filename is not None:
         place, text = Path(os.fsdecode(error.filename)), (error.strerror or type(error).__name__).rstrip(".")
         if isinstance(error, PermissionError) and not os.path.lexists(place):
-            place = place.parent  # in which the file or folder could not be created
+            place = place.parent  # a new file or folder could not be created there
         below = settings is not None and option is None and place.is_relative_to(settings.data)
         remedy = "Check the path and the permissions of this user."
         if below or settings is None:
