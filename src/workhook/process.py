@@ -241,7 +241,7 @@ async def _supervise(settings: Settings, count: int, say: Say, welcome: Welcome 
 
 async def _announce(services: Services, address: str, say: Say, welcome: Welcome | None) -> None:
     settings = services.settings
-    _write_server_file(settings.data, address)
+    _write_server_file(settings, address)
     if welcome is not None:
         await welcome(services, address)
     say(log.start_line(f"workhook: listening on {address}", settings.log_format, url=address))
@@ -375,9 +375,9 @@ def _address(host: str, listening: socket.socket) -> str:
     return f"http://[{shown}]:{port}" if ":" in str(shown) else f"http://{shown}:{port}"
 
 
-def _write_server_file(data: Path, address: str) -> None:
-    """Write the address for commands and Git hooks. If another server is running, its file is kept."""
-    path = data / SERVER_FILE
+def _write_server_file(settings: Settings, address: str) -> None:
+    """Write the addresses for commands and Git hooks. If another server is running, its file is kept."""
+    path = settings.data / SERVER_FILE
     try:
         other = int(json.decode(path.read_bytes())["pid"])
         if other != os.getpid() and is_running(other):
@@ -386,7 +386,8 @@ def _write_server_file(data: Path, address: str) -> None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         logger.debug("no_other_server", error=str(error))
     draft = path.with_suffix(f".{os.getpid()}")
-    draft.write_bytes(json.encode({"url": address, "pid": os.getpid(), "started_at": now_ms()}))
+    known = {"url": address, "base_url": settings.base_url, "pid": os.getpid(), "started_at": now_ms()}
+    draft.write_bytes(json.encode(known))
     draft.replace(path)
 
 

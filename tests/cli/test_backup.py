@@ -258,6 +258,11 @@ def test_a_missing_or_damaged_file_is_reported(small: Small, tmp_path: Path) -> 
 
 def test_backup_and_restore_need_an_empty_target(small: Small, made: Path, tmp_path: Path) -> None:
     assert f"{made} is not empty" in small.cli.refused("backup", str(made))
+    assert small.cli.run("backup", str(tmp_path / "quiet"), "--json").stderr == ""  # cron would mail it
+    empty = nobody(tmp_path, "without-accounts")
+    empty.data.mkdir()
+    assert empty.run("migrate").returncode == 0
+    assert "contains no accounts" in empty.refused("backup", str(tmp_path / "nothing"))
     assert "is not a folder" in small.cli.refused("backup", str(made / "manifest.json"))
     assert f"the data folder {small.data} is not empty" in small.cli.refused("restore", str(made))
     url = f"sqlite:///{small.data / 'workhook.db'}"

@@ -50,6 +50,15 @@ def start(cli: Cli) -> Iterator[Callable[[], Server]]:
         each.close()
 
 
+def test_links_use_the_public_address_of_the_running_server(cli: Cli) -> None:
+    cli.setup()
+    running = Server(cli.data, {"base_url": "https://work.example.com"}).start()
+    try:
+        assert cli.json("user", "sign-in-link", "--login", "octo")["url"].startswith("https://work.example.com/login/")
+    finally:
+        running.close()
+
+
 # --- setup -------------------------------------------------------------------------------------------------------
 
 
@@ -166,7 +175,10 @@ def test_user_list_prints_a_table(cli: Cli) -> None:
         ("user add --login octo --email a@example.com", "login octo is taken"),
         ("user add --login -x --email nobody", "email must be an e-mail address"),
         ("member add --organization acme --user nobody", "user nobody does not exist."),
-        ("member add --organization nowhere --user octo", "organization nowhere does not exist."),
+        (
+            "member add --organization nowhere --user octo",
+            "organization nowhere does not exist.\nThis server has: acme.",
+        ),
         ("member remove --organization acme --user octo", "octo is the last owner of acme"),
         ("collaborator add --repository acme/none --user octo --role read", "repository acme/none does not exist."),
         ("token create --user acme --scopes repo", "acme is an organization, not a user."),
@@ -546,7 +558,10 @@ def test_doctor_does_not_create_a_database(cli: Cli) -> None:
     done = cli.run("doctor")
     assert done.returncode == 1
     assert "BAD  data folder" in done.stdout
-    assert "BAD  database: SQLite without a schema\n     Run `workhook migrate`." in done.stdout
+    assert (
+        "BAD  database: SQLite without a schema\n     Run `workhook migrate`, or set WORKHOOK_DATABASE_URL if"
+        in done.stdout
+    )
     assert not cli.data.exists()
 
 

@@ -446,7 +446,9 @@ def test_a_taken_login_is_refused(exported: Exported, there: Cli) -> None:
     words = ("organization", "import", str(exported.folder), "--member", f"{exported.owner()}=here")
     before = dump(there)
     for more in ((), ("--dry-run",)):
-        assert "login elsewhere is taken" in there.refused(*words, "--login", "elsewhere", *more)
+        said = there.refused(*words, "--login", "elsewhere", *more)
+        assert "login elsewhere is taken" in said
+        assert "Use --login" in said
     assert dump(there) == before
 
 

@@ -420,9 +420,9 @@ def test_an_unreadable_secret_never_leads_to_unsigned_deliveries(
 
 
 def test_a_server_does_not_start_with_a_wrong_key(new_server: Callable[..., Server]) -> None:
-    new_server(secret_key="the right key").stop()
+    new_server(secret_key="the-right-secret-key").stop()
     with pytest.raises(AssertionError, match="encrypted with a key that is not in"):
-        new_server(secret_key="another key")
+        new_server(secret_key="another-secret-key")
 
 
 # --- Redelivery ------------------------------------------------------------------------------------------------------

@@ -119,7 +119,8 @@ def test_the_backup_unit_makes_a_backup_and_deletes_old_ones(tmp_path: Path) -> 
     os.utime(old, (0, 0))
     workhook = Path(sys.executable).with_name("workhook")
     environment = {**os.environ, "WORKHOOK_DATA": str(tmp_path / "data")}
-    subprocess.run([workhook, "migrate"], env=environment, check=True, capture_output=True, timeout=60)
+    setup = ["setup", "--organization", "acme", "--owner", "octo", "--email", "octo@example.com"]
+    subprocess.run([workhook, *setup], env=environment, check=True, capture_output=True, timeout=60)
     for command in commands:
         words = shlex.split(command.replace("%%", "%").replace("/opt/workhook/bin/workhook", str(workhook)))
         words = [word.replace("/var/lib/workhook-backups", str(kept)) for word in words]
@@ -127,6 +128,37 @@ def test_the_backup_unit_makes_a_backup_and_deletes_old_ones(tmp_path: Path) -> 
     [made] = kept.iterdir()
     assert made != old
     assert (made / "manifest.json").exists()
+
+
+def test_commands_run_with_the_settings_of_the_units(tmp_path: Path) -> None:
+    sudo = tmp_path / "sudo"
+    sudo.write_text('#!/bin/sh\n[ "$2" = --user=workhook ] || exit 1\nshift 3\nexec "$@"\n')
+    (tmp_path / "workhook.env").write_text(
+        "WORKHOOK_BASE_URL=https://work.example.com\nWORKHOOK_SMTP_URL=smtp://mail.example.com\n"
+        "WORKHOOK_MAIL_FROM='Acme Studio <work@example.com>'\n"
+    )
+    text = (UNITS / "workhook-command").read_text(encoding="utf-8")
+    for installed, here in (
+        ("/opt/workhook/bin/workhook", Path(sys.executable).with_name("workhook")),
+        ("/var/lib/workhook", tmp_path / "data"),
+        ("/etc/workhook", tmp_path),
+    ):
+        assert installed in text
+        text = text.replace(installed, str(here))
+    command = tmp_path / "workhook"
+    command.write_text(text)
+    for each in (sudo, command):
+        each.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    def run(*words: str) -> str:
+        return subprocess.run(
+            [command, *words], env=environment, check=True, capture_output=True, text=True, timeout=60
+        ).stdout
+
+    run("setup", "--organization", "acme", "--owner", "octo", "--email", "octo@example.com", "--project", "A project")
+    assert run("user", "sign-in-link", "--login", "octo").startswith("https://work.example.com/login/link/")
+    assert (tmp_path / "data" / "workhook.db").exists()
 
 
 def test_the_user_of_the_units_is_created() -> None:

@@ -18,8 +18,12 @@ def test_a_backup_reverts_the_upgrade(tmp_path: Path) -> None:
     try:
         shell.run(BEFORE.replace("/srv/backups", str(tmp_path / "backups")))
         cli.json("user", "add", "--login", "late", "--email", "late@example.com")
-        shell.run(BACK.replace("/srv/backups", str(tmp_path / "backups")))
+        [made] = (tmp_path / "backups").iterdir()
+        assert made.name.startswith("before-upgrade-20")
+        (tmp_path / "data" / "workhook.toml").write_text("retention_days = 40\n")
+        shell.run(BACK.replace("/srv/backups/before-upgrade-2026-11-30", str(made)))
     finally:
         shell.stop()
     assert cli.json("user", "list") == before
+    assert (tmp_path / "data" / "workhook.toml").exists()
     assert len(Cli(tmp_path / "data.newer", {}).json("user", "list")) == len(before) + 1

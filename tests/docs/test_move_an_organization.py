@@ -16,10 +16,13 @@ def test_an_organization_is_moved_to_another_server(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     with guided(here) as page:
         page.shell.run(EXPORT)
-        page.shell.run(
-            'A="Authorization: Bearer $(workhook token create --user octo --scopes admin:org,work:read | head -1)"'
-        )
-        page.shell.run(f"API=$W/api/v1\n{DOWNLOAD.replace('tar xf', 'tar tf')}")
+        token = "$(workhook token create --user octo --scopes admin:org,work:read | head -1)"
+        changed = {"https://work.example.com": "$W", "TOKEN": token, "tar xf": "tar tf"}
+        block = DOWNLOAD
+        for written, used in changed.items():
+            assert written in block
+            block = block.replace(written, used)
+        page.shell.run(block)
         with tarfile.open(here / "acme.tar") as archive:
             assert "acme-export/manifest.json" in archive.getnames()
     there.mkdir()

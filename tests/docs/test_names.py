@@ -123,4 +123,4 @@ def test_every_crontab_sets_the_path_of_the_command() -> None:
         if re.search(r"^\d+ \d+ \S+ \S+ \S+ ", block, flags=re.M)
     ]
     assert found
-    assert [each for each in found if not each.startswith("PATH=/opt/workhook/bin:")] == []
+    assert [each for each in found if not each.startswith("PATH=/usr/local/bin:")] == []

@@ -12,9 +12,10 @@ import pytest
 from tests.docs.pages import Program, blocks, new_machine
 from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver
+from workhook.core import config, vault
 
 [BLOCK] = blocks("docs/operators/postgresql.md", "sh")
-[ROTATION] = blocks("docs/operators/keys.md", "sh")
+ROTATION, NEW_KEY = blocks("docs/operators/keys.md", "sh")
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
@@ -47,6 +48,7 @@ def test_one_process_serves_and_another_delivers(backend: Databases, receiver: R
             subprocess.run(rotation, cwd=tmp_path, env=environment, check=True, capture_output=True)
             [copy] = tmp_path.glob("secret.key.*")
             assert copy.read_text() != (tmp_path / "data" / "secret.key").read_text()
+            assert (tmp_path / "secret.key").read_text() == (tmp_path / "data" / "secret.key").read_text()
             event = {"event": "push", "payload": {}}
             httpx.post(f"{url}/repos/acme/website/events", json=event, headers=headers, timeout=60).raise_for_status()
             receiver.wait_for(2)
@@ -54,3 +56,10 @@ def test_one_process_serves_and_another_delivers(backend: Databases, receiver: R
             worker.stop()
     finally:
         server.stop()
+
+
+def test_the_documented_key_is_used_unchanged(tmp_path: Path) -> None:
+    subprocess.run(["bash", "-ec", NEW_KEY], cwd=tmp_path, check=True)
+    key = (tmp_path / "secret_key").read_text().strip()
+    settings = config.load({}, {"WORKHOOK_SECRET_KEY_FILE": str(tmp_path / "secret_key")})
+    assert vault.setting_keys(settings.secret_key or "") == [key.encode()]

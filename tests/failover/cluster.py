@@ -33,7 +33,7 @@ restapi: {{listen: "127.0.0.1:{rest}", connect_address: "127.0.0.1:{rest}"}}
 etcd3: {{host: "127.0.0.1:{etcd}"}}
 bootstrap:
   dcs:
-    ttl: 12
+    ttl: 20
     loop_wait: 2
     retry_timeout: 4
     synchronous_mode: true

@@ -48,6 +48,22 @@ def test_a_secret_file_must_not_be_empty(tmp_path: Path) -> None:
             load({}, {f"WORKHOOK_{name}_FILE": str(file)})
 
 
+def test_a_missing_secret_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "url"
+    with pytest.raises(SettingsError) as refused:
+        load({}, {"WORKHOOK_DATABASE_URL_FILE": str(file)})
+    assert refused.value.faults == [f"WORKHOOK_DATABASE_URL_FILE: {file}: No such file or directory"]
+
+
+def test_every_secret_key_has_at_least_16_characters() -> None:
+    for value in ("k" * 15, f"{'k' * 44} short", "a pass phrase"):
+        with pytest.raises(SettingsError, match="the value is invalid; expected a key of 16 or more") as refused:
+            load({}, {"WORKHOOK_SECRET_KEY": value})
+        assert value not in str(refused.value)
+    for value in ("k" * 16, f"{'k' * 44} {'o' * 44}"):
+        assert load({}, {"WORKHOOK_SECRET_KEY": value}).secret_key == value
+
+
 def test_variables_of_container_orchestration_are_ignored() -> None:
     assert load({}, {**ORCHESTRATION, "WORKHOOK_PORT": "tcp://10.0.0.1:8000"}).port == 8000
     assert load({}, {**ORCHESTRATION, "WORKHOOK_PORT": "9000", "WORKHOOK_PUSHER": "octo"}).port == 9000

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import stat
 from pathlib import Path
 
+import asyncpg
 import pytest
 import sqlalchemy as sa
 from cryptography.fernet import Fernet
@@ -200,3 +202,17 @@ def test_an_unusable_key_file_is_named_with_a_remedy(tmp_path: Path, content: st
         open_vault(tmp_path, " ", make=True)
     explained = explain(refused.value, load({"data": str(tmp_path)}, {"WORKHOOK_SECRET_KEY": " "}))
     assert explained == ["WORKHOOK_SECRET_KEY is empty.", "Set the key that belongs to this database."]
+
+
+def test_a_denied_permission_names_a_folder_that_exists(tmp_path: Path) -> None:
+    error = PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "monday"))
+    assert (explain(error, None) or [""])[0] == f"{tmp_path}: Permission denied."
+
+
+def test_a_role_without_rights_must_own_the_database() -> None:
+    settings = load({}, {"WORKHOOK_DATABASE_URL": "postgresql://workhook@db/workhook"})
+    said = explain(asyncpg.InsufficientPrivilegeError("permission denied for schema public"), settings)
+    assert said == [
+        "PostgreSQL at db:5432: permission denied for schema public.",
+        "The role must own the database.",
+    ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from workhook import bootstrap
-from workhook.cli.common import Context, command, every_table, revision
+from workhook.cli.common import Context, command, every_table, has_accounts, revision
 from workhook.cli.error_messages import CliError, disk_full_error, is_disk_full, missing_data_error
 from workhook.cli.options import Argument, Flag
 from workhook.cli.output import Progress, complain, interrupted, show_progress, write_private
@@ -53,7 +53,7 @@ async def backup(
     read_keys = (lambda: _keys(settings)) if with_key else None
     try:
         left = f"{path} does not contain a complete backup and can be deleted."
-        with _on_disks(settings, path), interrupted(left), show_progress() as progress:
+        with _on_disks(settings, path), interrupted(left), show_progress(lines=False) as progress:
             made, linked = await create_backup(
                 path, source, blobs, tables, __version__, read_keys, progress, copy_all=copy_all
             )
@@ -76,6 +76,11 @@ async def _require_schema(settings: Settings) -> None:
         raise CliError(
             f"the database has schema {found}, and this version of Workhook backs up schema {migrate.HEAD}.",
             "Use the version of Workhook that is running there, or run `workhook migrate` first.",
+        )
+    if not await has_accounts(settings):
+        raise CliError(
+            "the database contains no accounts, so there is nothing to back up.",
+            "Check --database-url (WORKHOOK_DATABASE_URL) and --data (WORKHOOK_DATA).",
         )
 
 
@@ -161,11 +166,11 @@ async def restore(
     with _on_disks(settings, path):
         made = read_manifest(path)
         await _require_empty(settings)
-        with show_progress() as progress:
+        with show_progress(lines=False) as progress:
             files = await verify(path, made, progress)
     key = _check_key(settings, path)
     left = f"The data in {settings.data} is incomplete. Delete it, but keep secret.key."
-    with _on_disks(settings, settings.data), interrupted(left), show_progress() as progress:
+    with _on_disks(settings, settings.data), interrupted(left), show_progress(lines=False) as progress:
         rows = await _restore(settings, path, made, files, progress)
         if key == "restored":
             write_private(settings.data / vault.KEY_FILE, (path / vault.KEY_FILE).read_bytes())

@@ -138,9 +138,17 @@ async def key_check(settings: Settings) -> bytes | None:
 
     Raises the errors of `revision`.
     """
-    query = "SELECT sealed FROM key_check"
+    found: bytes | None = await _first_value(settings, "SELECT sealed FROM key_check")
+    return found
 
-    def in_file(path: Path) -> bytes | None:
+
+async def has_accounts(settings: Settings) -> bool:
+    """Return whether the database has an account, which each server creates at its first start."""
+    return await _first_value(settings, "SELECT id FROM accounts LIMIT 1") is not None
+
+
+async def _first_value(settings: Settings, query: str) -> Any:
+    def in_file(path: Path) -> Any:
         import sqlite3
 
         with closing(sqlite3.connect(path)) as connection:
@@ -259,19 +267,20 @@ def _setting_option(name: str) -> click.Option:
 
 
 def base_address(settings: Settings) -> str:
-    """Return the base of links in events: the public URL, or else the running server's, or else the default URL."""
+    """Return the base of links: the public URL, or else that of the running server, or else the default address."""
     import json
 
     if settings.base_url:
         return settings.base_url
     try:
-        return str(json.loads((settings.data / "server.json").read_bytes())["url"])
-    except (OSError, ValueError, KeyError, TypeError):
+        server = json.loads((settings.data / "server.json").read_bytes())
+        return str(server.get("base_url") or server["url"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return f"http://{settings.host}:{settings.port}"
 
 
 async def get_user(reader: Reader, login: str) -> Account:
-    return await _get_account(reader, login, "user", "Create one with `workhook user add`.")
+    return await _get_account(reader, login, "user")
 
 
 async def get_enabled_user(reader: Reader, login: str) -> Account:
@@ -283,14 +292,25 @@ async def get_enabled_user(reader: Reader, login: str) -> Account:
 
 
 async def get_organization(reader: Reader, login: str) -> Account:
-    return await _get_account(reader, login, "organization", "Create one with `workhook setup`.")
+    return await _get_account(reader, login, "organization")
 
 
-async def _get_account(reader: Reader, login: str, kind: str, remedy: str) -> Account:
+async def existing_organizations(reader: Reader) -> str:
+    """Return a hint that names the organizations of the server."""
+    from workhook.cli.queries import organizations
+
+    found = [each.login for each in await organizations(reader)]
+    more = ", …" if len(found) > 5 else ""
+    return f"This server has: {', '.join(found[:5])}{more}." if found else "Create one with `workhook setup`."
+
+
+async def _get_account(reader: Reader, login: str, kind: str) -> Account:
     """Raise `CliError` if no account has this login and kind."""
     account = await queries.find_account(reader, login)
     article = "an" if kind == "organization" else "a"
     if account is None:
+        is_user = kind == "user"
+        remedy = "Create one with `workhook user add`." if is_user else await existing_organizations(reader)
         raise CliError(f"{kind} {login} does not exist.", remedy)
     if account.kind != kind:
         other = {"user": "a user", "bot": "the bot of an app"}.get(account.kind, "an organization")

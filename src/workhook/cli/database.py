@@ -64,7 +64,7 @@ async def copy(
     tables = every_table()
     log.configure("warning")
     path = _path(file)
-    require_postgresql("POSTGRES_URL", url)
+    require_postgresql("the PostgreSQL URL", url)
     with _in_words(context, path, url), _interruptible(path), show_progress() as progress:
         done = await copy_database(path, url, tables, progress)
     context.print_result(_to_json(path, done), _sentences(path, done))
@@ -121,7 +121,7 @@ def _in_words(context: Context, path: Path, url: str | None) -> Iterator[None]:
         yield
     except Exception as error:
         is_files = url is None or type(error).__module__.partition(".")[0] == "sqlite3"
-        named = (f"sqlite:///{path}", "SQLITE") if is_files else (url, "POSTGRES_URL")
+        named = (f"sqlite:///{path}", "the file") if is_files else (url, "the URL")
         lines = explain(error, replace(context.settings, database_url=named[0]), named[1])
         if lines is None:
             raise

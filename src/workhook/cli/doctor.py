@@ -25,6 +25,7 @@ from workhook.work.kernel import quota as counting
 CLOCK_OFF_MS = 2000
 LATE_MS = 60_000
 NO_SERVER = "no server is running with this data folder"
+NO_SCHEMA = "without a schema"
 
 
 class Check(NamedTuple):
@@ -61,6 +62,8 @@ async def _checks(settings: Settings) -> AsyncIterator[Check]:
     sealed = await _sealed(settings) if database.ok else None
     key = _key(settings, sealed)
     yield key
+    if not key.ok and database.detail.endswith(NO_SCHEMA):  # most likely, this user cannot read the data either
+        database = database._replace(advice=key.advice)
     yield database
     server = await asyncio.to_thread(_server, settings)
     if database.ok and key.ok and sealed is not None:  # a server has run before; otherwise opening would create a key
@@ -170,9 +173,10 @@ async def _database(settings: Settings) -> Check:
         lines = explain(error, settings)
         if lines is None:
             raise
-        return Check("database", False, f"{kind}: {lines[0]}", lines[-1])
+        return Check("database", False, lines[0] if lines[0].startswith(kind) else f"{kind}: {lines[0]}", lines[-1])
     if found is None:
-        return Check("database", False, f"{kind} without a schema", "Run `workhook migrate`.")
+        other = ", or set WORKHOOK_DATABASE_URL if this server uses PostgreSQL" if settings.sqlite_path else ""
+        return Check("database", False, f"{kind} {NO_SCHEMA}", f"Run `workhook migrate`{other}.")
     if (why := migrations.refusal_reason(found, settings.sqlite_path, settings.database_url)) is not None:
         return Check("database", False, f"{kind}, cannot be used", why)
     if found not in migrations.known_revisions():

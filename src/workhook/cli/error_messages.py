@@ -164,6 +164,8 @@ def _the_databases(error: BaseException | None, settings: Settings | None, optio
     remedy = _remedy(settings, option)
     if code.startswith(("NOTADB", "CORRUPT")):
         remedy = f"Set {option or '--data or --database-url'} to a Workhook database, or restore a backup."
+    elif code == "42501":
+        remedy = "The role must own the database."
     elif code.startswith(("FULL", "53100")):
         remedy = "Free some space on its disk, and rerun the command."
     return [f"{_database(settings)}: {text}.", remedy]
@@ -175,12 +177,14 @@ def _the_system(error: OSError, settings: Settings | None, option: str | None) -
         if wrong is not None:
             return [f"{wrong}.", "Set --data or WORKHOOK_DATA to another folder."]
     if error.filename is not None:
-        text = (error.strerror or type(error).__name__).rstrip(".")
-        below = settings is not None and option is None and Path(str(error.filename)).is_relative_to(settings.data)
+        place, text = Path(os.fsdecode(error.filename)), (error.strerror or type(error).__name__).rstrip(".")
+        if isinstance(error, PermissionError) and not os.path.lexists(place):
+            place = place.parent  # a new file or folder could not be created there
+        below = settings is not None and option is None and place.is_relative_to(settings.data)
         remedy = "Check the path and the permissions of this user."
         if below or settings is None:
             remedy = _remedy(settings, option)
-        return [f"{error.filename}: {text}.", remedy]
+        return [f"{place}: {text}.", remedy]
     if is_disk_full(error):  # databases have their own errors for this
         text = (error.strerror or type(error).__name__).rstrip(".")
         return [f"{text}.", "Free some space where the command or its output is written, and rerun it."]

@@ -12,6 +12,7 @@ from workhook.cli.common import (
     base_address,
     command,
     every_table,
+    existing_organizations,
     get_enabled_user,
     get_organization,
     get_repository,
@@ -167,6 +168,8 @@ async def import_(
         plan = imports.Plan(
             checked, login or checked.organization.login, await _matched(services.database, checked, named)
         )
+        if faults := await actions.faults_of_login(services.database, plan.login):
+            raise CliError(f"{faults[0].message}.", f"Use --login to give the organization another one. {_NOTHING}")
         if dry_run:
             made = await _preview(services.database, plan)
         else:
@@ -221,11 +224,7 @@ async def _matched(reader: Reader, checked: validation.CheckedExport, named: dic
 
 
 async def _preview(reader: Reader, plan: imports.Plan) -> imports.ImportedOrganization:
-    """Return the result of an import without writing. Raises `Invalid` for a login that is taken or invalid."""
-    from workhook.core.errors import Invalid
-
-    if faults := await actions.faults_of_login(reader, plan.login):
-        raise Invalid(faults=faults)
+    """Return the result of an import without writing."""
     named = await imports.assign_logins(reader, plan.checked.people.values(), plan.matched)
     return imports.summary(plan, [each for _, each in named], None, plan.checked.timers)
 
@@ -261,10 +260,11 @@ async def _which(reader: Reader, login: str | None) -> Account:
     if login is not None:
         return await get_organization(reader, login)
     found = await queries.organizations(reader)
-    if len(found) != 1:
+    if not found:
+        raise CliError("this server has no organization.", await existing_organizations(reader))
+    if len(found) > 1:
         named = ", ".join(each.login for each in found[:5])
-        reason = f"this server has several organizations ({named})" if found else "this server has no organization"
-        raise Misuse(f"{reason}.", "Choose one with --organization LOGIN.")
+        raise Misuse(f"this server has several organizations ({named}).", "Choose one with --organization LOGIN.")
     return found[0]
 
 

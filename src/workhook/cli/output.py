@@ -115,10 +115,10 @@ LINE_EVERY_S = 10.0
 
 
 @contextmanager
-def show_progress() -> Iterator[Progress]:
-    """Show progress on standard error: a bar on a terminal, otherwise a few lines."""
+def show_progress(*, lines: bool = True) -> Iterator[Progress]:
+    """Show progress on standard error: a bar on a terminal, otherwise a few lines, or nothing without `lines`."""
     if not sys.stderr.isatty():
-        yield ProgressLines()
+        yield ProgressLines() if lines else lambda what, done, total: None
         return
     from rich.console import Console
     from rich.markup import escape

@@ -149,6 +149,14 @@ def _token(value: Any) -> str:
     return text
 
 
+def _secret_key(value: Any) -> str:
+    """a key of 16 or more characters, such as the output of `openssl rand -base64 32`"""
+    text = _text(value)
+    if any(len(each) < 16 for each in text.split()):
+        raise ValueError
+    return text
+
+
 def split_address(text: str) -> tuple[str, int]:
     """Return host and port of `HOST:PORT`, with IPv6 addresses in brackets. Raises `ValueError`."""
     parts = urlsplit(f"//{text}")
@@ -232,7 +240,10 @@ class Settings:
     port: int = _setting(8000, _integer_parser(0, 65535), "Port to listen on; 0 picks a free one.")
     base_url: str | None = _setting(None, _http_url, "Public URL of the server, used in webhook payloads and links.")
     secret_key: str | None = _setting(
-        None, str, "Key that encrypts secrets at rest. Default: the file secret.key in the data folder.", secret=True
+        None,
+        _secret_key,
+        "Key that encrypts secrets at rest. Default: the file secret.key in the data folder.",
+        secret=True,
     )
     log_level: str = _setting(
         "info",
@@ -420,7 +431,8 @@ def _from_environment(
             try:
                 secret = Path(environ[f"{variable}_FILE"]).read_text().strip()
             except (OSError, UnicodeDecodeError) as error:
-                faults.append(f"{variable}_FILE: {error}")
+                reason = error.strerror if isinstance(error, OSError) else "it is not text"
+                faults.append(f"{variable}_FILE: {environ[f'{variable}_FILE']}: {reason}")
                 continue
             if not secret:
                 faults.append(f"{variable}_FILE: {environ[f'{variable}_FILE']} is empty")

@@ -66,6 +66,19 @@ def test_an_unreadable_key_is_reported(cli: Cli) -> None:
     assert "Give this user read access to" in found(cli)["key"]["advice"]
 
 
+def test_an_unreadable_key_explains_a_missing_database(tmp_path: Path) -> None:
+    cli = Cli(tmp_path / "data", {})
+    (cli.data / "secret.key").mkdir(parents=True)
+    bad = found(cli)
+    assert bad["database"]["detail"] == "SQLite without a schema"
+    assert bad["database"]["advice"] == bad["key"]["advice"]
+
+
+def test_an_unreachable_postgresql_is_named_once(tmp_path: Path) -> None:
+    cli = Cli(tmp_path / "data", {"database_url": "postgresql://nobody@127.0.0.1:1/nowhere"})
+    assert found(cli)["database"]["detail"].startswith("PostgreSQL at 127.0.0.1:1: ")
+
+
 def test_an_unsupported_trace_protocol_is_reported(cli: Cli) -> None:
     cli.setup()
     cli.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:4317"
@@ -75,10 +88,10 @@ def test_an_unsupported_trace_protocol_is_reported(cli: Cli) -> None:
 
 
 def test_a_wrong_key_in_the_settings_is_reported(cli: Cli) -> None:
-    cli.environment["WORKHOOK_SECRET_KEY"] = "the first key"
+    cli.environment["WORKHOOK_SECRET_KEY"] = "the-first-secret-key"
     cli.setup()
     assert found(cli) == {}
-    cli.environment["WORKHOOK_SECRET_KEY"] = "another key"
+    cli.environment["WORKHOOK_SECRET_KEY"] = "another-secret-key"
     bad = found(cli)
     assert set(bad) == {"key"}
     assert "WORKHOOK_SECRET_KEY" in bad["key"]["advice"]
