@@ -14,6 +14,7 @@ import yaml  # type: ignore[import-untyped]
 from tests.harness.server import Server
 from workhook.cli.app import app
 from workhook.core.config import load
+from workhook.work.money.invoices.documents import AT_ONCE, MEMORY_BYTES
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 KUSTOMIZATION: dict[str, Any] = yaml.safe_load((FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))
@@ -84,6 +85,12 @@ def test_pods_meet_the_restricted_standard(workload: dict[str, Any]) -> None:
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert not pod["automountServiceAccountToken"]
     assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in pod["volumes"]}
+
+
+@pytest.mark.parametrize("workload", DEPLOYMENTS, ids=name_of)
+def test_pods_have_the_memory_to_print_invoices(workload: dict[str, Any]) -> None:
+    limit = container_of(workload)["resources"]["limits"]["memory"]
+    assert int(limit.removesuffix("Gi")) * 1024**3 >= AT_ONCE * MEMORY_BYTES + 512 * 1024**2
 
 
 @pytest.mark.parametrize("workload", DEPLOYMENTS, ids=name_of)
