@@ -11,6 +11,7 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from tests.docs.pages import blocks
 from tests.harness.server import Server
 from workhook.cli.app import app
 from workhook.core.config import load
@@ -55,6 +56,19 @@ def test_every_manifest_belongs_to_the_kustomization() -> None:
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=name_of)
 def test_manifests_match_the_schemas(manifest: dict[str, Any], version: str) -> None:
     kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_the_documented_ingress_reaches_the_server() -> None:
+    written, shown = blocks("docs/operators/kubernetes.md", "yaml")
+    kustomization, ingress = yaml.safe_load(written), yaml.safe_load(shown)
+    kubernetes_validate.validate(ingress, SUPPORTED[-1], strict=True)
+    assert ingress["metadata"]["namespace"] == KUSTOMIZATION["namespace"]
+    assert {each["namespace"] for each in kustomization["configMapGenerator"]} == {KUSTOMIZATION["namespace"]}
+    [path] = ingress["spec"]["rules"][0]["http"]["paths"]
+    wanted = path["backend"]["service"]
+    [service] = (each for each in MANIFESTS if each["kind"] == "Service")
+    assert wanted["name"] == service["metadata"]["name"]
+    assert wanted["port"]["name"] in {each["name"] for each in service["spec"]["ports"]}
 
 
 def test_an_unknown_key_is_refused() -> None:

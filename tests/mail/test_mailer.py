@@ -337,7 +337,10 @@ def test_incomplete_mail_settings_are_refused(data: Path, mail: MailServer) -> N
     for settings, said in (
         ({"smtp_url": mail.url()}, "smtp_url: requires mail_from"),
         ({"mail_from": FROM}, "mail_from: requires smtp_url"),
-        ({"smtp_url": "smtp://u:s3cret@/", "mail_from": FROM}, "WORKHOOK_SMTP_URL: the value is invalid; expected smtp"),
+        (
+            {"smtp_url": "smtp://u:s3cret@/", "mail_from": FROM},
+            "WORKHOOK_SMTP_URL: the value is invalid; expected smtp",
+        ),
     ):
         done = run(data, "user", "list", **settings)
         assert done.returncode != 0
