@@ -92,6 +92,7 @@ function ours({ React }) {
       const resolve = this.fn.resolveSubtree
       this.fn.resolveSubtree = (spec, path, options) => resolve(part(spec, path), path, options)
     },
+    statePlugins: { spec: { actions: { parseToJson: (text) => ({ specActions }) => specActions.updateJsonSpec(JSON.parse(text)) } } }, // not as YAML, which is slow
     components: { DeepLink: ({ text }) => React.createElement("span", null, text) },
     fn: {
       opsFilter: (tagged, phrase) => {
