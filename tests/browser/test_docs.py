@@ -76,6 +76,26 @@ async def test_operations_are_found_by_name(visit: Visits) -> None:
     await expect(page.locator(".opblock")).to_have_count(1)
 
 
+CALLS_MAX = 20_000_000
+"""Maximum number of function calls of the viewer until the reference is shown. Converting the whole document, as the
+viewer does by default, takes five times as many."""
+
+
+@pytest.mark.whole
+async def test_the_reference_does_not_block_the_browser(visit: Visits) -> None:
+    page = await visit("/docs")
+    profiler = await page.context.new_cdp_session(page)
+    await profiler.send("Profiler.enable")
+    await profiler.send("Profiler.startPreciseCoverage", {"callCount": True})
+    await page.reload()
+    await expect(page.locator(".opblock-tag")).not_to_have_count(0)
+    await expect(page.get_by_role("button", name="Authorize").first).to_be_visible()
+    scripts = (await profiler.send("Profiler.takePreciseCoverage"))["result"]
+    functions = [each for script in scripts if "swagger-ui" in script["url"] for each in script["functions"]]
+    assert functions
+    assert sum(each["ranges"][0]["count"] for each in functions) < CALLS_MAX
+
+
 GUIDE = {
     "/docs/guide/operators/security": "guide",
     "/docs/guide/integrators/api": "guide-table",

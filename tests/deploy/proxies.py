@@ -90,6 +90,7 @@ def _nginx_site(server_url: str, port: int, plain: int, certificate: Path, key: 
         ("listen 443 ssl http2;", f"listen 127.0.0.1:{port} ssl http2;"),
         (f"/etc/ssl/certs/{NAME}.pem", str(certificate)),
         (f"/etc/ssl/private/{NAME}.key", str(key)),
+        ("/var/log/nginx/workhook.log", str(certificate.with_name("access.log"))),
     )
 
 

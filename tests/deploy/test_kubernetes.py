@@ -11,9 +11,11 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from tests.docs.pages import blocks
 from tests.harness.server import Server
 from workhook.cli.app import app
 from workhook.core.config import load
+from workhook.work.money.invoices.documents import AT_ONCE, MEMORY_BYTES
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 KUSTOMIZATION: dict[str, Any] = yaml.safe_load((FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))
@@ -56,6 +58,19 @@ def test_manifests_match_the_schemas(manifest: dict[str, Any], version: str) -> 
     kubernetes_validate.validate(manifest, version, strict=True)
 
 
+def test_the_documented_ingress_reaches_the_server() -> None:
+    written, shown = blocks("docs/operators/kubernetes.md", "yaml")
+    kustomization, ingress = yaml.safe_load(written), yaml.safe_load(shown)
+    kubernetes_validate.validate(ingress, SUPPORTED[-1], strict=True)
+    assert ingress["metadata"]["namespace"] == KUSTOMIZATION["namespace"]
+    assert {each["namespace"] for each in kustomization["configMapGenerator"]} == {KUSTOMIZATION["namespace"]}
+    [path] = ingress["spec"]["rules"][0]["http"]["paths"]
+    wanted = path["backend"]["service"]
+    [service] = (each for each in MANIFESTS if each["kind"] == "Service")
+    assert wanted["name"] == service["metadata"]["name"]
+    assert wanted["port"]["name"] in {each["name"] for each in service["spec"]["ports"]}
+
+
 def test_an_unknown_key_is_refused() -> None:
     broken = {**MANIFESTS[0], "spce": {}}
     with pytest.raises(kubernetes_validate.ValidationError):
@@ -84,6 +99,12 @@ def test_pods_meet_the_restricted_standard(workload: dict[str, Any]) -> None:
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert not pod["automountServiceAccountToken"]
     assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in pod["volumes"]}
+
+
+@pytest.mark.parametrize("workload", DEPLOYMENTS, ids=name_of)
+def test_pods_have_the_memory_to_print_invoices(workload: dict[str, Any]) -> None:
+    limit = container_of(workload)["resources"]["limits"]["memory"]
+    assert int(limit.removesuffix("Gi")) * 1024**3 >= AT_ONCE * MEMORY_BYTES + 512 * 1024**2
 
 
 @pytest.mark.parametrize("workload", DEPLOYMENTS, ids=name_of)

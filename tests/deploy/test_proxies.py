@@ -16,6 +16,7 @@ from tests.deploy import proxies
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S
 from tests.web.browser import PASSWORD, Person, add_person, forms
+from workhook.asgi import described
 from workhook.core.config import Settings
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
@@ -33,6 +34,7 @@ SPOOFED = {
 class Site:
     server: Server
     url: str  # of the proxy
+    access_log: Path  # which only nginx writes
 
     def __post_init__(self) -> None:
         self.world = self.server.world()
@@ -67,7 +69,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     server = Server(folder / "data", {"trust_proxy": True}).start()
     try:
         with getattr(proxies, request.param)(server.url, folder) as url:
-            yield Site(server, url)
+            yield Site(server, url, folder / "access.log")
     finally:
         server.close()
 
@@ -123,6 +125,42 @@ def test_streamed_events_arrive_immediately(site: Site, is_live_page: bool) -> N
         for title in ("First", "Second"):
             other.patch(project, json={"title": title}).raise_for_status()
             assert any(line.startswith("event:") for line in lines)
+
+
+SECRET = "s3cret" * 8
+SECRET_PATHS = (
+    "/login/link/",
+    "/invitations/links/",
+    "/calendar/",
+    "/mail/unsubscribe/",
+    "/settings/notifications/confirm/",
+    "/receive/",
+)  # of secrets, which follow them
+
+
+def test_the_access_log_contains_no_secrets(site: Site) -> None:
+    paths = [*SECRET_PATHS, "/login/oidc/callback?code="]
+    with site.client() as client:
+        for each in paths:
+            client.get(f"{each}{SECRET}")
+    if not site.access_log.exists():
+        assert "caddy" in site.access_log.parent.name
+        return
+    logged = site.access_log.read_text()
+    assert SECRET not in logged
+    assert all(f'"GET {each}-"' in logged for each in SECRET_PATHS)
+    assert '"GET /login/oidc/callback"' in logged
+
+
+def test_every_path_with_a_secret_is_known() -> None:
+    secrets = {each.path.partition("{")[0] for each in described() if re.search(r"\{(token|key)\}", each.path)}
+    assert secrets == set(SECRET_PATHS)
+
+
+@pytest.mark.whole
+def test_browsers_keep_using_https(site: Site) -> None:
+    with site.client() as client:
+        assert client.get("/healthz").headers["strict-transport-security"] == "max-age=31536000"
 
 
 @pytest.mark.whole

@@ -22,6 +22,7 @@ SERVERS = ("workhook.service", "workhook@.service")
 NAMES = (*SERVERS, "workhook-worker.service")
 BACKUP = "workhook-backup.service"
 TIMER = "workhook-backup.timer"
+WORKER_LISTEN = " WORKHOOK_WORKER_LISTEN=127.0.0.1:9100"
 EXPOSURE_MAX = 20  # in tenths, from 0 (fully confined) to 10 (unrestricted)
 
 # Prevent the next program and its children from making written memory executable and from gaining privileges.
@@ -87,13 +88,21 @@ def test_the_units_are_confined(analyze: str, installed: Path, name: str) -> Non
 
 
 def test_the_units_differ_only_in_their_command() -> None:
-    server, *others = (unit(name)["Service"] for name in NAMES)
+    server, *others = (dict(unit(name)["Service"]) for name in NAMES)
     for other in others:
+        other["Environment"] = other["Environment"].removesuffix(WORKER_LISTEN)
         assert {key for key, value in server.items() if other[key] != value} == {"ExecStart"}
     stop_s = int(server["TimeoutStopSec"])
     settings = settings_of(NAMES[0])
     assert settings.drain_delay_s == 5
     assert stop_s > settings.drain_delay_s + settings.drain_s, "it is not killed while it finishes"
+
+
+def test_the_address_of_the_worker_can_be_set() -> None:
+    """The settings file overrides the unit's variables, but not the options of its command."""
+    worker = unit("workhook-worker.service")["Service"]
+    assert worker["ExecStart"].endswith("workhook worker")
+    assert worker["Environment"].endswith(WORKER_LISTEN)
 
 
 def test_template_instances_have_their_own_port_and_exclude_the_single_server() -> None:

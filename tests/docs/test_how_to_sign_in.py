@@ -20,8 +20,8 @@ from workhook.cli.setup import FIRST_SIGN_IN
 
 [FIRST_START] = blocks("docs/operators/sign-in.md", "text")
 ANOTHER_LINK, WAY_IN, WITHOUT_LINK, WHO = blocks("docs/operators/sign-in.md", "sh")
-[SETTINGS] = blocks("docs/operators/openid-connect.md", "toml")
-SERVE, PEOPLE, LINK = blocks("docs/operators/openid-connect.md", "sh")
+[SETTINGS] = blocks("docs/operators/openid-connect.md", "ini")
+STORE, PEOPLE, LINK = blocks("docs/operators/openid-connect.md", "sh")
 PASSWORDS = ("three words in a row", "four words in a row", "five words in a row")
 
 # Answers each question of a command on a terminal of its own. Python asks once the terminal's echo is off.
@@ -106,11 +106,12 @@ def test_users_sign_in_through_their_provider(provider: Provider, tmp_path: Path
     try:
         shell.run(SETUP)
         shell.run(PEOPLE)
+        store = STORE.replace("sudo ", "").replace("-g workhook ", "").replace("/etc/workhook/", f"{tmp_path}/")
+        shell.run(f"echo hush | {store}")
         settings = SETTINGS.replace("https://id.example.com/realms/acme", provider.url)
         assert settings != SETTINGS
-        (tmp_path / "data" / "workhook.toml").write_text(settings, encoding="utf-8")
-        serve = SERVE.replace("\nworkhook serve", "\nexec workhook serve --port 0")
-        server = Program(["bash", "-ec", serve], tmp_path, environment)
+        configured = dict(line.split("=", 1) for line in settings.replace("/etc/workhook", str(tmp_path)).splitlines())
+        server = Program(["workhook", "serve", "--port", "0"], tmp_path, environment | configured)
         try:
             address = server.wait_for("^workhook: listening on ").split()[-1]
             provider.know("ada", email="ada@example.com", email_verified=True)

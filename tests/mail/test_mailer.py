@@ -335,9 +335,12 @@ def test_failures_of_the_test_message_are_explained(data: Path, mail: MailServer
 
 def test_incomplete_mail_settings_are_refused(data: Path, mail: MailServer) -> None:
     for settings, said in (
-        ({"smtp_url": mail.url()}, "smtp_url: needs mail_from too"),
-        ({"mail_from": FROM}, "mail_from: needs smtp_url too"),
-        ({"smtp_url": "smtp://u:s3cret@/", "mail_from": FROM}, "WORKHOOK_SMTP_URL: the value is not smtp://HOST"),
+        ({"smtp_url": mail.url()}, "smtp_url: requires mail_from"),
+        ({"mail_from": FROM}, "mail_from: requires smtp_url"),
+        (
+            {"smtp_url": "smtp://u:s3cret@/", "mail_from": FROM},
+            "WORKHOOK_SMTP_URL: the value is invalid; expected smtp",
+        ),
     ):
         done = run(data, "user", "list", **settings)
         assert done.returncode != 0

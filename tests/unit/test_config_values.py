@@ -27,8 +27,8 @@ KINDS = {
     "delivery_timeout_s": ("false", "false is invalid; expected a number of seconds from 0.1 to 300"),
     "oidc_issuer": ("5", "5 is invalid; expected an https URL without a query, such as https://id.example.com; http "
                     "only on 127.0.0.1 or localhost"),
-    "smtp_url": ("25", "the value is invalid; expected smtp://HOST or smtps://HOST, with USER:PASSWORD@ before the "
-                 "host and :PORT after it if needed"),
+    "smtp_url": ("25", "the value is invalid; expected smtp://HOST or smtps://HOST, with percent-encoded "
+                 "USER:PASSWORD@ before the host and :PORT after it if needed"),
     "mail_from": ('"nobody"', "'nobody' is invalid; expected an e-mail address, such as work@example.com or "
                   '"Acme Studio <work@example.com>"'),
     "metrics_token": ("1234567890123456", "the value is invalid; expected 16 to 200 letters, digits and symbols "
@@ -88,3 +88,12 @@ def _faults(flags: dict[str, str], environ: dict[str, str]) -> list[str]:
     with pytest.raises(SettingsError) as refused:
         load(flags, environ)
     return refused.value.faults
+
+
+def test_an_invalid_value_is_the_only_fault() -> None:
+    """The mail server's settings require each other, but the one that is given wrongly is not missing."""
+    with pytest.raises(SettingsError) as refused:
+        load({}, {"WORKHOOK_SMTP_URL": "smtp://ada:pass/word@mail", "WORKHOOK_MAIL_FROM": "ada@example.com"})
+    [fault] = refused.value.faults
+    assert "WORKHOOK_SMTP_URL" in fault
+    assert "percent-encoded" in fault

@@ -100,4 +100,4 @@ def test_a_missing_extra_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", refuse)
     wrong = open_telemetry.fault({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"})
     assert wrong is not None
-    assert "`workhook[traces]`" in wrong
+    assert "install the extra `traces`" in wrong

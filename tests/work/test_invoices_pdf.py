@@ -228,6 +228,8 @@ def test_missing_glyphs_are_reported(studio: Studio, draw: Draw) -> None:
     assert (boxes.status_code, boxes.headers["x-missing-characters"]) == (200, "U+FDD0")
     assert "Lovelace" in text_of(PdfReader(io.BytesIO(boxes.content)))
     assert _missing_glyphs(studio) == before + 1
+    lines = studio.server.log
+    until(lambda: any("invoice_pdf_warnings" in each and invoice_id in each for each in lines().splitlines()))
     for name in ("Åse Ünal", "Ωμέγα", "Жанна", "“quoted”: 5 €", "→ ✓"):
         whole = studio.owner.call("GET", f"/invoices/{draw(bill_to=name)}/pdf")
         assert (whole.status_code, whole.headers.get("x-missing-characters")) == (200, None), name

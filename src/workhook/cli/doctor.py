@@ -270,7 +270,7 @@ _REMEDIES = {
 async def send_trial(
     context: Context, *, address: Annotated[str, Argument("ADDRESS", "Recipient of the message.")]
 ) -> None:
-    """Send a test message to verify the e-mail settings, and show the mail server's reply."""
+    """Send a test message to verify the e-mail settings, and show whether the mail server accepted it."""
     settings = context.settings
     if settings.smtp_url is None or settings.mail_from is None:
         raise CliError("no mail server is configured.", NOT_SET)

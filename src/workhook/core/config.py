@@ -11,7 +11,7 @@ import ipaddress
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -380,7 +380,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
             wanted = expected_value(known[name].metadata["parse"])
             shown = "the value" if known[name].metadata["secret"] else _as_text(raw)
             faults.append(f"{source_name}: {shown} is invalid; expected {wanted}")
-    faults += _apart(values)
+    faults += _apart(values, raw_values)
     if faults:
         raise SettingsError(faults)
     return Settings(**values)
@@ -391,8 +391,8 @@ def expected_value(parse: Callable[[Any], Any]) -> str:
     return (parse.__doc__ or "").strip()
 
 
-def _apart(values: Mapping[str, Any]) -> list[str]:
-    """Return a fault for each setting that is given without another one it requires."""
+def _apart(values: Mapping[str, Any], given: Container[str]) -> list[str]:
+    """Return a fault for each valid setting that is given without another one it requires."""
     needed = {
         "database_session_url": "database_url",
         "oidc_issuer": "oidc_client_id",
@@ -401,7 +401,7 @@ def _apart(values: Mapping[str, Any]) -> list[str]:
         "smtp_url": "mail_from",
         "mail_from": "smtp_url",
     }
-    return [f"{name}: requires {other}" for name, other in needed.items() if name in values and other not in values]
+    return [f"{name}: requires {other}" for name, other in needed.items() if name in values and other not in given]
 
 
 def _as_text(raw: object) -> str:

@@ -72,7 +72,7 @@ def parse_smtp_url(url: str) -> SmtpServer:
 
 
 def smtp_url(value: Any) -> str:
-    """smtp://HOST or smtps://HOST, with USER:PASSWORD@ before the host and :PORT after it if needed"""
+    """smtp://HOST or smtps://HOST, with percent-encoded USER:PASSWORD@ before the host and :PORT after it if needed"""
     parse_smtp_url(str(value))
     return str(value)
 

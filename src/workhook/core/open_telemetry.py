@@ -43,7 +43,7 @@ def fault(environ: Mapping[str, str] | None = None) -> str | None:
     try:
         from workhook.core import open_telemetry_spans  # noqa: F401  # only whether what it needs is there
     except ImportError:
-        return f"{variable} enables traces: install `workhook[traces]`, or unset it."
+        return f"{variable} enables traces: install the extra `traces` (docs/operators/monitoring.md), or unset it."
     return None
 
 

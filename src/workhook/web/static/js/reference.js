@@ -37,7 +37,7 @@ export default class extends Controller {
 
   // Opens the operation in the URL.
   open(name) {
-    for (const item of Object.values(this.ui.specSelectors.specJson().toJS().paths)) {
+    for (const item of Object.values(this.ui.specSelectors.specJS().paths)) {
       for (const operation of Object.values(item)) {
         if (!name || operation.operationId !== name) continue
         const [tag] = operation.tags
@@ -88,6 +88,11 @@ function nameOf(field) {
 function ours({ React }) {
   const isFound = (words) => (each) => [each.get("path"), each.getIn(["operation", "operationId"]), each.getIn(["operation", "summary"])].some((text) => text?.toLowerCase().includes(words))
   return {
+    afterLoad() {
+      const resolve = this.fn.resolveSubtree
+      this.fn.resolveSubtree = (spec, path, options) => resolve(part(spec, path), path, options)
+    },
+    statePlugins: { spec: { actions: { parseToJson: (text) => ({ specActions }) => specActions.updateJsonSpec(JSON.parse(text)) } } }, // not as YAML, which is slow
     components: { DeepLink: ({ text }) => React.createElement("span", null, text) },
     fn: {
       opsFilter: (tagged, phrase) => {
@@ -98,4 +103,24 @@ function ours({ React }) {
       },
     },
   }
+}
+
+// Returns the document with only the part at `path` and the components that it refers to. Swagger UI converts the whole
+// document, even to resolve a single operation, which blocks the page for seconds.
+function part(spec, path) {
+  const kept = { openapi: spec.openapi, info: spec.info }
+  const keep = (keys) => {
+    const place = keys.slice(0, -1).reduce((at, key) => (at[key] ??= {}), kept)
+    if (place[keys.at(-1)]) return
+    follow((place[keys.at(-1)] = keys.reduce((at, key) => at?.[key], spec)))
+  }
+  const follow = (value) => {
+    if (!value || typeof value !== "object") return
+    if (typeof value.$ref === "string" && value.$ref.startsWith("#/")) {
+      keep(value.$ref.slice(2).split("/").map((key) => key.replace(/~1/g, "/").replace(/~0/g, "~")))
+    }
+    for (const each of Object.values(value)) follow(each)
+  }
+  keep(path)
+  return kept
 }

@@ -392,7 +392,8 @@ def _build_pdf(job: PdfJob, rendered: Rendered, xml: bytes | None) -> Pdf:
     if missing or report.logo_error or report.xml_error or rendered.stderr:
         reported = {"logo_error": report.logo_error, "xml_error": report.xml_error}
         errors = {name: None if each is None else ascii(each) for name, each in reported.items()}
-        log.warning("invoice_pdf_warnings", missing=missing, stderr=rendered.stderr, **errors)
+        invoice_id = job.document.id
+        log.warning("invoice_pdf_warnings", invoice_id=invoice_id, missing=missing, stderr=rendered.stderr, **errors)
     content = rendered.content
     if xml is not None and report.xml_error is None:
         try:
