@@ -96,7 +96,7 @@ def _path_parameter(op: Operation, name: str) -> dict[str, Any]:
     if described is None:
         before = op.path.partition(f"/{{{name}}}")[0].rpartition("/")[2]
         thing = _THINGS.get(before) or before.removesuffix("s").replace("_", " ")
-        noun = "client ID" if name == "client_id" else "ID" if name.endswith("_id") else name
+        noun = "client ID" if name == "client_id" else "ID" if name == "id" or name.endswith("_id") else name
         kind = _INTEGERS if op.path_types.get(name) == "integer" else _TEXT
         described = (f"{noun[0].upper()}{noun[1:]} of the {thing}.", kind)
     description, schema = described
