@@ -14,7 +14,7 @@ from tests.pictures.places import PLACES, Place
 
 PAGE = Path(__file__).parent.parent / "docs" / "team" / "places.md"
 SCREENS = Path(__file__).parent.parent / "tests" / "pictures" / "screens.toml"
-OWNER, PROJECT = "northlight", "harbour-festival-2027"
+OWNER, PROJECT = "northlight", "harbor-festival-2027"
 
 HEAD = f"""# Screens
 

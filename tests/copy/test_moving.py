@@ -251,7 +251,7 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         ("invoices", put("issued", 9 * 10**18), "invoices.jsonl, line 1, issued: it must be a time from 1970"),
         ("tasks", put("created_at", 9 * 10**18), "tasks.jsonl, line 1, created_at: it must be a time from 1970"),
         ("tasks", put("created_at", -1), "tasks.jsonl, line 1, created_at: it must be a time from 1970"),
-        ("invoices", put("currency", "ZZZ"), "invoices.jsonl, line 1, currency: it must be a currency"),
+        ("invoices", put("currency", "ZZZ"), "invoices.jsonl, line 1, currency: it must be an ISO 4217 currency code"),
         ("organization_billing", put("timezone", "Europe/Atlantis"), "timezone: it must be the name of a time zone"),
         (
             "invoices",
@@ -292,7 +292,7 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
             "line 1, source: it must be one of trello, asana, github, csv",
         ),
         ("projects", put("label_colors", {"x": "crimson"}), "line 1: label_colors[...]: Invalid enum value 'crimson'"),
-        ("projects", put("name", "../x"), "projects.jsonl, line 1, name: it must be 1 to 100 of"),
+        ("projects", put("name", "../x"), "projects.jsonl, line 1, name: it must be 1 to 100 characters from"),
         ("projects", put("avatar", "javascript:alert(1)"), "projects.jsonl, line 1, avatar: it must be an http"),
         ("organization", put("avatar", "javascript:alert(1)"), "organization.jsonl, line 1, avatar: it must be"),
         ("webhooks", put_config(url="file:///etc/passwd"), "line 1, config: url: it must be an http or https URL"),

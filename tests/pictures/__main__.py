@@ -108,7 +108,7 @@ class Studio:
             color_scheme="dark" if look.dark else "light",
             has_touch=look.phone,
             reduced_motion="reduce",
-            locale="en-GB",
+            locale="en-US",
             timezone_id="UTC",
         )
         if who != "nobody":

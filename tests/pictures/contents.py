@@ -15,7 +15,7 @@ from tests.harness.server import Server
 from tests.pictures.people import CLIENT, ORGANIZATION, call, make
 
 TASK = "Ticket shop: seat map on phones"
-DESCRIPTION = """Visitors choose their seats **on the phone**, often in the queue at the harbour gate.
+DESCRIPTION = """Visitors choose their seats **on the phone**, often in the queue at the harbor gate.
 
 - pinch and drag the map; a tap chooses a seat
 - show the price *before* the seat is in the basket
@@ -30,15 +30,15 @@ DESCRIPTION = """Visitors choose their seats **on the phone**, often in the queu
 SECTIONS = {
     "Before the client sees it": {
         "Pinch and drag": "complete",
-        "Colours for seats": "complete",
+        "Seat colors": "complete",
         "Legend": "incomplete",
     },
-    "Before it goes live": {"Try it with a screen reader": "incomplete", "Load with 400 seats": "incomplete"},
+    "Before it goes live": {"Try it with a screen reader": "incomplete", "Load test with 400 seats": "incomplete"},
 }
 COMMENTS = [
     ("mei", "Pinch works. @jonas, can you look at the *legend*?", False),
-    ("jonas", "Yes, this afternoon. @ada, may it stand below the map?", False),
-    ("ada", "Budget is used up: anything more is a new offer.", True),
+    ("jonas", "Yes, this afternoon. @ada, can it go below the map?", False),
+    ("ada", "The budget is used up. Anything more needs a new quote.", True),
     ("ines", "It looks great on my old phone, too. Thank you!", False),
 ]
 _POSTER = """#set page(width: 320pt, height: 420pt, margin: 0pt, fill: rgb("#12324a"))
@@ -47,28 +47,28 @@ _POSTER = """#set page(width: 320pt, height: 420pt, margin: 0pt, fill: rgb("#123
 #for n in range(5) { place(dx: -30pt + n * 80pt, dy: 205pt, circle(radius: 45pt, fill: rgb("#1d5a73"))) }
 #place(dx: 30pt, dy: 290pt, text(size: 34pt, fill: white, weight: "bold")[HARBOUR \\ FESTIVAL])
 #place(dx: 30pt, dy: 380pt, text(size: 14pt, fill: rgb("#f2a65a"))[Three days on the water])"""
-_PROGRAMME = """#set page(paper: "a5", margin: 40pt)
-= Programme
+_PROGRAM = """#set page(paper: "a5", margin: 40pt)
+= Program
 == Friday, Pier stage
-#table(columns: (1fr, 3fr), [18:00], [Opening with the harbour choir], [19:30], [The Tidewatchers],
+#table(columns: (1fr, 3fr), [18:00], [Opening with the harbor choir], [19:30], [The Tidewatchers],
   [21:00], [Fireworks over the old dock])
 == Saturday, Old dock
 #table(columns: (1fr, 3fr), [11:00], [Boat parade], [14:00], [Children's regatta], [20:00], [Night market])"""
 _NOTES = (
-    b"Minutes of the kick-off\n\n- Ines decides about prices.\n- Tickets go on sale in May.\n- One poster a stage.\n"
+    b"Minutes of the kick-off\n\n- Ines decides about prices.\n- Tickets go on sale in May.\n- One poster per stage.\n"
 )
 
 # Days before today, login, duration in minutes, notes, and title of the task.
 TIME = [
     (1, "mei", 195, "Seat map: pinch and drag", TASK),
-    (1, "jonas", 90, "Filters", "Programme page: filter by stage and day"),
+    (1, "jonas", 90, "Filters", "Program page: filter by stage and day"),
     (2, "ada", 120, "Motifs one and two", "Poster series: three motifs"),
-    (2, "mei", 240, "Seat map: colours", TASK),
+    (2, "mei", 240, "Seat map: colors", TASK),
     (3, "sam", 75, "First draft", "Newsletter: early-bird tickets"),
     (3, "jonas", 150, "Footer", "Sponsor logos in the footer"),
     (4, "mei", 180, "Keyboard, labels", "Accessibility check of the booking steps"),
     (5, "ada", 60, "Call with Ines", "Poster series: three motifs"),
-    (6, "jonas", 210, "Sketches", "Programme page: filter by stage and day"),
+    (6, "jonas", 210, "Sketches", "Program page: filter by stage and day"),
     (7, "sam", 90, "Terms, English", "Translate the ticket terms"),
     (8, "mei", 300, "Seat map: first version", TASK),
     (9, "ada", 150, "Three sketches", "Poster series: three motifs"),
@@ -119,12 +119,12 @@ class Filler:
 
     def _add_files(self) -> None:
         folder = make(self.api, f"/projects/{self.project}/folders", title="Signed contracts")["id"]
-        make(self.api, f"/projects/{self.project}/folders", title="Photos of the harbour")
+        make(self.api, f"/projects/{self.project}/folders", title="Photos of the harbor")
         poster = typst.compile(_POSTER.encode(), format="png", ppi=144)
-        programme = typst.compile(_PROGRAMME.encode(), format="pdf")
-        self._upload("Contract with the ticket provider.pdf", programme, "application/pdf", folder=folder)
+        program = typst.compile(_PROGRAM.encode(), format="pdf")
+        self._upload("Contract with the ticket provider.pdf", program, "application/pdf", folder=folder)
         self._upload("Minutes of the kick-off.txt", _NOTES, "text/plain")
-        self._upload("Programme.pdf", programme, "application/pdf")
+        self._upload("Program.pdf", program, "application/pdf")
         self._upload("Calculation.txt", b"Internal.\n", "text/plain", private="true")
         file = self.names["file_id"] = self._upload("Poster, first motif.png", poster, "image/png")
         words = {"text": "The sun is the logo now. What do you think?"}
@@ -157,13 +157,13 @@ class Filler:
         today = datetime.now(UTC)
         facts = {
             "bill_from": "Northlight Studio\nQuay Street 4\n20457 Hamburg",
-            "bill_to": "Harbour Festival Association\nInes Moreau\nHarbour Square 1",
+            "bill_to": "Harbor Festival Association\nInes Moreau\nHarbor Square 1",
             "currency": "EUR",
             "tax": 19,
-            "payment_terms": "Within 14 days, without deduction",
+            "payment_terms": "Net 14 days",
         }
         lines: list[list[tuple[str, float, float]]] = [
-            [("Website, first part", 1, 4800), ("Hosting for a year", 12, 18.5)],
+            [("Website, first milestone", 1, 4800), ("Hosting for a year", 12, 18.5)],
             [("Poster series: concept", 8, 95), ("Printing, 500 pieces", 1, 640)],
             [("Ticket shop: seat map", 14.5, 80), ("Newsletter: set-up", 3, 70)],
         ]
@@ -191,12 +191,12 @@ class Filler:
         care = self._service("Website care", description=words, service_prices=prices, minimum_months=3)
         self._service("Extra hours", service_prices=[{"amount": 85, "currency": "EUR", "interval": "one_time"}])
         monthly = [{"amount": 120, "currency": "EUR", "interval": "month"}]
-        self._service("Newsletter, sent for you", description="Up to two a month.", service_prices=monthly)
+        self._service("Newsletter service", description="Up to two a month.", service_prices=monthly)
         there = f"/projects/{self.project}/service_checkouts"
         taken = make(self.api, there, service_id=care["id"])["id"]
         make(self.api, f"/service_checkouts/{taken}/complete")
         ledger = f"/projects/{self.project}/task_credits"
-        make(self.api, ledger, amount=6, notes="Thank you for the good start")
+        make(self.api, ledger, amount=6, notes="Thanks for a great start")
         spent = {"kind": "spend", "task_id": self.tasks["Sponsor logos in the footer"], "notes": "Two late logos"}
         make(self.api, ledger, amount=2.5, **spent)
         self.names |= {"service_id": care["id"], "checkout_id": taken}
@@ -207,9 +207,9 @@ class Filler:
     def _register_apps(self) -> None:
         org = f"/orgs/{ORGANIZATION[0]}"
         told = {"homepage_url": "https://reports.example", "callback_urls": ["https://reports.example/callback"]}
-        oauth = {"name": "Weekly reports", "description": "Charts of everybody's hours.", **told}
+        oauth = {"name": "Weekly reports", "description": "Charts of everyone's hours.", **told}
         self.names["client_id"] = call(self.api, "POST", f"{org}/oauth-apps", **oauth)["client_id"]
-        robot = {"name": "Deploy robot", "description": "Moves cards when a version is live.", "callback_urls": []}
+        robot = {"name": "Deploy robot", "description": "Moves cards when a release goes live.", "callback_urls": []}
         made = call(self.api, "POST", f"{org}/apps", permissions={"work": "write"}, **robot)
         installed = call(self.api, "POST", f"{org}/installations", app=made["slug"])
         self.names |= {"slug": made["slug"], "installation_id": str(installed["id"])}
@@ -219,7 +219,7 @@ class Filler:
         posters, terms = self.tasks["Poster series: three motifs"], self.tasks["Translate the ticket terms"]
         logos = self.tasks["Sponsor logos in the footer"]
         with self._as("ines") as client:
-            make(client, f"/tasks/{posters}/task_comments", text="The second motif is our favourite.")
+            make(client, f"/tasks/{posters}/task_comments", text="The second motif is our favorite.")
         with self._as("jonas") as theirs:
             call(theirs, "PATCH", f"/api/v1/tasks/{logos}", priority="high")
             make(theirs, f"/tasks/{logos}/task_comments", text="Two logos came late. They are in now.")
@@ -238,7 +238,7 @@ class Filler:
         for title in ("Audio walk along the old docks (copy)", "Old banner"):
             task = make(self.api, f"/columns/{self.names['column_id']}/tasks", title=title)["id"]
             call(self.api, "DELETE", f"/api/v1/tasks/{task}")
-        file = self._upload("Poster, wrong colours.png", b"PNG", "image/png")
+        file = self._upload("Poster, wrong colors.png", b"PNG", "image/png")
         call(self.api, "DELETE", f"/api/v1/files/{file}")
         for title in ("Museum guide", "Lighthouse shop"):
             make(self.api, "/projects", title=title, organization=ORGANIZATION[0])

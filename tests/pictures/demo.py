@@ -15,18 +15,18 @@ from tests.harness.waiting import until
 from tests.pictures.contents import Filler
 from tests.pictures.people import ORGANIZATION, PEOPLE, add_people, call
 
-PROJECT = "Harbour Festival 2027"
+PROJECT = "Harbor Festival 2027"
 
 # By column: title, days until the deadline, priority, labels, assignees, and comments as (login, text).
 BOARD: dict[str, list[dict[str, Any]]] = {
     "Ideas": [
-        {"title": "Tide table on the start page", "labels": ["website"], "people": ["mei"]},
+        {"title": "Tide table on the home page", "labels": ["website"], "people": ["mei"]},
         {"title": "Audio walk along the old docks", "labels": ["content"],
          "comments": [("sam", "The museum has tapes!")]},
         {"title": "Volunteer sign-up as a form", "labels": ["website", "forms"]},
     ],
     "Next": [
-        {"title": "Programme page: filter by stage and day", "days": 9, "priority": "high", "labels": ["website"],
+        {"title": "Program page: filter by stage and day", "days": 9, "priority": "high", "labels": ["website"],
          "people": ["jonas", "mei"],
          "comments": [("jonas", "Stages first, days second?"), ("mei", "Yes, as in the sketch.")]},
         {"title": "Poster series: three motifs", "days": 12, "labels": ["print"], "people": ["ada"]},
@@ -44,7 +44,7 @@ BOARD: dict[str, list[dict[str, Any]]] = {
     ],
     "Done": [
         {"title": "Domain and certificates", "labels": ["hosting"], "people": ["jonas"]},
-        {"title": "Colours and type for the new season", "labels": ["design"], "people": ["ada"],
+        {"title": "Colors and type for the new season", "labels": ["design"], "people": ["ada"],
          "comments": [("ada", "Signed off by the festival.")]},
         {"title": "Contract with the ticket provider", "labels": ["legal"], "people": ["ada"]},
     ],

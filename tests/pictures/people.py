@@ -13,7 +13,7 @@ from workhook.identity.policy import SCOPES
 
 ORGANIZATION = ("northlight", "Northlight Studio")
 PEOPLE = {"ada": "Ada Lindqvist", "jonas": "Jonas Weber", "mei": "Mei Tanaka", "sam": "Sam Okafor"}
-CLIENT = ("ines", "Ines Moreau", "ines@harbourfestival.example")
+CLIENT = ("ines", "Ines Moreau", "ines@harborfestival.example")
 
 
 async def add_people(services: Services) -> dict[str, Insider]:
