@@ -266,7 +266,7 @@ def test_the_import_guide_works(studio: Studio, importer: Importer) -> None:
         said = run(table)
         assert "would create 1 column, 1 task" in said
         assert "created 1 column, 1 task" in said
-        assert "made 3 columns, 5 tasks" in run(asana)
+        assert "created 3 columns, 5 tasks" in run(asana)
         assert "created 2 columns, 2 tasks, 2 comments" in run(github)
         importer.file(b"Subject,Status\nWrite,Open\n", "plan.csv")
         assert "created 1 column, 1 task" in run(mapped)

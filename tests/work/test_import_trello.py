@@ -322,7 +322,7 @@ def test_the_import_guide_works(studio: Studio, importer: Importer) -> None:
         shell.stop()
     assert "would create 2 columns, 1 task" in said[0]
     assert "created 2 columns, 1 task" in said[1]
-    assert "made 0 columns, 0 tasks" in said[2]
+    assert "created 0 columns, 0 tasks" in said[2]
     project_id = next(p["id"] for p in studio.owner.get("/projects")["projects"] if p["title"] == "Website relaunch")
     [task] = tasks_of(studio, columns_of(studio, project_id)[0])
     assert [each["username"] for each in task["assignees"]] == [login["member"]]
