@@ -218,7 +218,7 @@ def test_restore_checks_an_existing_key(small: Small, made: Path, tmp_path: Path
 
 
 def test_a_key_from_the_settings_is_backed_up_and_restored(tmp_path: Path) -> None:
-    cli = Cli(tmp_path / "data", {"secret_key": "a key of the settings, which is long"})
+    cli = Cli(tmp_path / "data", {"secret_key": "a-key-of-the-settings-which-is-long"})
     cli.setup()
     cli.json("backup", str(tmp_path / "backup"), "--with-key")
     restored = nobody(tmp_path)
