@@ -52,7 +52,7 @@ const { data: user } = await asUser.rest.users.getAuthenticated();
 assert.deepEqual(await asUser.graphql("query { viewer { login databaseId } }"), {
   viewer: { login: user.login, databaseId: user.id },
 });
-await assert.rejects(asUser.graphql("query { repository { id } }"), /There is no GraphQL API here/);
+await assert.rejects(asUser.graphql("query { repository { id } }"), /This server has no GraphQL API/);
 assert.equal((await asUser.rest.orgs.checkMembershipForUser({ org: owner, username: user.login })).status, 204);
 server.close();
 server.closeAllConnections();

@@ -90,7 +90,7 @@ def test_errors_name_the_field_and_the_remedy(studio: Studio, account: str) -> N
     cases: list[tuple[str, object, str]] = [
         ("iban", "DE89370400440532013001", "check digits"),
         ("bic", "COBA", "a BIC of 8 or 11"),
-        ("vat_id", "DE12", "as DE writes them"),
+        ("vat_id", "DE12", "a valid VAT ID for DE"),
         ("tax_number", "x" * 65, "at most 64"),
         ("tax_number", "12\u200b", "as the tax office writes it"),
         ("email", "nobody", "an e-mail address"),

@@ -143,7 +143,7 @@ def test_a_discount_on_a_single_rate_prints_the_net_amount(studio: Studio, draw:
 
 
 HOUR = 3_600_000
-NO_DECIMALS = "an amount in JPY has no decimals"
+NO_DECIMALS = "an amount in JPY has no decimal places"
 
 
 class Money:
@@ -310,7 +310,7 @@ def test_a_draft_keeps_its_amounts_in_another_currency(money: Money) -> None:
         assert (after["amount"], after["discount_amount"], after["invoice_items"][0]["unit_price"]) == (75, 5, 80)
     money.owner.patch(path, json={"invoice_items": [priced(80.125)]})
     refused = money.refused("PATCH", path, {"currency": "EUR"})
-    assert "send invoice_items with it" in refused["currency"]
+    assert "also send invoice_items" in refused["currency"]
     both = {"currency": "EUR", "invoice_items": [priced(80.25)]}
     assert money.owner.patch(path, json=both)["invoice"]["amount"] == 75.25
 

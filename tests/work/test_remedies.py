@@ -613,13 +613,14 @@ IN_THE_REQUEST = {
     "repeat: this rule has no further dates; use one that continues, or null",
     "The tasks have too much text to be changed in one request; change fewer at once.",
     "The checkout cannot be canceled in its first {} months.",
+    "The checkout cannot be canceled in its first month.",
     "{}: the invoice's texts would have {} characters in total; at most {} can be printed. "
     "Shorten them, or split the invoice",
     "{}: the tax category {} requires a tax of 0; omit one of the two",
     "{}: the lines already define the amounts and rates to credit; omit one or the other",
+    "{}: more than {} tasks would block one another; remove some of the blockers",
     "callback_urls: {} must not contain a wildcard; list each URL",
     "This password is too common. Choose one that is harder to guess.",
-    "The password must not be your login, your name, your e-mail address, or the name of this product.",
     "The URL you've entered is not valid. Please make sure that you encode all special characters first",
     "url must not contain a username, password, or token. Send them as username and password of the configuration; "
     "they become an Authorization header.",
@@ -627,15 +628,16 @@ IN_THE_REQUEST = {
     "seller.timezone: unknown time zone {}; choose another time zone in {} first",
 }
 _REMEDY = re.compile(
-    r"\b(first|instead)\b|[;:.,]( or)? (add|archive|ask|change|choose|complete|create|credit|delete|give|leave|move|"
-    r"name|remove|restore|send|set|shorten|take|unarchive|void|write)\b",
+    r"\b(first|instead)\b|[;:.,]( or)? (add|archive|ask|change|choose|complete|create|credit|delete|give|leave|list|"
+    r"move|name|omit|remove|restore|send|set|shorten|take|unarchive|use|void|write)\b",
     re.IGNORECASE,
 )
 
 
 _TRIED_ELSEWHERE = re.compile(
     r"\{\} must be |line |it (is|has|takes) |no user matches |its |(change|restore) the |The organization |The next |"
-    r"A service can have|An invoice can have"
+    r"A service can have|An invoice can have|No user has the e-mail|Several users have|Sign-in with|The user with the |"
+    r"Unknown event |This link is |Too many users|Your account is |Your provider |service_to: |the file is empty|this is the export of "
 )
 
 

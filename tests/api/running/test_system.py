@@ -257,7 +257,7 @@ def test_every_operation_states_who_may_call_it(document: dict[str, Any]) -> Non
             assert operation["security"] == [{target: []}]
             assert "Requires a JSON Web Token" in operation["description"] or target == "client"
             continue
-        assert "Needs a token" in operation["description"]
+        assert "Requires a token" in operation["description"]
         for scope in RULES[each.access].scopes:
             assert f"`{scope}`" in operation["description"]
             assert {"bearer": [scope]} in operation["security"]
