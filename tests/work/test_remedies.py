@@ -637,7 +637,8 @@ _REMEDY = re.compile(
 _TRIED_ELSEWHERE = re.compile(
     r"\{\} must be |line |it (is|has|takes) |no user matches |its |(change|restore) the |The organization |The next |"
     r"A service can have|An invoice can have|No user has the e-mail|Several users have|Sign-in with|The user with the |"
-    r"Unknown event |This link is |Too many users|Your account is |Your provider |service_to: |the file is empty|this is the export of "
+    r"Unknown event |This link is |Too many users|Your account is |Your provider |service_to: |the file is empty|"
+    r"this is the export of "
 )
 
 
