@@ -17,7 +17,8 @@ KINDS = {
     "host": ("5", "5 is invalid; expected text in quotes"),
     "secret_key": (
         "5",
-        "the value is invalid; expected a key of 16 or more characters, such as the output of `openssl rand -base64 32`",
+        "the value is invalid; "
+        "expected a key of 16 or more characters, such as the output of `openssl rand -base64 32`",
     ),
     "port": ("8000.5", "8000.5 is invalid; expected a whole number from 0 to 65535"),
     "concurrency": ("true", "true is invalid; expected a whole number from 1 to 10000"),

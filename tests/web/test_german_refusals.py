@@ -60,7 +60,7 @@ def test_errors_in_a_project_are_german(studio: Studio) -> None:
     settings = f"{studio.base}/settings"
     refused = studio.owner.fill(settings, title="x" * 256)
     assert refused.status_code == 422
-    assert "Titel: muss 1 bis 255 Zeichen haben" in text_of(refused)
+    assert "„Titel“ muss 1 bis 255 Zeichen haben" in text_of(refused)
     assert "Fehler:" in refused.text
     missing = studio.owner.get(f"{studio.base}/tasks/tsk_gone")
     assert missing.status_code == 404
@@ -85,7 +85,7 @@ def test_upload_errors_for_scripts_are_german(studio: Studio) -> None:
     fields = {"csrf": csrf, "folder": "fld_gone"}
     refused = studio.owner.client.post(f"{studio.base}/files", data=fields, files=files, headers=sent)
     assert refused.status_code == 422, refused.text
-    assert [each["message"] for each in refused.json()["errors"]] == ["Wählen Sie einen Ordner dieses Projekts"]
+    assert [each["message"] for each in refused.json()["errors"]] == ["Wählen Sie einen Ordner dieses Projekts."]
 
 
 def test_the_installation_page_is_german(studio: Studio) -> None:

@@ -308,8 +308,8 @@ OPEN_DOCUMENT = packed("mimetype=application/vnd.oasis.opendocument.spreadsheet"
         (bytes.fromhex("d0cf11e0a1b11ae1") + bytes(500), "this is an Excel file; save it as CSV (UTF-8)"),
         (OPEN_DOCUMENT, "this is an OpenDocument file; save it as CSV (UTF-8)"),
         (packed("Index/Document.iwa", "Metadata/Properties.plist"), "this is a Numbers file; export it as CSV (UTF-8)"),
-        (packed("plan.csv"), "it is a ZIP file: unzip it"),
-        (b"%PDF-1.7\n", "it is a PDF, not a table"),
+        (packed("plan.csv"), "this is a ZIP file; unzip it"),
+        (b"%PDF-1.7\n", "this is a PDF; export"),
     ],
 )
 def test_a_file_of_another_program_is_identified(data: bytes, said: str) -> None:

@@ -112,7 +112,7 @@ def test_response_only_fields_are_refused_in_a_line(studio: Studio, scene: Scene
     errors = studio.owner.refused(422, "PATCH", f"/invoices/{record['id']}", json=body)["errors"]
     names = ("kind", "timesheet_ids", "service_from", "service_to")
     assert [each["field"] for each in errors] == [f"invoice_items[0].{name}" for name in names]
-    assert "the timesheet_ids of the invoice" in errors[1]["message"]
+    assert "the invoice's timesheet_ids" in errors[1]["message"]
 
 
 def test_time_can_be_grouped(studio: Studio, scene: Scene, draw: Draw) -> None:

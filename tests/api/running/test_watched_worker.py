@@ -154,7 +154,7 @@ def test_an_address_in_use_is_reported(new_server: NewServer) -> None:
     "wrong", ["9100", "localhost", "host:port", "http://x:1", "127.0.0.1:70000", ":9100", "a@b:1", "x:"]
 )
 def test_an_invalid_address_is_refused(wrong: str) -> None:
-    with pytest.raises(SettingsError, match=r"--listen: .* is not HOST:PORT"):
+    with pytest.raises(SettingsError, match=r"--listen: .* is invalid; expected HOST:PORT"):
         load({"worker_listen": wrong}, {})
 
 
