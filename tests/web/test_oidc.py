@@ -401,7 +401,7 @@ def test_a_missing_or_unreachable_provider_is_reported(server: Server, tmp_path:
     ("settings", "said"),
     [
         ({"OIDC_ISSUER": "http://id.example.com", "OIDC_CLIENT_ID": "x"}, "WORKHOOK_OIDC_ISSUER: 'http://id"),
-        ({"OIDC_ISSUER": "https://id.example.com?x=1", "OIDC_CLIENT_ID": "x"}, "is invalid; expected an https URL without a query"),
+        ({"OIDC_ISSUER": "https://id.example.com?x=1", "OIDC_CLIENT_ID": "x"}, "expected an https URL without a query"),
         ({"OIDC_ISSUER": "https://id.example.com"}, "oidc_issuer: requires oidc_client_id"),
         ({"OIDC_CLIENT_SECRET": "hush"}, "oidc_client_secret: requires oidc_issuer"),
     ],
