@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -13,7 +13,7 @@ from workhook.core.errors import NotFound
 from workhook.core.money import DEFAULT_CURRENCY
 from workhook.core.zones import day_in, zone_of
 from workhook.http.calls import Response
-from workhook.http.lists import WHOLE_LIST_MAX, Rows
+from workhook.http.lists import WHOLE_LIST_MAX
 from workhook.identity.schemas import Repository
 from workhook.web.frame.forms import UNSENT, PageForm, form_page
 from workhook.web.frame.paging import OPTIONS_MAX
@@ -131,7 +131,7 @@ def may_write(repository: Repository) -> bool:
 
 
 class OwnChoice(NamedTuple):
-    """Like `TaskChoice`, by project. `more` is true if the visitor can track time on other tasks."""
+    """Like `TaskChoice`, by project. `more` is true if more tasks match or, without a search, if others may exist."""
 
     asked: str
     groups: list[TaskGroup]
@@ -152,7 +152,8 @@ async def _offer(visit: Visit, worked_on: Iterable[Timesheet], chosen: str) -> O
     offered: list[Offered] = []
     more = False
     if words:
-        found = await _newest_tasks(visit, TASKS_MAX + 1, {"q": words})
+        source = source_across_projects(visit.actor, AllTasksQuery(), archived=False)
+        found = await list_tasks(reader, source, {"q": words}, sort="-updated_at", after=None, limit=TASKS_MAX + 1)
         offered += await _placed(visit, found[:TASKS_MAX])
         more = len(found) > TASKS_MAX or found.truncated or found.next_key is not None
     elif not asked:
@@ -166,29 +167,10 @@ async def _offer(visit: Visit, worked_on: Iterable[Timesheet], chosen: str) -> O
         with suppress(NotFound):
             offered += await _placed(visit, [await actions.get_task(reader, visit.actor, chosen)])
     groups = _groups(offered)
-    return OwnChoice(asked, groups, more or (not asked and await _has_others(visit, offered)))
-
-
-async def _has_others(visit: Visit, offered: Sequence[Offered]) -> bool:
-    """Return whether the visitor can track time on tasks other than the offered ones.
-
-    If the newest tasks are all in projects that the visitor can only read, this may be true without such tasks.
-    """
-    known = {each.id for each in offered}
-    newest = await _newest_tasks(visit, len(known) + 1, {})
-    if any(
-        may_write(each.repository) for each in await _placed(visit, [each for each in newest if each.id not in known])
-    ):
-        return True
-    if len(newest) <= len(known) and not newest.truncated and newest.next_key is None:
-        return False
-    projects = await list_newest(visit.database, visit.actor, limit=OPTIONS_MAX)
-    return any(may_write(each.repository) for each in projects)
-
-
-async def _newest_tasks(visit: Visit, limit: int, filters: Mapping[str, object]) -> Rows[Task]:
-    source = source_across_projects(visit.actor, AllTasksQuery(), archived=False)
-    return await list_tasks(visit.database, source, filters, sort="-updated_at", after=None, limit=limit)
+    if not asked:
+        newest = [] if groups else await list_newest(reader, visit.actor, limit=OPTIONS_MAX)
+        more = bool(groups) or any(may_write(each.repository) for each in newest)
+    return OwnChoice(asked, groups, more)
 
 
 async def _placed(visit: Visit, tasks: Sequence[Task]) -> list[Offered]:
