@@ -121,7 +121,7 @@ def test_numbers_have_the_readers_decimal_mark(monkeypatch: pytest.MonkeyPatch) 
     ("language", "names"),
     [
         ("en", ("November 30, 2026", "Monday, November 30", "Nov 30")),
-        ("de", ("30. November 2026", "Montag, 30. November", "30.11.")),
+        ("de", ("30. November 2026", "Montag, 30. November", "30. Nov.")),
     ],
 )
 def test_days_are_written_as_in_the_language(

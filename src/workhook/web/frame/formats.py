@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import cache
@@ -61,14 +61,13 @@ def span_name(first: date, last: date) -> str:
 
 
 def day_name(day: date) -> str:
-    """Format the day and the month."""
-    return gettext("%(month)s %(day)s") % {"month": month_names()[day.month - 1], "day": day.day}
+    """Format the day and the month: `November 30`."""
+    return _day_text(day, month_names(), has_year=False)
 
 
 def full_day_name(day: date) -> str:
     """Format the day with its year: `November 30, 2026`."""
-    name = {"month": month_names()[day.month - 1], "day": day.day, "year": day.year}
-    return gettext("%(month)s %(day)s, %(year)s") % name
+    return _day_text(day, month_names(), has_year=True)
 
 
 def weekday_day_name(day: date) -> str:
@@ -76,18 +75,19 @@ def weekday_day_name(day: date) -> str:
     return f"{weekday_names()[day.weekday()]}, {day_name(day)}"
 
 
-def axis_day_name(day: date) -> str:
-    """Format the day for the axis of a chart: `Nov 30`; in German `30.11.`."""
-    return f"{day.day}.{day.month}." if texts.language() == "de" else f"{_SHORT_MONTHS['en'][day.month - 1]} {day.day}"
-
-
 def short_day_name(day: date) -> str:
     """Format the day as the controller `when` does: `Nov 30`, and with the year if it is not the current one."""
-    month = _SHORT_MONTHS[texts.language()][day.month - 1]
-    has_year = day.year != today().year
-    if texts.language() == "de":
-        return f"{day.day}. {month}" + (f" {day.year}" if has_year else "")
-    return f"{month} {day.day}" + (f", {day.year}" if has_year else "")
+    return _day_text(day, short_month_names(), has_year=day.year != today().year)
+
+
+def axis_day_name(day: date) -> str:
+    """Format the day for the axis of a chart: `Nov 30`."""
+    return _day_text(day, short_month_names(), has_year=False)
+
+
+def _day_text(day: date, months: Sequence[str], *, has_year: bool) -> str:
+    name = {"month": months[day.month - 1], "day": day.day, "year": day.year}
+    return (gettext("%(month)s %(day)s, %(year)s") if has_year else gettext("%(month)s %(day)s")) % name
 
 
 def weekday_names() -> list[str]:
@@ -119,13 +119,13 @@ def month_names() -> list[str]:
     ]
 
 
+def short_month_names() -> list[str]:
+    return gettext("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec").split()
+
+
 _WORD = re.compile(r"[^\W_]+")
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _ADDRESS = re.compile(r"""(https?://[^\s<>"']{1,2000}[^\s<>"'.,;:!?)\]])""")
-_SHORT_MONTHS = {
-    "en": ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
-    "de": ("Jan.", "Feb.", "März", "Apr.", "Mai", "Juni", "Juli", "Aug.", "Sept.", "Okt.", "Nov.", "Dez."),
-}
 _DECIMAL = {"en": (",", "."), "de": (".", ",")}
 
 
