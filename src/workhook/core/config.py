@@ -189,23 +189,16 @@ def _one_of(*names: str) -> Callable[[Any], str]:
     return parse
 
 
-_PARSERS: dict[object, Callable[[Any], Any]] = {str: _text, Path: _path}
-
-
 def _setting(default: Any, parse: Callable[[Any], Any], help_text: str, *, secret: bool = False) -> Any:
     # Tracebacks and debug lines must not reveal secrets or the password in a URL.
-    return field(
-        default=default,
-        repr=not secret,
-        metadata={"parse": _PARSERS.get(parse, parse), "help": help_text, "secret": secret},
-    )
+    return field(default=default, repr=not secret, metadata={"parse": parse, "help": help_text, "secret": secret})
 
 
 @dataclass(frozen=True)
 class Settings:
     """The settings of a process. The environment is not read again after this object is created."""
 
-    data: Path = _setting(Path("data"), Path, "Folder for the database, the files, the key, and the server's address.")
+    data: Path = _setting(Path("data"), _path, "Folder for the database, the files, the key, and the server's address.")
     database_url: str | None = _setting(
         None, _database_url, "URL of the database. Default: SQLite in the data folder.", secret=True
     )
@@ -236,7 +229,7 @@ class Settings:
         _integer_parser(0, 1_000_000_000_000),
         "Maximum number of an organization's records (tasks, events, and so on), including the trash; 0: no limit.",
     )
-    host: str = _setting("127.0.0.1", str, "Address to listen on.")
+    host: str = _setting("127.0.0.1", _text, "Address to listen on.")
     port: int = _setting(8000, _integer_parser(0, 65535), "Port to listen on; 0 picks a free one.")
     base_url: str | None = _setting(None, _http_url, "Public URL of the server, used in webhook payloads and links.")
     secret_key: str | None = _setting(
@@ -270,8 +263,8 @@ class Settings:
     oidc_issuer: str | None = _setting(
         None, _issuer, "Issuer URL of the OpenID Connect provider for sign-in, exactly as the provider states it."
     )
-    oidc_client_id: str | None = _setting(None, str, "Client ID issued by the provider.")
-    oidc_client_secret: str | None = _setting(None, str, "Client secret issued by the provider.", secret=True)
+    oidc_client_id: str | None = _setting(None, _text, "Client ID issued by the provider.")
+    oidc_client_secret: str | None = _setting(None, _text, "Client secret issued by the provider.", secret=True)
     oidc_create_users: bool = _setting(
         False, _truth, "Create an account when a user of the provider signs in for the first time."
     )
@@ -342,7 +335,7 @@ class Settings:
         "Address where `workhook worker` serves /healthz, /readyz and /metrics. Default: none. Port 0 picks a "
         "free one.",
     )
-    delivery_proxy: str | None = _setting(None, str, "HTTP proxy for deliveries.", secret=True)
+    delivery_proxy: str | None = _setting(None, _text, "HTTP proxy for deliveries.", secret=True)
 
     @property
     def migration_url(self) -> str | None:
