@@ -248,8 +248,8 @@ def test_a_missing_or_damaged_file_is_reported(small: Small, tmp_path: Path) -> 
     done = small.cli.run("backup", str(tmp_path / "backup"), "--with-key", "--json")
     answer = json.loads(done.stdout)
     assert (done.returncode, answer["missing"], answer["damaged"]) == (0, [lost.name], [changed.name])
-    assert "1 file of the database is missing" in done.stderr
-    assert "1 file of the database has different content" in done.stderr
+    assert "missing in the file store: 1 file of the database" in done.stderr
+    assert "with different content in the file store: 1 file of the database" in done.stderr
     assert nobody(tmp_path).json("restore", str(tmp_path / "backup"))["missing"] == [lost.name]
 
 

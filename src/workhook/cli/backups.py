@@ -106,13 +106,9 @@ def _on_disks(settings: Settings, folder: Path) -> Iterator[None]:
 
 
 def _warn(made: Manifest, where: str) -> None:
-    for number, one, several in (
-        (len(made.files.missing), "is missing", "are missing"),
-        (len(made.files.damaged), "has different content", "have different content"),
-    ):
-        if number:
-            finding = one if number == 1 else several
-            complain([f"{counted(number, 'file')} of the database {finding} in {where}.", "See the manifest."])
+    for names, finding in ((made.files.missing, "missing"), (made.files.damaged, "with different content")):
+        if names:
+            complain([f"{finding} in {where}: {counted(len(names), 'file')} of the database.", "See the manifest."])
 
 
 def _to_json(made: Manifest) -> dict[str, Any]:

@@ -70,9 +70,7 @@ async def export(
             detail = {"lines": lines, "files": made.files.count}
             await audit.record(tx, None, "organization.export", account.login, account_id=account.id, detail=detail)
     if made.files.missing:
-        number = len(made.files.missing)
-        are = "is" if number == 1 else "are"
-        complain([f"{counted(number, 'file')} {are} missing in the file store.", "See the manifest."])
+        complain([f"missing in the file store: {counted(len(made.files.missing), 'file')}.", "See the manifest."])
     data = {
         "export": str(path),
         "organization": account.login,
@@ -239,18 +237,13 @@ def _sentences(made: imports.ImportedOrganization, *, dry_run: bool) -> str:
         named = ", ".join(each.login for each in made.newcomers[:10])
         more = f" and {len(made.newcomers) - 10:,} more" if len(made.newcomers) > 10 else ""
         lines.append(f"new people, whose accounts are disabled: {named}{more}")
-    for number, noun, one, several in (
-        (
-            made.webhooks_off,
-            "webhook",
-            "is inactive: set a secret, then activate it",
-            "are inactive: set a secret for each, then activate it",
-        ),
-        (made.timers_paused, "running timer", "was paused", "were paused"),
-        (made.files_missing, "file", "was already missing from the export", "were already missing from the export"),
+    for number, finding in (
+        (made.webhooks_off, "inactive webhooks: {:,}; set a secret for each, then activate it"),
+        (made.timers_paused, "paused timers: {:,}"),
+        (made.files_missing, "files already missing from the export: {:,}"),
     ):
         if number:
-            lines.append(f"{counted(number, noun)} {one if number == 1 else several}")
+            lines.append(finding.format(number))
     return "\n".join(lines)
 
 
