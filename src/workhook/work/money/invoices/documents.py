@@ -23,7 +23,7 @@ import structlog
 from prometheus_client import Counter, Gauge
 
 from workhook.core import json, limited_process
-from workhook.core.errors import Invalid, Unavailable, say
+from workhook.core.errors import Conflict, Invalid, Unavailable, say
 from workhook.core.fair_queue import FairQueue, QueueFull
 from workhook.core.limited_process import Limits
 from workhook.core.limited_process import ProcessFailed as RenderFailed
@@ -483,12 +483,18 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Response:
     return await pdf_answer(call, access.repository, document)
 
 
-async def can_be_einvoice(reader: Reader, actor: Actor, invoice_id: str) -> bool:
-    """Return whether an issued invoice contains all data of an e-invoice."""
+async def _find_einvoice(reader: Reader, actor: Actor, invoice_id: str) -> tuple[Invoice, EInvoice]:
     row, access = await find_with_access(reader, queries.by_id, actor, id=invoice_id)
+    invoice = visible(row, access)
+    require_issued(invoice)
+    return invoice, einvoice_of(invoice, access.repository, parties_now(row))
+
+
+async def can_be_einvoice(reader: Reader, actor: Actor, invoice_id: str) -> bool:
+    """Return whether the invoice is issued and contains all data of an e-invoice. Raises `NotFound`."""
     try:
-        einvoice_of(visible(row, access), access.repository, parties_now(row))
-    except Invalid:
+        await _find_einvoice(reader, actor, invoice_id)
+    except (Conflict, Invalid):
         return False
     return True
 
@@ -500,8 +506,5 @@ async def get_invoice_xml(call: Call, invoice_id: str) -> Response:
     ID or tax number; otherwise the request fails with 422, stating what is missing and where to enter it. A draft fails
     with 409 `invoice_draft`, and a void invoice with 409 `invoice_void`.
     """
-    row, access = await find_with_access(call.database, queries.by_id, actor_of(call), id=invoice_id)
-    invoice = visible(row, access)
-    require_issued(invoice)
-    document = einvoice_of(invoice, access.repository, parties_now(row))
+    invoice, document = await _find_einvoice(call.database, actor_of(call), invoice_id)
     return xml_answer(document, printing.file_name(invoice, "xml"))
