@@ -25,7 +25,7 @@ class Figure:
     rounds: list[float] = field(default_factory=list)
     details: dict[str, str] = field(default_factory=dict)
     noise: list[float] = field(default_factory=list)  # other processes' share of the CPU in each round
-    made: int = 0  # number of rounds, of which the quietest are kept
+    made: int = 0  # number of rounds; the quietest are kept
     trouble: str | None = None
     took_s: float = 0.0  # including preparation; for figures measured together, counted with the first
 

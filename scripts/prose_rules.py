@@ -1,14 +1,16 @@
 """Patterns of prose that read as if translated, with how often each may occur. The limits may only fall.
 
-Checked are docstrings, documents, texts that users read (the catalogs' English), and the subjects of commits since the
-last release.
+Checked are docstrings and comments, documents, texts that users read (the catalogs' English), and the subjects of
+commits since the last release.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import re
 import subprocess
+import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -21,11 +23,11 @@ _PAST = re.compile(r"^(?!(?:Embed|Exceed|Feed|Need|Proceed|Seed|Shed|Speed)\b)\w
 
 
 class Pattern(NamedTuple):
-    """A pattern, and how often it may occur in `docstrings`, in `documents` and in `texts` for users."""
+    """A pattern, and how often it may occur in docstrings and comments (`code`), `documents` and users' `texts`."""
 
     name: str
     expression: re.Pattern[str]
-    docstrings: int
+    code: int
     documents: int
     texts: int = 0
 
@@ -84,8 +86,23 @@ def texts(catalogues: Iterable[Path]) -> Iterator[str]:
     yield from sorted(english.get(text, text) for text in others)
 
 
+def comments(source: str) -> Iterator[str]:
+    """Yield every comment of a module, without its `#`. Lines below each other form one comment."""
+    text, below = "", (0, 0)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            line, (row, column) = token.string.lstrip("# "), token.start
+            if (row, column) == below:
+                text = f"{text} {line}"
+            else:
+                yield text
+                text = line
+            below = row + 1, column
+    yield text
+
+
 def count_violations(counted: dict[Pattern, int], limits: dict[Pattern, int], where: str) -> Iterator[str]:
-    """Yield a fault for each pattern whose count exceeds its limit, or is below it: the limit must then be lowered."""
+    """Yield a fault for each pattern whose count exceeds its limit."""
     for pattern, limit in limits.items():
         if counted[pattern] > limit:
             yield f"{where}: “{pattern.name}” occurs {counted[pattern]} times, {limit} are allowed (prose_rules.py)"
@@ -124,9 +141,9 @@ def prose_violations(root: Path) -> Iterator[str]:
     """Yield every fault of the repository's prose."""
     modules = [path for top in ("src", "scripts", "bench", "tests") for path in sorted((root / top).rglob("*.py"))]
     own = [path for path in modules if "node_modules" not in path.parts]
-    sources = (ast.parse(path.read_text(encoding="utf-8")) for path in own)
-    in_code = counts(text for tree in sources for text in docstrings(tree))
-    yield from count_violations(in_code, {each: each.docstrings for each in PATTERNS}, "docstrings")
+    sources = [path.read_text(encoding="utf-8") for path in own]
+    in_code = counts(text for source in sources for text in (*docstrings(ast.parse(source)), *comments(source)))
+    yield from count_violations(in_code, {each: each.code for each in PATTERNS}, "code")
     pages = [root / "README.md", root / "CHANGELOG.md", *sorted((root / "docs").rglob("*.md"))]
     in_pages = counts(text for page in pages for text in paragraphs(page.read_text(encoding="utf-8")))
     yield from count_violations(in_pages, {each: each.documents for each in PATTERNS}, "documents")

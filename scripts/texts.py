@@ -74,7 +74,7 @@ def faults_of(path: Path) -> list[str]:
     wanted = {(each.id, each.context) for each in collected() if each.id}
     there = {(each.id, each.context): each for each in stored_in(path)}
     faults = [f"{path}: {key[0]!r} is missing" for key in sorted(wanted - set(there), key=repr)]
-    faults += [f"{path}: {key[0]!r} is not used any more" for key in sorted(set(there) - wanted, key=repr)]
+    faults += [f"{path}: {key[0]!r} is no longer used" for key in sorted(set(there) - wanted, key=repr)]
     for key, each in there.items():
         parts = each.string if isinstance(each.string, list | tuple) else [each.string]
         if key in wanted and (each.fuzzy or not all(parts)):

@@ -24,7 +24,7 @@ from workhook.core.config import Settings, split_address
 from workhook.core.errors import OperatorError
 from workhook.core.limited_process import is_running
 from workhook.core.mail_address import parse_sender, parse_smtp_url
-from workhook.delivery import metrics as _metrics  # noqa: F401  # alerts watch them everywhere
+from workhook.delivery import metrics as _metrics  # noqa: F401  # alerts need them in every process
 from workhook.delivery import retention
 from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.mail.queue import delete_old
@@ -308,7 +308,7 @@ def _prepare_process(settings: Settings) -> None:
     log.configure(settings.log_level, settings.log_format)
     os.umask(0o077)  # files are readable only by this user
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    gc.collect()  # once for all imports, for which the command line disabled it
+    gc.collect()  # once for all imports; the command line disabled it for them
     gc.freeze()
     # Requests and deliveries create few reference cycles. At the default threshold, collection takes 5 % of the CPU.
     gc.set_threshold(20_000, 20, 20)
@@ -371,7 +371,7 @@ def _listen(host: str, port: int, remedy: str) -> socket.socket:
 
 def _address(host: str, listening: socket.socket) -> str:
     port = listening.getsockname()[1]
-    shown = host if host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104  # only shown
+    shown = host if host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104  # for display only
     return f"http://[{shown}]:{port}" if ":" in str(shown) else f"http://{shown}:{port}"
 
 

@@ -236,7 +236,7 @@ async def keyboard(page: Page) -> list[str]:
             faults += [] if focused["marked"] else [f"does not look other with the focus: {stops[number]}"]
             faults += [] if focused["seen"] else [f"is hidden or outside of the window with the focus: {stops[number]}"]
         elif not focused["html"].startswith("<body"):
-            faults.append(f"gets the focus and is none of the page's controls: {focused['html']}")
+            faults.append(f"gets the focus but is not a control of the page: {focused['html']}")
     await page.evaluate("document.activeElement?.blur()")  # screenshots show no focus
     faults += [f"is not reached: {stops[number]}" for number in sorted(set(range(len(stops))) - set(order))]
     assert not faults, f"{page.url} by keyboard:\n" + "\n".join(faults)

@@ -34,7 +34,7 @@ async def test_files_are_attached_to_a_task(visit: Visits, server: Server, team:
     await _ready(page)
     await expect(page.locator("#upload-file[multiple]")).to_have_count(1)
     files = [{"name": f"plan {number}.txt", "mimeType": "text/plain", "buffer": b"x"} for number in (1, 2)]
-    await page.locator("#upload-file").set_input_files(files)  # type: ignore[arg-type]  # as Playwright takes them
+    await page.locator("#upload-file").set_input_files(files)  # type: ignore[arg-type]  # Playwright's format
     await expect(page.locator("#files .rows li").filter(has_text="plan")).to_have_count(2)
     await accessible(page)
     await fits(page)

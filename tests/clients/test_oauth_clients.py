@@ -125,7 +125,7 @@ def test_pygithub_completes_the_code_flow(site: Site) -> None:
         with pytest.raises(BadCredentialsException):
             app.get_access_token(code)
 
-        # That was a replay, which revoked everything issued for the first exchange.
+        # The replay revoked everything issued for the first exchange.
         code = parse_qs(urlsplit(_visit(site, app.get_login_url(CALLBACK))).query)["code"][0]
         refresh_token = app.get_access_token(code).refresh_token
         assert refresh_token is not None

@@ -139,4 +139,4 @@ def test_standard_webhooks_are_verified_in_node(server: Server, world: World, re
     ]
     assert octokit.run("standard.mjs", input_text="\n".join(lines)).split() == ["true", "true", "false", "false"]
     for each in received:
-        assert octokit.verified([each], secret) == [True], "the signature of GitHub's kind stands beside"
+        assert octokit.verified([each], secret) == [True], "GitHub's signature is sent as well"

@@ -165,7 +165,7 @@ def test_a_delivery_not_yet_recorded_at_a_kill_is_repeated(new_life: Callable[..
         lives[-1].append(number)
     assert [each[-1] for each in lives] == [2, 5, 7]
     assert lives[0][0] == 0
-    for before, after in pairwise(lives):  # in order again, starting with what was not recorded
+    for before, after in pairwise(lives):  # in order again, starting with the unrecorded ones
         assert before[-1] - UNRECORDED <= after[0] <= before[-1]
     assert set(recorded(hook).values()) == {1}
 

@@ -95,7 +95,7 @@ def _feed(pieces: list[bytes]) -> tuple[object, bool]:
     async def run() -> tuple[object, bool]:
         client = Client(AddressPolicy(LOOPBACK), SystemResolver(), ConnectionPool(4))
         connection, transport = _Connection(client, "any"), _Transport()
-        connection.connection_made(transport)  # type: ignore[arg-type]  # it has what is used
+        connection.connection_made(transport)  # type: ignore[arg-type]  # implements what is used
         answer = connection.begin(b"POST / HTTP/1.1\r\n\r\n", b"")
         for each in pieces:
             if not transport.closing:
@@ -125,7 +125,7 @@ def test_bytes_before_the_request_are_bounded() -> None:
     async def run() -> list[bool]:
         client = Client(AddressPolicy(LOOPBACK), SystemResolver(), ConnectionPool(4))
         connection, transport = _Connection(client, "any"), _Transport()
-        connection.connection_made(transport)  # type: ignore[arg-type]  # it has what is used
+        connection.connection_made(transport)  # type: ignore[arg-type]  # implements what is used
         closed = []
         for size in (MAX_HEAD_BYTES - 1, 1, 1):
             connection.data_received(bytes(size))

@@ -163,7 +163,7 @@ async def test_an_offered_dispatch_lists_those_due_before_it(site: Inside, recei
     await site.publish(6)
     assert [each.hook_id for each in offered] == [hook_id] * 4
     known = [len(each.before or ()) for each in offered]
-    # The ping and the first push; then one event alone, and one transaction of two, of which only the first has a list.
+    # The ping and the first push; then one event alone, and one transaction of two; only the first has a list.
     assert known == [2, 3, 4, 0]
     assert offered[0].id in (offered[1].before or ())
 

@@ -171,7 +171,7 @@ class World:
         self.begin_own(0)
         self.commit_own(0)
         self.tell_own(0)
-        assert self.handed == handed + 1, "the lane has come back to what is handed over"
+        assert self.handed == handed + 1, "the lane sent a handed-over dispatch again"
 
 
 def work(row: Row) -> PendingAttempt:

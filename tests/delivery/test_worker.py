@@ -314,7 +314,7 @@ def test_a_new_url_applies_to_pending_deliveries(site: Site, receiver: Receiver,
     assert numbers(receiver) == [0]
     assert numbers(other) == [1, 2, 3]
     urls = [hook.detail(each)["url"] for each in hook.attempts("push", 4)]
-    assert urls == [receiver.url] + [other.url] * 3  # each record shows the URL to which it was sent
+    assert urls == [receiver.url] + [other.url] * 3  # each record shows the URL that it was sent to
 
 
 def test_a_new_secret_applies_immediately(site: Site, receiver: Receiver) -> None:

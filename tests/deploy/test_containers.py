@@ -132,7 +132,7 @@ def test_no_secret_has_a_default() -> None:
         assert set(secret) == {"file"}
         assert not (ROOT / secret["file"]).exists()
     ignored = subprocess.run(["git", "check-ignore", "-q", "secrets/database_url"], cwd=ROOT, check=False)
-    assert ignored.returncode == 0, "nobody commits them"
+    assert ignored.returncode == 0, "no one commits them"
     for service in SERVICES.values():
         for name, value in service["environment"].items():
             if re.search("PASSWORD|KEY|TOKEN|DATABASE_URL", name):

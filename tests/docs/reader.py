@@ -18,7 +18,7 @@ from tests.docs.pages import Program, Shell, checkout, new_machine
 from tests.harness.server import Server
 from tests.harness.waiting import until
 
-# How many times each tutorial starts the receiver.
+# The number of times each tutorial starts the receiver.
 TUTORIALS = {"docs/integrators/tutorial-webhooks.md": 2, "docs/integrators/tutorial-studio.md": 1}
 MAIL_SERVER = "pipx run aiosmtpd "
 RECEIVER = "SECRET=s3cret python3 examples/receiver.py "

@@ -372,7 +372,7 @@ def test_a_damaged_configuration_keeps_the_push(ready: Site, content: str | None
 
 
 # --- Size ------------------------------------------------------------------------------------------------------------
-# Payloads above the server's size limit: the order in which parts are omitted.
+# Payloads above the server's size limit: the order of omitting parts.
 
 
 CHANGE = spool.RefUpdate("1.0", "0" * 40, "1" * 40, "refs/heads/main")

@@ -39,7 +39,7 @@ def program(name: str, *packages: str) -> Program:
         return Program(found, {})
     if (found := _unpacked(name)) is None:
         if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-            pytest.skip(f"{name} is not installed, and this is no Debian: NOT TESTED. Install {' '.join(packages)}.")
+            pytest.skip(f"{name} is not installed, and this is not Debian: NOT TESTED. Install {' '.join(packages)}.")
         try:
             _unpack(packages)
         except _NoWay as error:

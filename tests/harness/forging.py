@@ -141,7 +141,7 @@ class Forging:
 def _leave(status: int) -> None:
     """Exit like the interpreter, but without unloading modules, which would copy the memory pages shared by all
     forks."""
-    threading._shutdown()  # type: ignore[attr-defined]  # it has no other name
+    threading._shutdown()  # type: ignore[attr-defined]  # not exported under another name
     atexit._run_exitfuncs()
     gc.collect()  # reports open files and coroutines that were never awaited
     with contextlib.suppress(OSError):  # the reader is gone; the interpreter reports it

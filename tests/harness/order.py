@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it has no types
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # untyped library
 
 from tests.harness.depth import DEPTH, usual_database
 
@@ -196,7 +196,7 @@ class Recorder:
         SECONDS.write_text(json.dumps(kept, indent=0) + "\n")
 
 
-class ByUnit(LoadScopeScheduling):  # type: ignore[misc]  # LoadScopeScheduling has no types
+class ByUnit(LoadScopeScheduling):  # type: ignore[misc]  # untyped base class
     """Assigns the next unit to a worker that has nearly finished its last one."""
 
     def _split_scope(self, nodeid: str) -> str:

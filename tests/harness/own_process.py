@@ -28,7 +28,7 @@ class OwnProcess(Server):
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self.process = process  # type: ignore[assignment]  # it has what is used of a forged one
+        self.process = process  # type: ignore[assignment]  # implements what is used of a forged process
         assert process.stdout is not None
         ready = threading.Event()
         threading.Thread(target=self._read, args=(process.stdout, ready), daemon=True).start()

@@ -140,7 +140,7 @@ class Server:
 
         async def read(services: Services) -> list[dict[str, Any]]:
             rows = await services.database.fetch_all(statement, params)
-            return [{name: row[name] for name in row.keys()} for row in rows]  # noqa: SIM118  # a row has no other way
+            return [{name: row[name] for name in row.keys()} for row in rows]  # noqa: SIM118  # rows offer no other way
 
         found: list[dict[str, Any]] = self.run(read)
         return found

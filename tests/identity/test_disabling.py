@@ -60,7 +60,7 @@ async def scene(services: Services) -> Scene:
     async with services.database.transaction() as tx:
         names = (here.organization, here.owner, there.organization, there.owner)
         place, bob, other, eve = [await queries.find_account(tx, each) for each in names]
-        assert place and bob and other and eve  # noqa: PT018  # all of them, or the world was not made
+        assert place and bob and other and eve  # noqa: PT018  # fails if the world is incomplete
         ada = await actions.create_account(
             tx, "user", f"ada-{place.id}", name="Ada", email=f"ada{place.id}@example.com"
         )

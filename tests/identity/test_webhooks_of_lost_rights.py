@@ -124,7 +124,7 @@ async def scene(services: Services) -> Scene:
     async with services.database.transaction() as tx:
         place, other = [await queries.find_account(tx, each.organization) for each in (here, elsewhere)]
         first, stranger = [await queries.find_account(tx, each.owner) for each in (here, elsewhere)]
-        assert place and other and first and stranger  # noqa: PT018  # all of them, or the world was not made
+        assert place and other and first and stranger  # noqa: PT018  # fails if the world is incomplete
         project = await queries.find_repository(tx, here.organization, here.repository, first.id)
         assert project is not None
         people = {"first": first, "other": stranger}

@@ -130,7 +130,7 @@ async def _release_waited_for(
         assert await look.fetch(_GREEDY, others) == []
         now = {name for (name,) in await look.fetch(_WAITED_FOR, others)}
         building = {name for (name,) in await look.fetch(_BUILT_ON)}
-        # Building an index blocks nobody. A table to be changed must be given up first.
+        # Building an index blocks no one. A table to be changed must be given up first.
         for name in (now & building) | (met - now):
             await holder.let_go(name)
         met |= now

@@ -29,7 +29,7 @@ _DELIVERIES = (
     Row(_LIST),
     *(Row(_LIST, each) for each in (*_ALONE, *_TOGETHER)),
     *(Row(_LIST, each, finds=0) for each in _NOTHING),
-    # In the project in which rare values are common.
+    # In the project where rare values are common.
     *(Row(_LIST, each, place="other") for each in ({"status": "success"}, {"redelivery": "false"}, {"event": "push"})),
     Row(_LIST, {"status": "success", "until": _LATE}, place="other"),
 )

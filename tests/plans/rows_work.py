@@ -252,7 +252,7 @@ NOT_YET = (
     Row("list_column_tasks", {"q": "common"}),
     # All rows with the words are sorted if the first tasks of the list do not fill the page.
     Row("list_project_tasks", {"q": "seldom"}),
-    # Of very many rows with the words, the caller sees few. There is no word index per project.
+    # The caller sees few of the many rows with the words. There is no word index per project.
     Row("search", {"q": "common"}, caller="client"),
     Row("search", {"q": "seldom", "project_id": "{project}"}),
     # Everything in projects where the caller is an admin as a collaborator is read, to find what was deleted.

@@ -60,7 +60,7 @@ async def test_only_unavailable_is_raised_when_connections_are_killed_under_load
                 await database.fetch_all(sa.select(probe.c.id).limit(1))
                 await database.in_transaction(partial(insert, number=number))
                 written.add(number)
-            except Exception as error:  # noqa: BLE001  # which one it was is what is asked
+            except Exception as error:  # noqa: BLE001  # the test asks which one it was
                 seen[type(error)] += 1
 
     workers = [asyncio.create_task(work()) for _ in range(6)]

@@ -93,7 +93,7 @@ def test_as_many_slow_lanes_as_fit_have_one_delivery() -> None:
 
 
 # --- order within a lane ----------------------------------------------------------------------------------------------
-# The order in which due deliveries wait in a lane.
+# The order of due deliveries waiting in a lane.
 
 
 def test_a_retry_between_two_first_attempts_does_not_change_their_order() -> None:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from scripts.prose_rules import PATTERNS, counts, docstrings, paragraphs, subject_violations
+from scripts.prose_rules import PATTERNS, comments, counts, docstrings, paragraphs, subject_violations
 
 EXAMPLES = {
     "starts with a relative clause or Of": ("What a text has to be.", "Of a position.", "Whoever cancels keeps it."),
@@ -54,3 +54,10 @@ def test_docstrings_of_every_kind_are_found() -> None:
 def test_commit_subjects_must_be_imperative_and_short() -> None:
     assert list(subject_violations(["Round invoice time after summing entries", "Bring back the filter"])) == []
     assert len(list(subject_violations(["Rounded the time", "Adding a filter", "A" * 73]))) == 3
+
+
+def test_comment_lines_below_each_other_are_read_as_one() -> None:
+    source = "# The lanes that\n# nobody owns.\nx = 1  # noqa: S105  # not a secret\n\n# Another one\n"
+    assert [each for each in comments(source) if each] == [
+        "The lanes that nobody owns.", "noqa: S105  # not a secret", "Another one",
+    ]  # fmt: skip

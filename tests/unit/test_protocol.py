@@ -64,7 +64,7 @@ async def serving(protocol: type[BoundedProtocol], **options: Any) -> AsyncItera
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(app, http=protocol, ws="none", lifespan="off", log_config=None, loop="none", **options)
     server = uvicorn.Server(config)
-    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]  # pytest's stay
+    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign,assignment]  # pytest's handlers stay
     running = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield listening.getsockname()[1], server

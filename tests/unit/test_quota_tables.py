@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import workhook.web.operations  # noqa: F401  # its tables
+import workhook.web.operations  # noqa: F401  # declares its tables
 from workhook.hooks.api import OPERATIONS as OF_HOOKS
 from workhook.http.operations import WEBHOOK_API, WORK_API
 from workhook.identity.audit import action_of

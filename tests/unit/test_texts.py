@@ -65,7 +65,7 @@ def test_faults_of_a_catalog_are_reported(tmp_path: Path) -> None:
     path.write_text(f'{new}msgid "Of another time"\nmsgstr "Von früher"\n')
     faults = collecting.faults_of(path)
     assert f"{path}: 'Sign out' is not translated" in faults
-    assert f"{path}: 'Of another time' is not used any more" in faults
+    assert f"{path}: 'Of another time' is no longer used" in faults
     assert f"{path}: 'Board' is missing" in faults
 
 

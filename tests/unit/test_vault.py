@@ -95,8 +95,8 @@ def test_a_running_vault_picks_up_a_rotation(tmp_path: Path) -> None:
     old, new = read_keys(path)[0], new_key()
     write_keys(path, [new, old])
     after = server.seal("s3cret")
-    assert Vault([new]).open(after) == "s3cret", "whoever seals looks at the file first"
-    assert idle.open(after) == "s3cret", "whoever cannot open looks at the file, too"
+    assert Vault([new]).open(after) == "s3cret", "sealing reads the file first"
+    assert idle.open(after) == "s3cret", "failing to open reads the file as well"
     assert len(idle.derive("links")) == 2
     resealed = open_vault(tmp_path, None, make=False).reseal(before)
     assert Vault([new]).open(resealed) == "s3cret"

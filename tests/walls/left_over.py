@@ -18,7 +18,7 @@ def _hooks(dump: Dump) -> Iterator[str]:
     for hook in dump["hooks"].values():
         granted = {each["user_id"] for each in dump["grants"].values() if each["app_id"] == hook["app_id"]}
         if hook["active"] and hook["app_id"] is not None and not granted & _admins(dump, hook):
-            yield f"nobody in its place lets the app of this webhook act: {hook['id']}"
+            yield f"no one in its organization authorizes the app of this webhook: {hook['id']}"
 
 
 def _admins(dump: Dump, hook: Row) -> set[int]:

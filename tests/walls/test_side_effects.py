@@ -90,7 +90,7 @@ def test_every_write_changes_only_its_declared_rows(walls: Walls) -> None:
                     who = f"{key} by {asked.by.name}, {answer.status_code}"
                     wrong.append(f"{who}: {found or 'nothing'}; not: {expected or 'nothing'}")
             if not succeeded:
-                wrong.append(f"{key} has succeeded for nobody: {seen}")
+                wrong.append(f"{key} has not succeeded for anyone: {seen}")
     assert wrong == [], f"{len(wrong)}\n" + "\n".join(wrong)
 
 

@@ -69,7 +69,7 @@ def _run(backend: Databases, folder: Path, seed: int, words: tuple[str, ...]) ->
                 done.result()
         assert "request_failed" not in server.log(), server.log()[-5000:]
         dump = reader.dump()
-        assert changes(before, _of_third(shared, dump)) == [], f"seed {seed}: where nobody acts"
+        assert changes(before, _of_third(shared, dump)) == [], f"seed {seed}: where no one acts"
         assert left_over(dump) == [], f"seed {seed}"
         return {tenant.word: _outcome(tenant, dump) for tenant in tenants}
     finally:
@@ -105,7 +105,7 @@ def _compare(backend: Databases, folder: Path, seed: int) -> None:
         assert alone[word].statuses == beside[word].statuses, f"seed {seed}, {word}"
         for each in beside[word].said:
             told = beside[other].names & set(_WORD.findall(each.text)) - set(_WORD.findall(each.title))
-            assert not told, f"seed {seed}, {word} is told of {told}: {each}"
+            assert not told, f"seed {seed}, {word} learns of {told}: {each}"
             assert other not in each.text, f"seed {seed}, {word}: {each}"
             assert not each.by_client or _shows_no_foreign_address(each, beside[word].client), (
                 f"seed {seed}, {word}: {each}"

@@ -522,7 +522,7 @@ def test_removing_an_installation_ends_its_tokens(walls: Walls, how: str) -> Non
     post = f"/api/v1/columns/{walls.here.column_id}/tasks"
     request = {"json": {"title": "Once"}, "headers": {"Idempotency-Key": "once"}}
     with walls.servers[0].client(token) as http:
-        assert http.post(post, **request).status_code == 200  # type: ignore[arg-type]  # httpx takes both
+        assert http.post(post, **request).status_code == 200  # type: ignore[arg-type]  # httpx accepts both
         timer = http.post(f"/api/v1{walls.here.studio.project}/timesheets", json={"task_id": walls.here.task_id})
         assert timer.json()["timesheet"]["is_active"]
     streams = walls.listen(walls.here, token)

@@ -166,7 +166,7 @@ def test_people_appear_by_name_and_strangers_by_login(server: Server, studio: St
     assert 'aria-label="Olivia Owner"' in page
     assert "<strong>Ada Admin</strong> was denied access to a page" in page
     assert f"<strong>{stranger.login}</strong> was denied access to a page" in page
-    assert "Sam Stranger" not in page, "a stranger's name is the business of nobody here"
+    assert "Sam Stranger" not in page, "a stranger's name is hidden"
     by_name = page_of(studio.owner, path_of(studio), actor="olivia OWNER")
     assert "column.create" in by_name
     assert "denied: 404" not in text_of(by_name)

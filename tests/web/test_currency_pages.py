@@ -34,7 +34,7 @@ def test_amounts_are_shown_with_the_decimals_of_the_currency(studio: Studio) -> 
     assert "135.802 JPY" in german(studio, yen)
     assert "1,357.538 KWD" in text_of(page_of(studio.member, dinar))
     assert "1.357,538 KWD" in german(studio, dinar)
-    assert 'name="amount" value="135802"' in page_of(studio.member, yen), "what is due stands in the form"
+    assert 'name="amount" value="135802"' in page_of(studio.member, yen), "the form contains the amount due"
 
 
 def test_amounts_are_accepted_with_the_decimals_of_the_currency(studio: Studio) -> None:

@@ -93,7 +93,7 @@ def test_hostile_texts_are_escaped(office: Office) -> None:
     assert "&lt;/pre&gt;&lt;script&gt;" in page
     assert "{{ 7 * 7 }}" in page
     assert "\\u202edesrever\\u202c \\u200bzero" in page
-    assert "\\u202e&lt;b&gt;" in page, "in what was answered, too"
+    assert "\\u202e&lt;b&gt;" in page, "in the response as well"
     assert "👩‍👩‍👧" in page
     assert not set(page) & set("\u202e\u202c\u200b")
     assert "Invalid HTTP Response: 503" in page
@@ -366,7 +366,7 @@ def test_only_a_truncated_response_is_reported_as_such(office: Office, size: int
 
 def test_a_body_of_unknown_length_is_not_reported_as_truncated() -> None:
     whole = DeliveryResponse({}, "\ufffd" * 30_000)
-    assert outcomes.kept(whole) == "", "30,000 bytes that are no UTF-8"
+    assert outcomes.kept(whole) == "", "30,000 bytes that are not UTF-8"
     unknown = DeliveryResponse({}, "y" * 64 * 1024)
     assert "may be incomplete" in outcomes.kept(unknown)
 

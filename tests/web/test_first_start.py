@@ -65,7 +65,7 @@ def test_the_setup_leads_from_the_link_to_a_delivery(fresh: Server, open_browser
     assert browser.fill(step, "/workhook/website/webhooks/receiver/card").headers["location"] == step
     page = until(lambda: found if ">task<" in (found := browser.get(step).text) else "")
     assert text_of(page).count("valid signature") == 2, "of the ping, and of the card's event"
-    assert re.search(r'href="/workhook/website">(?:(?!</a>).)*Finish', page, re.S), "it leads to what was made"
+    assert re.search(r'href="/workhook/website">(?:(?!</a>).)*Finish', page, re.S), "it leads to the created project"
     assert "<code>created</code>" in page, "what happened to the task"
     assert [each for each in ("To do", "Doing", "Done") if each in browser.get("/workhook/website").text]
     assert "Acme &amp; Söhne" in browser.get("/workhook").text

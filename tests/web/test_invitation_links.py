@@ -176,7 +176,7 @@ def test_a_new_user_creates_an_account_and_becomes_a_member(place: Place) -> Non
     said = text_of(shown.text)
     assert "invited you to Acme" in said
     assert "Octo has invited you" in said
-    assert email not in shown.text, "the address is nobody's business who has only the link"
+    assert email not in shown.text, "the link alone does not reveal the address"
     assert (shown.headers["cache-control"], shown.headers["referrer-policy"]) == ("no-store", "no-referrer")
     assert "content-encoding" not in shown.headers
     answer = join(stranger, link, login)
@@ -186,7 +186,7 @@ def test_a_new_user_creates_an_account_and_becomes_a_member(place: Place) -> Non
     [(name, action, payload)] = place.told_by(login)
     assert (name, action, payload["member"]["login"], payload["sender"]["login"]) == ("member", "added", login, login)
     [row] = place.rows(_like, login_key=login)
-    assert row["email"] is None, "nobody has shown that the address is theirs"
+    assert row["email"] is None, "the address is not proven"
     assert gone(place.stranger(), link)
     again = place.stranger()
     assert again.sign_in(Person(0, login, "")).status_code == 303, "the password is theirs"

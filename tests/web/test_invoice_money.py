@@ -29,7 +29,7 @@ def payments(studio: Studio, path: str) -> list[str]:
 
 def test_an_invoice_is_partly_paid_refunded_and_credited(studio: Studio, path: str) -> None:
     page = page_of(studio.member, path)
-    assert 'name="amount" value="120.00"' in page, "what is due stands in the form"
+    assert 'name="amount" value="120.00"' in page, "the form contains the amount due"
     paid = send(
         studio.member, f"{path}/payments", was="0/0", amount="20.50", paid_at="2026-11-20", method=HOSTILE,
         reference=HOSTILE,

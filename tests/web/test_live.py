@@ -121,7 +121,7 @@ def test_a_page_is_told_of_changes_before_its_stream_opened(watched: Watched) ->
     watched.rename("Only this")
     newest = _address_in(browser.get(f"/{watched.world.full_name}").text)
     assert page.next() == "event: changed\ndata:"
-    assert _number(before) < _number(after) < _number(newest), "nothing was told for what the page had seen"
+    assert _number(before) < _number(after) < _number(newest), "no signal for events that the page had seen"
 
 
 def _number(address: str) -> int:

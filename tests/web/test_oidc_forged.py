@@ -237,7 +237,7 @@ async def test_a_provider_with_invalid_metadata_is_not_used(said: Claims) -> Non
     forger = Forger()
     try:
         good = forger.metadata()
-        forger.metadata = lambda: {**good, **said}  # type: ignore[method-assign]  # what this test is about
+        forger.metadata = lambda: {**good, **said}  # type: ignore[method-assign]  # the attack under test
         with pytest.raises(Unavailable, match="not set up"):
             await oidc.Provider(forger.url, CLIENT_ID, None).metadata()
     finally:

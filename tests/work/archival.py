@@ -80,7 +80,7 @@ def faults(pdf: bytes) -> list[str]:
 def _head_faults(pdf: bytes, reader: PdfReader) -> Iterator[str]:
     first, second = pdf.split(b"\n", 2)[:2]
     if first != b"%PDF-1.7" or not (second.startswith(b"%") and len(second) >= 5 and min(second[1:5]) > 127):
-        yield "the header has no comment of four bytes that are no text"
+        yield "the header has no comment of four binary bytes"
     if "/ID" not in reader.trailer or "/Encrypt" in reader.trailer:
         yield "the trailer has no ID, or the file is encrypted"
     root: Any = reader.root_object
@@ -114,7 +114,7 @@ def _object_faults(each: Any) -> Iterator[str]:
         if "/LZWDecode" in (filters if isinstance(filters, ArrayObject) else [filters]) or "/F" in each:
             yield "a stream is packed as LZW, or lies elsewhere"
         if each.get("/Interpolate") or each.get("/Alternates") or each.get("/ColorSpace") == "/DeviceCMYK":
-            yield "a picture asks for what archives have not"
+            yield "a picture uses a feature that archives forbid"
 
 
 def _metadata_faults(reader: PdfReader) -> Iterator[str]:

@@ -107,7 +107,7 @@ def test_an_administrator_adds_a_user_and_an_organization(server: Server, studio
     assert done(admin, "POST", "/admin/users", 422, json=body)["errors"][0]["code"] == "already_exists"
     made = done(admin, "POST", "/admin/organizations", 201, json={"login": place, "admin": login})
     assert (made["login"], made["name"], made["type"]) == (place, place, "Organization")
-    assert ask(admin, "GET", f"/orgs/{place}").status_code == 404, "an administrator is no member"
+    assert ask(admin, "GET", f"/orgs/{place}").status_code == 404, "an administrator is not a member"
     errors = done(admin, "POST", "/admin/organizations", 422, json={"login": place, "admin": "nobody-here"})["errors"]
     assert [each["field"] for each in errors] == ["login", "admin"]
 

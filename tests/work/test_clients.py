@@ -314,7 +314,7 @@ def test_a_client_can_assign_only_the_team_and_itself(studio: Studio, other: Cal
         operation = {"action": "create", "column_id": column, **body}
         wrong = studio.client.faults("POST", "/tasks/bulk", json={"operations": [operation]})
         assert wrong == {"operations[0].assignees": "invalid"}
-    assert len(said) == 1, "another client is not told apart from nobody"
+    assert len(said) == 1, "another client looks like an unknown user"
     task = studio.client.new_task(column, assignees=[member, studio.client.login])
     assert set(_names(task)) == {member, studio.client.login}
     assert studio.owner.new_task(column, assignees=[foreign])["assignees"]
@@ -339,7 +339,7 @@ def test_a_client_does_not_see_other_clients_on_a_task(studio: Studio, other: Ca
     client.delete(path)
     answers["restore"] = client.post(f"{path}/restore")["task"]
     assert {how: set(_names(each)) for how, each in answers.items()} == dict.fromkeys(answers, seen)
-    assert set(_names(studio.owner.get(path)["task"])) == everybody, "nobody was taken off by that"
+    assert set(_names(studio.owner.get(path)["task"])) == everybody, "no one was unassigned by that"
 
 
 def test_a_client_changing_assignees_keeps_the_hidden_ones(studio: Studio, other: Caller) -> None:

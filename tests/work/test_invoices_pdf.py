@@ -209,7 +209,7 @@ def test_printing_does_not_block_other_requests(studio: Studio, draw: Draw) -> N
         try:
             for _ in range(10):
                 studio.owner.get(studio.project)
-            assert not all(each.done() for each in prints), "nobody waited for it"
+            assert not all(each.done() for each in prints), "no one waited for it"
         finally:
             printing.resume()
     assert {each.result().status_code for each in prints} == {200}

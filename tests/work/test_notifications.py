@@ -520,7 +520,7 @@ def test_an_edit_adds_and_removes_mentions(studio: Studio, task: str, file: str,
     assert (visible_mentions(studio, one), words(studio, two)) == ([], [f"@{two.login} looks"])
     studio.owner.patch(path, json={field: f"@{one.login} looks"})
     assert (words(studio, one), visible_mentions(studio, two)) == ([f"@{one.login} looks"], [])
-    studio.owner.patch(path, json={field: "nobody looks"})
+    studio.owner.patch(path, json={field: "no one looks"})
     assert mentioned_logins(studio, studio.owner) == []
     # Authors cannot mention themselves.
     studio.owner.patch(path, json={field: f"@{studio.owner.login} @{one.login}"})

@@ -108,7 +108,7 @@ def do_all(*groups: Iterator[Call]) -> None:
             caller.answer(method, path, json=body)
 
 
-# How to end a project, and how to bring it back.
+# Ways to end a project and to bring it back.
 Step = Callable[[Family], object]
 ENDED: dict[str, tuple[Step, Step]] = {
     "project archived": (

@@ -51,7 +51,7 @@ def counted(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture
 def owner(counted: CountedServer) -> Iterator[Caller]:
-    owner = Caller(counted, counted.world.token)  # type: ignore[arg-type]  # has the only method that a caller needs
+    owner = Caller(counted, counted.world.token)  # type: ignore[arg-type]  # has the only method that callers need
     yield owner
     owner.http.close()
 

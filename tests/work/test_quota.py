@@ -57,7 +57,7 @@ def test_the_last_row_of_the_quota_can_be_used(studio: Studio) -> None:
     body = studio.owner.refused(409, "POST", f"{studio.project}/columns", json={"title": "New"})
     assert body["code"] == "row_quota"
     assert f"{ROWS} records (organization_max_rows): it has {ROWS}" in body["message"]
-    assert usage(studio)["rows"] == ROWS, "nothing of what was refused is there"
+    assert usage(studio)["rows"] == ROWS, "nothing of the refused request exists"
     assert metric(studio, "workhook_quota_refusals_total", quota="rows") >= 1
     assert metric(studio, "workhook_quota_organizations", state="full") >= 1
 

@@ -43,7 +43,7 @@ def lazy_imports() -> Iterator[None]:
 @contextmanager
 def not_installed(name: str) -> Iterator[None]:
     """Make an optional dependency of another library appear uninstalled within the block."""
-    sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails then, as Python documents
+    sys.modules[name] = None  # type: ignore[assignment]  # makes imports of it fail
     try:
         yield
     finally:

@@ -107,4 +107,4 @@ async def waiting(reader: Reader) -> tuple[int, int | None]:
 
 def acting(user: Account) -> Actor:
     """Return the user as the actor of a command, without a token and with every scope."""
-    return Actor(user, token_id=0, token_kind="command", scopes=frozenset(SCOPES))  # noqa: S106  # no secret
+    return Actor(user, token_id=0, token_kind="command", scopes=frozenset(SCOPES))  # noqa: S106  # not a secret

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from workhook.identity.schemas import Account, Repository
     from workhook.storage import Transaction
 
-TOKEN_NOTE = "workhook setup"  # noqa: S105  # how its tokens are told from others
+TOKEN_NOTE = "workhook setup"  # noqa: S105  # identifies its tokens
 
 TOKEN_SCOPES = ("repo", "admin:org", "admin:org_hook", "work")  # everything in an organization, nothing of the server
 TOKEN_DAYS = 365
 
 FIRST_START_WAIT_S = 60.0  # for a concurrent one, which may import modules while holding SQLite's lock
 LINK_MINUTES = 60  # of the first start
-FIRST_TOKEN_NOTE = "first start"  # noqa: S105  # how its token is told from others
+FIRST_TOKEN_NOTE = "first start"  # noqa: S105  # identifies its token
 FIRST_TOKEN_DAYS = 1
 FIRST_SIGN_IN = "first-sign-in.txt"  # in the data folder, with mode 0600
 

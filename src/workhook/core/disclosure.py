@@ -66,4 +66,4 @@ def public_form(value: object) -> str:
     """
     if isinstance(value, PrivateText | Message):
         return str.__str__(value)
-    raise NotImplementedError(f"Objects of type {type(value).__name__} are no JSON")
+    raise NotImplementedError(f"Objects of type {type(value).__name__} cannot be encoded as JSON")

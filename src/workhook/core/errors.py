@@ -101,7 +101,7 @@ def serialize_message(value: object) -> object:
         return {"text": str(value), "id": value.id, "values": values}
     if isinstance(value, Number):
         return int(value)
-    raise NotImplementedError(f"Objects of type {type(value).__name__} are not packed")
+    raise NotImplementedError(f"Objects of type {type(value).__name__} cannot be serialized")
 
 
 def deserialize_message(_kind: type, value: Any) -> Any:

@@ -41,7 +41,7 @@ def fault(environ: Mapping[str, str] | None = None) -> str | None:
     if protocol != PROTOCOL:
         return f"Traces are sent by {PROTOCOL}, not by {protocol}: set {PROTOCOLS[1]}={PROTOCOL}."
     try:
-        from workhook.core import open_telemetry_spans  # noqa: F401  # only whether what it needs is there
+        from workhook.core import open_telemetry_spans  # noqa: F401  # only checks that its dependencies are installed
     except ImportError:
         return f"{variable} enables traces: install the extra `traces` (docs/operators/monitoring.md), or unset it."
     return None

@@ -134,7 +134,7 @@ def _field(name: str, hint: Any) -> RecordField:
             plain = plain.__origin__
         elif type(None) in options:
             rest = [each for each in options if each is not type(None)]
-            plain, nullable = rest[0] if len(rest) == 1 else Union[tuple(rest)], True  # noqa: UP007  # made of a list
+            plain, nullable = rest[0] if len(rest) == 1 else Union[tuple(rest)], True  # noqa: UP007  # dynamic
         else:
             return RecordField(name, hint, plain, nullable, tuple(marks))
 
@@ -188,12 +188,12 @@ def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None
     if options := _options(hint):
         made = [_json_type(each) for each in options]
         convert = next((each for _, each in made if each is not None), None)
-        return Union[tuple(kind for kind, _ in made)], convert  # noqa: UP007  # made of a list
+        return Union[tuple(kind for kind, _ in made)], convert  # noqa: UP007  # built at run time
     if get_origin(hint) is tuple:
         kind, each_one = _json_type(get_args(hint)[0])
         assert not isinstance(each_one, _Beside), "what is in a tuple has no field beside it"
         if each_one is not None:
-            made_list = list[kind]  # type: ignore[valid-type]  # a type that was just made
+            made_list = list[kind]  # type: ignore[valid-type]  # a type built at run time
             return made_list, lambda values: [each_one(each) for each in values]
     if isinstance(hint, type) and issubclass(hint, Record):
         return wire_of(hint), to_response
@@ -243,4 +243,4 @@ def compiled(function: str, names: Mapping[str, object]) -> Any:
 
     A loop over the fields would take twice as long.
     """
-    return eval(function, dict(names))  # noqa: S307  # the text is ours
+    return eval(function, dict(names))  # noqa: S307  # our own source text

@@ -158,7 +158,7 @@ async def attempt(
         status_code=outcome.status_code,
         retry_after=outcome.retry_after,
         policy=policy if allowed is None else RetryPolicy(retries=allowed, first_s=policy.first_s),
-        random=random.random(),  # noqa: S311  # spreads retries; nothing secret hangs on it
+        random=random.random(),  # noqa: S311  # jitter, not a secret
     )
     # A payload that is too large will not shrink. A ping or a redelivery of a deactivated hook is sent once.
     if outcome.status == TOO_LARGE or not lane.hook.active:

@@ -21,7 +21,7 @@ UNRECORDED = 2  # answered attempts per slot that may await their record; a cras
 SLOW_MS = 2000  # receivers that take longer are slow
 COLD_MS = 50.0  # between the first starts of a lane, until a connection is established
 LATE_MS = 35_000  # how late a due dispatch may become visible; commits take less (`postgres.COMMAND_TIMEOUT_S`)
-FULL_READ_MS = 5_000  # how often a lane reads everything that is due, regardless of what it has seen
+FULL_READ_MS = 5_000  # how often a lane reads everything that is due, regardless of earlier reads
 BRISK_PER_S = 100  # a lane with a lower rate limit is held up while it waits for its next start
 
 

@@ -57,9 +57,9 @@ class Schedule:
         return self._heap[0][0] if self._heap else None
 
 
-TOGETHER_MS = 50  # interval at which retries start together, because they are not urgent
-POLL_MS = 1000  # interval at which idle lanes are unloaded
-SEARCH_MS = 5000  # interval at which the database is searched for work that no signal announced
+TOGETHER_MS = 50  # interval between starts of retries, which are not urgent
+POLL_MS = 1000  # interval between unloading idle lanes
+SEARCH_MS = 5000  # interval between searches for work that no signal announced
 SEARCH_MAX_MS = 20_000
 SEARCH_SHARE = 20  # a search is repeated after at least this many times its duration
 PAGE = 1000  # hooks with work per query
@@ -103,7 +103,7 @@ class LeasedLanes:
         self._keeper: asyncio.Task[None] | None = None
         self._trouble: str | None = None
         self._hung = False
-        self._own_since = (0, False)  # the generation by which lanes were kept, and whether it was settled
+        self._own_since = (0, False)  # the generation that lanes were kept by, and whether it was settled
 
     def time_to_poll(self, now: int) -> bool:
         """Return whether a poll is due, including when the clock was set back."""

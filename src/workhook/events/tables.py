@@ -21,7 +21,7 @@ events = sa.Table(
     sa.Column("installation_id", sa.BigInteger),  # the installation of the app whose token was used
     # Whether the project's activity shows it. False if it was created for one webhook, or is about webhooks.
     sa.Column("listed", sa.Boolean, nullable=False, server_default=sa.true()),
-    # Whether a publisher reported it, in which case its name and payload come from the publisher.
+    # Whether a publisher reported it. If so, its name and payload come from the publisher.
     sa.Column("published", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("traceparent", sa.Text),  # the trace of the causing request, passed on to deliveries
     sa.Index("ix_events_name", "repository_id", "name", "listed", "id"),

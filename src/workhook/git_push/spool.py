@@ -19,7 +19,7 @@ from workhook.core.text import visible
 
 VERSION = 1
 STALE_TEMPORARY_S = 3600
-LOG_BYTES = 1_000_000  # size at which the log is renamed to `log.1`; at most two files exist
+LOG_BYTES = 1_000_000  # the log is renamed to `log.1` at this size; at most two files exist
 
 
 class ConfigError(Exception):

@@ -50,10 +50,10 @@ workers = sa.Table(
     metadata,
     sa.Column("owner", sa.Text, primary_key=True),
     sa.Column("seen_until", Millis, nullable=False),  # expiry of the lease, by the database's clock
-    # The generation in which it joined, unique across processes and rejoins.
+    # The generation when it joined, unique across processes and rejoins.
     sa.Column("epoch", sa.BigInteger, nullable=False),
     sa.Column("acknowledged", sa.BigInteger, nullable=False),  # the generation that it acts on
-    # JSON array of hooks that it does not own in that generation but for which it still has attempts in flight.
+    # JSON array of hooks that it no longer owns in that generation but still has attempts in flight for.
     sa.Column("finishing", sa.Text, nullable=False),
     # Stopping: owns no lanes from that generation on, and only finishes attempts in flight.
     sa.Column("leaving", sa.Boolean, nullable=False),

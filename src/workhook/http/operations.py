@@ -42,7 +42,7 @@ class Area:
     # "oauth": {error, error_description}, created by the handlers; "page": HTML, for people with a session
     style: str
     versioned: bool = False
-    # How undeclared parameters are handled (`http.routing`). "refused": 422 lists them. "ignored": they are ignored,
+    # The handling of undeclared parameters (`http.routing`). "refused": 422 lists them. "ignored": they are ignored,
     # but a body must be JSON. "handler": each handler decides by the rules of its protocol (OAuth: RFC 6749; forms of
     # pages).
     undeclared: Literal["refused", "ignored", "handler"] = "handler"

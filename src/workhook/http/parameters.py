@@ -414,15 +414,15 @@ def _fields(shape: type[msgspec.Struct]) -> Mapping[str, _Field]:
 
 def _field(info: msgspec.structs.FieldInfo) -> _Field:
     options = [option for option in _options(info.type) if option is not UnsetType]
-    notes = _notes(Union[tuple(options)])  # noqa: UP007  # made of a list
+    notes = _notes(Union[tuple(options)])  # noqa: UP007  # built at run time
     plain = [_plain(option) for option in options]
     items = [get_args(each)[0] for each in plain if get_origin(each) is list]
     structs = [each for each in items if isinstance(each, type) and issubclass(each, msgspec.Struct)]
     parts = [each for each in plain if isinstance(each, type) and issubclass(each, msgspec.Struct)]
     return _Field(
         name=info.name,
-        kind=Union[tuple(options)],  # noqa: UP007  # made of a list
-        kind_but_null=Union[tuple(each for each in options if each is not types.NoneType)],  # noqa: UP007  # made of a list
+        kind=Union[tuple(options)],  # noqa: UP007  # built at run time
+        kind_but_null=Union[tuple(each for each in options if each is not types.NoneType)],  # noqa: UP007  # dynamic
         required=info.required,
         nullable=types.NoneType in options,
         many=bool(items),
@@ -431,7 +431,7 @@ def _field(info: msgspec.structs.FieldInfo) -> _Field:
         part=parts[0] if parts else None,
         read=next((note for note in notes if isinstance(note, Converter)), None),
         whole=set(plain) - {types.NoneType} == {int},
-        prepare=preparer(Union[tuple(options)]),  # noqa: UP007  # made of a list
+        prepare=preparer(Union[tuple(options)]),  # noqa: UP007  # built at run time
         rules=tuple(note.complaint for note in notes if isinstance(note, Rule)),
     )
 

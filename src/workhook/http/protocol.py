@@ -104,7 +104,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def limit_concurrency(self, limit: int | None) -> None:
         self._limit = limit
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn types it
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's type
         super().connection_made(transport)
         if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency * 3 // 2:
             self._refuse(_busy())
@@ -240,7 +240,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.write(b"")
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        cycle.transport = _Connection(self)  # type: ignore[assignment]  # it is all that a cycle uses
+        cycle.transport = _Connection(self)  # type: ignore[assignment]  # a cycle uses nothing else
         super()._start_asgi_task(cycle, app if app is self.app else _answer_busy)
 
     def _current(self) -> RequestResponseCycle | None:

@@ -97,7 +97,7 @@ class AsgiApp:
         request = Request(scope, receive)
         try:
             reply = await self._answer(request)
-        except Exception as error:  # noqa: BLE001  # what answers it tells of it
+        except Exception as error:  # noqa: BLE001  # reported by the code that responds
             log.debug("request_not_routed", error=repr(error))
             reply = _outside(request, error, self.services(), self.problem_page)
         await reply(scope, receive, send)

@@ -112,7 +112,7 @@ def _range(value: str) -> dict[str, int]:
         if dots:
             bounds = {} if first in ("", "*") else {"since": _span(first)[0]}
             return bounds if last in ("", "*") else {**bounds, "until": _span(last)[1]}
-        operator, moment = _OPERATORS.fullmatch(value).groups()  # type: ignore[union-attr]  # it fits any text
+        operator, moment = _OPERATORS.fullmatch(value).groups()  # type: ignore[union-attr]  # matches any text
         begin, end = _span(moment)
     except (ValueError, OverflowError):
         return {}

@@ -485,7 +485,7 @@ mail_messages = sa.Table(
     sa.Column("kind", sa.Text, nullable=False),  # a `MailKind`
     *reference_columns(),
     sa.Column("created_at", Millis, nullable=False),
-    # The key by which messages are counted: "u" and the user's ID, or "i" and the invitation's.
+    # The key for counting messages: "u" and the user's ID, or "i" and the invitation's.
     sa.Column("recipient", sa.Text, nullable=False),
     sa.Column("language", sa.Text),  # null: the recipient's own
     sa.Column("sealed", sa.LargeBinary),  # the encrypted path of a link; removed once the message is sent or given up

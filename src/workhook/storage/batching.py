@@ -96,7 +96,7 @@ class Batcher(Generic[Item, Result]):
         except Unavailable as error:
             for each in taken:
                 each.refuse(Unavailable(error.message, code=error.code))
-        except Exception as error:  # noqa: BLE001  # the caller gets it
+        except Exception as error:  # noqa: BLE001  # handed to the caller
             if len(taken) == 1 and not taken[0].answer.done():
                 taken[0].answer.set_exception(error)
             elif len(taken) > 1:

@@ -140,7 +140,7 @@ class CopySource:
         """Return the greatest ID that any row has ever had, or 0."""
         column = table.primary_key.columns[0].name
         query = (
-            f'SELECT max(coalesce((SELECT max("{column}") FROM "{table.name}"), 0), '  # noqa: S608  # ours
+            f'SELECT max(coalesce((SELECT max("{column}") FROM "{table.name}"), 0), '  # noqa: S608  # our own SQL
             "coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0))"
         )
         return int(self._connection.execute(query, (table.name,)).fetchone()[0])
@@ -170,7 +170,7 @@ class CopySource:
     def _rows(self, table: sa.Table, after: Sequence[Any] | None) -> Iterator[list[Any]]:
         keys = ", ".join(f'"{each.name}"' for each in table.primary_key.columns)
         where = f"WHERE ({keys}) > ({', '.join('?' * len(after))})" if after else ""
-        query = f'SELECT {columns_of(table)} FROM "{table.name}" {where} ORDER BY {keys}'  # noqa: S608  # names of ours
+        query = f'SELECT {columns_of(table)} FROM "{table.name}" {where} ORDER BY {keys}'  # noqa: S608  # our own names
         convert = converter(table)
         for row in self._connection.execute(query, list(after or ())):
             try:
@@ -290,7 +290,7 @@ class CopyTarget:
         return TableProgress(msgspec.msgpack.decode(row["after"]) if row["after"] else None, row["done"])
 
     async def count(self, table: sa.Table) -> int:
-        return int(await self._connection.fetchval(f'SELECT count(*) FROM "{table.name}"'))  # noqa: S608  # ours
+        return int(await self._connection.fetchval(f'SELECT count(*) FROM "{table.name}"'))  # noqa: S608  # our own SQL
 
     async def add(self, table: sa.Table, part: Part, after: list[Any] | None) -> None:
         """Add rows and record the progress in one transaction.

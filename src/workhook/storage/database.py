@@ -255,7 +255,7 @@ class Database(Reader):
                     log.warning("transaction_rolled_back", reason=problem.reason, tries=number, error=error)
             # Random, because two transactions that collided would otherwise collide again.
             longest = PAUSE_MAX_S * 2 ** (min(number, TRIES) - 1)
-            await asyncio.sleep(random.uniform(0, longest))  # noqa: S311  # no secret
+            await asyncio.sleep(random.uniform(0, longest))  # noqa: S311  # not a secret
 
     async def write(self, statement: Executable, rows: Sequence[Params]) -> None:
         """Run one statement once per row of parameters in its own transaction, in as few round trips as possible.

@@ -77,7 +77,7 @@ def _write(element: _Written, compiler: SQLCompiler, **kw: Any) -> str:
     return element.write(lambda part: compiler.process(part, **kw), on_sqlite=compiler.dialect.name == "sqlite")
 
 
-class any_of(_Written):  # noqa: N801  # reads like the SQL it stands for
+class any_of(_Written):  # noqa: N801  # named like the SQL it renders
     """`column = ANY(:name)`: membership in a list passed as one parameter, so the statement is compiled only once."""
 
     type = sa.Boolean()
@@ -97,7 +97,7 @@ class any_of(_Written):  # noqa: N801  # reads like the SQL it stands for
         return f"{column} <> ALL({sql(self.parameter)})" if self.negate else f"{column} = ANY({sql(self.parameter)})"
 
 
-class json_rows(_Written):  # noqa: N801  # reads like the SQL it stands for
+class json_rows(_Written):  # noqa: N801  # named like the SQL it renders
     """The rows of a correlated SELECT as JSON text: an array of arrays, in no particular order.
 
         sa.select(json_rows(users.c.id, users.c.login)).where(…).scalar_subquery().label("assignees")
@@ -117,7 +117,7 @@ class json_rows(_Written):  # noqa: N801  # reads like the SQL it stands for
         return f"coalesce(json_agg(json_build_array({listed}))::text, '[]')"
 
 
-class json_row(_Written):  # noqa: N801  # reads like the SQL it stands for
+class json_row(_Written):  # noqa: N801  # named like the SQL it renders
     """The columns as one JSON array, as text. In one database, rows with equal values have the same text."""
 
     type = sa.Text()
@@ -133,7 +133,7 @@ class json_row(_Written):  # noqa: N801  # reads like the SQL it stands for
 _FAILED = "a required condition does not hold"
 
 
-class required(_Written):  # noqa: N801  # reads like the SQL it stands for
+class required(_Written):  # noqa: N801  # named like the SQL it renders
     """True, or an error that undoes the statement: `ConditionFailed`.
 
     Neither database has an expression that only raises an error, so an invalid conversion is used.
@@ -151,7 +151,7 @@ class required(_Written):  # noqa: N801  # reads like the SQL it stands for
         return f"CAST(CASE WHEN {condition} THEN '1' ELSE '{_FAILED}' END AS integer) = 1"
 
 
-class json_member(_Written):  # noqa: N801  # reads like the SQL it stands for
+class json_member(_Written):  # noqa: N801  # named like the SQL it renders
     """A string member of the JSON object in a text column, or NULL: `json_member(installations.c.permissions, "work")`.
 
     `name` must be a constant of letters and underscores.
@@ -168,7 +168,7 @@ class json_member(_Written):  # noqa: N801  # reads like the SQL it stands for
         return f"json_extract({column}, '$.{self.name}')" if on_sqlite else f"({column}::json ->> '{self.name}')"
 
 
-class json_has(_Written):  # noqa: N801  # reads like the SQL it stands for
+class json_has(_Written):  # noqa: N801  # named like the SQL it renders
     """Whether the JSON array in a text column contains the value of the parameter `name`."""
 
     type = sa.Boolean()
@@ -180,10 +180,10 @@ class json_has(_Written):  # noqa: N801  # reads like the SQL it stands for
     def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
         column, wanted = sql(self.columns[0]), sql(self.parameter)
         each = f"json_each({column})" if on_sqlite else f"json_array_elements_text(({column})::json) AS texts(value)"
-        return f"EXISTS (SELECT 1 FROM {each} WHERE value = {wanted})"  # noqa: S608  # SQLAlchemy's own parts
+        return f"EXISTS (SELECT 1 FROM {each} WHERE value = {wanted})"  # noqa: S608  # SQLAlchemy's own clauses
 
 
-class server_now(_Written):  # noqa: N801  # reads like the SQL it stands for
+class server_now(_Written):  # noqa: N801  # named like the SQL it renders
     """The database's time at the start of the statement, in milliseconds since the epoch.
 
     For values that must not depend on the clock of a process.

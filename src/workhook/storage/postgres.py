@@ -501,7 +501,7 @@ class PostgresDatabase(Database):
                 async with self._listening.connect() as connection:
                     # A short timeout, because leases are renewed over this connection too.
                     await connection.execute(_NOTIFY, CHANNEL, self._notices(waiting), timeout=NOTIFY_TIMEOUT_S)
-            except Exception as error:  # noqa: BLE001  # a lost signal costs latency only
+            except Exception as error:  # noqa: BLE001  # a lost signal only adds latency
                 log.warning("notify_failed", error=str(error))
 
     def _notices(self, waiting: Mapping[str, set[int]]) -> list[str]:

@@ -112,7 +112,7 @@ async def connect(url: str) -> Any:
 
 async def read_postgresql(connection: Any, table: sa.Table, rows_a_part: int) -> AsyncIterator[list[Any]]:
     """Read all rows of a table in parts. Must be called within a transaction."""
-    cursor = await connection.cursor(f'SELECT {columns_of(table)} FROM "{table.name}"')  # noqa: S608  # names of ours
+    cursor = await connection.cursor(f'SELECT {columns_of(table)} FROM "{table.name}"')  # noqa: S608  # our own names
     while rows := await cursor.fetch(rows_a_part):
         yield rows
 
@@ -142,4 +142,4 @@ def open_file(path: Path, timeout_s: float) -> sqlite3.Connection:
 
 
 def count_in_file(connection: sqlite3.Connection, table: sa.Table) -> int:
-    return int(connection.execute(f'SELECT count(*) FROM "{table.name}"').fetchone()[0])  # noqa: S608  # names of ours
+    return int(connection.execute(f'SELECT count(*) FROM "{table.name}"').fetchone()[0])  # noqa: S608  # our own names

@@ -57,7 +57,7 @@ def statements(dialect_name: str, revision: str, schema: str = "") -> list[str]:
     Requires `bootstrap.import_tables`.
     """
     dialect = dialects.SQLITE if dialect_name == "sqlite" else dialects.postgresql()
-    made = [_VERSION_TABLE, f"INSERT INTO alembic_version VALUES ('{revision}')"]  # noqa: S608  # a number of ours
+    made = [_VERSION_TABLE, f"INSERT INTO alembic_version VALUES ('{revision}')"]  # noqa: S608  # our own number
     for table in metadata.sorted_tables:
         made.append(_compiled(sa.schema.CreateTable(table), dialect))
         if table.info.get(GROWS) and dialect.name == "postgresql":

@@ -335,7 +335,7 @@ class SqliteDatabase(Database):
             return
         try:
             await self._writer.submit(_commit)
-        except Exception as error:  # noqa: BLE001  # every waiting transaction gets it
+        except Exception as error:  # noqa: BLE001  # handed to every waiting transaction
             group.durable.set_exception(error)
             return
         metrics.COMMIT_GROUP.observe(len(group.members))
@@ -386,7 +386,7 @@ class SqliteDatabase(Database):
             await asyncio.sleep(WATCH_INTERVAL_S)
             try:
                 version = await self._writer.submit(lambda each: each.execute("PRAGMA data_version").fetchone()[0])
-            except Exception as error:  # noqa: BLE001  # it is tried again in a second
+            except Exception as error:  # noqa: BLE001  # retried in a second
                 log.warning("change_watch_failed", error=str(error))
                 continue
             if seen is not None and version != seen:

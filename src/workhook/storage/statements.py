@@ -86,7 +86,7 @@ class Statement:
         arrays = [f"{each}[]" for each in _NUMBERED.findall(row)]
         if len(arrays) != len(self._names):
             return None
-        return f"{head} SELECT * FROM unnest({', '.join(arrays)})"  # noqa: S608  # made of the compiler's own text
+        return f"{head} SELECT * FROM unnest({', '.join(arrays)})"  # noqa: S608  # the compiler's own text
 
     def columns(self, rows: Sequence[Params]) -> list[list[Any]]:
         """Return the arguments of `insert_columns`."""

@@ -18,7 +18,7 @@ from workhook.work.history.all_projects import api as across
 from workhook.work.history.notifications import api as notifications
 from workhook.work.history.search import search
 from workhook.work.kernel import quota
-from workhook.work.kernel.tables import import_links as _import_links  # noqa: F401  # a table, without routes
+from workhook.work.kernel.tables import import_links as _import_links  # noqa: F401  # only declares tables
 from workhook.work.money import budgets
 from workhook.work.money.billing import api as billing
 from workhook.work.money.billing import logos

@@ -59,7 +59,7 @@ async def test_batches_redeliver_each_event_of_the_webhook_once(services: Servic
         await _clear_requests(services)
     queued += (await _wanted(services))[HOOK, 1]
     assert job is not None
-    assert job.queued == queued == EVENTS * 9 // 10, "what was delivered since is no failure"
+    assert job.queued == queued == EVENTS * 9 // 10, "deliveries that succeeded since are not failures"
     assert len(percents) > 2, "several batches"
     assert percents == sorted(percents)
     assert job.percent == 100

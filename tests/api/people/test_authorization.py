@@ -37,7 +37,7 @@ DECLARED = [
     if each.area is WEBHOOK_API and str(each.access).partition(".")[0] in ABOUT and each.access not in ELSEWHERE
 ]
 
-# The group of each operation. The tables below state which group is allowed to whom.
+# The group of each operation. The tables below state who may use each group.
 GROUPS = {
     **dict.fromkeys(("user_get", "user_emails", "user_organizations", "user_repositories", "user_teams",
                      "user_memberships"), "user"),
@@ -99,7 +99,7 @@ ORGANIZATION = {
         )
     },
 }  # fmt: skip
-# The scopes of which a token needs one. The first element is the wording of the refusal.
+# Scopes; a token needs one of them. The first element is the wording of the refusal.
 REPOSITORY_SCOPES = {
     "read": ("read:repo_hook or repo", {"repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook"}),
     "write": ("write:repo_hook or repo", {"repo", "admin:repo_hook", "write:repo_hook"}),

@@ -395,7 +395,9 @@ def test_removing_a_member_ends_their_other_invitations(overlapping: People) -> 
     accepting = f"{OWN}/{people.world.organization}"
     assert people.ask("stranger", "PATCH", accepting, json={"state": "active"}).json()["state"] == "active"
     beyond = [people.second.organization] * 2 + [people.second.full_name]
-    assert sorted(waiting(people)) == sorted([people.world.full_name, *beyond]), "nobody is invited to where they are"
+    assert sorted(waiting(people)) == sorted([people.world.full_name, *beyond]), (
+        "users are not invited to places they belong to"
+    )
     path = f"{people.world.org_path}/members/{people.login('stranger')}"
     assert people.ask("owner", "DELETE", path).status_code == 204
     assert sorted(waiting(people)) == sorted(beyond)
@@ -433,7 +435,7 @@ def test_an_organization_invitation_can_be_declined(overlapping: People, by: str
             body = {"email": people.profiles["stranger"]["email"]}
             people.ask("member", "POST", f"{path}/invitations", json=body).raise_for_status()
     number = 2 if by == "both" else 1
-    assert people.ask("stranger", "DELETE", f"{org}/members/{login}").status_code == 404, "who is no member yet"
+    assert people.ask("stranger", "DELETE", f"{org}/members/{login}").status_code == 404, "not yet a member"
     assert people.ask("third", "DELETE", mine).status_code == 404
     assert people.ask("stranger", "DELETE", f"{org}/memberships/{people.world.owner}").status_code == 404
     assert people.ask("stranger", "DELETE", f"{org}/memberships/no-such").status_code == 404

@@ -28,8 +28,8 @@ from tests.harness.world import World
 #   a duplicate webhook, an `id` used for another event, a login the caller has no relation to, more than an
 #   installation was granted, fields of the other kind of token, an app's name that is taken, its last key,
 #   a URL that is not a valid callback, a phrase with an unknown qualifier, repositories both by name and by ID,
-#   a single repository of an installation on all repositories, the last owner who leaves, an invitation of nobody or
-#   of two users.
+#   a single repository of an installation on all repositories, the last owner who leaves, an invitation without or
+#   with two users.
 # - Deleting the organization would end the run: `test_deleting_an_organization.py` does that.
 # - `object_level_authorization` compares two users; `test_authorization.py` does that for every operation.
 CONFIGURATION = """

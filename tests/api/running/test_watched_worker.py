@@ -76,7 +76,7 @@ def test_metrics_require_the_token(new_server: NewServer) -> None:
     token = "a-token-of-24-characters"  # an example, not a secret
     worker = new_server(command=("worker", "--listen", "127.0.0.1:0"), metrics_token=token)
     with worker.client(None) as client:
-        assert client.get("/metrics").status_code == 401, "a proxy on this machine is no better known"
+        assert client.get("/metrics").status_code == 401, "a local proxy is not trusted either"
         assert client.get("/metrics", headers={"Authorization": "Bearer another"}).status_code == 401
         assert client.get("/metrics", headers={"Authorization": f"Bearer {token}"}).status_code == 200
 

@@ -98,7 +98,7 @@ class Mailer:
         try:
             async with asyncio.timeout(WORK_S):
                 await self._send(message, connection)
-        except Exception as error:  # noqa: BLE001  # handed to the log; its lease ends
+        except Exception as error:  # noqa: BLE001  # handed to the log; the lease expires
             self._log_failure("mail_failed", error, message)
         finally:
             self._idle.append(connection)

@@ -47,7 +47,7 @@ async def _with_secrets(call: Call, reader: Reader, app: App) -> s.OauthAppShape
 
 async def _with_keys(call: Call, reader: Reader, app: App) -> s.AppShape:
     shape = await _with_secrets(call, reader, app)
-    assert isinstance(shape, s.AppShape), "an app is no OAuth app"
+    assert isinstance(shape, s.AppShape), "this is an OAuth app"
     shape.keys = [shape_of(s.AppKeyShape, each) for each in await queries.list_keys(reader, app.id)]
     return shape
 

@@ -162,7 +162,7 @@ _TOKEN_FIELDS = dict(
     code="The code from the redirect.",
     redirect_uri="If sent, it must be the same as in the request for the code.",
     code_verifier="The verifier for the `code_challenge` of the request for the code.",
-    refresh_token="The refresh token to exchange for a new pair.",  # noqa: S106  # no secret
+    refresh_token="The refresh token to exchange for a new pair.",  # noqa: S106  # not a secret
     device_code="The `device_code` from `/login/device/code`.",
 )
 _DEVICE_FIELDS = dict(_CLIENT, scope="Scopes, separated by spaces or commas.")

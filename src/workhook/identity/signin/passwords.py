@@ -60,7 +60,7 @@ COMMON_PASSWORDS = frozenset(
     test123456 test12345678 testtest12 testtest123 testtesttest tinkerbell undertaker unbelievable welcome123
     welcome1234 welcome12345 welcome2024 welcome2025 welcome2026 wojiushiwo1 woaini1314 woaini1314520 woaini520
     zaq12wsxcde3 zaq1zaq1zaq1 zxcvbnm123 zxcvbnm1234 zxcvbnmasdfghjkl
-    """.split()  # noqa: SIM905  # a hundred and fifty quoted words would be read by nobody
+    """.split()  # noqa: SIM905  # 150 quoted words would be unreadable
 )
 
 # OWASP's password storage guidance: 19 MiB, two passes, one lane. Takes about 25 ms on one core.

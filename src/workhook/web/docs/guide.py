@@ -65,7 +65,7 @@ def pages() -> dict[str, GuidePage]:
         each["name"]: GuidePage(
             each["name"],
             each["title"],
-            Markup(each["html"]),  # noqa: S704  # of our own pages, in which HTML is off
+            Markup(each["html"]),  # noqa: S704  # our own pages, rendered with HTML disabled
             tuple(GuideSection(**section) for section in each["sections"]),
         )
         for each in found

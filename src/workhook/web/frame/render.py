@@ -167,7 +167,7 @@ def _text_functions() -> dict[str, object]:
     from markupsafe import Markup
 
     def filled(message: str, values: Mapping[str, object]) -> str:
-        found = Markup(message)  # noqa: S704  # from our catalogue
+        found = Markup(message)  # noqa: S704  # from our catalog
         return found % values if "%" in message else found
 
     def one(message: str, /, **values: object) -> str:

@@ -40,7 +40,7 @@ class HookForm(HiddenRepr, PageForm):
     events: frozenset[str] = frozenset()
     active: bool = True
     has_password: bool = False
-    secret_kind: str = "make"  # noqa: S105  # a word of the form
+    secret_kind: str = "make"  # noqa: S105  # a field name
 
     @property
     def first_fault(self) -> str:

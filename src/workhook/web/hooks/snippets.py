@@ -22,7 +22,7 @@ LANGUAGES: Mapping[str, str] = {
     "php": "PHP",
     "java": "Java",
 }
-SECRET_PLACE = "YOUR_WEBHOOK_SECRET"  # noqa: S105  # where the reader puts it
+SECRET_PLACE = "YOUR_WEBHOOK_SECRET"  # noqa: S105  # a placeholder for the reader's secret
 _PREFIX = "@PREFIX@"
 
 
@@ -52,7 +52,7 @@ def _snippet(name: str, title: str, header_prefix: str) -> Snippet:
 
 
 BODY_MAX = 32 * 1024  # bytes; a longer body is read from a file
-PASSWORD_PLACE = "YOUR_CREDENTIALS"  # noqa: S105  # where the reader puts them
+PASSWORD_PLACE = "YOUR_CREDENTIALS"  # noqa: S105  # placeholders for the reader's secrets
 FILE = "payload.json"
 
 _NEEDS_ESCAPES = re.compile(r"[\\']")

@@ -33,7 +33,7 @@ _BETWEEN_WORDS = frozenset(
     noembed noframes noscript object optgroup option output param picture plaintext progress q rp rt ruby samp search
     section select slot source summary svg table tbody td template textarea tfoot th thead time title tr track var
     video xmp
-    """.split()  # noqa: SIM905  # words read better
+    """.split()  # noqa: SIM905  # a string of words reads better
 )
 
 _TAG = re.compile(r"<(?:(/?)([A-Za-z][A-Za-z0-9]*)((?:[\s/][^<>]*)?)>)?")

@@ -80,7 +80,7 @@ _roles = sa.select(
 )
 _PROJECT_COLUMNS = (projects.c.id.label("project_id"), projects.c.title.label("project_title"))
 
-# The currency in which each project would be invoiced. Rates without a currency are stored with the default number of
+# The currency that each project would be invoiced in. Rates without a currency are stored with the default number of
 # decimal places, so the currency of the last invoice counts only if it has that many.
 _invoiced = projects.alias("invoiced")
 _last_invoice = (

@@ -61,7 +61,7 @@ def _plain(cell: Cell) -> str:
     if not isinstance(cell, str):
         return str(cell)
     text = _LINE_BREAK.sub("\n", cell)
-    # Guard every position before the formula at which a cell could start.
+    # Guard every position before the formula where a cell could start.
     guarded = _BEFORE_FORMULA.sub(lambda before: _SEPARATOR.sub(r"\g<0>'", before[0]), text)
     return f"'{guarded}" if _BREAKS_FIRST.match(text) or _FORMULA_FIRST.match(text) else guarded
 

@@ -45,7 +45,7 @@ def words_of(text: str) -> str:
     return " ".join(run for run in runs if any(unicodedata.category(each)[0] != "M" for each in run))
 
 
-class matches(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it stands for
+class matches(sa.ColumnElement[bool]):  # noqa: N801  # named like the SQL it renders
     """The condition that a row of `table` contains the words of the parameter `q`, which `words_of` prepares.
 
     `row` provides the columns if they were read by an earlier part of the statement.
@@ -98,7 +98,7 @@ whole(each) AS (
   SELECT {{whole}} FROM halves, json_each('["' || replace(trim(first_words), ' ', '","') || '"]')
   WHERE first_words <> '')
 SELECT coalesce((SELECT group_concat(each, ' AND ') || ' AND ' FROM whole), '') || {{last}}
-FROM named, halves)"""  # noqa: S608  # the numbers are ours
+FROM named, halves)"""  # noqa: S608  # our own numbers
 _BEGINNING = f"""CASE WHEN number BETWEEN 1 AND {PREFIXED_MAX} AND longest <= {TERM_MAX}
   THEN '(' || list || ')' ELSE '"' || last_word || '"*' END"""
 
@@ -127,10 +127,10 @@ def _sqlite_query(table: str, parameter: str) -> str:
 def _matches_sqlite(element: matches, compiler: SQLCompiler, **kw: Any) -> str:
     row_id, parameter = compiler.process(element.row_id, **kw), compiler.process(element.parameter, **kw)
     index, wanted = f"search_{element.table_name}", _sqlite_query(element.table_name, parameter)
-    found = f"SELECT rowid FROM {index} WHERE {index} MATCH {wanted}"  # noqa: S608  # names of ours
+    found = f"SELECT rowid FROM {index} WHERE {index} MATCH {wanted}"  # noqa: S608  # our own names
     if isinstance(element.row_id.type, sa.Text):
         # Full-text rows have numbers; this table maps them to IDs.
-        found = f"SELECT id FROM search_numbers WHERE number IN ({found})"  # noqa: S608  # made above
+        found = f"SELECT id FROM search_numbers WHERE number IN ({found})"  # noqa: S608  # built above
     return f"{row_id} IN ({found})"
 
 

@@ -159,7 +159,7 @@ def reader_of(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
             found = _AT.search(text)
             raise BadLine(f"{found[1]}: {text[: found.start()]}" if found and found[1] else text) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BadLine(f"it is no JSON ({error})") from None
+            raise BadLine(f"it is not valid JSON ({error})") from None
         except Malformed as error:
             raise BadLine(error.message) from None
         return made
