@@ -117,7 +117,7 @@ class Sender:
     async def send(self, url: str, prepared: SignedRequest, *, insecure_ssl: bool) -> Outcome:
         """POST `prepared` to `url`. Never raises for a receiver's failure.
 
-        Raises `OwnTrouble` if this process could not open a socket, which does not count as an attempt.
+        Raises `ResourceExhausted` if this process could not open a socket, which does not count as an attempt.
         """
         started = time.perf_counter()
         size = len(prepared.body) if prepared.payload_size is None else prepared.payload_size
