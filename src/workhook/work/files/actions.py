@@ -13,7 +13,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UnsetType
 
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound, require_found
 from workhook.core.ids import new_id
 from workhook.core.records import Wire, to_response
 from workhook.http.calls import Call
@@ -40,7 +40,7 @@ from workhook.work.files.schemas import (
     folders,
 )
 from workhook.work.kernel import lists, questions
-from workhook.work.kernel.access import Access, find_access, to_access, with_access
+from workhook.work.kernel.access import Access, find_access, find_with_access, to_access, with_access
 from workhook.work.kernel.lists import BY_USER, Filter, Listing, with_place
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_to_response
 from workhook.work.kernel.quota import UsageMemory, add_file, memory_of, too_large
@@ -211,8 +211,8 @@ async def _fetch(reader: Reader, statement: sa.Select[Any], actor: Actor, file_i
     row = await reader.fetch_one(statement, params)
     if row is not None and row["in_folder_id"] != row["folder_id"]:
         row = await reader.fetch_one(_file_by_id, params)  # it was moved while this statement waited for the lock
+    row = require_found(row)
     access = to_access(row, actor)
-    assert row is not None, "access_of raises for none"
     file = file_of(row, access.repository)
     access.require_visible(file.private)
     return access, file
@@ -297,9 +297,7 @@ async def create_folder(write: Write, project_id: str, title: str) -> Wire[Folde
 
 async def lock_folder(tx: Transaction, actor: Actor, folder_id: str) -> tuple[Access, Folder]:
     """Lock a folder, so that no files are added to it until the transaction ends."""
-    row = await tx.fetch_one(_folder_to_delete, {"folder_id": folder_id, "user_id": actor.user.id})
-    access = to_access(row, actor)
-    assert row is not None, "access_of raises for none"
+    row, access = await find_with_access(tx, _folder_to_delete, actor, folder_id=folder_id)
     return access, _folder_of(row)
 
 
