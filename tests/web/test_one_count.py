@@ -112,8 +112,12 @@ async def test_an_address_shared_by_several_users_identifies_none(services: Serv
 
 
 @pytest.mark.usefixtures("long_pauses")
-async def test_responses_do_not_reveal_whether_two_names_belong_to_one_user(services: Services) -> None:
+async def test_responses_do_not_reveal_whether_two_names_belong_to_one_user(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nor whether they exist at all: answers, `Retry-After` and the executed statements are identical."""
+    started = throttle.now_ms()
+    monkeypatch.setattr(throttle, "now_ms", lambda: started)  # the answers name the seconds that are left
     counted = Counted(services.database)
     watched: Services = replace(services, database=counted)  # type: ignore[arg-type]  # behaves like a Database
 
