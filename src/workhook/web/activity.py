@@ -20,6 +20,8 @@ from workhook.web.frame.names import Names, logins_of
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
 from workhook.work.board import columns
+from workhook.work.board.tasks.inputs import PLAIN_FIELDS
+from workhook.work.board.tasks.schemas import TERMS
 from workhook.work.history.activity import queries
 from workhook.work.history.activity.live import HEARTBEAT, Stream, follow, listener_of_session
 from workhook.work.history.activity.queries import ActivityQuery
@@ -183,23 +185,18 @@ KINDS: Mapping[str, str] = {
 }
 """The page's filters, without events about webhooks, which are not listed (`outbox.ABOUT_HOOKS`)."""
 
-_FIELDS: Mapping[str, str] = {
-    "title": text("title"),
-    "description": text("description"),
-    "priority": text("priority"),
+FIELDS: Mapping[str, str] = {
+    **{name: name.replace("_", " ") for name in ("title", "assignees", "labels", *PLAIN_FIELDS, *TERMS)},
     "deadline": text("due date"),
-    "assignees": text("assignees"),
-    "labels": text("labels"),
     "cover_url": text("cover image"),
     "fields": text("custom fields"),
     "sections": text("checklists"),
-    "estimate": text("estimate"),
-    "hourly_rate": text("hourly rate"),
     "billable": text("billable status"),
     "parent_id": text("parent task"),
     "repeat": text("repeat rule"),
     "blocked_by": text("blockers"),
 }
+"""What the page calls the fields of a task (`scripts.texts` collects the names that are made here)."""
 
 
 def found_in(payload: object, *names: str) -> str:
@@ -244,7 +241,7 @@ def sentence(
         "whose": bold.format(place.people.get(author := found_in(payload, event, "user", "login"), author)),
         "to": bold.format(found_in(payload, event, "column", "title")),
         "from": bold.format(place.columns.get(found_in(payload, "changes", "column_id", "from"), "…")),
-        "fields": ", ".join(gettext(_FIELDS[name]) for name in _changed(payload)),
+        "fields": ", ".join(gettext(FIELDS[name]) for name in _changed(payload)),
         "commit": Markup("<code>{}</code>").format(found_in(payload, "commit", "id")[:_COMMIT_CHARS]),
         "message": Markup("<bdi>{}</bdi>").format(found_in(payload, "commit", "message")),
         "event": event,
@@ -306,7 +303,7 @@ def _change_of(payload: Any, name: str) -> dict[str, Any] | None:
 
 def _changed(payload: Any) -> list[str]:
     changes = payload.get("changes") if isinstance(payload, dict) else None
-    return [name for name in changes if name in _FIELDS] if isinstance(changes, dict) else []
+    return [name for name in changes if name in FIELDS] if isinstance(changes, dict) else []
 
 
 _TITLES: Mapping[str, tuple[str, ...]] = {
