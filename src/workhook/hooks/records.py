@@ -216,13 +216,10 @@ class HookViewer(msgspec.Struct, frozen=True):
 
     All callers who may read a repository's hooks see every hook, as on GitHub. Of an organization's hooks, an OAuth app
     sees only those it created, and no other caller sees them (Authentication 3 of the spec).
-
-    `app_id`: the ID of the OAuth app, or None for users and installed apps. `everything`: Workhook itself and its
-    commands.
     """
 
-    app_id: int | None = None
-    everything: bool = False
+    app_id: int | None = None  # None for users and installed apps
+    everything: bool = False  # for Workhook itself and its commands
 
     def sees(self, *, app_id: int | None, repository_id: int | None) -> bool:
         """Return whether the caller sees a hook created by `app_id` in a repository or, if None, in an organization."""
@@ -261,7 +258,6 @@ class HookOwner(msgspec.Struct, frozen=True):
         return self.account if self.account.kind == "organization" else None
 
     def draft(self, name: str, action: str | None, payload: Mapping[str, object], installation_id: int | None) -> Draft:
-        """Return a draft of an event for a single hook."""
         return Draft(self.account.id, self.repository_id, name, action, payload, installation_id=installation_id)
 
     def context(self, base: str, sender: Account | None) -> dict[str, object]:

@@ -85,11 +85,12 @@ def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Seque
     tx.defer(insert, _rows(actor, action, entries))
 
 
-def row_of_call(actor: Actor, account_id: int, repository_id: int | None, happened: str) -> Mapping[str, object]:
-    """Return the columns of the entry for the current call, which has caused one event, named by `event_label`."""
+def row_of_call(actor: Actor, event: Draft) -> Mapping[str, object]:
+    """Return the columns of the entry for the current call, which has caused one event."""
     call = current()
     assert call is not None, "an actor calls"
-    entry = AuditTarget(_target(call), account_id, repository_id, {"events": {happened: 1}})
+    detail = {"events": {event_label(event): 1}}
+    entry = AuditTarget(_target(call), event.account_id, event.repository_id, detail)
     [row] = _rows(actor, action_of(call.operation), [entry])
     return row
 
@@ -161,13 +162,13 @@ async def _record_call(tx: Transaction) -> None:
             _target(call) if account_id == named_in else action.rpartition(".")[0],
             account_id=account_id,
             repository_id=repositories.pop() if len(repositories) == 1 else None,
-            detail={"events": dict(Counter(event_label(each.name, each.action) for each in mine))},
+            detail={"events": dict(Counter(map(event_label, mine)))},
         )
 
 
-def event_label(event: str, action: str | None) -> str:
+def event_label(event: Draft) -> str:
     """Return the event's name in an entry, such as `task.created` or `push`."""
-    return f"{event}.{action}" if action else event
+    return f"{event.name}.{event.action}" if event.action else event.name
 
 
 def _target(call: Call) -> str:
