@@ -34,7 +34,7 @@ from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity.authenticator import actor_of, caller_of, retry_on_changed_premise
 from workhook.identity.context import Write
 from workhook.storage import Reader, Row
-from workhook.storage.pages import Page
+from workhook.storage.pages import Page, parse_cursor
 
 LAST_RESPONSE_MS = 30 * DAY_MS
 CLIENT_PAYLOAD_KEYS = 10
@@ -168,7 +168,7 @@ async def deliveries_list(call: Call, hook_id: int) -> Listed[list[DeliveryItem]
     """List deliveries of a webhook."""
     hook = await actions.hook_of(call, call.database, hook_id)
     per_page = per_page_of(call)
-    cursor = deliveries.parse_cursor(call.query_text("cursor"))
+    cursor = parse_cursor(call.query_text("cursor"))
     filters = deliveries.parse_filters({each.name: call.query_text(each.name) for each in _DELIVERY_FILTERS})
     page = await deliveries.list_deliveries(
         call.database, hook.id, filters, cursor=cursor, per_page=per_page, retries=actions.retries_of(call, hook)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms, parse_rfc3339, to_millis_text
-from workhook.core.errors import Fault, Forbidden, Invalid, Malformed, NotFound, must_be, require_found, say, shown
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, must_be, require_found, say, shown
 from workhook.core.text import counted
 from workhook.events.hook_config import whole_number
 from workhook.events.payloads import from_stored, to_show
@@ -33,11 +33,11 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.index_ranges import IdRange
 from workhook.storage.metadata import bigint_param
+from workhook.storage.pages import cursor_at
 from workhook.storage.signals import DUE
 
 IDS_MAX = 1000
 TOO_MANY = "secondary_rate_limit"
-_CURSOR = "v1_"
 _AS_STORED = ("id", "guid", "status", "status_code", "event", "action", "installation_id", "repository_id")
 
 _installation = sa.select(hooks.c.installation_id).where(hooks.c.id == deliveries.c.hook_id).scalar_subquery()
@@ -143,16 +143,6 @@ class DeliveryPage(msgspec.Struct):
     prev_cursor: str | None
 
 
-def parse_cursor(text: str | None) -> int | None:
-    """Return the ID of the first delivery of a page. Raises `Malformed`."""
-    if text is None:
-        return None
-    number = text.removeprefix(_CURSOR)
-    if not text.startswith(_CURSOR) or not number.isascii() or not number.isdigit() or len(number) > 16:
-        raise Malformed("The cursor does not come from a Link header.", code="bad_cursor")
-    return int(number)
-
-
 async def list_deliveries(
     reader: Reader,
     hook_id: int,
@@ -176,7 +166,7 @@ async def list_deliveries(
         newer = await history.page(
             reader, hook_id, filters, later, limit=per_page, newest_first=False, answered=history.ids
         )
-    cursors = [f"{_CURSOR}{each[-1]['id']}" if each else None for each in (rows[per_page:], newer)]
+    cursors = [cursor_at(each[-1]) if each else None for each in (rows[per_page:], newer)]
     return DeliveryPage(items, *cursors)
 
 

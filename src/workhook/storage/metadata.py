@@ -37,11 +37,11 @@ def _note_place(index: sa.Index, table: sa.Table) -> None:
     index.info[DECLARED] = len(table.indexes)
 
 
-def plain_table(name: str, *parts: sa.SchemaItem, **options: Any) -> sa.Table:
+def plain_table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
     return sa.Table(name, metadata, *parts, **options)
 
 
-def numbered_table(name: str, *parts: sa.SchemaItem, **options: Any) -> sa.Table:
+def numbered_table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
     """Return a table whose rows have an `id` that the database assigns and never reuses."""
     return plain_table(name, sa.Column("id", BigId, primary_key=True), *parts, sqlite_autoincrement=True, **options)
 
