@@ -9,14 +9,13 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
-from workhook.core.clock import to_seconds_text
 from workhook.core.disclosure import HiddenRepr
 from workhook.events.catalog import HookTarget
 from workhook.events.hook_config import CONTENT_TYPES, MASK
 from workhook.events.outbox import Draft
 from workhook.http.wire_types import Time, Url
 from workhook.identity.apps.app_schemas import app_repository_to_response, owner_to_response
-from workhook.identity.schemas import Account, Actor, Repository, organization_to_response
+from workhook.identity.schemas import Account, Actor, Repository, organization_to_response, shape_of
 from workhook.identity.tokens.issue import OAUTH
 from workhook.storage import Row
 
@@ -349,15 +348,12 @@ UNUSED = LastResponse(code=None, status="unused", message=None)
 def hook_to_response(hook: Hook, owner: HookOwner, base: str, last: LastResponse = UNUSED) -> HookShape:
     """Return the API representation of a hook. Links start with `base`; only repository hooks show `last`."""
     url = f"{base}{owner.path}/hooks/{hook.id}"
-    shape = HookShape(
+    shape = shape_of(
+        HookShape,
+        hook,
         type="Repository" if owner.repository else "Organization",
-        id=hook.id,
         name="web",
-        active=hook.active,
-        events=hook.events,
         config=config_to_response(hook),
-        updated_at=to_seconds_text(hook.updated_at),
-        created_at=to_seconds_text(hook.created_at),
         url=url,
         ping_url=f"{url}/pings",
         deliveries_url=f"{url}/deliveries",
