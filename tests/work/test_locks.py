@@ -32,7 +32,7 @@ from workhook.work.kernel.access import find_access
 from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import ServiceCheckoutCreate
 from workhook.work.money.invoices import actions, queries
-from workhook.work.money.invoices import api as invoices
+from workhook.work.money.invoices import actions as invoices
 from workhook.work.money.invoices.drafts import OfferedTime
 from workhook.work.money.invoices.queries import lock_times
 from workhook.work.money.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceItemInput

@@ -1,4 +1,7 @@
-"""Change the billing settings of accounts and projects, and amounts when their currency changes.
+"""Billing settings, the parties and defaults of invoices: `/organizations/{login}/billing`, `/projects/{id}/billing`.
+
+Owners see and change the settings of their organization or their own account. Members see the settings of a project,
+and its admins change them; clients get 404.
 
 Rates and budgets are stored in minor units. When the currency changes, they keep their value and are rescaled to its
 number of decimal places. If an amount has more decimal places than the new currency, the change is rejected and the
@@ -17,14 +20,19 @@ from msgspec import UnsetType
 from workhook.core.errors import Fault, Forbidden, Invalid, compose, say
 from workhook.core.money import DEFAULT_CURRENCY, convert_minor, digits_of, to_amount, to_minor
 from workhook.core.records import to_response
+from workhook.http.calls import Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
+from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.kernel.access import find_access
+from workhook.work.kernel.access import find_access, get_owned_account
 from workhook.work.kernel.record_events import differences, record_audit
 from workhook.work.kernel.schemas import RATE_MAX_MINOR, given_rate, if_set
 from workhook.work.kernel.settings import (
@@ -190,6 +198,35 @@ def does_not_fit(words: str, before: str, after: str, remedy: str = say("change 
 _STORED_AS = {"tax": "tax_millionths"}
 
 
+_DOING = "see and change its billing settings"
+
+routes = Routes(WORK_API, "Billing", read="work.read", write="work.write")
+
+
+@routes.get("/organizations/{login}/billing")
+async def get_organization_billing(call: Call, login: str) -> AccountBillingAnswer:
+    """Get the billing settings of an organization.
+
+    Only owners of the organization can call this. With your own login, it returns the settings of your account, which
+    apply to the projects you own.
+    """
+    account = await get_owned_account(call.database, actor_of(call), login, _DOING)
+    return account_answer(await settings.find_account_billing(call.database, account.id))
+
+
+@routes.patch("/organizations/{login}/billing")
+async def edit_organization_billing(write: Write, login: str, edit: AccountBillingEdit) -> AccountBillingAnswer:
+    """Update the billing settings of an organization.
+
+    Only owners of the organization can call this. With your own login, it updates the settings of your account. The new
+    settings apply to drafts; sent invoices are unchanged. Settings of a project, and values given when creating an
+    invoice, take precedence.
+    """
+    account = await get_owned_account(write.tx, write.actor, login, _DOING)
+    check_whole_account(write.actor, account.id)
+    return account_answer(await change_account_billing(write, account, edit))
+
+
 async def change_account_billing(write: Write, account: Account, edit: AccountBillingEdit) -> AccountBilling:
     """Change the settings and return the new ones. Raises `Invalid` or `PreconditionFailed`."""
     before = await settings.lock_account_billing(write.tx, account.id)
@@ -208,6 +245,18 @@ async def change_account_billing(write: Write, account: Account, edit: AccountBi
     return after
 
 
+@routes.get("/projects/{id}/billing")
+async def get_project_billing(call: Call, project_id: str) -> ProjectBillingAnswer:
+    """Get the billing settings of a project.
+
+    A null value means that the setting of its organization applies.
+    """
+    access = await find_access(call.database, actor_of(call), project_id)
+    access.require_not_client()
+    return ProjectBillingAnswer(to_response(await settings.find_project_billing(call.database, access.repository.id)))
+
+
+@routes.patch("/projects/{id}/billing")
 async def edit_project_billing(write: Write, project_id: str, edit: ProjectBillingEdit) -> ProjectBillingAnswer:
     """Update the billing settings of a project: who pays, and where it differs from its organization.
 

@@ -1,4 +1,4 @@
-"""An invoice or a credit note as a PDF and as an e-invoice.
+"""An invoice or a credit note as a PDF and as an e-invoice: `/invoices/{id}/pdf` and `/invoices/{id}/xml`.
 
 PDFs are rendered in a limited process (`render.py`), one at a time per organization, and cached for a while. The same
 process finds characters that are missing from all fonts.
@@ -12,10 +12,11 @@ import hashlib
 import re
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -28,7 +29,9 @@ from workhook.core.fair_queue import FairQueue, QueueFull
 from workhook.core.limited_process import Limits
 from workhook.core.limited_process import ProcessFailed as RenderFailed
 from workhook.http.calls import Call, Response, Services
+from workhook.http.endpoints import Routes
 from workhook.http.messages import disposition
+from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.schemas import Actor, Repository
 from workhook.storage import Reader, Row
@@ -404,6 +407,10 @@ def _build_pdf(job: PdfJob, rendered: Rendered, xml: bytes | None) -> Pdf:
 
 
 PDF = "application/pdf"
+BINARY: Mapping[int, Any] = {200: {"type": "string", "format": "binary"}}
+"""The responses of an operation that returns a file."""
+
+routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 
 
 def parties_now(row: Row) -> tuple[Party, Party]:
@@ -465,6 +472,7 @@ async def create_pdf(services: Services, repository: Repository, document: Docum
     return await printer.make(job, partial(read_logo, services.blobs))
 
 
+@routes.get("/invoices/{invoice_id}/pdf", answers=BINARY, media_type=PDF)
 async def get_invoice_pdf(call: Call, invoice_id: str) -> Response:
     """Get an invoice as a PDF.
 
@@ -499,6 +507,7 @@ async def can_be_einvoice(reader: Reader, actor: Actor, invoice_id: str) -> bool
     return True
 
 
+@routes.get("/invoices/{invoice_id}/xml", answers=BINARY, problems=(409, 422), media_type=XML)
 async def get_invoice_xml(call: Call, invoice_id: str) -> Response:
     """Get an invoice as an e-invoice according to EN 16931, in the UN/CEFACT CII syntax.
 
