@@ -147,8 +147,9 @@ async def new_invoice(visit: Visit) -> Response:
     """Show the form for a new invoice."""
     access = await _writable(visit)
     begun = await drafts.find_presets(visit.database, access)
-    values = {**begun.texts, "currency": begun.currency, "tax": percent_text(begun.rate.millionths)}
-    values |= {"tax_category": begun.rate.category or "", "language": begun.settings.language}
+    rate, language = begun.settings.rate, begun.settings.language
+    values = {**begun.texts, "currency": begun.currency, "tax": percent_text(rate.millionths)}
+    values |= {"tax_category": rate.category or "", "language": language}
     return await _form_page(visit, access, PageForm(values))
 
 

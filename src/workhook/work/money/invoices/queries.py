@@ -89,8 +89,7 @@ _hold = increment_counter(invoice_numbers, sa.literal(0, sa.BigInteger))
 
 async def count_one(tx: Transaction, account_id: int, year: int) -> str:
     """Return the next number of the account. `year` is the year of issue."""
-    row = await tx.fetch_one(_count, {"account_id": account_id})
-    assert row is not None, "the statement inserts or updates"
+    row = await tx.fetch_row(_count, {"account_id": account_id})
     number_format, number = NumberFormat(row["number_format"] or DEFAULT_FORMAT), row["last"]
     if number_format.is_yearly:
         row = await tx.fetch_row(_count_in_year, {"account_id": account_id, "year": year})
@@ -211,25 +210,15 @@ async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFil
     return LogoFile(row["content_type"], row["size"], row["blob"]) if row else None
 
 
-async def lock_times(
-    tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str
-) -> list[InvoicedTime]:
-    """Lock these timesheets of the project, and those that the invoice has claimed."""
-    params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
-    return list(map(_time_of, await tx.fetch_all(_locked_times, params)))
-
-
 async def find_times(
-    reader: Reader, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str = ""
+    reader: Reader, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str = "", *, lock: bool = False
 ) -> list[InvoicedTime]:
-    """Find the timesheets that `lock_times` would lock, to show the time that an invoice has or would have."""
+    """Find or lock these timesheets of the project, and those that the invoice has claimed."""
     params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
-    return list(map(_time_of, await reader.fetch_all(_times, params)))
-
-
-def _time_of(row: Row) -> InvoicedTime:
-    more = {"title": row["title"], "person": row["person"] or "", "timezone": row["timezone"]}
-    return _read_time(row, **more, rate_lost=False)
+    return [
+        _read_time(row, title=row["title"], person=row["person"] or "", timezone=row["timezone"], rate_lost=False)
+        for row in await reader.fetch_all(_locked_times if lock else _times, params)
+    ]
 
 
 async def claim(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str) -> None:

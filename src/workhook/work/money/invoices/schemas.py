@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import date, tzinfo
 from decimal import Decimal
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -222,11 +223,10 @@ class InvoiceItemInput(msgspec.Struct):
 
 
 def _day_fault(text: str) -> str | None:
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        return "a date such as 2026-11-20"
-    return None if day.year in SERVICE_YEARS and text == day.isoformat() else "a date such as 2026-11-20"
+    with suppress(ValueError):
+        if (day := date.fromisoformat(text)).year in SERVICE_YEARS and text == day.isoformat():
+            return None
+    return "a date such as 2026-11-20"
 
 
 ServiceDay = Annotated[str, Meta(extra_json_schema={"format": "date"}), Transform(str.strip), Rule(_day_fault)]
@@ -528,13 +528,6 @@ def is_late(row: sa.FromClause) -> sa.ColumnElement[bool]:
     return sa.and_(row.c.overdue_at.is_not(None), row.c.overdue_at <= bigint_param("now"))
 
 
-class _Payable(Protocol):
-    @property
-    def status(self) -> str: ...
-    @property
-    def overdue_at(self) -> int | None: ...
-
-
 class InvoiceAnswer(msgspec.Struct):
     invoice: Wire[Invoice]
     success: bool = True
@@ -552,7 +545,7 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
         msgspec.structs.replace(
             invoice,
             name=name_of(invoice.invoice_number),
-            overdue=is_overdue(invoice, now),
+            overdue=is_overdue(invoice.status, invoice.overdue_at, now),
             amount_paid_minor=books.paid if books else 0,
             amount_credited_minor=books.credited if books else 0,
             amount_due_minor=books.due if books else invoice.total_minor if invoice.status == "draft" else 0,
@@ -565,8 +558,8 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
     )
 
 
-def is_overdue(invoice: _Payable, now: int) -> bool:
-    return invoice.status in OPEN and invoice.overdue_at is not None and invoice.overdue_at <= now
+def is_overdue(status: str, overdue_at: int | None, now: int) -> bool:
+    return status in OPEN and overdue_at is not None and overdue_at <= now
 
 
 NOT_COMPUTED: Mapping[str, Any] = {
