@@ -76,10 +76,7 @@ async def add_unbilled(visit: Visit) -> Response:
 
 
 def refused(visit: Visit, problem: Invalid | Conflict, offer: OfferedTime) -> PageForm:
-    """Return the rejected form.
-
-    Entries without a rate share one message; the form's value `entry` is the first of them.
-    """
+    """Return the rejected form. Entries without a rate share one message; its value `entry` is the first of them."""
     form = refused_form(visit.fields, problem, section=UNBILLED)
     if not any(each.code == "no_rate" for each in problem.faults):
         return form
@@ -217,10 +214,7 @@ async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) 
 
 
 async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: Invoice | None = None) -> Response:
-    """Show the form for an invoice, or for a new one if it is None.
-
-    Submitted fields are shown even if they can no longer be changed.
-    """
+    """Show the form for an invoice, or a new one if None. Sent fields are shown even if they cannot be changed."""
     address = paging.project_address(visit, "billing")
     known = await find_settings(visit.database, access.repository.id)
     return await billing_page(

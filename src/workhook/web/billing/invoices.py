@@ -215,10 +215,7 @@ def _lines_of_notes(notes: Iterable[CreditNote]) -> list[Item]:
 async def show_invoice(
     visit: Visit, access: Access, invoice: Invoice, form: PageForm | None = None, *, missing: Invalid | None = None
 ) -> Response:
-    """Show an invoice with its payments.
-
-    `form`: the submitted form of one section; `missing`: why no e-invoice can be made.
-    """
+    """Show an invoice. `form`: the submitted form of one section; `missing`: why no e-invoice can be made."""
     form = form or PageForm()
     money = await money_of(visit.database, access, invoice)
     money.form = form
@@ -285,10 +282,7 @@ async def _book(
     book: Callable[[Write, Access, Invoice, T], Awaitable[object]],
     text: str,
 ) -> Response:
-    """Run a form of the invoice.
-
-    Forms made for another balance are rejected, because they may have been submitted twice.
-    """
+    """Run a form, unless it was made for another balance, because it may have been submitted twice."""
     called = {"invoice_items": "unit_price"}
 
     @form_page(show_refused, FIELDS, section=kind, called=called, on=(Invalid, Conflict))

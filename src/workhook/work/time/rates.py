@@ -184,10 +184,7 @@ _drop_member = sa.delete(member_rates).where(
 
 
 class MemberTerms(msgspec.Struct, frozen=True):
-    """A member of an organization.
-
-    `rate_minor` is None if they have no rate of their own; `currency` is the currency of rates.
-    """
+    """A member of an organization. `rate_minor` is None without an own rate; `currency` is that of rates."""
 
     user_id: int
     login: str

@@ -157,10 +157,7 @@ async def change_account_currency(tx: Transaction, account_id: int, before: str 
 
 
 async def change_projects_currency(tx: Transaction, ids: Sequence[int], before: str, after: str | None) -> None:
-    """Change the currency of projects whose settings are locked, and rescale their amounts.
-
-    `after` is the project's own currency, or None for that of its account. Raises `Invalid`.
-    """
+    """Change the currency of projects with locked settings; None means that of the account. Raises `Invalid`."""
     if ids:
         await _rescale_all(tx, _OF_PROJECT, ids, before, after or DEFAULT_CURRENCY)
         tx.defer(_set_currency, [{"ids": ids, "currency": after}])

@@ -191,10 +191,7 @@ async def begin_next(write: Write, checkout: Checkout) -> Checkout:
 
 
 async def begin_period(write: Write, checkout: Checkout, state: State) -> Checkout:
-    """Start the period of `state`.
-
-    Raises `UniqueViolation` if the period has already started, and `NotFound` if the project is deleted.
-    """
+    """Start the period of `state`. Raises `UniqueViolation` if it has started, `NotFound` if the project is deleted."""
     started_at = checkout.state.period_end or state.completed_at or write.now
     description, days = checkout.service.title, _days(checkout, started_at, state.period_end)
     if days is not None:
@@ -279,10 +276,7 @@ _of_owner = _locked(projects.c.account_id == bigint_param("account_id"))
 
 
 async def lock_checkouts(tx: Transaction, project_id: str) -> list[Checkout]:
-    """Lock and return the project's checkouts, including pending ones.
-
-    Call this before locking the project (decision 13).
-    """
+    """Lock and return the project's checkouts, also pending ones. Lock the project afterwards (decision 13)."""
     rows = await tx.fetch_all(_of_project, {"project_id": project_id, "user_id": 0})
     return [checkout_of(row) for row in rows]
 

@@ -310,10 +310,7 @@ def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access
 
 
 def _require_zone(settings: InvoiceSettings, access: Access) -> None:
-    """Raise `Invalid` if this server does not know the seller's time zone.
-
-    The invoice would permanently use the days of another zone.
-    """
+    """Raise `Invalid` if this server does not know the seller's time zone: the invoice would keep the days of UTC."""
     zone = settings.seller.timezone
     if zone is None or is_known(zone):
         return

@@ -300,10 +300,7 @@ _printers: WeakKeyDictionary[asyncio.AbstractEventLoop, Printer] = WeakKeyDictio
 
 
 def file_id_of(avatar: str | None, bases: tuple[str, ...]) -> str | None:
-    """Return the ID of an avatar that is a file of this server, whose URLs start with one of `bases`.
-
-    No other avatar is ever fetched.
-    """
+    """Return the ID of an avatar that is a file of this server (`bases`). No other avatar is ever fetched."""
     for base in bases:
         if avatar and avatar.startswith(base) and (found := _FILE_PATH.fullmatch(avatar.removeprefix(base))):
             return found[1]

@@ -107,10 +107,7 @@ _first_clients = (
 
 
 async def find_presets(reader: Reader, access: Access) -> Presets:
-    """Return the defaults for a new invoice of the project.
-
-    Raises `Forbidden` for clients, who must not see other clients.
-    """
+    """Return the defaults for a new invoice. Raises `Forbidden` for clients, who must not see other clients."""
     access.require_member("make invoices")
     params = {"repository_id": access.repository.id}
     settings, code, last, found = await asyncio.gather(
@@ -202,10 +199,7 @@ class _Time(msgspec.Struct, frozen=True):
 async def plan_change(
     tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, offer: OfferedTime | None = None
 ) -> InvoiceChange:
-    """Plan the change of an invoice, without writing anything.
-
-    Lock the account's numbers and the timesheets, once each. Raises `Invalid`.
-    """
+    """Plan a change without writing. Locks the account's numbers and the timesheets once each. Raises `Invalid`."""
     taken = await _number_faults(tx, repository, invoice, wanted.invoice_number)
     time = await _lock_time(tx, repository, invoice, wanted, offer)
     if offer is None or not offer.times:
@@ -221,10 +215,7 @@ async def plan_change(
 
 
 def _as_many_as_fit(planned: Callable[[int], InvoiceChange], count: int) -> tuple[InvoiceChange, int]:
-    """Plan with as many of `count` timesheets as can be printed.
-
-    Raises `Invalid` for other faults, or if not even one fits.
-    """
+    """Plan with as many of `count` timesheets as can be printed, but at least one. Raises `Invalid`."""
     try:
         return planned(count), count
     except Invalid as problem:

@@ -76,11 +76,7 @@ class ELine(msgspec.Struct, frozen=True):
 
 
 class EInvoice(msgspec.Struct, frozen=True):
-    """An e-invoice.
-
-    `kind` is 380 for an invoice and 381 for a credit note. `preceding` is the number and day of a credit note's
-    invoice.
-    """
+    """An e-invoice of kind 380, or 381 for a credit note on the invoice with the number and day `preceding`."""
 
     kind: Literal["380", "381"]
     number: str
@@ -177,10 +173,7 @@ def unprinted_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
 
 
 def _needed(seller: EParty, buyer: EParty) -> list[tuple[str, str | None]]:
-    """Return the required fields with their values. A tax number can replace a VAT ID in every category.
-
-    See BR-S-02, BR-Z-02, BR-E-02 and BR-AE-02.
-    """
+    """Return the required fields. A tax number can replace a VAT ID (BR-S-02, BR-Z-02, BR-E-02, BR-AE-02)."""
     return [
         ("seller.country", seller.country),
         ("seller.vat_id", seller.vat_id or seller.tax_number),

@@ -36,10 +36,7 @@ class InvoiceFile(NamedTuple):
 async def find_mailed_invoice(
     services: Services, user: Account, invoice_id: str, base: str, *, prints: bool
 ) -> tuple[Invoice, list[InvoiceFile]]:
-    """Find the invoice as the user sees it now, and its PDF if `prints`. Raises `NotFound` or `Unavailable`.
-
-    `base` is the base URL of this server.
-    """
+    """Find the invoice as the user sees it, and its PDF if `prints`. Raises `NotFound` or `Unavailable`."""
     actor = Actor(user, 0, "mail", frozenset())
     row, access = await find_with_access(services.database, queries.by_id, actor, id=invoice_id)
     invoice = visible(row, access)
@@ -122,10 +119,7 @@ _clients = sa.select(
 
 
 async def find_mailed(reader: Reader, access: Access, invoice: Invoice, now: int) -> Mailed | None:
-    """Return the recipients to whom the invoice was e-mailed when it was issued.
-
-    Returns None if they are no longer known, or if the caller is not allowed to issue the invoice.
-    """
+    """Return to whom the invoice was e-mailed when issued. None if unknown, or if the caller may not issue it."""
     if access.is_client or not access.may_write or invoice.status not in ISSUED or invoice.issued is None:
         return None
     if now - invoice.issued > KNOWN_MS:

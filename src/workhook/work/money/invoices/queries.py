@@ -249,10 +249,7 @@ async def update_invoice(tx: Transaction, invoice: Invoice) -> None:
 
 
 async def delete_invoice(tx: Transaction, invoice_id: str) -> None:
-    """Delete an invoice, releasing its timesheets first.
-
-    The foreign key would release them too, but it would lock them in any order.
-    """
+    """Delete an invoice, releasing its timesheets first: the foreign key would lock them in any order."""
     await release(tx, invoice_id)
     tx.defer(_delete, [{"id": invoice_id}])
 
@@ -299,11 +296,7 @@ OPEN_MAX = 1000
 
 
 class DueInvoice(msgspec.Struct, frozen=True):
-    """An open invoice with its due date.
-
-    `due` is in milliseconds since the epoch, or None; `day` is that day in the seller's time zone, and `overdue_at` its
-    end.
-    """
+    """An open invoice. `due` is in milliseconds, `day` is that day for the seller, and `overdue_at` is its end."""
 
     id: str
     invoice_number: str
@@ -356,10 +349,7 @@ _sums = (
 
 
 async def open_sums(reader: Reader, access: Access) -> dict[str, int]:
-    """Return the amounts still due in a project, in minor units by currency.
-
-    Empty if there are more than `OPEN_MAX` open invoices. Everyone in the project can see issued invoices.
-    """
+    """Return the amounts due in a project, in minor units by currency; empty above `OPEN_MAX` open invoices."""
     params = {"repository_id": access.repository.id, "limit": OPEN_MAX + 1}
     rows = await reader.fetch_all(_sums, params)
     if sum(row["number"] for row in rows) > OPEN_MAX:

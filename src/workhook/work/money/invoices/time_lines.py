@@ -121,10 +121,7 @@ def with_entries(
     rounding: Rounding,
     language: Language = DEFAULT_LANGUAGE,
 ) -> list[Item]:
-    """Remove the lines of released entries, and append those of added ones.
-
-    The other lines are kept, even if the rounding settings have changed.
-    """
+    """Remove the lines of released entries and append those of added ones. All others stay as they were rounded."""
     kept = (each for each in items if not set(each.timesheet_ids) & set(released))
     return [*kept, *lines_of(added, None, rounding, language)]
 

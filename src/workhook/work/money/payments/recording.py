@@ -161,10 +161,7 @@ async def refund(write: Write, access: Access, invoice: Invoice, payment: Paymen
 
 
 def _amount(invoice: Invoice, asked: Decimal | None, left: int, nothing: Conflict, code: str, more: str) -> int:
-    """Return the requested amount, or everything that is left.
-
-    Raises `nothing` if nothing is left, and `Invalid` if more is requested.
-    """
+    """Return the requested amount or, without one, all that is left. Raises `nothing`, or `Invalid` above `left`."""
     if asked is None:
         if not left:
             raise nothing

@@ -73,10 +73,7 @@ async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -
 async def answer_list(
     call: Call, source: Source, query: TimesheetsQuery, after: Key | None, name: str, *, days: tzinfo | None
 ) -> Response:
-    """Return a page of the list, or a table for a file called `name`.
-
-    `days` is the time zone of the days in the table; None means that of each project.
-    """
+    """Return a page of the list, or a file `name`. Its days are in the zone `days` or, if None, each project's."""
     filters = queries.TIMESHEETS.to_filters(query, source)
     found = await read(call.database, queries.TIMESHEETS, source, filters, after=after, limit=query.limit + 1)
     timesheets, link = lists.page(call, found, query)

@@ -328,10 +328,7 @@ _own_timesheets = anywhere.order_by(None).join(_page, _page.c.id == timesheets.c
 
 
 async def list_own_started(reader: Reader, user: Account, since: int, to: int, *, limit: int) -> Rows[Timesheet]:
-    """List the user's timesheets that started in [`since`, `to`), newest first.
-
-    Only projects that the user can see as an owner or member are included.
-    """
+    """List the user's timesheets, as an owner or member, that started in [`since`, `to`), newest first."""
     params = {"user_id": user.id, "from_": since, "to": to, "limit": limit}
     rows = await reader.fetch_all(_own_timesheets, params)
     found = sorted(timesheets_of(rows, user.id), key=lambda each: (each.times.start, each.id), reverse=True)
