@@ -46,7 +46,7 @@ from workhook.work.money.invoices.rules import Item, Status, items_of
 from workhook.work.money.invoices.schemas import Invoice, InvoiceList, PlacedInvoice
 from workhook.work.money.payments import recording
 from workhook.work.money.payments.schemas import Payment, PaymentCreate, RefundCreate
-from workhook.work.time.timesheets.queries import find_unbillable_ms, find_unbilled_ms
+from workhook.work.time.timesheets.queries import find_unbilled_ms
 
 T = TypeVar("T")
 
@@ -219,8 +219,9 @@ async def show_invoice(
     form = form or PageForm()
     money = await money_of(visit.database, access, invoice)
     money.form = form
-    is_draft = invoice.status == "draft"
+    is_draft, lacking, unprinted = invoice.status == "draft", list[str](), list[str]()
     if is_draft:
+        lacking, unprinted = einvoice.lacking_of_draft(invoice, access.repository)
         money.rounded = await find_rounded(visit.database, access.repository.id, invoice)
     offers_xml = invoice.status not in ("draft", "void")
     if offers_xml and access.is_client:  # others learn what is missing
@@ -245,8 +246,8 @@ async def show_invoice(
         or any(each.millionths or each.category in ("exempt", "reverse_charge") for each in invoice.tax_rows),
         money=money,
         missing=[] if missing is None else [in_words(each) for each in missing.reasons],
-        lacking=einvoice.lacking_of_draft(invoice, access.repository) if is_draft else [],
-        unprinted=einvoice.unprinted_of_draft(invoice, access.repository) if is_draft else [],
+        lacking=lacking,
+        unprinted=unprinted,
         offers_xml=offers_xml,
         owns_account=await _owns(visit, access.repository),
         books=invoice.books,
@@ -254,7 +255,7 @@ async def show_invoice(
         mailed=await find_mailed(visit.database, access, invoice, now_ms()),
         unbilled=form.of(UNBILLED),
         unbilled_ms=await find_unbilled_ms(visit.database, access) if is_draft else 0,
-        unbillable_ms=await find_unbillable_ms(visit.database, access) if is_draft else 0,
+        unbillable_ms=await find_unbilled_ms(visit.database, access, billable=False) if is_draft else 0,
         pictures=printing.pictures_in(invoice, access.repository) if is_draft else "",
         unprintable=unprintable.format_missing(missing_shapes),
         font_package=unprintable.package_for(missing_shapes),
@@ -341,19 +342,17 @@ async def make_credit_note(visit: Visit) -> Response:
     is_line = "line" in visit.fields
 
     async def read_form(access: Access, invoice: Invoice) -> CreditNoteCreate:
-        return await _credited_line(visit, access, invoice) if is_line else _credited_total(visit, invoice)
+        if is_line:
+            return await _credited_line(visit, access, invoice)
+        wanted = visit.form(CreditNoteCreate, AmountField("total", invoice.currency), "reason")
+        if (rate := visit.fields.get("rate", "")) != "":
+            row = _chosen(invoice.tax_rows, rate, "rate")
+            wanted.tax, wanted.tax_category = row.millionths, row.category
+        return wanted
 
     return await _book(
         visit, CREDIT_LINE if is_line else CREDIT, read_form, credit_notes.credit, gettext("Credit note issued.")
     )
-
-
-def _credited_total(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
-    wanted = visit.form(CreditNoteCreate, AmountField("total", invoice.currency), "reason")
-    if (rate := visit.fields.get("rate", "")) != "":
-        row = _chosen(invoice.tax_rows, rate, "rate")
-        wanted.tax, wanted.tax_category = row.millionths, row.category
-    return wanted
 
 
 async def _credited_line(visit: Visit, access: Access, invoice: Invoice) -> CreditNoteCreate:

@@ -97,17 +97,9 @@ _insert = sa.insert(project_rates).values(
 )
 
 
-class TeamMember(msgspec.Struct, frozen=True):
-    """A user who can have a rate in a project."""
-
-    login: str
-    name: str | None
-
-
-async def find_team(reader: Reader, repository_id: int, *, limit: int) -> list[TeamMember]:
-    """List the members of a project, by login."""
-    rows = await reader.fetch_all(_team, {"repository_id": repository_id, "limit": limit})
-    return [TeamMember(row["login"], row["name"]) for row in rows]
+async def find_team(reader: Reader, repository_id: int, *, limit: int) -> Sequence[Row]:
+    """Return the `login` and `name` of the members of a project, by login."""
+    return await reader.fetch_all(_team, {"repository_id": repository_id, "limit": limit})
 
 
 async def set_project_rates(
@@ -189,7 +181,7 @@ class MemberTerms(msgspec.Struct, frozen=True):
     user_id: int
     login: str
     name: str | None
-    is_owner: bool
+    role: Literal["owner", "member"]
     rate_minor: int | None
     currency: str = DEFAULT_CURRENCY
 
@@ -206,8 +198,8 @@ async def find_members(reader: Reader, account_id: int, *, limit: int) -> list[M
 
 
 def _member_of(row: Row) -> MemberTerms:
-    is_owner, currency = row["role"] == "owner", row["money"] or DEFAULT_CURRENCY
-    return MemberTerms(row["id"], row["login"], row["name"], is_owner, row["hourly_rate_minor"], currency)
+    currency = row["money"] or DEFAULT_CURRENCY
+    return MemberTerms(row["id"], row["login"], row["name"], row["role"], row["hourly_rate_minor"], currency)
 
 
 class MemberRateEdit(msgspec.Struct):
@@ -252,10 +244,8 @@ async def change_member_rate(write: Write, account: Account, username: str, edit
 
 
 def member_answer(member: MemberTerms) -> OrganizationMemberAnswer:
-    role: Literal["owner", "member"] = "owner" if member.is_owner else "member"
-    return OrganizationMemberAnswer(
-        OrganizationMemberShape(member.user_id, member.login, member.login, role, _amount(member))
-    )
+    shape = OrganizationMemberShape(member.user_id, member.login, member.login, member.role, _amount(member))
+    return OrganizationMemberAnswer(shape)
 
 
 def _amount(member: MemberTerms) -> float | None:
@@ -340,8 +330,7 @@ _rounding = _with_settings(
 
 async def find_rounding(reader: Reader, repository_id: int) -> Rounding:
     """Return the rounding of the project, or else of its organization."""
-    row = await reader.fetch_one(_rounding, {"repository_id": repository_id})
-    assert row is not None, "the project exists"
+    row = await reader.fetch_row(_rounding, {"repository_id": repository_id})
     return Rounding(row["minutes"] or 0, row["mode"] or "up")
 
 

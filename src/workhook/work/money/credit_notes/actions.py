@@ -88,8 +88,7 @@ async def credit(write: Write, access: Access, invoice: Invoice, wanted: CreditN
     total = sums.total
     require_capacity(invoice, is_rest=total == books.not_credited)
     assert invoice.invoice_number is not None, "it is issued"
-    counted = await write.tx.fetch_one(_count, {"account_id": access.repository.owner.id})
-    assert counted is not None, "the statement inserts or updates"
+    counted = await write.tx.fetch_row(_count, {"account_id": access.repository.owner.id})
     note = CreditNote(
         id=new_id("crn"),
         credit_note_number=f"CN-{counted['last']:05d}",

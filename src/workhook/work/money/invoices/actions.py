@@ -26,6 +26,7 @@ from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import bigint_param
+from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access, find_access, find_with_access
 from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.record_events import Changes, differences, notification_params, publish_event
@@ -151,7 +152,7 @@ async def change_invoice(
     if action == "sent" and before.invoice_number is None:
         after = await queries.update_and_number(write.tx, after, access.repository.owner.id)
     else:
-        await queries.update_invoice(write.tx, after)
+        await write.tx.execute(queries.update, {**values_of(after), "invoice_id": after.id})
     record = invoice_to_response(after, write.now)
     changes = {**differences(invoice_to_response(before, write.now), record), **(more_changes or {})}
     await publish_event(write, access.repository, "invoice", action, record, changes=changes, extra_records=beside)

@@ -185,13 +185,13 @@ _release = sa.update(timesheets).where(timesheets.c.id.in_(sa.select(_released.c
 
 # --- writes -----------------------------------------------------------------------------------------------------
 
-_update = (
+update = (
     sa.update(invoices)
     .where(invoices.c.id == sa.bindparam("invoice_id"))
     .values({name: sa.bindparam(name, type_=invoices.c[name].type) for name in _CHANGING})
 )
 _other_invoices = invoices.alias("others")
-_update_numbered = _update.where(
+_update_numbered = update.where(
     ~sa.exists().where(
         _other_invoices.c.account_id == bigint_param("account_id"),
         _other_invoices.c.invoice_number == sa.bindparam("invoice_number", type_=sa.Text),
@@ -242,10 +242,6 @@ async def update_and_number(tx: Transaction, invoice: Invoice, account_id: int) 
         if await tx.execute(_update_numbered, values):
             return numbered
     raise numbers_taken()
-
-
-async def update_invoice(tx: Transaction, invoice: Invoice) -> None:
-    await tx.execute(_update, {**values_of(invoice), "invoice_id": invoice.id})
 
 
 async def delete_invoice(tx: Transaction, invoice_id: str) -> None:

@@ -69,9 +69,7 @@ async def find_account_billing(reader: Reader, account_id: int) -> AccountBillin
 
 
 async def lock_account_billing(tx: Transaction, account_id: int) -> AccountBilling:
-    row = await tx.fetch_one(_lock_account, {"account_id": account_id})
-    assert row is not None, "the statement inserts or updates"
-    return _read_account(row)
+    return _read_account(await tx.fetch_row(_lock_account, {"account_id": account_id}))
 
 
 def save_account_billing(tx: Transaction, account_id: int, billing: AccountBilling) -> None:
