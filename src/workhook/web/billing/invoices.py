@@ -136,7 +136,6 @@ def invoice_address(visit: Visit, *more: str) -> str:
 
 
 def can_be_undone(item: Item) -> bool:
-    """Return whether the removal of the line can be undone."""
     return len(" ".join(item.timesheet_ids) or item.description) <= UNDO_MAX_CHARS
 
 
@@ -176,7 +175,6 @@ class Money(msgspec.Struct):
     lines: Sequence[CreditableLine] = ()
 
     def day_of(self, booked: Payment | CreditNote) -> date:
-        """Return the day of a payment or credit note in the invoice's time zone."""
         if isinstance(booked, Payment):
             return calendar_day(booked.paid_at, self.zone)
         return day_in(booked.issued, self.zone)
@@ -269,7 +267,6 @@ async def show_invoice(
 
 
 async def show_refused(visit: Visit, form: PageForm) -> Response:
-    """Show the invoice in the path with the rejected form."""
     access, invoice = await invoice_at(visit)
     if form.section not in (LINE, UNBILLED):
         form.was = balance_of(invoice)

@@ -145,7 +145,6 @@ def values_of(billing: AccountBilling | ProjectBilling) -> dict[str, str]:
 
 
 def money_of(billing: AccountBilling | ProjectBilling) -> str:
-    """Return the currency of rates and budgets."""
     return billing.money if isinstance(billing, ProjectBilling) else billing.currency or DEFAULT_CURRENCY
 
 

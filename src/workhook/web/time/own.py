@@ -60,8 +60,6 @@ class TaskGroup(NamedTuple):
 
 
 class Offered(NamedTuple):
-    """A task that the visitor can track time on."""
-
     repository: Repository
     id: str
     title: str

@@ -55,8 +55,6 @@ class Grid(NamedTuple):
 
 
 class TimeEntry(NamedTuple):
-    """A timesheet and its time so far."""
-
     timesheet: Timesheet
     elapsed_ms: int
 

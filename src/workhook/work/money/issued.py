@@ -115,5 +115,4 @@ async def find_conflict(reader: Reader, invoice_id: str, verb: Literal["changed"
 
 
 async def has_any(reader: Reader, repository_id: int) -> bool:
-    """Return whether the project has issued invoices."""
     return await reader.fetch_one(_of_project, {"repository_id": repository_id}) is not None

@@ -192,7 +192,6 @@ async def get_member(reader: Reader, account: Account, username: str) -> MemberT
 
 
 async def find_members(reader: Reader, account_id: int, *, limit: int) -> list[MemberTerms]:
-    """List the members of an organization, by login."""
     rows = await reader.fetch_all(_every_member, {"account_id": account_id, "limit": limit})
     return [_member_of(row) for row in rows]
 

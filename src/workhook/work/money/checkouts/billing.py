@@ -162,16 +162,12 @@ def checkout_of(row: Row) -> Checkout:
     return _read(
         row,
         repository=repository_of(row, 0, "project_"),
-        service=_service_of(row),
+        service=_read_service(row, prices=prices_of_text(row["prices"])),
         price=_read_price(row) if row["price_id"] is not None else None,
         state=_read_state(row),
         timezone=row["timezone"],
         language=row["language"] or DEFAULT_LANGUAGE,
     )
-
-
-def _service_of(row: Row) -> BoughtService:
-    return _read_service(row, prices=prices_of_text(row["prices"]))
 
 
 def _values(checkout: Checkout) -> dict[str, object]:
@@ -181,13 +177,8 @@ def _values(checkout: Checkout) -> dict[str, object]:
 async def start_due_periods(write: Write, checkout: Checkout) -> Checkout:
     """Start every period that is due, before a locked checkout is changed."""
     while checkout.state.is_due(write.now):
-        checkout = await begin_next(write, checkout)
+        checkout = await begin_period(write.by_itself(), checkout, rules.next_period(checkout.state, checkout.terms))
     return checkout
-
-
-async def begin_next(write: Write, checkout: Checkout) -> Checkout:
-    """Start the next period of a locked checkout, at the end of the last one."""
-    return await begin_period(write.by_itself(), checkout, rules.next_period(checkout.state, checkout.terms))
 
 
 async def begin_period(write: Write, checkout: Checkout, state: State) -> Checkout:
@@ -218,7 +209,6 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
 
 
 def changed(checkout: Checkout, state: State, now: int) -> Checkout:
-    """Return the checkout in another state, with an increased `updated_at`."""
     return replace(checkout, state=state, updated_at=max(now, checkout.updated_at + 1))
 
 
@@ -252,7 +242,9 @@ async def _begin_all(services: Services, checkout_id: str, now: int) -> int:
         """Return False if no period is due, or if another transaction has locked the checkout."""
         row = await tx.fetch_one(_locked_if_due, {"id": checkout_id, "user_id": 0, "now": now})
         if row is not None:
-            await begin_next(Write(tx, None, services.base, moment=now), checkout_of(row))
+            checkout = checkout_of(row)
+            state = rules.next_period(checkout.state, checkout.terms)
+            await begin_period(Write(tx, None, services.base, moment=now), checkout, state)
         return row is not None
 
     begun = 0
@@ -319,7 +311,7 @@ async def create_service_checkout(
     ids = {"project_id": project_id, "service_id": create.service_id}
     row, access = await find_with_access(write.tx, offered, write.actor, **ids)
     _require_may_change(access)
-    service = _service_of(row) if row["service_id"] is not None else None
+    service = _read_service(row, prices=prices_of_text(row["prices"])) if row["service_id"] is not None else None
     if service is None or not service.offered:
         raise Invalid(faults=[_not_offered(create.service_id)])
     checkout = Checkout(

@@ -202,7 +202,6 @@ async def find_position(tx: Transaction, repository_id: int, now: int, *, enough
 
 
 async def find_balance(reader: Reader, repository_id: int) -> Row:
-    """Return the row of `_balance`."""
     return await reader.fetch_row(_balance, {"repository_id": repository_id, "now": now_ms()})
 
 
@@ -262,7 +261,6 @@ class LedgerWriter(msgspec.Struct, frozen=True):
         return Position(last_id, balance, left), len(steps)
 
     async def append_all(self, last_id: str, entries: Sequence[tuple[LedgerStep, EntryDetails]]) -> str:
-        """Append the entries after `last_id`, and return the ID of the last one."""
         for step, details in entries:
             last_id = (await self.append(last_id, step, details)).id
         return last_id

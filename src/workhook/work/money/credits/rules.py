@@ -25,8 +25,6 @@ class Use(NamedTuple):
 
 
 class Lot(msgspec.Struct, frozen=True):
-    """A grant and its remaining credits."""
-
     id: str
     amount_minor: int
     remaining_minor: int

@@ -32,7 +32,6 @@ class TaskCreditCreate(msgspec.Struct):
 
 
 def faults_of(create: TaskCreditCreate, now: int) -> list[Fault]:
-    """Return the faults in combinations of parameters."""
     faults, spends = [], create.kind == "spend"
     if spends and not create.task_id:
         faults.append(Fault(field="task_id", code="missing", message="task_id is required when spending credits"))

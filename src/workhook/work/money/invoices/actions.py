@@ -76,12 +76,10 @@ TOLD_ACTIONS = frozenset({"sent", "voided", "credited"})
 
 
 def notify_invoice(write: Write, repository: Repository, invoice_id: str, action: str) -> None:
-    """Notify people that an invoice was `sent`, `voided`, or `credited`."""
     _of_invoice.defer(write.tx, {**notification_params(write, repository), "invoice_id": invoice_id, "detail": action})
 
 
 def notify_payment(write: Write, repository: Repository, invoice_id: str, payment_id: str) -> None:
-    """Notify people that a payment or refund was recorded."""
     params = {"invoice_id": invoice_id, "payment_id": payment_id}
     _of_payment.defer(write.tx, {**notification_params(write, repository), **params})
 

@@ -132,7 +132,6 @@ async def find_presets(reader: Reader, access: Access) -> Presets:
 
 
 async def find_currency(reader: Reader, access: Access) -> str:
-    """Return the currency for a new invoice of the project."""
     settings = await find_settings(reader, access.repository.id)
     return settings.currency or await find_last_currency(reader, access.repository)
 
@@ -257,7 +256,6 @@ async def _lock_time(
 
 
 def _plan(invoice: Invoice, wanted: InvoiceCreate, number_faults: Sequence[Fault], time: _Time | None) -> InvoiceChange:
-    """Plan the change from the parameters and the locked time. Raises `Invalid`."""
     values: dict[str, object] = {
         column: given for name, column in _COLUMNS.items() if not isinstance(given := getattr(wanted, name), UnsetType)
     }
@@ -310,7 +308,6 @@ def _with_time(
 
 
 def money_faults(inputs: Sequence[InvoiceItemInput], currency: str) -> list[Fault]:
-    """Return the faults of the lines' amounts in the currency."""
     return [
         fault
         for index, each in enumerate(inputs)
@@ -321,7 +318,6 @@ def money_faults(inputs: Sequence[InvoiceItemInput], currency: str) -> list[Faul
 
 
 def items_of_inputs(inputs: Sequence[InvoiceItemInput], currency: str) -> list[Item]:
-    """Return the manually entered lines. Raises `Invalid`."""
     if faults := money_faults(inputs, currency):
         raise Invalid(faults=faults)
     return [

@@ -217,7 +217,6 @@ def pictures_in(invoice: Invoice, repository: Repository) -> str:
 
 
 def texts_of(invoice: Invoice, repository: Repository) -> str:
-    """Return all texts in its PDF that people have written."""
     texts = [seller_text(invoice, repository), buyer_text(invoice), invoice.payment_method, invoice.payment_terms]
     items = invoice.every_item
     texts += [invoice.invoice_number, repository.title, *(each.description for each in items)]

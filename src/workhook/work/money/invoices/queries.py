@@ -88,7 +88,6 @@ _hold = increment_counter(invoice_numbers, sa.literal(0, sa.BigInteger))
 
 
 async def count_one(tx: Transaction, account_id: int, year: int) -> str:
-    """Return the next number of the account. `year` is the year of issue."""
     row = await tx.fetch_row(_count, {"account_id": account_id})
     number_format, number = NumberFormat(row["number_format"] or DEFAULT_FORMAT), row["last"]
     if number_format.is_yearly:

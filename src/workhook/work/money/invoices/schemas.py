@@ -477,7 +477,6 @@ class Invoice(Record, frozen=True):
 
     @property
     def rate(self) -> TaxRate:
-        """The rate of lines without their own."""
         return TaxRate(self.tax_millionths, self.tax_category)
 
     @property
@@ -490,7 +489,6 @@ class Invoice(Record, frozen=True):
 
     @property
     def books(self) -> Balance:
-        """The sums of an issued invoice that is not void."""
         return Balance(self.total_minor, self.paid_minor or 0, self.credited_minor or 0)
 
 

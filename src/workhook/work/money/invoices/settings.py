@@ -162,7 +162,6 @@ def with_parties(
 def with_settings(
     statement: sa.Select[Any], account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any]
 ) -> sa.Select[Any]:
-    """Add the columns of `settings_of_row`."""
     return with_parties(statement, account_id, repository_id).add_columns(*_DEFAULT_COLUMNS)
 
 

@@ -110,7 +110,6 @@ def with_times(
     rounding: Rounding,
     language: Language = DEFAULT_LANGUAGE,
 ) -> list[Item]:
-    """Return the manually entered lines, followed by those of the times."""
     return [*(each for each in items if each.kind == "item"), *lines_of(times, group_by, rounding, language)]
 
 

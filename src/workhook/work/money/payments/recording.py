@@ -121,7 +121,6 @@ async def pay_invoice(write: Write, invoice_id: str, wanted: PaymentDetails) -> 
 
 
 async def find_payment(reader: Reader, actor: Actor, payment_id: str) -> Payment:
-    """Find a payment, or raise `NotFound`."""
     row, _ = await find_with_access(reader, rows.by_id, actor, id=payment_id)
     return rows.of_row(row)
 

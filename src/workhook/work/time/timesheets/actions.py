@@ -292,7 +292,6 @@ def _steady_tag(timesheet: Timesheet) -> str:
 
 
 def answer_of(timesheet: Timesheet, now: int) -> Response:
-    """Return the timesheet as of `now`, with its ETag."""
     counted = f"{_COUNTED}{rules.elapsed_ms(timesheet.times, now)}" if timesheet.times.is_active else ""
     headers = {"ETag": f'W/"{_steady_tag(timesheet)}{counted}"'}
     return Response(TimesheetAnswer(timesheet_to_response(timesheet, now)), headers=headers)

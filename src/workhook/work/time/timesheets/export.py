@@ -70,8 +70,6 @@ async def table(
 async def whole_table(
     reader: Reader, source: Source, filters: Mapping[str, object], first: Rows[Timesheet], zone: tzinfo | None
 ) -> AsyncIterator[bytes]:
-    """Yield the table of `first` and all timesheets after it, one page at a time."""
-
     async def ask(after: Key | None) -> Rows[Timesheet]:
         return await read(reader, TIMESHEETS, source, filters, after=after, limit=WHOLE_LIST_MAX)
 

@@ -89,7 +89,6 @@ SUM_COLUMNS = (
 
 
 async def table(groups: Sequence[ReportGroup], group_by: GroupBy) -> bytes:
-    """Return the groups as CSV, with a header."""
     head = (*_KEYS[group_by], *SUM_COLUMNS)
     return await csv_tables.write_rows(chain([head], (_cells(each, group_by) for each in groups)))
 
@@ -107,7 +106,6 @@ def _cells(group: ReportGroup, group_by: GroupBy) -> list[csv_tables.Cell]:
 
 
 def sum_cells(spent: Spent) -> list[csv_tables.Cell]:
-    """Return the cells of `SUM_COLUMNS`."""
     minor = spent.amount_minor
     return [
         spent.timesheets,
