@@ -18,6 +18,7 @@ from workhook.core.ids import new_id
 from workhook.core.money import Minor, to_amount
 from workhook.core.records import (
     CURRENCY,
+    DESCRIBED,
     HIDDEN,
     MOMENT,
     NOT_STORED,
@@ -231,6 +232,13 @@ def _day_fault(text: str) -> str | None:
 
 ServiceDay = Annotated[str, Meta(extra_json_schema={"format": "date"}), Transform(str.strip), Rule(_day_fault)]
 
+_TaxCategory = Annotated[
+    Category, Meta(description="All but `standard` have 0 percent. Default: it follows from `tax`.")
+]
+_DiscountAmount = Annotated[Money, Meta(description="Instead of a percentage; at most the sum of the lines.")]
+_Language = Annotated[Language, Meta(description="Language of the PDF, of time lines, and of the e-mail.")]
+_ServiceFrom = Annotated[ServiceDay, Meta(description="First day of the service. Default: that of the time lines.")]
+_ServiceTo = Annotated[ServiceDay, Meta(description="Last day of the service. Default: `service_from`.")]
 _Items = Annotated[list[InvoiceItemInput], Meta(max_length=ITEMS_MAX)]
 _TimesheetIds = Annotated[
     list[str],
@@ -257,32 +265,18 @@ class InvoiceCreate(msgspec.Struct):
     bill_from: LongText | UnsetType | None = UNSET
     address: LongText | UnsetType | None = UNSET
     tax: Percent | UnsetType | None = UNSET
-    tax_category: (
-        Annotated[Category, Meta(description="All but `standard` have 0 percent. Default: it follows from `tax`.")]
-        | UnsetType
-        | None
-    ) = UNSET
+    tax_category: _TaxCategory | UnsetType | None = UNSET
     discount: Annotated[Percent, Meta(description="Percent of the sum of the lines.")] | UnsetType | None = UNSET
-    discount_amount: (
-        Annotated[Money, Meta(description="Instead of a percentage; at most the sum of the lines.")] | UnsetType | None
-    ) = UNSET
+    discount_amount: _DiscountAmount | UnsetType | None = UNSET
     payment_terms: LongText | UnsetType | None = UNSET
     due: DayOrMoment | UnsetType | None = UNSET
     payment_method: LongText | UnsetType | None = UNSET
     invoice_number: InvoiceNumber | UnsetType | None = UNSET
     currency: Currency | UnsetType = UNSET
     credit_type: bool | UnsetType | None = UNSET
-    language: (
-        Annotated[Language, Meta(description="Language of the PDF, of time lines, and of the e-mail.")] | UnsetType
-    ) = UNSET
-    service_from: (
-        Annotated[ServiceDay, Meta(description="First day of the service. Default: that of the time lines.")]
-        | UnsetType
-        | None
-    ) = UNSET
-    service_to: (
-        Annotated[ServiceDay, Meta(description="Last day of the service. Default: `service_from`.")] | UnsetType | None
-    ) = UNSET
+    language: _Language | UnsetType = UNSET
+    service_from: _ServiceFrom | UnsetType | None = UNSET
+    service_to: _ServiceTo | UnsetType | None = UNSET
     invoice_items: _Items | UnsetType = UNSET
     timesheet_ids: _TimesheetIds | UnsetType = UNSET
     group_by: _Grouping | UnsetType | None = UNSET
@@ -330,9 +324,7 @@ class Invoice(Record, frozen=True):
     bill_from: str | None
     bill_to: str | None
     address: str | None
-    amount_minor: Annotated[
-        Minor, JsonName("amount"), Meta(description="Before tax."), EventSchema({"description": "before tax"})
-    ]
+    amount_minor: Annotated[Minor, JsonName("amount"), Meta(description="Before tax."), DESCRIBED]
     tax_millionths: Annotated[
         Annotated[int, JsonForm(int | float, percent_to_response)] | None,
         JsonName("tax"),
@@ -350,11 +342,7 @@ class Invoice(Record, frozen=True):
     taxes: Annotated[TaxesText, Meta(description="One for each rate and category; `amount` is the sum of their bases.")]
     total_minor: Annotated[Minor, JsonName("total")]
     amount_paid_minor: Annotated[
-        Minor,
-        NOT_STORED,
-        JsonName("amount_paid"),
-        Meta(description="Payments less refunds."),
-        EventSchema({"description": "payments less refunds"}),
+        Minor, NOT_STORED, JsonName("amount_paid"), Meta(description="Payments less refunds."), DESCRIBED
     ]
     amount_credited_minor: Annotated[Minor, NOT_STORED, JsonName("amount_credited")]
     amount_due_minor: Annotated[
@@ -362,14 +350,10 @@ class Invoice(Record, frozen=True):
         NOT_STORED,
         JsonName("amount_due"),
         Meta(description="Amount still to be paid; for a draft, its total."),
-        EventSchema({"description": "amount still to be paid; for a draft, its total"}),
+        DESCRIBED,
     ]
     to_refund_minor: Annotated[
-        Minor,
-        NOT_STORED,
-        JsonName("to_refund"),
-        Meta(description="Amount paid beyond what is owed."),
-        EventSchema({"description": "amount paid beyond what is owed"}),
+        Minor, NOT_STORED, JsonName("to_refund"), Meta(description="Amount paid beyond what is owed."), DESCRIBED
     ]
     currency: Annotated[str, CURRENCY]
     issued: Timestamp | None
@@ -384,9 +368,7 @@ class Invoice(Record, frozen=True):
         RecurringText, JsonName("recurring_invoice_items"), Meta(description="Lines billed by a service checkout.")
     ]
     group_by: Annotated[
-        GroupBy | None,
-        Meta(description="Grouping of time lines, per rate; null: one line per timesheet."),
-        EventSchema({"description": "grouping of time lines, per rate; null: one line per timesheet"}),
+        GroupBy | None, Meta(description="Grouping of time lines, per rate; null: one line per timesheet."), DESCRIBED
     ]
     payments_shown: Annotated[BookedText, NOT_STORED, JsonName("payments")]
     credit_notes_shown: Annotated[BookedText, NOT_STORED, JsonName("credit_notes")]
@@ -419,11 +401,7 @@ class Invoice(Record, frozen=True):
         Meta(description="Last day of the service."),
         EventSchema({"format": "date"}),
     ]
-    user: Annotated[
-        PersonShape | None,
-        Meta(description="Null if Workhook created the invoice."),
-        EventSchema({"description": "null if Workhook created the invoice"}),
-    ]
+    user: Annotated[PersonShape | None, Meta(description="Null if Workhook created the invoice."), DESCRIBED]
     created_at: Timestamp
     updated_at: Timestamp
     service_checkout_id: Annotated[str | None, HIDDEN]

@@ -124,6 +124,9 @@ From = Annotated[Bound, Meta(description=f"Only timesheets that started at this 
 To = Annotated[Bound, Meta(description=f"Only timesheets that started before this time: {_TIME}")]
 
 
+_Zone = Annotated[TimeZone, Meta(description="Time zone (IANA name). Default: that of `project_id`, or `UTC`.")]
+
+
 class ReportQuery(msgspec.Struct):
     """Parameters of a report. `from` is inclusive, `to` is exclusive."""
 
@@ -133,10 +136,7 @@ class ReportQuery(msgspec.Struct):
     to: To | UnsetType = UNSET
     billable: bool | UnsetType = UNSET
     invoiced: bool | UnsetType = UNSET
-    timezone: (
-        Annotated[TimeZone, Meta(description="Time zone (IANA name). Default: that of `project_id`, or `UTC`.")]
-        | UnsetType
-    ) = UNSET
+    timezone: _Zone | UnsetType = UNSET
     from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
 
     @property

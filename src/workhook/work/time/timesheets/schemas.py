@@ -72,6 +72,9 @@ From = Annotated[Bound, Meta(description=f"Only timesheets that started at this 
 To = Annotated[Bound, Meta(description=f"Only timesheets that started before this time; {_DATE}")]
 
 
+_Zone = Annotated[TimeZone, Meta(description="Time zone (IANA name). Default: that of the project's organization.")]
+
+
 class TimesheetsQuery(ListQuery):
     """Filters for timesheets. `from` is inclusive, `to` is exclusive. The days of a CSV table are in `timezone`."""
 
@@ -82,10 +85,7 @@ class TimesheetsQuery(ListQuery):
     is_active: bool | UnsetType = UNSET
     finished: bool | UnsetType = UNSET
     invoiced: bool | UnsetType = UNSET
-    timezone: (
-        Annotated[TimeZone, Meta(description="Time zone (IANA name). Default: that of the project's organization.")]
-        | UnsetType
-    ) = UNSET
+    timezone: _Zone | UnsetType = UNSET
     from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
 
 
