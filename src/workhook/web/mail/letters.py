@@ -14,8 +14,9 @@ from workhook.web.frame.names import called
 from workhook.web.frame.texts import gettext, language, text
 from workhook.web.inbox import sentence
 from workhook.work.history.notifications.queries import Notification, path_of
-from workhook.work.money.invoices.mail import MailedInvoice
 from workhook.work.money.invoices.paper import DocumentLocale
+from workhook.work.money.invoices.rules import OPEN
+from workhook.work.money.invoices.schemas import Invoice
 
 
 class Letter(HiddenRepr, msgspec.Struct, frozen=True):
@@ -46,7 +47,7 @@ _BUTTONS: Mapping[str, str] = {
 
 
 def notification_letter(
-    notification: Notification, base: str, unsubscribe: str, *, invoice: MailedInvoice | None, has_pdf: bool
+    notification: Notification, base: str, unsubscribe: str, *, invoice: Invoice | None, has_pdf: bool
 ) -> Letter:
     """Return the letter for a notification.
 
@@ -84,13 +85,13 @@ def _paper() -> DocumentLocale:
     return DocumentLocale("de" if language() == "de" else "en")
 
 
-def _due_notes(mailed: MailedInvoice) -> list[str]:
-    if mailed.amount_due_minor is None:
+def _due_notes(invoice: Invoice) -> list[str]:
+    if invoice.status not in OPEN:
         return []
-    paper, currency = DocumentLocale(mailed.language), mailed.invoice.currency
-    notes = [gettext("Amount due: %(amount)s") % {"amount": paper.money(mailed.amount_due_minor, currency)}]
-    if mailed.due is not None:
-        notes.append(gettext("Due date: %(day)s") % {"day": paper.day(mailed.due)})
+    paper, due = DocumentLocale(invoice.language), invoice.days.due
+    notes = [gettext("Amount due: %(amount)s") % {"amount": paper.money(invoice.books.due, invoice.currency)}]
+    if due is not None:
+        notes.append(gettext("Due date: %(day)s") % {"day": paper.day(due)})
     return notes
 
 
