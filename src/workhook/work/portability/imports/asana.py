@@ -59,7 +59,9 @@ class AsanaField(msgspec.Struct, frozen=True):
 class AsanaTask(msgspec.Struct, frozen=True):
     """A task. `parent_id` is the ID of the enclosing task or of the parent it names."""
 
-    likes: Annotated[int, Derived(_likes)]
+    likes: Annotated[
+        int, Derived(lambda task: max(task.count("num_likes"), task.count("num_hearts"), task.length("likes")))
+    ]
     id: Annotated[str, _ID]
     parent_id: Annotated[str, Key("parent.gid", "parent.id", by=Node.scalar)]
     due: Annotated[str, Key("due_at", "due_on")]
@@ -120,10 +122,6 @@ def _without_repeats(tasks: list[AsanaTask]) -> list[AsanaTask]:
         elif each.parent_id and not before.parent_id:
             found[each.id] = msgspec.structs.replace(before, parent_id=each.parent_id)
     return list(found.values())
-
-
-def _likes(node: Node) -> int:
-    return max(node.count("num_likes"), node.count("num_hearts"), node.length("likes"))
 
 
 def _value_of(node: Node) -> str:

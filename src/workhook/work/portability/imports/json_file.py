@@ -62,8 +62,6 @@ def parse_json(data: bytes) -> object:
         raise InvalidFile([_TOO_DEEP]) from None
     except UnicodeDecodeError:
         raise InvalidFile(["the file is not UTF-8, UTF-16, or UTF-32; save it as UTF-8"]) from None
-    except _NoNumberError as error:
-        raise InvalidFile([say("the file is not valid JSON: {}", error)]) from None
     except ValueError:  # raised for more digits than Python converts
         raise InvalidFile([say("a number has more than {} digits", Number(sys.get_int_max_str_digits()))]) from None
     if is_too_deep(found):
@@ -78,12 +76,9 @@ def _as_utf_8(data: bytes) -> bytes:
         raise InvalidFile(["the file is not UTF-8, UTF-16, or UTF-32; save it as UTF-8"]) from None
 
 
-class _NoNumberError(ValueError):
-    """Raised for `NaN` and `Infinity`."""
-
-
 def _refuse(constant: str) -> object:
-    raise _NoNumberError(f"{constant} is not valid in JSON")
+    """Refuse `NaN` and `Infinity`."""
+    raise InvalidFile([say("the file is not valid JSON: {}", f"{constant} is not valid in JSON")])
 
 
 def clean(text: str) -> str:

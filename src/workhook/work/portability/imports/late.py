@@ -103,28 +103,21 @@ async def assign_newcomers(services: Services, now: int) -> int:
     """Assign tasks to newcomers, and return the number of names matched."""
 
     async def match(account_id: int) -> int:
-        done = 0
-        for each in await _matches_in(services, account_id):
-            some = partial(_assign_some, base=services.base, now=now, account_id=account_id, match=each)
+        done, params = 0, {"account_id": account_id}
+        rows = await services.database.fetch_all(_people, params)
+        people = People([account_of(row) for row in rows], {}, by_address(rows))
+        for row in await services.database.fetch_all(_strangers, params):
+            person = Person("", row["username"], row["full_name"])
+            if (user := people.find(person, row["source"])) is None:
+                continue
+            found = _Match(person, row["source"], user)
+            some = partial(_assign_some, base=services.base, now=now, account_id=account_id, match=found)
             while count := await services.database.in_transaction(some):
                 done += count
         return done
 
     organizations = [row["account_id"] for row in await services.database.fetch_all(_organizations, {})]
     return await for_each_isolated("imported_assignees", organizations, match)
-
-
-async def _matches_in(services: Services, account_id: int) -> list[_Match]:
-    params = {"account_id": account_id}
-    rows = await services.database.fetch_all(_people, params)
-    people = People([account_of(row) for row in rows], {}, by_address(rows))
-    found = []
-    for row in await services.database.fetch_all(_strangers, params):
-        person = Person("", row["username"], row["full_name"])
-        user = people.find(person, row["source"])
-        if user is not None:
-            found.append(_Match(person, row["source"], user))
-    return found
 
 
 async def _assign_some(tx: Transaction, *, base: str, now: int, account_id: int, match: _Match) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import sqlalchemy as sa
@@ -17,7 +16,7 @@ from workhook.identity.tables import accounts, memberships
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import bigint_param
 from workhook.work.portability.imports.plan import Person, PlannedComment, PlannedTask, name_some
-from workhook.work.portability.imports.texts import title_of, truncate_bytes
+from workhook.work.portability.imports.texts import truncate_bytes
 
 _members = (
     sa.select(*(accounts.c[name] for name in Account.__struct_fields__))
@@ -92,22 +91,6 @@ def _key(name: str) -> str:
     return name.strip().casefold()
 
 
-class Assigned(NamedTuple):
-    """The `assignees` of a task, oldest account first, and its `strangers`: people without an account or access."""
-
-    assignees: list[Account]
-    strangers: list[Person]
-
-
-def match_assignees(task: PlannedTask, people: People, seeing: Collection[int], source: str) -> Assigned:
-    """Match the members of a task. `seeing` contains the IDs of users who can see the project."""
-    known = [people.find(each, source) for each in task.members]
-    found = [each if each is not None and each.id in seeing else None for each in known]
-    assignees = {each.id: each for each in found if each is not None}
-    strangers = [member for member, account in zip(task.members, found, strict=True) if account is None]
-    return Assigned([assignees[account_id] for account_id in sorted(assignees)], strangers)
-
-
 def field_of(source: str) -> str:
     """Return the name of the field that lists the strangers of a task."""
     return f"{source}_members"
@@ -128,12 +111,6 @@ def without_name(fields: Mapping[str, str], stranger: Person, source: str) -> di
     if left:
         return {**fields, field: left}
     return {each: value for each, value in fields.items() if each != field}
-
-
-def author_of(comment: PlannedComment, people: People, importer: Account, source: str) -> tuple[Account, str | None]:
-    """Return the owner of a comment, and the author's name if the importer becomes the owner."""
-    author = people.find(comment.author, source)
-    return (author, None) if author is not None else (importer, title_of(comment.author.display_name))
 
 
 class UnmatchedPerson(msgspec.Struct, frozen=True):

@@ -171,15 +171,13 @@ def get_check(kind: str, column: sa.Column[Any], *, is_json: bool, is_reference:
     if is_json:
         check: Check = _JSON.get(name, _check_numbers)
         return check
-    declared = declared_check(kind, name)
-    if declared is not None and not is_reference and not isinstance(column.type, sa.Boolean):
-        usual = _number_check(name) if isinstance(column.type, sa.Integer) else _text_check(kind, column)
-        return declared if usual is None else lambda value: usual(value) or declared(value)
     if is_reference or isinstance(column.type, sa.Boolean):
         return None
-    if isinstance(column.type, sa.Integer):
-        return _number_check(name)
-    return _text_check(kind, column)
+    declared = declared_check(kind, name)
+    usual = _number_check(name) if isinstance(column.type, sa.Integer) else _text_check(kind, column)
+    if declared is None or usual is None:
+        return declared or usual
+    return lambda value: usual(value) or declared(value)
 
 
 def _number_check(name: str) -> Check | None:
@@ -377,10 +375,8 @@ def _check_items(value: list[Any]) -> str | None:
 
 
 def _check_taxes(value: list[Any]) -> str | None:
-    for each in value:
-        if wrong := _between(0, MILLION)(each.millionths) or check_minor(each.base) or check_minor(each.tax):
-            return wrong
-    return None
+    found = (_between(0, MILLION)(each.millionths) or check_minor(each.base) or check_minor(each.tax) for each in value)
+    return next((each for each in found if each), None)
 
 
 def _check_booked(value: list[Any]) -> str | None:
