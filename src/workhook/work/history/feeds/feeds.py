@@ -21,27 +21,19 @@ from workhook.identity.rate import Windows
 from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.issue import digest_of
-from workhook.storage import Reader, Row
+from workhook.storage import Reader
 from workhook.storage.metadata import BigId, Millis, bigint_param, insert_into, metadata, of_account
 from workhook.work.board.tasks.assigned import list_assigned_due
 from workhook.work.board.tasks.schemas import LATER_THAN_ALL, columns, tasks
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.record_events import record_audit
 
-
-class Feed(msgspec.Struct, frozen=True):
-    """A person's feed. `repository_id` is None for the feed of their assigned tasks."""
-
-    id: int
-    repository_id: int | None
-    created_at: int
-
-
 calendar_feeds = sa.Table(
     "calendar_feeds",
     metadata,
     sa.Column("id", BigId, primary_key=True),
     of_account("user_id", nullable=False),
+    # None for the feed of the tasks assigned to the person.
     sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the key in the feed's URL
     sa.Column("created_at", Millis, nullable=False),
@@ -61,13 +53,10 @@ _KEY_BYTES = 32
 _KEY = re.compile(r"[A-Za-z0-9_-]{43}")  # matches `secrets.token_urlsafe(_KEY_BYTES)`
 
 _feed = calendar_feeds.c
-_columns = (_feed.id, _feed.repository_id, _feed.created_at)
-_of_user = sa.select(*_columns).where(_feed.user_id == bigint_param("user_id"))
+_of_user = sa.select(_feed.created_at).where(_feed.user_id == bigint_param("user_id"))
 _insert = insert_into(calendar_feeds, "user_id", "repository_id", "digest", "created_at")
 _by_key = (
-    sa.select(
-        *(each.label(f"feed_{each.name}") for each in _columns), projects.c.id.label("project_id"), *account_columns()
-    )
+    sa.select(_feed.id.label("feed_id"), projects.c.id.label("project_id"), *account_columns())
     .join_from(calendar_feeds, accounts, accounts.c.id == _feed.user_id)
     .outerjoin(projects, projects.c.repository_id == _feed.repository_id)
     .where(
@@ -84,19 +73,11 @@ _end = sa.delete(calendar_feeds).where(
 _end_assigned = sa.delete(calendar_feeds).where(_feed.user_id == bigint_param("user_id"), _feed.repository_id.is_(None))
 
 
-class FoundFeed(msgspec.Struct, frozen=True):
-    """A feed found by its key. `project_id` is None for the feed of tasks assigned to `user`."""
-
-    feed: Feed
-    user: Account
-    project_id: str | None
-
-
-async def find_feeds(reader: Reader, user: Account, repository_id: int) -> tuple[Feed | None, Feed | None]:
-    """Return the user's feed of the project and the feed of their assigned tasks, each None if there is none."""
+async def find_feeds(reader: Reader, user: Account, repository_id: int) -> tuple[int | None, int | None]:
+    """Return when the user created their feeds of the project and of their assigned tasks, each None without one."""
     of_project = await reader.fetch_one(_of_user_in_project, {"user_id": user.id, "repository_id": repository_id})
     assigned = await reader.fetch_one(_mine_assigned, {"user_id": user.id})
-    return _feed_of(of_project), _feed_of(assigned)
+    return of_project["created_at"] if of_project else None, assigned["created_at"] if assigned else None
 
 
 async def create_feed(write: Write, repository_id: int | None) -> str:
@@ -127,20 +108,18 @@ async def _end_feed(write: Write, repository_id: int | None) -> bool:
     return await write.tx.execute(_end, {**user, "repository_id": repository_id}) > 0
 
 
-async def get_feed(reader: Reader, key: str) -> FoundFeed:
-    """Return the feed with this key. Raises `NotFound`, and `TooManyRequests` if it is read too often."""
+async def get_feed(reader: Reader, key: str) -> tuple[Account, str | None]:
+    """Return the user and project ID (None: tasks assigned to the user) of the feed with this key.
+
+    Raises `NotFound`, and `TooManyRequests` if it is read too often.
+    """
     row = await reader.fetch_one(_by_key, {"digest": digest_of(key)}) if _KEY.fullmatch(key) else None
     if row is None:
         raise NotFound()
-    feed = Feed(row["feed_id"], row["feed_repository_id"], row["feed_created_at"])
-    usage, within = _reads.hit(str(feed.id))
+    usage, within = _reads.hit(str(row["feed_id"]))
     if not within:
         raise TooManyRequests("The calendar was read too often. Try again later.", retry_after_s=usage.wait_s)
-    return FoundFeed(feed, account_of(row), row["project_id"])
-
-
-def _feed_of(row: Row | None) -> Feed | None:
-    return Feed(row["id"], row["repository_id"], row["created_at"]) if row is not None else None
+    return account_of(row), row["project_id"]
 
 
 def _target(repository_id: int | None) -> str:
