@@ -102,8 +102,7 @@ _users = sa.select(*account_columns(), accounts.c.disabled_at, administrators.is
     accounts.c.kind == "user"
 )
 _all = listed(_users, accounts.c.id)
-_user_by_login = _users.where(accounts.c.login_key == sa.bindparam("login_key"))
-_locked = _user_by_login.with_for_update(of=accounts)
+_locked = _users.where(accounts.c.login_key == sa.bindparam("login_key")).with_for_update(of=accounts)
 
 _organizations = sa.select(memberships.c.organization_id).where(memberships.c.user_id == _user_id)
 _places = sa.select(collaborators.c.repository_id).where(collaborators.c.user_id == _user_id)

@@ -84,9 +84,7 @@ class _History:
         )
 
 
-@cache
-def _history() -> _History:
-    return _History()
+_history = cache(_History)
 
 
 @cache
@@ -125,12 +123,10 @@ async def purge_one(services: Services, account_id: int, now: int) -> bool:
     Returns False if its webhooks still have pending deliveries, or another process is emptying it.
     """
     emptying = _Emptying(services, account_id)
-    if not await emptying.empty_projects() or not await emptying.deliveries_are_over(now):
-        return False
-    if not await emptying.remove():
-        return False
-    log.info("organization_purged", account_id=account_id)
-    return True
+    done = await emptying.empty_projects() and await emptying.deliveries_are_over(now) and await emptying.remove()
+    if done:
+        log.info("organization_purged", account_id=account_id)
+    return done
 
 
 class _Emptying:
