@@ -25,7 +25,7 @@ accounts = sa.Table(
     sqlite_autoincrement=True,
 )
 sa.Index("ix_accounts_email", sa.func.lower(accounts.c.email))
-# Deleted organizations that still have rows; see `work.administration.purging`.
+# Deleted organizations that still have rows; see `work.administration.deletion`.
 partial_index("ix_accounts_deleting", accounts.c.id, where=sa.text("kind = 'deleting'"))
 
 memberships = sa.Table(

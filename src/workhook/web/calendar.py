@@ -26,7 +26,7 @@ from workhook.web.frame.texts import gettext
 from workhook.web.listing import TaskRow, edit_task, task_row, undo_of
 from workhook.work.board.tasks import listing
 from workhook.work.board.tasks.inputs import TaskEdit
-from workhook.work.history.feeds import feeds, ical
+from workhook.work.history import feeds
 from workhook.work.kernel.access import Access, find_access
 from workhook.work.kernel.day_bounds import deadline_params
 from workhook.work.kernel.scopes import source_of_project
@@ -208,9 +208,9 @@ async def page_calendar_feed(call: Call) -> Response:
     else:
         name = gettext("Due dates for %(person)s") % {"person": called(user)}
         tasks = await feeds.list_own_due(call.database, user, now_ms())
-    body = ical.calendar_bytes(name, tasks, base=call.public_base)
+    body = feeds.calendar_bytes(name, tasks, base=call.public_base)
     headers = {"Cache-Control": "private, no-cache", **disposition("calendar.ics")}
-    return Response(body, headers=headers, media_type=ical.MEDIA_TYPE)
+    return Response(body, headers=headers, media_type=feeds.MEDIA_TYPE)
 
 
 @feed_places.get(_FEED)

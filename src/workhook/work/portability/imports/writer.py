@@ -26,9 +26,8 @@ from workhook.work.discussion.schemas import CommentedTask, TaskComment
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import person_to_response
 from workhook.work.kernel.record_events import RecordEvent, publish_events
-from workhook.work.portability.imports import late
 from workhook.work.portability.imports.diff import Remaining, forget_links, insert_link
-from workhook.work.portability.imports.people import People, add_strangers_field
+from workhook.work.portability.imports.people import People, add_strangers_field, insert_unmatched, rows_of
 from workhook.work.portability.imports.plan import (
     ImportPlan,
     Person,
@@ -136,9 +135,9 @@ class BatchWriter:
         unmatched = [
             {"repository_id": self.access.repository.id, **row}
             for task_id, planned in zip(task_ids, wanted, strict=True)
-            for row in late.rows_of(task_id, self._assigned(planned, seeing)[1], self._this.plan.source)
+            for row in rows_of(task_id, self._assigned(planned, seeing)[1], self._this.plan.source)
         ]
-        await self._tx.execute_many(late.insert_unmatched, unmatched)
+        await self._tx.execute_many(insert_unmatched, unmatched)
         return [each.after for each in writer.changes.values()]
 
     def _assigned(self, planned: PlannedTask, seeing: Collection[int]) -> tuple[list[Account], list[Person]]:
