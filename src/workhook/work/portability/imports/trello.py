@@ -8,7 +8,7 @@ lists the data that cannot be imported.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Annotated
 
@@ -264,20 +264,20 @@ def _options(custom_field: Node) -> dict[str, str]:
 
 
 def plan_of(export: Export, choices: Choices) -> ImportPlan:
-    warnings, losses = _of_the_board(export, choices.done), Losses()
+    warnings, losses = list[Message](), Losses()
+    if export.actions == ACTIONS_MAX:
+        warnings.append(phrase("the export has 1,000 actions, the maximum for Trello: older comments are missing"))
+    if is_cut(export.name):
+        warnings.append(phrase("the board's name is shortened to 255 characters"))
+    warnings += unknown_names(choices.done, (each.name for each in export.lists), "list")
     losses.add("project_description", export.description, count=bool(export.description.strip()))
     losses.add("history", count=export.actions - len(export.comments))
     columns, by_list = _columns(export, StageNames(choices.done, choices.not_done))
     no_list, archived = _own_column(export, "no-list", NO_LIST), _own_column(export, "archived", ARCHIVED)
     tasks = _tasks(export, by_list, no_list, archived, CardMapper(export, warnings, losses))
     if len(export.lists) > len(columns):
-        warnings.append(
-            say(
-                "the cards of the last {} lists were merged into the column “{}”",
-                Number(len(export.lists) - LISTS_MAX),
-                MORE_LISTS,
-            )
-        )
+        number = Number(len(export.lists) - LISTS_MAX)
+        warnings.append(say("the cards of the last {} lists were merged into the column “{}”", number, MORE_LISTS))
     used = {task.column_key for task in tasks}
     columns += [each for each in (no_list, archived) if each.key in used]
     warnings += [
@@ -289,16 +289,6 @@ def plan_of(export: Export, choices: Choices) -> ImportPlan:
     return ImportPlan(
         SOURCE, _board_key(export), title, columns, tasks, warnings, losses.found(), label_colors=_colors(export)
     )
-
-
-def _of_the_board(export: Export, done: Collection[str]) -> list[Message]:
-    warnings = []
-    if export.actions == ACTIONS_MAX:
-        most = "the export has 1,000 actions, the maximum for Trello: older comments are missing"
-        warnings.append(phrase(most))
-    if is_cut(export.name):
-        warnings.append(phrase("the board's name is shortened to 255 characters"))
-    return [*warnings, *unknown_names(done, (each.name for each in export.lists), "list")]
 
 
 def _colors(export: Export) -> dict[str, LabelColor]:
@@ -394,8 +384,6 @@ def _comments(export: Export, mapper: CardMapper) -> dict[str, list[PlannedComme
 
 
 class CardMapper:
-    """A mapper from cards to tasks. Adds to `warnings`."""
-
     def __init__(self, export: Export, warnings: list[Message], losses: Losses) -> None:
         cards = {each.id for each in export.cards}
         owners = {checklist_id: card.id for card in export.cards for checklist_id in card.checklist_ids}
@@ -464,7 +452,6 @@ class CardMapper:
         return self.members.get(member_id) or Person(member_id, "", "")
 
     def _fields(self, card: Card, budget: PropertyBudget, list_name: str, *, keep_due: bool) -> dict[str, str]:
-        attachments = [_line(each) for each in card.attachments]
         for each in card.attachments:
             if each.is_upload:
                 self.losses.add("files", each.name, kept=f"the field {ATTACHMENTS}, as addresses")
@@ -479,7 +466,7 @@ class CardMapper:
             URL: card.url,
             START: card.start,
             DUE: card.due if keep_due else "",
-            ATTACHMENTS: "\n".join(each for each in attachments if each),
+            ATTACHMENTS: "\n".join(filter(None, map(_line, card.attachments))),
             VOTES: f"{votes}: {voters}" if voters else str(votes or ""),
             COVER: card.cover_color,
         }

@@ -52,23 +52,18 @@ class Field(msgspec.Struct, frozen=True):
 
 @cache
 def fields_of_kind(kind: LineKind) -> tuple[Field, ...]:
-    known = _types_of(kind)
+    known = {}  # types of columns restricted to a few texts
+    for each in fields_of(kind.record) if kind.record else ():
+        mark = each.mark(Stored)
+        if get_origin(each.base_type) is not None and all(isinstance(value, str) for value in get_args(each.base_type)):
+            known[each.name if mark is None else mark.column or each.name] = each.base_type
+    known |= kind.types
     return tuple(
         _field(kind, column, known)
         for column in kind.source.columns
         if column.name not in kind.excluded_columns
         and not (column.name == kind.owner_column and kind.owner_column in _OWNERS)
     )
-
-
-def _types_of(kind: LineKind) -> dict[str, Any]:
-    """Return the types of columns restricted to a few texts."""
-    found = {}
-    for each in fields_of(kind.record) if kind.record else ():
-        mark = each.mark(Stored)
-        if get_origin(each.base_type) is not None and all(isinstance(value, str) for value in get_args(each.base_type)):
-            found[each.name if mark is None else mark.column or each.name] = each.base_type
-    return {**found, **kind.types}
 
 
 def _field(kind: LineKind, column: sa.Column[Any], known: Mapping[str, Any]) -> Field:

@@ -411,22 +411,15 @@ class Keys:
 def keys_of(kind: LineKind) -> tuple[tuple[str, ...], ...]:
     """Return the fields of each unique key, except IDs and values that the import assigns."""
     names = {each.column: each.name for each in fields_of_kind(kind)}
+    unique: list[sa.PrimaryKeyConstraint | sa.UniqueConstraint | sa.Index] = [kind.source.primary_key]
+    unique += [each for each in kind.source.constraints if isinstance(each, sa.UniqueConstraint)]
+    unique += [each for each in kind.source.indexes if each.unique]
     found = []
-    for columns in _unique_columns(kind.source):
-        rest = columns - _OWNERS
+    for key in unique:
+        rest = {each.name for each in key.columns} - _OWNERS
         if rest <= names.keys() and rest != {"id"} and kind.name != "timesheets":  # its key is partial
             found.append(tuple(names[each.name] for each in kind.source.columns if each.name in rest))
     return tuple(found)
-
-
-def _unique_columns(table: sa.Table) -> Iterator[set[str]]:
-    yield {each.name for each in table.primary_key.columns}
-    for constraint in table.constraints:
-        if isinstance(constraint, sa.UniqueConstraint):
-            yield {each.name for each in constraint.columns}
-    for index in table.indexes:
-        if index.unique:
-            yield {each.name for each in index.columns}
 
 
 class CreditedRates:
