@@ -23,7 +23,7 @@ from workhook.work.board import columns
 from workhook.work.board.tasks.inputs import PLAIN_FIELDS
 from workhook.work.board.tasks.schemas import TERMS
 from workhook.work.history.activity import queries
-from workhook.work.history.activity.live import HEARTBEAT, Stream, follow, listener_of_session
+from workhook.work.history.activity.live import HEARTBEAT, Listener, Stream, follow
 from workhook.work.history.activity.queries import ActivityQuery
 from workhook.work.kernel.people import PersonShape
 
@@ -402,9 +402,7 @@ async def payload(visit: Visit) -> Response:
     access = await visit.access()
     access.require_member("see the activity of a project")
     event_id = visit.call.path_integer("event_id")
-    rows = await queries.find_activity(
-        visit.database, access.repository.id, before=event_id + 1, limit=1, event=None, actor=None, since=None
-    )
+    rows = await queries.find_activity(visit.database, access.repository.id, before=event_id + 1, limit=1)
     if not rows or rows[0]["id"] != event_id:
         raise NotFound()
     sent = to_show(rows[0]["payload"])
@@ -448,7 +446,8 @@ async def live(visit: Visit) -> Response:
     """
     access = await visit.access()
     access.require_member("follow the activity of a project")
-    listener = listener_of_session(visit.session.id, visit.actor.user.id, access.repository.owner.id)
+    proof = queries.Proof("session", visit.session.id)
+    listener = Listener(proof, f"session:{visit.actor.user.id}", access.repository.owner.id)
     stream = await follow(visit.call.services, access.repository.id, listener, None)
     seen = visit.query_id("seen")
     is_late = seen is not None and await order.has_events(visit.database, access.repository.id, seen, stream.position)

@@ -391,8 +391,9 @@ async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int
 async def delete(write: Write, held: Held[C]) -> None:
     """Delete the comment and, without events, its replies.
 
-    If others replied, or if someone other than the author deletes it, only the text is removed; an admin can then
-    delete the rest. When a client deletes their own comment, what remains of it is hidden from clients.
+    If others replied, or if someone other than the author deletes it, only the text and the notifications about it are
+    removed; an admin can then delete the rest. When a client deletes their own comment, what remains is hidden from
+    clients.
     """
     access, comment = held.access, held.comment
     access.require_writable()
@@ -404,19 +405,13 @@ async def delete(write: Write, held: Held[C]) -> None:
     if not _words(comment) and not access.is_admin:
         return
     if _words(comment) and (is_answered or not held.is_own):
+        for statement in _KINDS[type(comment)].forget:
+            write.tx.defer(statement, [{"row_id": comment.id}])
         hidden: dict[str, object] = {"private": True} if access.is_client else {}
-        await _empty(write, access, comment, hidden)
+        await _replace(write, access, comment, {"body" if isinstance(comment, Reply) else "text": "", **hidden})
     else:
         write.tx.defer(_KINDS[type(comment)].delete, [{"row_id": comment.id}])
         await publish_event(write, access.repository, _KINDS[type(comment)].noun, "deleted", _record(write, comment))
-
-
-async def _empty(write: Write, access: Access, comment: C, more: dict[str, object]) -> None:
-    """Remove the text and the notifications about it."""
-    for statement in _KINDS[type(comment)].forget:
-        write.tx.defer(statement, [{"row_id": comment.id}])
-    words = "body" if isinstance(comment, Reply) else "text"
-    await _replace(write, access, comment, {words: "", **more})
 
 
 async def _replace(write: Write, access: Access, before: C, wanted: dict[str, object]) -> C:

@@ -18,7 +18,7 @@ from workhook.core.ids import new_id
 from workhook.core.records import Wire, to_response
 from workhook.http.calls import Call
 from workhook.identity.context import Write
-from workhook.identity.schemas import Actor, Repository
+from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
@@ -46,7 +46,7 @@ from workhook.work.kernel.people import membership_of, person_columns, person_of
 from workhook.work.kernel.quota import UsageMemory, add_file, memory_of, too_large
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.scopes import Scope, source_of_project
+from workhook.work.kernel.scopes import source_of_project
 
 _people = accounts.alias("people")
 _read_file = row_reader(File)
@@ -111,15 +111,11 @@ _of_task = sa.select(tasks.c.repository_id).where(tasks.c.id == sa.bindparam("ta
 _of_folder = sa.select(folders.c.repository_id).where(folders.c.id == sa.bindparam("folder")).scalar_subquery()
 
 
-def _select_full_rows(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
-    return with_place(files_with_people.join(page, page.c.id == files.c.id), page, scope)
-
-
 # Private files are hidden from clients. The files do not have links yet.
 FILES = Listing(
     files,
-    _select_full_rows,
-    lambda row, place, _: file_in(row, FileProject(place.id, place.title)),
+    lambda page, scope: with_place(files_with_people.join(page, page.c.id == files.c.id), page, scope),
+    lambda row, place, _: _file_of(row, FileProject(place.id, place.title)),
     filters={
         "folder": Filter(lambda row: row.c.folder_id == sa.bindparam("folder"), indexed=True, project=_of_folder),
         "unfiled": Filter(lambda row: row.c.folder_id.is_(None), indexed=True),
@@ -131,25 +127,17 @@ FILES = Listing(
 )
 
 
-async def find_file(reader: Reader, actor: Actor, file_id: str) -> tuple[Access, File]:
-    access, file = await _fetch(reader, _file_by_id, actor, file_id)
+async def find_file(
+    reader: Reader, actor: Actor, file_id: str, statement: sa.Select[Any] = _file_by_id
+) -> tuple[Access, File]:
+    access, file = await _fetch(reader, statement, actor, file_id)
     if file.deleted_at is not None:
         raise NotFound()
     return access, file
 
 
 async def lock_file(tx: Transaction, actor: Actor, file_id: str) -> tuple[Access, File]:
-    access, file = await _fetch(tx, _locked, actor, file_id)
-    if file.deleted_at is not None:
-        raise NotFound()
-    return access, file
-
-
-async def lock_files(tx: Transaction, actor: Actor, file_ids: Collection[str]) -> list[tuple[Access, File]]:
-    """Lock the files in ascending order of their IDs. Raises `NotFound` unless all exist."""
-    wanted = sorted(set(file_ids))
-    await tx.fetch_all(_lock_all, {"ids": wanted})
-    return [await find_file(tx, actor, each) for each in wanted]
+    return await find_file(tx, actor, file_id, _locked)
 
 
 async def find_content(reader: Reader, file_id: str) -> Content | None:
@@ -213,17 +201,13 @@ async def _fetch(reader: Reader, statement: sa.Select[Any], actor: Actor, file_i
         row = await reader.fetch_one(_file_by_id, params)  # it was moved while this statement waited for the lock
     row = require_found(row)
     access = to_access(row, actor)
-    file = file_of(row, access.repository)
+    file = _file_of(row, FileProject(access.repository.project_id, access.repository.title))
     access.require_visible(file.private)
     return access, file
 
 
-def file_of(row: Row, repository: Repository) -> File:
+def _file_of(row: Row, project: FileProject) -> File:
     """Read a file, without its link, from a row of `files_with_people`."""
-    return file_in(row, FileProject(repository.project_id, repository.title))
-
-
-def file_in(row: Row, project: FileProject) -> File:
     folder_id = row["folder_id"]
     return _read_file(
         row,
@@ -415,7 +399,9 @@ async def _write_files(write: Write, access: Access, changed: Sequence[tuple[Fil
 
 async def move_files(write: Write, access: Access, file_ids: Collection[str], folder_id: str | None) -> list[File]:
     """Move files of one project, all or none, and return their previous states. `folder_id` None means no folder."""
-    found = await lock_files(write.tx, write.actor, file_ids)
+    wanted = sorted(set(file_ids))
+    await write.tx.fetch_all(_lock_all, {"ids": wanted})
+    found = [await find_file(write.tx, write.actor, each) for each in wanted]
     for there, file in found:
         access.require_same_project(there)
         there.require_writable()

@@ -76,16 +76,11 @@ def read_rows(data: bytes, title: str, choices: Choices) -> ImportPlan:
     """
     table = read_table(data)
     chosen = _choose_columns(table, choices.mapping)
-    not_done = [*choices.not_done, *_not_done(table, chosen, choices.done)]
+    not_done = list(choices.not_done)
+    if table.is_own and {"column", "completed"} <= chosen.keys():  # columns with open tasks
+        named = (row.cells.get(chosen["column"], "") for row in table.rows if not row.cells.get(chosen["completed"]))
+        not_done += [each for each in dict.fromkeys(named) if each not in choices.done]
     return _RowMapper(table, title_of(title), chosen, msgspec.structs.replace(choices, not_done=not_done)).plan()
-
-
-def _not_done(table: Table, chosen: Mapping[str, str], done: Collection[str]) -> list[str]:
-    """Return the columns of a Workhook export that have open tasks."""
-    if not table.is_own or not {"column", "completed"} <= chosen.keys():
-        return []
-    named = (row.cells.get(chosen["column"], "") for row in table.rows if not row.cells.get(chosen["completed"]))
-    return [each for each in dict.fromkeys(named) if each not in done]
 
 
 def _choose_columns(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
