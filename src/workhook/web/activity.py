@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
+from markupsafe import Markup
 
 from workhook.core import json
 from workhook.core.clock import parse_rfc3339
@@ -24,9 +25,6 @@ from workhook.work.history.activity import queries
 from workhook.work.history.activity.live import HEARTBEAT, Stream, follow, listener_of_session
 from workhook.work.history.activity.queries import ActivityQuery
 from workhook.work.kernel.people import PersonShape
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 _SENTENCES: Mapping[str, Mapping[str, str]] = {
     "task": {
@@ -232,8 +230,6 @@ def sentence(
     The description of a `published` event contains no text by its publisher. `among_itself` omits the task's title, for
     the task's own page.
     """
-    from markupsafe import Markup
-
     bold = Markup("<strong>{}</strong>")
     if published:
         named = {"who": bold.format(who or "Workhook"), "event": f"{event}.{action}" if action else event}
@@ -257,8 +253,6 @@ def sentence(
 
 def mention_sentence(place: ProjectNames, who: str | None, event: str, payload: Any) -> Markup:
     """Describe as HTML that a text mentioned a task, for the page of that task."""
-    from markupsafe import Markup
-
     facts = {
         "who": Markup("<strong>{}</strong>").format(who or "Workhook"),
         "what": _what(place, event, None, payload),
@@ -320,8 +314,6 @@ _TITLES: Mapping[str, tuple[str, ...]] = {
 
 def _what(place: ProjectNames, event: str, action: str | None, payload: Any) -> Markup:
     """Return the object's title as HTML, linked to its page if it has one."""
-    from markupsafe import Markup
-
     title = found_in(payload, event, *_TITLES.get(event, ("title",)))
     if event == "invoice":  # the title in the payload is always English
         title = found_in(payload, event, "invoice_number") or gettext("(draft)")

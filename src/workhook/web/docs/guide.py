@@ -6,13 +6,12 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from markupsafe import Markup
 
 from workhook.web.frame.assets import AssetsMissing
 from workhook.web.frame.texts import text
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 HITS_MAX = 40
 EXCERPT_CHARS = 220
@@ -55,8 +54,6 @@ class GuideHit(NamedTuple):
 @cache
 def pages() -> dict[str, GuidePage]:
     """Return the pages by name. Raises `AssetsMissing`."""
-    from markupsafe import Markup
-
     source = files("workhook.web.docs").joinpath("guide.json")
     if not source.is_file():
         raise AssetsMissing("web/docs/guide.json is missing: install the package again (`make install`)")

@@ -9,6 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from markupsafe import Markup
+
 from workhook.core.errors import Problem
 from workhook.http.calls import Response, current
 from workhook.http.negotiation import compressed
@@ -127,7 +129,6 @@ def _plain_environment() -> Environment:
 def _environment() -> Environment:
     # Imported late, because few processes render pages.
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
     environment = Environment(
         loader=PackageLoader("workhook.web"),
@@ -164,7 +165,6 @@ def _text_functions() -> dict[str, object]:
 
     Jinja's own functions look up the context for each message, which took a fifth of a board's rendering time.
     """
-    from markupsafe import Markup
 
     def filled(message: str, values: Mapping[str, object]) -> str:
         found = Markup(message)  # noqa: S704  # from our catalog

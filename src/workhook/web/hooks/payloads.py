@@ -11,14 +11,12 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
+from markupsafe import Markup, escape
 
 from workhook.core import json
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 SHOWN_MAX = 32 * 1024  # characters; the rest can be downloaded
 INDENTED_MAX = 1024 * 1024  # bytes; more is cut before it is indented
@@ -90,8 +88,6 @@ def body_text(text: str) -> Shown:
 
 
 def _plain(text: str, size: int) -> Shown:
-    from markupsafe import escape
-
     whole = visible(text)
     start = _beginning(whole)
     return Shown(escape(start), size, len(start) < len(whole), len(start), len(whole))
@@ -106,14 +102,10 @@ def _beginning(text: str) -> str:
 
 
 def _coloured(text: str) -> Markup:
-    from markupsafe import Markup
-
     return Markup("").join(_pieces(text))
 
 
 def _pieces(text: str) -> Iterator[Markup]:
-    from markupsafe import Markup, escape
-
     at = 0
     for token in _TOKEN.finditer(text):
         yield escape(text[at : token.start()])
