@@ -91,32 +91,12 @@ def _day_text(day: date, months: Sequence[str], *, has_year: bool) -> str:
 
 
 def weekday_names() -> list[str]:
-    return [
-        gettext("Monday"),
-        gettext("Tuesday"),
-        gettext("Wednesday"),
-        gettext("Thursday"),
-        gettext("Friday"),
-        gettext("Saturday"),
-        gettext("Sunday"),
-    ]
+    return gettext("Monday Tuesday Wednesday Thursday Friday Saturday Sunday").split()
 
 
 def month_names() -> list[str]:
-    return [
-        gettext("January"),
-        gettext("February"),
-        gettext("March"),
-        gettext("April"),
-        gettext("May"),
-        gettext("June"),
-        gettext("July"),
-        gettext("August"),
-        gettext("September"),
-        gettext("October"),
-        gettext("November"),
-        gettext("December"),
-    ]
+    names = gettext("January February March April May June July August September October November December")
+    return names.split()
 
 
 def short_month_names() -> list[str]:

@@ -68,7 +68,11 @@ def plain(name: str, **context: object) -> str:
 
 def problem_page(problem: Problem, request_id: str) -> Response:
     """Return the page of an error, with the navigation for signed-in users."""
-    session = None if problem.code == "signed_out" else sessions.seen()
+    session, call, back = None if problem.code == "signed_out" else sessions.seen(), current(), ""
+    # After a 403 the visitor may still see the project. After a 404 a link would reveal that it exists.
+    if session and call and problem.status == _FORBIDDEN:
+        parts = (call.request.path_params.get(name) for name in ("owner", "project"))
+        back = "".join(f"/{each}" for each in parts if each)
     return page(
         "layout/problem.html",
         session=session,
@@ -80,8 +84,7 @@ def problem_page(problem: Problem, request_id: str) -> Response:
         message=problem.message,
         faults=problem.fault_messages,
         request_id=request_id,
-        # After a 403 the visitor may still see the project. After a 404 a link would reveal that it exists.
-        back=sessions.place_seen() if session and problem.status == _FORBIDDEN else "",
+        back=back,
     )
 
 

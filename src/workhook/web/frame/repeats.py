@@ -18,7 +18,6 @@ from collections.abc import Mapping
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict
 from workhook.http.calls import Call, Response
@@ -68,9 +67,6 @@ class SentForm:
     def add(self, part: bytes) -> None:
         """Add a part to the form's identity."""
         self._digest = hashlib.sha256(self._digest + part).digest()
-
-    def add_fields(self, fields: Mapping[str, str]) -> None:
-        self.add(json.encode(sorted(fields.items())))
 
     async def take(self, tx: Transaction) -> None:
         """Store the form at the start of its change. Raises `Repeated`."""

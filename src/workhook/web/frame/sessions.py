@@ -29,7 +29,6 @@ _DECODED_AT_MOST = 4
 
 
 _seen: ContextVar[Session | None] = ContextVar("session", default=None)
-_place: ContextVar[str] = ContextVar("place", default="")
 
 RECENT_MS = HOUR_MS
 """How long after a sign-in secrets, tokens and deletion need no new confirmation."""
@@ -69,19 +68,12 @@ async def signed_in(call: Call) -> Session | None:
         log.warning("session_last_use_not_recorded", session_id=found.id, error=problem.message)
     session = Session(found.id, found.user, cookies.csrf_of(secret), found.created_at, found.is_administrator)
     _seen.set(session)
-    owner, project = (call.request.path_params.get(name) for name in ("owner", "project"))
-    _place.set("/".join(["", *(each for each in (owner, project) if each)]) if owner else "")
     return session
 
 
 def seen() -> Session | None:
     """Return the session that `signed_in` found for the current request."""
     return _seen.get()
-
-
-def place_seen() -> str:
-    """Return the address of the current request's project or organization, or an empty string."""
-    return _place.get()
 
 
 async def start_session(tx: Transaction, call: Call, user: Account, *, how: str = "password") -> FormKey:
