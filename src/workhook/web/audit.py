@@ -59,11 +59,11 @@ def _sentence(name: str, data: dict[str, Any]) -> str:
         return gettext("Enabled.") if data.get("active") else gettext("Disabled.")
     before = data.get("before", {})
     if name not in before:  # a webhook of an app, whose settings are not shown
-        return gettext("%(setting)s: changed") % {"setting": _label(name)}
+        return gettext("%(setting)s: changed", setting=_label(name))
     plain, _, key = name.partition(".")
     after = data.get(plain, {}).get(key) if key else data.get(plain)
-    values = {"setting": _label(name), "before": _shown(before[name]), "after": _shown(after)}
-    return gettext("%(setting)s: %(before)s → %(after)s") % values
+    setting, first, last = _label(name), _shown(before[name]), _shown(after)
+    return gettext("%(setting)s: %(before)s → %(after)s", setting=setting, before=first, after=last)
 
 
 def _label(name: str) -> str:

@@ -167,7 +167,7 @@ async def calendar(visit: Visit) -> Response:
         today=formats.today(),
         weekdays=formats.weekday_names(),
         given=defaultdict(str, paging.given(visit)),
-        people={login: gettext("Tasks assigned to %(person)s") % {"person": name} for login, name in people.items()},
+        people={login: gettext("Tasks assigned to %(person)s", person=name) for login, name in people.items()},
         back=paging.with_query(visit),
     )
 
@@ -206,7 +206,7 @@ async def page_calendar_feed(call: Call) -> Response:
         access = await find_access(call.database, actor, found.project_id)
         name, tasks = access.repository.title, await feeds.list_project_due(call.database, access, now_ms())
     else:
-        name = gettext("Due dates for %(person)s") % {"person": called(found.user)}
+        name = gettext("Due dates for %(person)s", person=called(found.user))
         tasks = await feeds.list_own_due(call.database, found.user, now_ms())
     body = ical.calendar_bytes(name, tasks, base=call.public_base)
     headers = {"Cache-Control": "private, no-cache", **disposition("calendar.ics")}

@@ -273,9 +273,7 @@ async def edit_row(visit: Visit) -> Response:
     before, after = await edit_task(visit, task_id, edit_of(visit, access))
     address = paging.project_address(visit, "list")
     undo = undo_of(f"{address}/{task_id}", before, visit.fields)
-    return visit.done(
-        paging.back_to(visit, address), gettext("“%(title)s” was updated.") % {"title": after.title}, undo=undo
-    )
+    return visit.done(paging.back_to(visit, address), gettext("“%(title)s” was updated.", title=after.title), undo=undo)
 
 
 # --- tasks of all projects --------------------------------------------------------------------------------------------

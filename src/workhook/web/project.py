@@ -164,7 +164,7 @@ async def delete(visit: Visit) -> Response:
     await visit.change(lambda write: delete_project(write, repository.project_id))
     undo = Undo(f"/{repository.owner.login}/-/projects/{repository.project_id}/restore")
     location = f"/{repository.owner.login}" if access.role == "owner" else "/"
-    return visit.done(location, gettext("“%(title)s” was deleted.") % {"title": repository.title}, undo=undo)
+    return visit.done(location, gettext("“%(title)s” was deleted.", title=repository.title), undo=undo)
 
 
 def names(typed: str, *names: str) -> bool:

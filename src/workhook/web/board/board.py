@@ -96,11 +96,12 @@ async def move_task(visit: Visit) -> Response:
     before, after = await visit.change(move, retry=BUSY)
     place = {"column_id": before.column.id, "position": str(before.position), "back": visit.fields.get("back", "")}
     undo = Undo(f"{paging.project_address(visit)}/tasks/{task_id}/move", place)
-    message = gettext("“%(title)s” was moved to position %(number)s in “%(column)s”.") % {
-        "title": before.title,
-        "number": after.position + 1,
-        "column": after.column.title,
-    }
+    message = gettext(
+        "“%(title)s” was moved to position %(number)s in “%(column)s”.",
+        title=before.title,
+        number=after.position + 1,
+        column=after.column.title,
+    )
     return visit.done(board_address(visit), message, undo=undo)
 
 
@@ -124,7 +125,7 @@ async def change_cards(visit: Visit) -> Response:
     chosen = [name.removeprefix(CHOSEN) for name in visit.fields if name.startswith(CHOSEN)]
     change = _CHANGES.get(visit.fields.get("step", ""))
     if change is None or len(chosen) > CARDS_MAX:
-        raise Malformed(gettext("Select at most %(number)s cards.") % {"number": CARDS_MAX})
+        raise Malformed(gettext("Select at most %(number)s cards.", number=CARDS_MAX))
     if not chosen:
         return visit.done(board_address(visit), gettext("Select at least one card first."))
 
@@ -137,11 +138,9 @@ async def change_cards(visit: Visit) -> Response:
         return undo
 
     undo = await visit.change(apply, retry=BUSY)
-    message = ngettext("%(num)s card was updated.", "%(num)s cards were updated.", len(chosen)) % {"num": len(chosen)}
+    message = ngettext("%(num)s card was updated.", "%(num)s cards were updated.", len(chosen))
     if visit.fields["step"] == "delete":
-        message = ngettext("%(num)s card was deleted.", "%(num)s cards were deleted.", len(chosen)) % {
-            "num": len(chosen)
-        }
+        message = ngettext("%(num)s card was deleted.", "%(num)s cards were deleted.", len(chosen))
     return visit.done(board_address(visit), message, undo=undo)
 
 
@@ -306,7 +305,7 @@ async def place_column(visit: Visit) -> Response:
     edit = visit.form(columns.ColumnEdit, "position")
     await visit.change(lambda write: columns.edit_column(write, before.id, edit))
     undo = Undo(f"{paging.project_address(visit)}/columns/{before.id}/place", {"position": str(before.position)})
-    message = gettext("“%(title)s” was moved.") % {"title": before.title}
+    message = gettext("“%(title)s” was moved.", title=before.title)
     return visit.done(board_address(visit), message, undo=undo)
 
 
@@ -327,7 +326,7 @@ async def move_all(visit: Visit) -> Response:
     before = await visit.change(move, retry=BUSY)
     number = len(before[column.id])
     undo = Undo(f"{paging.project_address(visit)}/board/places", {"places": places_of(before)}) if number else None
-    message = ngettext("%(num)s card was moved.", "%(num)s cards were moved.", number) % {"num": number}
+    message = ngettext("%(num)s card was moved.", "%(num)s cards were moved.", number)
     return visit.done(board_address(visit), message, undo=undo)
 
 
@@ -345,7 +344,7 @@ async def delete_column(visit: Visit) -> Response:
     flags = {name: "1" for name in ("finished", "start_timer") if getattr(column, name)}
     kept = {"title": column.title, "position": str(column.position), "stage": column.stage or "", "cards": cards}
     undo = Undo(f"{paging.project_address(visit)}/board/column", {**kept, **flags})
-    message = gettext("The column “%(title)s” was deleted.") % {"title": column.title}
+    message = gettext("The column “%(title)s” was deleted.", title=column.title)
     return visit.done(board_address(visit), message, undo=undo)
 
 

@@ -52,7 +52,7 @@ async def upload(visit: Visit) -> Response:
         made: Any = await visit.change(taken.create)
     if not prefers_page(visit.call.header("accept"), otherwise=True):
         return Response(FileAnswer(made), status=201, headers={"Cache-Control": "no-store"})
-    text = gettext("“%(title)s” was uploaded.") % {"title": made.title}
+    text = gettext("“%(title)s” was uploaded.", title=made.title)
     if made.task_id:
         return visit.done(f"{paging.project_address(visit)}/tasks/{made.task_id}#files", text)
     return visit.done(files_address(visit, made.folder.id if made.folder else None), text)
@@ -100,7 +100,7 @@ async def delete_file(visit: Visit) -> Response:
         return locked
 
     gone = await visit.change(delete)
-    text = gettext("“%(title)s” was deleted. You can restore it from the trash for 30 days.") % {"title": gone.title}
+    text = gettext("“%(title)s” was deleted. You can restore it from the trash for 30 days.", title=gone.title)
     undo = Undo(f"{files_address(visit)}/{gone.id}/restore")
     return visit.done(files_address(visit, gone.folder.id if gone.folder else None), text, undo=undo)
 
@@ -111,7 +111,7 @@ async def restore_file(visit: Visit) -> Response:
     await visit.access()
     file_id = visit.path("file_id")
     made: Any = await visit.change(lambda write: actions.restore_file(write, file_id))
-    text = gettext("“%(title)s” was restored.") % {"title": made.title}
+    text = gettext("“%(title)s” was restored.", title=made.title)
     return visit.done(files_address(visit, made.folder.id if made.folder else None), text)
 
 
@@ -123,9 +123,7 @@ async def create_folder(visit: Visit) -> Response:
     made: Any = await visit.change(
         lambda write: actions.create_folder(write, access.repository.project_id, create.title)
     )
-    return visit.done(
-        files_address(visit, made.id), gettext("The folder “%(title)s” was created.") % {"title": made.title}
-    )
+    return visit.done(files_address(visit, made.id), gettext("The folder “%(title)s” was created.", title=made.title))
 
 
 @places.post("/{owner}/{project}/folders/{folder_id}/delete", action="folder.delete")
@@ -140,7 +138,7 @@ async def delete_folder(visit: Visit) -> Response:
         return locked
 
     gone = await visit.change(delete)
-    text = gettext("The folder “%(title)s” was deleted.") % {"title": gone.title}
+    text = gettext("The folder “%(title)s” was deleted.", title=gone.title)
     undo = Undo(paging.project_address(visit, "folders"), {"title": gone.title})
     return visit.done(files_address(visit), text, undo=undo)
 
@@ -168,7 +166,7 @@ async def rename_file(visit: Visit) -> Response:
     edit = FileEdit(title=visit.form(FolderCreate, "title").title)
     before = await _edit(visit, found.id, edit)
     undo = Undo(f"{files_address(visit)}/{found.id}/rename", {"title": before.title, **_where_from(visit)})
-    text = gettext("The file was renamed to “%(title)s”.") % {"title": edit.title}
+    text = gettext("The file was renamed to “%(title)s”.", title=edit.title)
     return visit.done(_back(visit, found.id), text, undo=undo)
 
 
@@ -231,7 +229,7 @@ async def rename_folder(visit: Visit) -> Response:
     before = await visit.change(rename)
     address = f"{paging.project_address(visit)}/folders/{before.id}/rename"
     undo = Undo(address, {"title": before.title, **_where_from(visit)})
-    text = gettext("The folder was renamed to “%(title)s”.") % {"title": edit.title}
+    text = gettext("The folder was renamed to “%(title)s”.", title=edit.title)
     return visit.done(_back(visit), text, undo=undo)
 
 
@@ -242,12 +240,12 @@ async def move_files(visit: Visit) -> Response:
     chosen = [name.removeprefix(CHOSEN) for name in visit.fields if name.startswith(CHOSEN)]
     chosen += [_ID + each for each in visit.fields.get("files", "").split(".") if each]
     if len(chosen) > view.FILES_MAX:
-        raise Malformed(gettext("Select at most %(number)s files.") % {"number": view.FILES_MAX})
+        raise Malformed(gettext("Select at most %(number)s files.", number=view.FILES_MAX))
     if not chosen:
         return visit.done(_back(visit), gettext("Select at least one file first."))
     folder_id = visit.fields.get("folder") or None
     before = await visit.change(lambda write: actions.move_files(write, access, chosen, folder_id))
-    text = ngettext("%(num)s file was moved.", "%(num)s files were moved.", len(before)) % {"num": len(before)}
+    text = ngettext("%(num)s file was moved.", "%(num)s files were moved.", len(before))
     return visit.done(_back(visit, chosen[0]), text, undo=_undo_of(visit, before))
 
 

@@ -47,17 +47,14 @@ def shown_day(at_ms: int) -> date:
 def span_name(first: date, last: date) -> str:
     """Format a range of days with the year of the last: `November 23 to 29, 2026`."""
     if (first.year, first.month) == (last.year, last.month):
-        return gettext("%(month)s %(first)s to %(last)s, %(year)s") % {
-            "month": month_names()[first.month - 1],
-            "first": first.day,
-            "last": last.day,
-            "year": last.year,
-        }
-    return gettext("%(first)s to %(last)s, %(year)s") % {
-        "first": day_name(first),
-        "last": day_name(last),
-        "year": last.year,
-    }
+        return gettext(
+            "%(month)s %(first)s to %(last)s, %(year)s",
+            month=month_names()[first.month - 1],
+            first=first.day,
+            last=last.day,
+            year=last.year,
+        )
+    return gettext("%(first)s to %(last)s, %(year)s", first=day_name(first), last=day_name(last), year=last.year)
 
 
 def day_name(day: date) -> str:

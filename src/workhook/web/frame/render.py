@@ -174,16 +174,16 @@ def _text_functions() -> dict[str, object]:
         return found % values if "%" in message else found
 
     def one(message: str, /, **values: object) -> str:
-        return filled(texts.gettext(message), values)
+        return filled(texts.translations().gettext(message), values)
 
     def many(singular: str, plural: str, num: int, /, **values: object) -> str:
-        return filled(texts.ngettext(singular, plural, num), {"num": num, **values})
+        return filled(texts.translations().ngettext(singular, plural, num), {"num": num, **values})
 
     def meant(context: str, message: str, /, **values: object) -> str:
         return filled(texts.pgettext(context, message), {"context": context, **values})
 
     def many_meant(context: str, singular: str, plural: str, num: int, /, **values: object) -> str:
         values = {"context": context, "num": num, **values}
-        return filled(texts.npgettext(context, singular, plural, num), values)
+        return filled(texts.translations().npgettext(context, singular, plural, num), values)
 
     return {"_": one, "gettext": one, "ngettext": many, "pgettext": meant, "npgettext": many_meant}

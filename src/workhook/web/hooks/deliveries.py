@@ -217,7 +217,7 @@ async def next_attempt(visit: Visit, site: HookSite) -> Response:
     text = gettext("Redelivered successfully.")
     if not 200 <= later[0].status_code < 300:
         reason = outcomes.words(later[0].status)
-        text = gettext("Redelivery failed: %(reason)s") % {"reason": reason}
+        text = gettext("Redelivery failed: %(reason)s", reason=reason)
     return visit.done(f"{site.address(hook.id)}/deliveries/{later[0].id}", text)
 
 

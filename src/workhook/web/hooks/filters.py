@@ -86,8 +86,8 @@ class DeliveryFilter(msgspec.Struct):
         if not name or name in CATALOG:
             return ""
         near = get_close_matches(name.lower(), CATALOG, 3) or [each for each in CATALOG if each.startswith(name)][:3]
-        message = gettext("Unknown event “%(event)s”.") % {"event": name}
-        asked = gettext("Did you mean %(events)s?") % {"events": ", ".join(near)}
+        message = gettext("Unknown event “%(event)s”.", event=name)
+        asked = gettext("Did you mean %(events)s?", events=", ".join(near))
         return f"{message} {asked}" if near else message
 
 

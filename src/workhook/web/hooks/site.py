@@ -94,13 +94,13 @@ def limit_in_words() -> Iterator[None]:
     except Forbidden as problem:
         if problem.code != TOO_MANY:
             raise
-        wait_s = problem.headers["Retry-After"]
+        wait_s = int(problem.headers["Retry-After"])
         message = ngettext(
             "Too many pings, tests, and redeliveries. Try again in %(num)s second.",
             "Too many pings, tests, and redeliveries. Try again in %(num)s seconds.",
-            int(wait_s),
+            wait_s,
         )
-        raise TooManyRequests(message % {"num": wait_s}, retry_after_s=int(wait_s)) from problem
+        raise TooManyRequests(message, retry_after_s=wait_s) from problem
 
 
 async def hook_page(visit: Visit, template: str, site: HookSite, hook: Hook, **values: Any) -> Response:

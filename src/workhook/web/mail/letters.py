@@ -56,7 +56,7 @@ def notification_letter(
     if notification.deadline is not None:
         is_bare = is_day(notification.deadline)
         at = _paper().day(day_in(notification.deadline, UTC)) if is_bare else _moment(notification.deadline)
-        notes.append(gettext("Due: %(at)s") % {"at": at})
+        notes.append(gettext("Due: %(at)s", at=at))
     if has_pdf:
         notes.append(gettext("The invoice is attached as a PDF."))
     button = gettext("View comment") if notification.comment else gettext(_BUTTONS[notification.subject])
@@ -88,9 +88,9 @@ def _due_notes(mailed: MailedInvoice) -> list[str]:
     if mailed.amount_due_minor is None:
         return []
     paper, currency = DocumentLocale(mailed.language), mailed.invoice.currency
-    notes = [gettext("Amount due: %(amount)s") % {"amount": paper.money(mailed.amount_due_minor, currency)}]
+    notes = [gettext("Amount due: %(amount)s", amount=paper.money(mailed.amount_due_minor, currency))]
     if mailed.due is not None:
-        notes.append(gettext("Due date: %(day)s") % {"day": paper.day(mailed.due)})
+        notes.append(gettext("Due date: %(day)s", day=paper.day(mailed.due)))
     return notes
 
 
@@ -105,10 +105,10 @@ def invitation_letter(invitation: Invitation, link: str) -> Letter:
     """Return the letter. `link` is an absolute URL."""
     place = invitation.repository.title if invitation.repository else called(invitation.account)
     who = called(invitation.inviter)
-    until = gettext("This link expires on %(at)s.") % {"at": _moment(invitation.expires_at)}
+    until = gettext("This link expires on %(at)s.", at=_moment(invitation.expires_at))
     return Letter(
-        subject=gettext("%(who)s invited you to %(what)s") % {"who": who, "what": place},
-        intro=gettext("%(who)s invited you to %(what)s.") % {"who": who, "what": place},
+        subject=gettext("%(who)s invited you to %(what)s", who=who, what=place),
+        intro=gettext("%(who)s invited you to %(what)s.", who=who, what=place),
         button=(gettext("View invitation"), link),
         notes=[until, gettext("Anyone with this link can accept the invitation, once. Don’t forward it.")],
         reason=gettext(
@@ -130,7 +130,7 @@ _OWN = {
 def own_link_letter(kind: str, link: str, expires_at: int) -> Letter:
     """Return the letter with a link for the recipient's account. `kind`: `sign_in_link` or `password_link`."""
     subject, intro, button = map(gettext, _OWN[kind])
-    until = gettext("This link expires on %(at)s.") % {"at": _moment(expires_at)}
+    until = gettext("This link expires on %(at)s.", at=_moment(expires_at))
     return Letter(
         subject=subject,
         intro=intro,

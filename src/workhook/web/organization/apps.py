@@ -239,7 +239,7 @@ async def delete(visit: Visit, site: AppSite) -> Response:
     if visit.fields.get("name", "").strip() != app.name:
         raise Invalid(gettext("That isn’t the app’s name. Nothing was deleted."))
     await visit.change(lambda write: actions.delete_app(write.tx, write.actor, app))
-    return visit.done(site.base, gettext("“%(name)s” was deleted.") % {"name": app.name})
+    return visit.done(site.base, gettext("“%(name)s” was deleted.", name=app.name))
 
 
 @places.post("/*/keys", kinds=("app",), makes=True, action="create_key")

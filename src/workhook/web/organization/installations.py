@@ -202,8 +202,8 @@ async def uninstall(visit: Visit) -> Response:
         return await installer.uninstall(write.tx, write.actor, locked, remove_webhooks=remove)
 
     webhooks = await _change(visit, change)
-    message = gettext("%(app)s uninstalled.") % {"app": found.app.name}
+    message = gettext("%(app)s uninstalled.", app=found.app.name)
     if webhooks and not remove:
-        left = ngettext("%(num)d webhook it created was kept.", "%(num)d webhooks it created were kept.", len(webhooks))
-        message += " " + left % {"num": len(webhooks)}
+        kept = ngettext("%(num)d webhook it created was kept.", "%(num)d webhooks it created were kept.", len(webhooks))
+        message += f" {kept}"
     return visit.done(settings_address(place.account, PART), message)

@@ -41,7 +41,7 @@ async def put_client_back(visit: Visit) -> Response:
     ):
         raise NotFound()
     client = await visit.change(lambda write: restore_client(write, project_id, login, email))
-    text = gettext("%(login)s is a client of this project again.") % {"login": client.username}
+    text = gettext("%(login)s is a client of this project again.", login=client.username)
     return visit.done(settings_address(visit, SECTION), text)
 
 
@@ -76,7 +76,7 @@ async def invite_client_by_link(visit: Visit) -> Response:
     made = await visit.change(change)
     back = settings_address(visit, SECTION)
     if made is None:
-        return visit.done(back, gettext("%(who)s invited.") % {"who": address.email})
+        return visit.done(back, gettext("%(who)s invited.", who=address.email))
     return link_page(visit, access.repository, made, back)
 
 
@@ -94,5 +94,5 @@ async def remove_client(visit: Visit) -> Response:
 
     removed = await visit.change(end)
     undo = _undo(visit, access.repository.project_id, removed)
-    text = gettext("%(login)s is no longer a client of this project.") % {"login": removed.username}
+    text = gettext("%(login)s is no longer a client of this project.", login=removed.username)
     return visit.done(settings_address(visit, SECTION), text, undo=undo)

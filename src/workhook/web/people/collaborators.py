@@ -65,10 +65,10 @@ async def _add(write: Write, access: Access, who: str, body: api.CollaboratorBod
         login = (await find_user(write, who)).account.login
         answer = await api.repository_collaborators_set(write, login, body)
     except NotFound:  # the same for unknown logins and for strangers whom the visitor may not invite
-        message = gettext("No user has the login “%(login)s”.") % {"login": who}
+        message = gettext("No user has the login “%(login)s”.", login=who)
         raise Invalid(faults=[Fault(field="who", message=message)]) from None
     if answer.status == 201:
-        return gettext("%(login)s invited.") % {"login": login}
+        return gettext("%(login)s invited.", login=login)
     return await _said(write, access, login, gettext("%(login)s added to the project."))
 
 
@@ -123,7 +123,7 @@ async def remove(visit: Visit) -> Response:
         await api.repository_collaborators_remove(write, account.login)
 
     await visit.change(end)
-    text = gettext("%(login)s removed.") % {"login": login}
+    text = gettext("%(login)s removed.", login=login)
     return visit.done("/" if _is_own(visit) else settings_address(visit, SECTION), text)
 
 

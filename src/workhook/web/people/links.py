@@ -92,7 +92,7 @@ async def withdraw(visit: Visit, place: Account | Repository) -> tuple[Invitatio
 
     ended = await visit.change(end)
     who = ended.invitee.login if ended.invitee else ended.email or ""
-    return ended, who, gettext("Invitation for %(who)s revoked.") % {"who": who}
+    return ended, who, gettext("Invitation for %(who)s revoked.", who=who)
 
 
 def _made(invitation: Invitation, link: SecretLink, *, is_renewed: bool) -> MadeLink:
@@ -250,7 +250,7 @@ async def accept(visit: Visit) -> Response:
     except Conflict as problem:
         return await _for_visitor(visit, invitation, problem.message)
     place = invitation.repository.title if invitation.repository else called(invitation.account)
-    return visit.done(_leads_to(invitation), gettext("Welcome to %(place)s.") % {"place": place})
+    return visit.done(_leads_to(invitation), gettext("Welcome to %(place)s.", place=place))
 
 
 @places.post("/invitations/links/{token}/decline", action="invitation.delete")
@@ -283,7 +283,7 @@ async def accept_organization(visit: Visit) -> Response:
     body = organization.AcceptBody(state="active")
     joined = await visit.change(lambda write: organization.user_memberships_accept(write, visit.path("org"), body))
     login = joined.organization.login
-    return visit.done(f"/{login}", gettext("Welcome to %(organization)s.") % {"organization": login})
+    return visit.done(f"/{login}", gettext("Welcome to %(organization)s.", organization=login))
 
 
 @own_places.post("/invitations/organizations/{org}/decline", action="invitation.delete")

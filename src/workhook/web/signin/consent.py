@@ -275,7 +275,7 @@ async def _find_request(call: Call, session: Session, typed: str) -> DeviceReque
             "Too many wrong codes. Try again in %(num)s second.",
             "Too many wrong codes. Try again in %(num)s seconds.",
             wait_s,
-        ) % {"num": wait_s}
+        )
         return _code_form(session, typed, message, problem)
     request = await codes.find_request(call.database, typed)
     if request is None:

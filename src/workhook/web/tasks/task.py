@@ -172,7 +172,7 @@ async def _change_list(visit: Visit, name: str, listed: Callable[[Task], list[st
     access = await visit.access()
     await _change(visit, access.repository.project_id, changed)
     undo = Undo(f"{address(visit)}/{name}", {"add": gone}) if gone else None
-    return visit.done(address(visit), gettext("“%(name)s” was removed.") % {"name": gone} if gone else "", undo=undo)
+    return visit.done(address(visit), gettext("“%(name)s” was removed.", name=gone) if gone else "", undo=undo)
 
 
 async def _change(visit: Visit, project_id: str, changed: Callable[[Task], dict[str, object]]) -> None:
@@ -200,7 +200,7 @@ async def duplicate_task(visit: Visit) -> Response:
     if occurrence_after(found, now_ms(), zone) is None:
         plain["repeat"] = None
     create = TaskCreate(
-        title=(gettext("Copy of %(title)s") % {"title": found.title})[:TITLE_MAX_CHARS],
+        title=gettext("Copy of %(title)s", title=found.title)[:TITLE_MAX_CHARS],
         position=found.position + 1,
         fields=own_fields(json.decode(found.fields)),
         sections=json.decode(found.sections),
@@ -226,7 +226,7 @@ async def delete_task(visit: Visit) -> Response:
         return found
 
     gone = (await visit.change(delete, retry=BUSY)).task
-    message = gettext("“%(title)s” was deleted.") % {"title": gone.title}
+    message = gettext("“%(title)s” was deleted.", title=gone.title)
     return visit.done(f"/{access.repository.full_name}", message, undo=Undo(f"{address(visit)}/restore"))
 
 

@@ -94,7 +94,7 @@ async def take_export(visit: Visit, account: Account) -> ImportResult:
         base = visit.call.public_base.removesuffix(visit.call.prefix)
         task_import = Import(plan, account, visit.actor, people, base, keeps_authors=False, hint="")
     except KeyError as error:
-        return ImportResult(faults=[gettext("No member has the login %(login)s.") % {"login": shown(error.args[0])}])
+        return ImportResult(faults=[gettext("No member has the login %(login)s.", login=shown(error.args[0]))])
     try:
         would = await _look(visit, task_import)
         if form.fields.get("step", [""])[-1] == "look":

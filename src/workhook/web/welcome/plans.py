@@ -158,8 +158,8 @@ def made_things(imported: Imported) -> list[str]:
     """Return the counts of imported items as texts."""
     made = imported.created
     return [
-        ngettext("%(num)s card", "%(num)s cards", made.tasks) % {"num": made.tasks},
-        ngettext("%(num)s column", "%(num)s columns", made.columns) % {"num": made.columns},
-        ngettext("%(num)s label", "%(num)s labels", made.labels) % {"num": made.labels},
-        ngettext("%(num)s comment", "%(num)s comments", made.comments) % {"num": made.comments},
+        ngettext("%(num)s card", "%(num)s cards", made.tasks),
+        ngettext("%(num)s column", "%(num)s columns", made.columns),
+        ngettext("%(num)s label", "%(num)s labels", made.labels),
+        ngettext("%(num)s comment", "%(num)s comments", made.comments),
     ]
