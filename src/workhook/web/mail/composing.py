@@ -19,13 +19,14 @@ from workhook.identity.queries import find_account_by_id
 from workhook.identity.tables import NOTIFICATION_KINDS, NotificationKind
 from workhook.web.frame.texts import in_language
 from workhook.web.mail.letters import (
+    Envelope,
     Letter,
     confirmation_letter,
     invitation_letter,
     notification_letter,
     own_link_letter,
+    write_message,
 )
-from workhook.web.mail.writing import Envelope, write_message
 from workhook.work.history.notifications.queries import find_invitation, find_mail_notification
 from workhook.work.history.notifications.settings import find_settings
 from workhook.work.money.invoices.mail import InvoiceFile, MailedInvoice, find_mailed_invoice, print_for

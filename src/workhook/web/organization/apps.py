@@ -11,7 +11,7 @@ The addresses begin with `/{owner}/settings/oauth-apps` and `/{owner}/settings/a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,16 +21,16 @@ from workhook.http.endpoints import Retry
 from workhook.identity.apps import actions, queries
 from workhook.identity.apps import app_schemas as s
 from workhook.identity.apps.actions import find_named_app
-from workhook.identity.apps.schemas import App, AppSecret
+from workhook.identity.apps.schemas import LEVELS, App, AppSecret
 from workhook.identity.context import Write
+from workhook.identity.policy import PERMISSIONS
 from workhook.identity.schemas import Organization
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
 from workhook.web.frame.forms import UNSENT, PageForm, form_page
 from workhook.web.frame.paging import numbered_page
 from workhook.web.frame.places import Places, Visit, for_site
-from workhook.web.frame.texts import gettext
-from workhook.web.organization import forms
+from workhook.web.frame.texts import gettext, text
 from workhook.web.organization.settings import owned, settings_address, settings_page
 
 SitePage = Callable[[Visit, "AppSite"], Awaitable[Response]]
@@ -103,6 +103,102 @@ async def _find_site(visit: Visit, *, kind: str) -> AppSite:
     return AppSite(kind, await owned(visit, *back))
 
 
+# --- the form of an app -----------------------------------------------------------------------------------------------
+
+PERMISSION = "permission."
+"""The prefix of a permission's field."""
+_TEXTS = ("name", "description", "homepage_url", "callback_urls", "public_key")
+FIELDS = frozenset({*_TEXTS, "permissions", "public"})
+_LABELS = {
+    "repository_hooks": (text("Project webhooks"), text("including their deliveries")),
+    "organization_hooks": (text("Organization webhooks"), text("including all events and the audit log")),
+    "work": (text("Work"), text("projects, tasks, files, time, and billing")),
+}
+_LEVELS = {"": text("no access"), "read": text("read"), "write": text("read and write")}
+
+
+class AppForm(PageForm):
+    """The form of an app with its options."""
+
+    device_flow: bool = False
+    public: bool = False
+    permissions: Mapping[str, str] = {}
+
+
+def form_of(app: App) -> AppForm:
+    """Return the form with the stored values."""
+    values = {"name": app.name, "description": app.description or "", "homepage_url": app.homepage_url or ""}
+    values["callback_urls"] = "\n".join(app.callback_urls)
+    return AppForm(values, device_flow=app.device_flow, public=app.public, permissions=app.permissions)
+
+
+def form_again(sent: PageForm) -> AppForm:
+    """Return the submitted form with its errors."""
+    fields = sent.values
+    values = {name: fields.get(name, "") for name in _TEXTS}
+    values["public_key"] = shown_key(values["public_key"])
+    return AppForm(
+        values,
+        sent.faults,
+        sent.problems,
+        status=sent.status,
+        device_flow="device_flow" in fields,
+        public="public" in fields,
+        permissions=_permissions(fields),
+    )
+
+
+def shown_key(typed: str) -> str:
+    """Return the typed key, or an empty text for a private one."""
+    return "" if "PRIVATE KEY" in typed else typed
+
+
+def create_of(visit: Visit, kind: str) -> s.OauthAppCreate:
+    """Read a new OAuth app, or a new app as `AppCreate`. Raises `Invalid`."""
+    values = _values(visit.fields, kind)
+    if kind == "oauth":
+        return visit.form(s.OauthAppCreate, **values)
+    return visit.form(s.AppCreate, "public_key", **values)
+
+
+def edit_of(visit: Visit, kind: str) -> s.OauthAppEdit:
+    """Read an edit of an OAuth app, or of an app as `AppEdit`. Raises `Invalid`."""
+    return visit.form(s.OauthAppEdit if kind == "oauth" else s.AppEdit, **_values(visit.fields, kind))
+
+
+def _values(fields: Mapping[str, str], kind: str) -> dict[str, object]:
+    values: dict[str, object] = {
+        "name": fields.get("name", "").strip(),
+        "description": fields.get("description", "").replace("\r\n", "\n").strip() or None,
+        "homepage_url": fields.get("homepage_url", "").strip() or None,
+        "callback_urls": [line for each in fields.get("callback_urls", "").splitlines() if (line := each.strip())],
+        "device_flow": "device_flow" in fields,
+    }
+    if kind == "app":
+        values |= {"permissions": _permissions(fields), "public": "public" in fields}
+    return values
+
+
+def _permissions(fields: Mapping[str, str]) -> dict[str, str]:
+    given = {name: fields.get(PERMISSION + name, "") for name in PERMISSIONS}
+    return {name: level for name, level in given.items() if level}
+
+
+def permissions() -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
+    """Return the name, label and hint of each permission, and the value and label of each level."""
+    named = [(name, *map(gettext, _LABELS[name])) for name in PERMISSIONS]
+    return named, [(level, gettext(_LEVELS[level])) for level in ("", *LEVELS)]
+
+
+def in_words(granted: Mapping[str, str]) -> list[str]:
+    """Return a phrase for each granted permission."""
+    return [
+        f"{gettext(_LABELS[name][0])}: {gettext(_LEVELS[granted[name]])}"
+        for name in PERMISSIONS
+        if granted.get(name) in LEVELS
+    ]
+
+
 # --- pages -----------------------------------------------------------------------------------------------------------
 
 places = AppPlaces("apps")
@@ -125,16 +221,15 @@ async def show_list(visit: Visit, site: AppSite) -> Response:
 @places.get("", new=True)
 async def show_new(visit: Visit, site: AppSite, sent: PageForm = UNSENT) -> Response:
     """Show the form for a new app."""
-    form = forms.form_again(sent) if sent.is_refused else forms.AppForm()
-    permissions = forms.permissions()
-    return site.page(visit, "organization/app_new.html", form, permissions=permissions, faults=form.problems)
+    form = form_again(sent) if sent.is_refused else AppForm()
+    return site.page(visit, "organization/app_new.html", form, permissions=permissions(), faults=form.problems)
 
 
 @places.post("", new=True, makes=True, action="create")
-@form_page(show_new, forms.FIELDS)
+@form_page(show_new, FIELDS)
 async def create(visit: Visit, site: AppSite) -> Response:
     """Create an app. Only this page shows its secret and private key."""
-    wanted = forms.create_of(visit, site.kind)
+    wanted = create_of(visit, site.kind)
     key = await actions.create_key(wanted.public_key) if isinstance(wanted, s.AppCreate) else None
 
     async def make(write: Write) -> tuple[App, str, str]:
@@ -157,7 +252,7 @@ def _made_page(visit: Visit, site: AppSite, app: App, **made: object) -> Respons
 async def show(visit: Visit, site: AppSite, sent: PageForm = UNSENT) -> Response:
     """Show an app with its details, secrets, keys, and installations."""
     app = await find_named_app(visit.call, visit.database)
-    form = forms.form_again(sent) if sent.section == APP else forms.form_of(app)
+    form = form_again(sent) if sent.section == APP else form_of(app)
     page = Page(INSTALLATIONS_MAX)
     installed, total = ([], 0) if app.is_oauth else await queries.list_installations_of(visit.database, app.id, page)
     return site.page(
@@ -167,9 +262,9 @@ async def show(visit: Visit, site: AppSite, sent: PageForm = UNSENT) -> Response
         status=sent.status,
         app=app,
         address=site.address(app),
-        permissions=forms.permissions(),
+        permissions=permissions(),
         sent=sent,
-        own_key=forms.shown_key(sent.value("public_key")),
+        own_key=shown_key(sent.value("public_key")),
         faults=form.problems if sent.section == APP else sent.reasons,
         secrets=await queries.list_secrets(visit.database, app.id),
         secrets_max=actions.SECRETS_MAX,
@@ -182,14 +277,14 @@ async def show(visit: Visit, site: AppSite, sent: PageForm = UNSENT) -> Response
 
 
 @places.post("/*", action="update")
-@form_page(show, forms.FIELDS, section=APP)
+@form_page(show, FIELDS, section=APP)
 async def update(visit: Visit, site: AppSite) -> Response:
     """Change the details and permissions of an app."""
 
     async def change(write: Write) -> App:
         return await actions.edit_app(write.tx, write.actor, await find_named_app(write.call, write.tx), edit)
 
-    edit = forms.edit_of(visit, site.kind)
+    edit = edit_of(visit, site.kind)
     changed = await visit.change(change, retry=NAME_TAKEN)
     return visit.done(site.address(changed), gettext("App saved."))
 

@@ -21,7 +21,7 @@ from workhook.web.frame.forms import UNSENT, PageForm, form_page
 from workhook.web.frame.paging import numbered_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
-from workhook.web.organization import forms
+from workhook.web.organization.apps import in_words
 from workhook.web.organization.settings import owned, settings_address, settings_page
 from workhook.web.signin.installing import LISTED_MAX, PATH, RepositoryChoice, chosen_repositories, read_choice
 
@@ -47,7 +47,7 @@ async def show_list(visit: Visit, form: PageForm = UNSENT) -> Response:
         form,
         installations=found,
         asks_for_more=asks_for_more,
-        in_words=forms.in_words,
+        in_words=in_words,
         number=number,
         more=number * PER_PAGE < total,
     )
@@ -110,8 +110,8 @@ async def show(visit: Visit, form: PageForm = UNSENT) -> Response:
         installation=found,
         address=_address(place, found),
         developer=await find_account_by_id(reader, found.app.account_id),
-        granted=forms.in_words(found.permissions),
-        asked=forms.in_words(found.app.permissions) if asks_for_more(found) else [],
+        granted=in_words(found.permissions),
+        asked=in_words(found.app.permissions) if asks_for_more(found) else [],
         asked_key=_asked_key(found),
         repositories=listed,
         more=total > len(listed),

@@ -25,8 +25,7 @@ from workhook.web.frame.sessions import record, redirect, renew_session
 from workhook.web.frame.texts import gettext
 from workhook.web.home import PROJECT_TEMPLATES, add_from_template
 from workhook.web.hooks.receiver import WELCOME, read_receiver
-from workhook.web.welcome.importing import imported_page, take_export
-from workhook.web.welcome.plans import ImportPreview
+from workhook.web.welcome.importing import ImportPreview, imported_page, take_export
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.projects.schemas import ProjectCreate
 from workhook.work.board.tasks.queries import has_any_task
