@@ -1,4 +1,4 @@
-"""The texts of messages, in the recipient's language or the invoice's, and the messages with their headers (RFC 5322)."""
+"""Letters: their texts, in the recipient's language or the invoice's, and the messages with their headers (RFC 5322)."""
 
 from __future__ import annotations
 
