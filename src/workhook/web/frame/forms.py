@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -20,11 +20,17 @@ from workhook.core.errors import Conflict, Fault, Invalid, Problem
 from workhook.http.calls import Response
 from workhook.web.frame.texts import gettext
 
-if TYPE_CHECKING:
-    from workhook.web.frame.places import Visit
+
+class SentFields(Protocol):
+    """A visit with the fields of a form."""
+
+    @property
+    def fields(self) -> Mapping[str, str]: ...
+
 
 P = ParamSpec("P")
-Save = Callable[Concatenate["Visit", P], Awaitable[Response]]
+V = TypeVar("V", bound=SentFields)
+Save = Callable[Concatenate[V, P], Awaitable[Response]]
 
 
 class ChangedMeanwhile(Conflict):
@@ -117,15 +123,15 @@ def form_page(
     section: str = "",
     called: Mapping[str, str] | None = None,
     on: type[Problem] | tuple[type[Problem], ...] = Invalid,
-) -> Callable[[Save[P]], Save[P]]:
+) -> Callable[[Save[V, P]], Save[V, P]]:
     """Decorate a function that saves a form: if it raises `on`, `show` responds with the rejected form.
 
     `show` gets the parameters of the function, and the form. The other parameters are those of `refused_form`.
     """
 
-    def declare(save: Save[P]) -> Save[P]:
+    def declare(save: Save[V, P]) -> Save[V, P]:
         @functools.wraps(save)
-        async def saved_or_shown(visit: Visit, /, *site: P.args, **more: P.kwargs) -> Response:
+        async def saved_or_shown(visit: V, /, *site: P.args, **more: P.kwargs) -> Response:
             try:
                 return await save(visit, *site, **more)
             except on as problem:

@@ -1,4 +1,4 @@
-"""Letters: their texts, in the recipient's language or the invoice's, and the messages with their headers (RFC 5322)."""
+"""Letters: their texts, in the language of the recipient or invoice, and the messages with headers (RFC 5322)."""
 
 from __future__ import annotations
 
