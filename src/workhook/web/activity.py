@@ -275,7 +275,9 @@ def _template(event: str, action: str | None, payload: Any) -> str:
     if event in _DELETED_OF and (action == "deleted" or _is_emptied(event, payload)):
         is_own = found_in(payload, event, "user", "login") == found_in(payload, "sender", "login")
         return _SENTENCES[event]["deleted"] if is_own else _DELETED_OF[event]
-    if action == "created" and event in _RESTORED and _was_there(event, payload):
+    # A restored object also has the action `created`.
+    was_there = found_in(payload, event, "created_at") != found_in(payload, event, "updated_at")
+    if action == "created" and event in _RESTORED and was_there:
         return _RESTORED[event]
     return _SENTENCES.get(event, {}).get(action or "", _OTHER)
 
@@ -284,12 +286,6 @@ def _is_emptied(event: str, payload: Any) -> bool:
     """Return whether a comment with replies was deleted, which empties its text instead."""
     change = _change_of(payload, "body" if event == "file_comment_reply" else "text")
     return change is not None and change.get("to") == ""
-
-
-def _was_there(event: str, payload: Any) -> bool:
-    """Return whether the object was restored, which also has the action `created`."""
-    made, changed = (found_in(payload, event, name) for name in ("created_at", "updated_at"))
-    return made != changed
 
 
 def _change_of(payload: Any, name: str) -> dict[str, Any] | None:
@@ -330,18 +326,13 @@ def _what(place: ProjectNames, event: str, action: str | None, payload: Any) -> 
 
 
 def _address(base: str, event: str, payload: Any) -> str:
-    record = payload.get(event) if isinstance(payload, dict) else None
-    number = record.get("id") if isinstance(record, dict) else None
+    noun = event.removesuffix("_comment")
+    its_id = found_in(payload, event, "id") if noun == event else found_in(payload, event, noun, "id")
+    if noun not in ("task", "file") or not its_id:
+        return ""
+    number = None if noun == event else payload[event].get("id")
     fragment = f"#{number}" if isinstance(number, int) else ""
-    if event == "task" and (task := found_in(record, "id")):
-        return f"{base}/tasks/{quote(task, safe='')}"
-    if event == "task_comment" and (task := found_in(record, "task", "id")):
-        return f"{base}/tasks/{quote(task, safe='')}{fragment}"
-    if event == "file" and (file := found_in(record, "id")):
-        return f"{base}/files/{quote(file, safe='')}"
-    if event == "file_comment" and (file := found_in(record, "file", "id")):
-        return f"{base}/files/{quote(file, safe='')}{fragment}"
-    return ""
+    return f"{base}/{noun}s/{quote(its_id, safe='')}{fragment}"
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------

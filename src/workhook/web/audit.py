@@ -187,31 +187,23 @@ def _chosen(visit: Visit) -> AuditFilter:
 
 
 async def _select(visit: Visit, place: Organization, chosen: AuditFilter) -> Selection:
-    found = _selection(place, chosen)
-    named = await _login_of(visit, place, chosen.actor)
-    return msgspec.structs.replace(found, actor=key_of(named)) if named else found
-
-
-def _selection(place: Organization, chosen: AuditFilter) -> Selection:
     found = Selection(account_id=place.account.id)
     if chosen.since or chosen.until:
-        if not all(_DAY.fullmatch(day) for day in (chosen.since, chosen.until) if day):
-            raise Invalid(faults=[_day_fault()])
         try:
+            if not all(_DAY.fullmatch(day) for day in (chosen.since, chosen.until) if day):
+                raise Invalid()
             found = parse_phrase(f"created:{chosen.since or '*'}..{chosen.until or '*'}", place.account.id)
         except Invalid:
-            raise Invalid(faults=[_day_fault()]) from None
+            message = gettext("Enter dates as YYYY-MM-DD, for example 2026-11-24.")
+            raise Invalid(faults=[Fault(field="since", message=message)]) from None
+    actor = await _login_of(visit, place, chosen.actor) or chosen.actor
     return msgspec.structs.replace(
         found,
         text=chosen.action.lower() or None,
-        actor=key_of(chosen.actor) if chosen.actor else None,
+        actor=key_of(actor) if actor else None,
         owner=key_of(place.account.login) if chosen.project else None,
         repository=key_of(chosen.project) if chosen.project else None,
     )
-
-
-def _day_fault() -> Fault:
-    return Fault(field="since", message=gettext("Enter dates as YYYY-MM-DD, for example 2026-11-24."))
 
 
 async def _login_of(visit: Visit, place: Organization, typed: str) -> str | None:

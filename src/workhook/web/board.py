@@ -445,7 +445,7 @@ async def read_board(reader: Reader, access: Access, filters: Mapping[str, str])
     """Return all columns of the project with the cards that match `filters`."""
     found = await columns.list_board_columns(reader, access.repository.id)
     read = await asyncio.gather(*(_read_tasks(reader, access, column) for column in found))
-    now = now_ms()
+    now, running = now_ms(), set[str]()
     fitting = [[task for task in tasks if fits(task, filters, now)] for tasks, _ in read]
     ids = [task.id for tasks in fitting for task in tasks]
     comments, files, colors = await asyncio.gather(
@@ -453,12 +453,28 @@ async def read_board(reader: Reader, access: Access, filters: Mapping[str, str])
         count_on_tasks(reader, access, file_schemas.files, ids),
         find_label_colors(reader, access.repository.id),
     )
-    running = set() if access.is_client else await _running(reader, access)
+    if not access.is_client:
+        timers = await list_running(reader, access, limit=TIMERS_MAX)
+        running = {each.task.id for each in timers if each.task is not None}
+
+    def card(task: Any) -> BoardCard:
+        deadline = None if task.deadline is None else parse_rfc3339(task.deadline)
+        ticks = [value for items in task.sections.values() for value in items.values() if value in ITEM]
+        return BoardCard(
+            task,
+            deadline,
+            urgency(deadline, is_completed=task.completed_at is not None, now=now, zone=reader_zone()),
+            labels=[(label, hue(label, colors)) for label in task.labels],
+            comments=comments.get(task.id, 0),
+            files=files.get(task.id, 0),
+            ticked=ticks.count(TICKED),
+            items=len(ticks),
+            runs=task.id in running,
+        )
+
     return BoardView(
         [
-            BoardColumn(
-                column, [_card(task, comments, files, colors, running, now) for task in shown], len(tasks), more
-            )
+            BoardColumn(column, [card(task) for task in shown], len(tasks), more)
             for column, (tasks, more), shown in zip(found, read, fitting, strict=True)
         ]
     )
@@ -469,34 +485,6 @@ async def _read_tasks(reader: Reader, access: Access, column: Column) -> tuple[S
     read = await column_tasks.read_column(reader, access.actor, column.id, after=None, limit=CARDS_MAX + 1)
     tasks = await column_tasks.to_responses(reader, read, read.rows[:CARDS_MAX])
     return tasks, len(read.rows) > CARDS_MAX or read.cut
-
-
-async def _running(reader: Reader, access: Access) -> set[str]:
-    """Return the IDs of the tasks with a running timer."""
-    return {each.task.id for each in await list_running(reader, access, limit=TIMERS_MAX) if each.task is not None}
-
-
-def _card(
-    task: Any,
-    comments: Mapping[str, int],
-    files: Mapping[str, int],
-    colors: Mapping[str, str],
-    running: set[str],
-    now: int,
-) -> BoardCard:
-    deadline = None if task.deadline is None else parse_rfc3339(task.deadline)
-    ticks = [value for items in task.sections.values() for value in items.values() if value in ITEM]
-    return BoardCard(
-        task,
-        deadline,
-        urgency(deadline, is_completed=task.completed_at is not None, now=now, zone=reader_zone()),
-        labels=[(label, hue(label, colors)) for label in task.labels],
-        comments=comments.get(task.id, 0),
-        files=files.get(task.id, 0),
-        ticked=ticks.count(TICKED),
-        items=len(ticks),
-        runs=task.id in running,
-    )
 
 
 # --- filters ----------------------------------------------------------------------------------------------------------

@@ -43,10 +43,13 @@ COLOR_NAMES: Mapping[LabelColor, str] = {
 }
 
 
-async def administered(visit: Visit) -> Access:
-    """Return the access of the visitor, who must be an admin. Raises `NotFound` or `Forbidden`."""
+async def administered(visit: Visit, *, recently: bool = False) -> Access:
+    """Return the visitor's access as an admin, `recently` signed in. Raises `NotFound`, `Forbidden`, `ConfirmFirst`."""
     await visit.repository("repository.people")
-    return await visit.access()
+    access = await visit.access()
+    if recently:
+        visit.require_recent(settings_address(visit))
+    return access
 
 
 def settings_address(visit: Visit, section: str = "") -> str:

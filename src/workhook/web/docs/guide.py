@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -72,11 +71,10 @@ def pages() -> dict[str, GuidePage]:
 @cache
 def contents() -> tuple[tuple[str, tuple[GuidePage, ...]], ...]:
     """Return the title of each section, in English, with its pages, the index first."""
-    return tuple((title, tuple(_pages_in(folder))) for title, folder in SECTIONS)
-
-
-def _pages_in(folder: str) -> Iterator[GuidePage]:
-    return (each for each in pages().values() if each.name == folder or each.name.startswith(f"{folder}/"))
+    return tuple(
+        (title, tuple(each for name, each in pages().items() if name.partition("/")[0] == folder))
+        for title, folder in SECTIONS
+    )
 
 
 def search(words: str) -> list[GuideHit]:

@@ -99,12 +99,7 @@ async def delete_file(visit: Visit) -> Response:
     """Move a file to the trash."""
     _, found = await view.find_file(visit)
 
-    async def delete(write: Write) -> File:
-        access, locked = await actions.lock_file(write.tx, write.actor, found.id)
-        await actions.delete_file(write, access, locked)
-        return locked
-
-    gone = await visit.change(delete)
+    gone = await _change(visit, found.id, actions.delete_file)
     text = gettext("“%(title)s” was deleted. You can restore it from the trash for 30 days.", title=gone.title)
     undo = Undo(f"{files_address(visit)}/{gone.id}/restore")
     return visit.done(files_address(visit, gone.folder.id if gone.folder else None), text, undo=undo)
@@ -176,14 +171,18 @@ async def rename_file(visit: Visit) -> Response:
 
 
 async def _edit(visit: Visit, file_id: str, edit: FileEdit) -> File:
-    """Change a file and return its previous version."""
+    return await _change(visit, file_id, lambda write, access, file: actions.edit_file(write, access, file, edit))
 
-    async def change(write: Write) -> File:
+
+async def _change(visit: Visit, file_id: str, change: Callable[[Write, Access, File], Awaitable[object]]) -> File:
+    """Lock a file, call `change`, and return the previous version."""
+
+    async def step(write: Write) -> File:
         access, locked = await actions.lock_file(write.tx, write.actor, file_id)
-        await actions.edit_file(write, access, locked, edit)
+        await change(write, access, locked)
         return locked
 
-    return await visit.change(change)
+    return await visit.change(step)
 
 
 @change_places.post("/{owner}/{project}/files/{file_id}/sight", action="file.edit")

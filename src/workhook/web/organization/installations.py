@@ -174,11 +174,8 @@ async def suspend(visit: Visit) -> Response:
     place, found = await _sent_to(visit)
     suspended = visit.fields.get("suspended") == "1"
 
-    async def change(write: Write, locked: Installation) -> None:
-        step = installer.suspend if suspended else installer.unsuspend
-        await step(write.tx, write.actor, locked)
-
-    await _change(visit, change)
+    step = installer.suspend if suspended else installer.unsuspend
+    await _change(visit, lambda write, locked: step(write.tx, write.actor, locked))
     text = gettext("%(app)s suspended.") if suspended else gettext("%(app)s unsuspended.")
     undo = Undo(_address(place, found, "suspended"), {"suspended": "0" if suspended else "1"})
     return visit.done(_address(place, found), text % {"app": found.app.name}, undo=undo)
@@ -198,10 +195,9 @@ async def uninstall(visit: Visit) -> Response:
     place, found = await _found(visit)
     remove = "remove_webhooks" in visit.fields
 
-    async def change(write: Write, locked: Installation) -> list[str]:
-        return await installer.uninstall(write.tx, write.actor, locked, remove_webhooks=remove)
-
-    webhooks = await _change(visit, change)
+    webhooks = await _change(
+        visit, lambda write, locked: installer.uninstall(write.tx, write.actor, locked, remove_webhooks=remove)
+    )
     message = gettext("%(app)s uninstalled.", app=found.app.name)
     if webhooks and not remove:
         kept = ngettext("%(num)d webhook it created was kept.", "%(num)d webhooks it created were kept.", len(webhooks))

@@ -35,8 +35,7 @@ _PERMISSIONS = {"read": "pull", "write": "push", "admin": "admin"}
 @form_page(show_settings, section=SECTION)
 async def add(visit: Visit) -> Response:
     """Add a person to a project, or invite them."""
-    access = await administered(visit)
-    visit.require_recent(settings_address(visit))
+    access = await administered(visit, recently=True)
     body = _body(visit)
     text, link = await visit.change(lambda write: _add_with_link(visit, write, access, body))
     back = settings_address(visit, SECTION)
@@ -86,8 +85,7 @@ async def _said(write: Write, access: Access, login: str, text: str) -> str:
 @places.post("/{owner}/{project}/settings/people/{login}/role", action="member.update")
 async def change_role(visit: Visit) -> Response:
     """Change the role of a collaborator."""
-    access = await administered(visit)
-    visit.require_recent(settings_address(visit))
+    access = await administered(visit, recently=True)
     login, body = visit.path("login"), _body(visit)
 
     async def change(write: Write) -> str:
@@ -133,8 +131,7 @@ async def remove(visit: Visit) -> Response:
 @places.post("/{owner}/{project}/settings/invitations/{invitation_id}/cancel", action="invitation.delete")
 async def cancel(visit: Visit) -> Response:
     """Revoke an invitation to a project."""
-    access = await administered(visit)
-    visit.require_recent(settings_address(visit))
+    access = await administered(visit, recently=True)
     ended, who, text = await withdraw(visit, access.repository)
     here = settings_address(visit)
     if ended.role == CLIENT:
@@ -147,8 +144,7 @@ async def cancel(visit: Visit) -> Response:
 @places.post("/{owner}/{project}/settings/invitations/{invitation_id}/link", action="invitation.link")
 async def renew_link(visit: Visit) -> Response:
     """Replace the link of an invitation to a project."""
-    access = await administered(visit)
-    visit.require_recent(settings_address(visit))
+    access = await administered(visit, recently=True)
     return await make_new_link(visit, access.repository, settings_address(visit))
 
 
@@ -176,8 +172,7 @@ _DIGITS_MAX = 15
 @client_places.post("/{owner}/{project}/settings/clients", action="client.add")
 async def put_client_back(visit: Visit) -> Response:
     """Undo the removal of a client within a few minutes. Afterwards they need a new invitation."""
-    access = await administered(visit)
-    visit.require_recent(settings_address(visit))
+    access = await administered(visit, recently=True)
     project_id = access.repository.project_id
     login, email, until = (visit.fields.get(name, "") for name in ("username", "email", "until"))
     given = visit.fields.get("removed", "")
@@ -210,8 +205,7 @@ def _signed(visit: Visit, *values: str) -> str:
 @form_page(show_settings, section=CLIENTS, on=(Invalid, Conflict))
 async def invite_client_by_link(visit: Visit) -> Response:
     """Invite a client to a project."""
-    access = await administered(visit)
-    visit.require_recent(settings_address(visit))
+    access = await administered(visit, recently=True)
     require_not_archived(access.repository)
     address = visit.form(ClientCreate, email=visit.fields.get("email", ""))
 
@@ -229,8 +223,7 @@ async def invite_client_by_link(visit: Visit) -> Response:
 @client_places.post("/{owner}/{project}/settings/clients/{client_id}/remove", action="client.remove")
 async def remove_client(visit: Visit) -> Response:
     """Remove a client from a project."""
-    access = await administered(visit)
-    visit.require_recent(settings_address(visit))
+    access = await administered(visit, recently=True)
 
     async def end(write: Write) -> Client:
         found, client = await lock_client(write, visit.path("client_id"))

@@ -51,7 +51,6 @@ class MadeLink(HiddenRepr, msgspec.Struct, frozen=True):
     """
 
     who: str
-    role: str
     is_bound: bool
     is_sent: bool
     is_renewed: bool
@@ -97,7 +96,7 @@ async def withdraw(visit: Visit, place: Account | Repository) -> tuple[Invitatio
 
 def _made(invitation: Invitation, link: SecretLink, *, is_renewed: bool) -> MadeLink:
     who = invitation.invitee.login if invitation.invitee else invitation.email or ""
-    return MadeLink(who, invitation.role, invitation.invitee is not None, is_mailed(invitation), is_renewed, link)
+    return MadeLink(who, invitation.invitee is not None, is_mailed(invitation), is_renewed, link)
 
 
 def link_page(visit: Visit, place: Account | Repository, made: MadeLink, back: str) -> Response:

@@ -96,10 +96,6 @@ class FormChoices(NamedTuple):
     def named(self) -> dict[str, str]:
         return {name: login for name, login in self.logins.items() if login}
 
-    def for_plan(self) -> Choices:
-        not_done = [each for each in self.columns if each not in self.done]
-        return Choices(title=self.title, done=self.done, not_done=not_done)
-
 
 class PersonOffer(NamedTuple):
     """A person in the file. `login` is that of the member chosen for them."""
@@ -240,7 +236,9 @@ async def take_export(visit: Visit, account: Account) -> ImportResult:
         return ImportResult(faults=[gettext("Choose the exported file first.")])
     file, choices = SourceFile(form.name, bytes(memory.data)), FormChoices.of(form.fields, form.name)
     try:
-        plan = await plan_in_process(account.id, file, choices.for_plan())
+        not_done = [each for each in choices.columns if each not in choices.done]
+        wanted = Choices(title=choices.title, done=choices.done, not_done=not_done)
+        plan = await plan_in_process(account.id, file, wanted)
     except InvalidFile as problem:
         return ImportResult(faults=problem.faults)
     members = await members_of(visit.database, account.id)
