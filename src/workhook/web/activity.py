@@ -406,10 +406,7 @@ _CHANGED_FRAME = b"event: changed\ndata:\n\n"
 
 
 class Changes(AsyncIterator[bytes]):
-    """One frame for each event of the project's stream.
-
-    `is_late` sends a frame immediately, for events before it opened.
-    """
+    """One frame for each event of the project's stream. `is_late` sends one immediately for events before it."""
 
     def __init__(self, stream: Stream, *, is_late: bool) -> None:
         self._stream, self._is_late = stream, is_late
@@ -428,10 +425,7 @@ class Changes(AsyncIterator[bytes]):
 
 @live_places.get("/{owner}/{project}/live", head=False)
 async def live(visit: Visit) -> Response:
-    """Stream the project's changes to an open page.
-
-    Clients get none, because the timing would reveal private changes.
-    """
+    """Stream the project's changes to an open page. Not for clients: the timing would reveal private changes."""
     access = await visit.access()
     access.require_member("follow the activity of a project")
     listener = listener_of_session(visit.session.id, visit.actor.user.id, access.repository.owner.id)

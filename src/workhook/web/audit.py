@@ -113,10 +113,7 @@ class AuditFilter(msgspec.Struct):
 
 
 class AuditLine(msgspec.Struct, frozen=True):
-    """An entry on the page.
-
-    `person`: the actor, if they belong to the organization. `details`: the other facts as JSON, or empty.
-    """
+    """An entry on the page. `person` is the actor, if they belong to the organization. `details` are facts as JSON."""
 
     entry: AuditEntry
     person: Account | None

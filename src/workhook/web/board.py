@@ -418,10 +418,7 @@ class BoardCard(msgspec.Struct, frozen=True):
 
 
 class BoardColumn(msgspec.Struct, frozen=True):
-    """A column and its cards that match the filters.
-
-    `count` includes cards that don't match. `more` is true if the column has more than `CARDS_MAX` cards.
-    """
+    """A column and its cards that match the filters. `count` includes the others; `more`: over `CARDS_MAX`."""
 
     column: Column
     cards: Sequence[BoardCard]

@@ -80,10 +80,7 @@ def row_of(task: Task, now: int, *, may_edit: bool) -> TaskRow:
 
 
 def sort_links(visit: Visit, otherwise: str = "") -> Mapping[str, tuple[str, str]]:
-    """Return, for each sort key, the query that sorts by it or reverses the order, and the current `aria-sort`.
-
-    `otherwise` is the default order.
-    """
+    """Return, for each sort key, the query that sorts by it or reverses the order, and the current `aria-sort`."""
     now = visit.query("sort") or otherwise
     links = {}
     for name in SORTS:

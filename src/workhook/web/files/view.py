@@ -97,10 +97,7 @@ async def read_folder(visit: Visit, access: Access) -> FolderPage:
 
 
 async def find_file(visit: Visit, access: Access | None = None) -> tuple[Access, File]:
-    """Return the file in the path. Raises `NotFound` if it is not in the project in the path.
-
-    `access` is the visitor's access to that project, if the caller has it already.
-    """
+    """Return the file in the path. Raises `NotFound` if it is not in the project in the path, which `access` is to."""
     access = access or await visit.access()
     its, file = await actions.find_file(visit.database, visit.actor, visit.path("file_id"))
     access.require_same_project(its)

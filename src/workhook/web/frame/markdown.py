@@ -53,10 +53,7 @@ _NAME_SPAN = re.compile(f'<span class="{_NAME}">([@#][A-Za-z0-9-]+)</span>')  # 
 
 
 class _Shown(NamedTuple):
-    """The rendered HTML of a text, the same for every reader, with each name in its own element.
-
-    `html` is None if the text is shown unrendered. `steps` counts parser steps.
-    """
+    """The HTML of a text, with each name in its own element; None if shown unrendered. `steps` counts parser steps."""
 
     html: str | None
     steps: int

@@ -160,10 +160,7 @@ class Visit:
         return access
 
     async def repository(self, rule: str) -> Repository:
-        """Return the repository in the path if the visitor has the right `policy.RULES[rule]`.
-
-        Raises `NotFound` or `Forbidden`.
-        """
+        """Return the repository in the path if the visitor has the right. Raises `NotFound` or `Forbidden`."""
         repository = policy.check_repository(await self._find_repository(), policy.RULES[rule], self.actor)
         self.call.actor = Caller(self.actor, rate.UNKNOWN, repository=repository)
         return repository
@@ -180,10 +177,7 @@ class Visit:
         return organization
 
     async def account(self) -> tuple[Account, str | None]:
-        """Return the account in the path and the visitor's role in it.
-
-        The role is `owner` in their own account and None without one. Raises `NotFound`.
-        """
+        """Return the account in the path and the visitor's role, `owner` in their own, or None. Raises `NotFound`."""
         found = await queries.find_account(self.database, self.path("owner"))
         if found is None or found.kind == "bot":
             raise NotFound()
@@ -233,10 +227,7 @@ class Visit:
         return found
 
     async def admit(self, fields: dict[str, list[str]]) -> None:
-        """Check and remove the field `csrf` of an upload form, before any of the file is kept.
-
-        The field must precede the file. Raises `Forbidden`.
-        """
+        """Check and remove `csrf` of an upload form, which must precede the file. Raises `Forbidden`."""
         key = "".join(fields.pop("csrf", []))
         check_key(self.call, self.session, key)
         if self.sent is not None:

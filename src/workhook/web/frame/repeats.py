@@ -75,10 +75,7 @@ class SentForm:
             raise Repeated
 
     async def answered(self, answer: Response | None) -> None:
-        """Store the response to a completed change: a redirect, or JSON for a script.
-
-        Pages may show secrets and aren't stored.
-        """
+        """Store the response to a completed change: a redirect, or JSON for a script. Pages may show secrets."""
         if not self.is_taken:
             return
         packed = b""

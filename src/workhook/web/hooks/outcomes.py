@@ -51,10 +51,7 @@ def briefly(status: str) -> str:
 
 
 def reason(status: str, *, url: str = "", limit_s: float | None = None) -> str:
-    """Return the text shown next to `briefly` or the response code.
-
-    `url` (of the receiver) and `limit_s` (for a response) make it more specific.
-    """
+    """Return the text next to `briefly` or the code. The receiver's `url` and the time limit make it more specific."""
     if _redirect(status) not in ("", _NOT_CHANGED):
         return gettext("redirects aren’t followed")
     if answered(status):

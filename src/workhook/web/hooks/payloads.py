@@ -119,10 +119,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def difference(first: str, second: str) -> list[Line]:
-    """Compare both texts, truncated if long, line by line.
-
-    Takes up to `DIFFERENCE_LINES_MAX` squared steps: call it in a thread.
-    """
+    """Compare both texts, truncated, line by line. Takes `DIFFERENCE_LINES_MAX` squared steps: call it in a thread."""
     old, new = (_lines(each[:SHOWN_MAX]) for each in (first, second))
     start = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
     if start is None:

@@ -60,10 +60,7 @@ class HookPlaces(Places):
     """Places that exist for both kinds of sites and receive their `HookSite`."""
 
     def route(self, method: str, path: str, *, right: str = "", **facts: Any) -> Callable[[SitePage], SitePage]:  # type: ignore[override]
-        """Declare a page or form.
-
-        `right` is read, write, or delete, and defaults to the one that the method requires.
-        """
+        """Declare a page or form. `right` is read, write, or delete; by default, the one that the method requires."""
         asked = right or ("read" if method == "GET" else "write")
 
         def declare(function: SitePage) -> SitePage:
@@ -124,10 +121,7 @@ SHOWN_MAX = 100
 
 
 async def list_app_hooks(visit: Visit, site: HookSite) -> tuple[list[AppHook], int]:
-    """Return the first webhooks that OAuth apps created in an organization, and their total.
-
-    Empty for a project, and for visitors who are not owners.
-    """
+    """Return the first webhooks that OAuth apps created in an organization, and their total; empty for others."""
     if site.owner.repository is not None:
         return [], 0
     found = await find_organization(visit.database, site.owner.account.login, visit.actor.user.id)

@@ -35,10 +35,7 @@ log = structlog.get_logger(__name__)
 
 
 class Composer:
-    """Composes queued messages.
-
-    `base` is the address of this server, with which every link starts. All messages are from `sender`.
-    """
+    """Composes queued messages from `sender`. Every link starts with `base`, the address of this server."""
 
     def __init__(self, services: Services, base: str, sender: Address) -> None:
         self._services = services

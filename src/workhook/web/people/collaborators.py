@@ -187,10 +187,7 @@ async def put_client_back(visit: Visit) -> Response:
 
 
 def _undo(visit: Visit, project_id: str, removed: Client) -> Undo:
-    """Return the undo of a removal, valid for a few minutes in this session.
-
-    It is signed, because only a former client may return without a new invitation.
-    """
+    """Return the undo of a removal, signed, because only a former client may return without a new invitation."""
     until = str(now_ms() + UNDO_MS)
     signature = cookies.sign(visit.call, _REMOVED, _signed(visit, project_id, removed.username, removed.email, until))
     fields = {"email": removed.email, "username": removed.username, "until": until, "removed": signature}

@@ -45,10 +45,7 @@ from workhook.work.people.membership import add_link, is_mailed, send_link
 
 
 class MadeLink(HiddenRepr, msgspec.Struct, frozen=True):
-    """A new link. `who` is the invited login or address. `is_sent`: the link is e-mailed.
-
-    `is_renewed`: it replaces an earlier link.
-    """
+    """A new link. `who` is the invited login or address. `is_renewed`: it replaces an earlier link."""
 
     who: str
     is_bound: bool
@@ -58,10 +55,7 @@ class MadeLink(HiddenRepr, msgspec.Struct, frozen=True):
 
 
 async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLink | None:
-    """Create a link to an invitation of this transaction and e-mail it if possible.
-
-    Returns None unless the form requests the link.
-    """
+    """Create a link to an invitation if the form requests it; otherwise, e-mail one if possible."""
     if "link" not in visit.fields:
         await send_link(write, invitation, language())
         return None

@@ -76,10 +76,7 @@ async def task(visit: Visit) -> Response:
 
 
 async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Response:
-    """Show a task.
-
-    `conflict` names a field that someone else has changed; the page shows both the typed and the current value.
-    """
+    """Show a task. `conflict` names a field that someone else changed, which is shown with both values."""
     access = await visit.follow()
     after = visit.query_id("after") or 0
     shown = await read_task(visit.database, visit.actor, access, visit.path("task_id"), after)

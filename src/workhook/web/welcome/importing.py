@@ -224,10 +224,7 @@ def _form_page(visit: Visit, account: Account, result: ImportResult) -> Response
 
 
 async def take_export(visit: Visit, account: Account) -> ImportResult:
-    """Read the uploaded file and import it unless `step` is `look`.
-
-    Raises the errors of `read_form` and `import_plan`.
-    """
+    """Read the uploaded file and import it unless `step` is `look`. Raises the errors of `read_form`, `import_plan`."""
     memory = _Memory()
     form = await read_form(visit.call, memory, limit=EXPORT_MAX_BYTES, admit=visit.admit, parts=PARTS_MAX)
     await visit.call.body_came()
