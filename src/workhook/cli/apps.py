@@ -41,9 +41,9 @@ class AppKind(NamedTuple):
 APP, OAUTH_APP = AppKind(app, "app", "app"), AppKind(oauth_app, "oauth-app", "OAuth app")
 
 
-def permission_list(text: str) -> str:
+def permission_list(text: str) -> dict[str, Any]:
     """Parse permissions with their levels, separated by commas, as for tokens. May be empty."""
-    return options.permission_list(text) if text.strip(", ") else ""
+    return options.permission_list(text) if text.strip(", ") else {}
 
 
 OrganizationOption = Annotated[str, Option("LOGIN", "The organization.")]
@@ -52,7 +52,9 @@ _Id = Annotated[int, Argument("ID", "ID, as shown by the `show` command.", parse
 _Name = Annotated[str, Option("TEXT", "Name shown to users; unique on the server.")]
 _NewName = Annotated[str | None, Option("TEXT", "New name. This also changes the slug.", flag="--name")]
 _TEXTS = ("homepage_url", "description", "device_flow")
-_Permissions = Annotated[str | None, Option("NAME=LEVEL,…", "For example work=write.", parse=permission_list)]
+_Permissions = Annotated[
+    dict[str, Any] | None, Option("NAME=LEVEL,…", "For example work=write.", parse=permission_list)
+]
 _KeyFile = Annotated[
     Path | None, Option("FILE", "New file for the private key, readable only by you. Default: print the key.")
 ]
@@ -164,7 +166,6 @@ async def create_app(
 ) -> None:
     """Register an app. Its client secret and its private key are shown only once."""
     key = await _read_or_make_key(public_key, key_file)
-    granted = permissions_of(permissions or "")
     with _new_file(key_file) as write_key:
         async with context.transaction() as tx:
             owner = await get_organization(tx, organization)
@@ -172,7 +173,7 @@ async def create_app(
                 tx,
                 None,
                 owner,
-                app_schemas.AppCreate(name=name, permissions=granted, public=public, **profile.values()),
+                app_schemas.AppCreate(name=name, permissions=permissions or {}, public=public, **profile.values()),
                 key=key,
             )
             write_key(pem)
@@ -254,8 +255,7 @@ async def edit_app(
 
     New permissions take effect once an owner of the organization grants them.
     """
-    granted = None if permissions is None else permissions_of(permissions)
-    await _edit(context, name, APP, profile.change(name=new_name, public=public, permissions=granted))
+    await _edit(context, name, APP, profile.change(name=new_name, public=public, permissions=permissions))
 
 
 @command(oauth_app, "edit")
@@ -352,7 +352,7 @@ async def install(
     name: AppArgument,
     organization: OrganizationOption,
     permissions: Annotated[
-        str | None,
+        dict[str, Any] | None,
         Option(
             "NAME=LEVEL,…",
             "Permissions to grant, among those the app requests. Default at the first installation: all.",
@@ -378,7 +378,7 @@ async def install(
         if not found.public and found.account_id != place.id:
             remedy = f"To allow other organizations to install it, run `workhook app edit {found.slug} --public`."
             raise CliError(f"{found.slug} is private to its own organization.", remedy)
-        granted = dict(found.permissions) if permissions is None else permissions_of(permissions)
+        granted = dict(found.permissions) if permissions is None else permissions
         chosen = await _find_repository_ids(tx, place, repository)
         keep = (permissions is None and not all_permissions, chosen is None and not all_repositories)
         before, after = await _install(tx, found, place, granted, chosen, keep=keep)
@@ -502,12 +502,6 @@ async def _owner_of(reader: Reader, app: schemas.App) -> Account:
     owner = await identity_queries.find_account_by_id(reader, app.account_id)
     assert owner is not None, "an app goes with its organization"
     return owner
-
-
-def permissions_of(text: str) -> dict[str, Any]:
-    """Return the permissions in a string accepted by `permission_list`."""
-    parts = [part.partition("=") for part in text.split(",") if part.strip()]
-    return {name.strip(): level.strip() for name, _, level in parts}
 
 
 def _app_json(app: schemas.App, owner: Account) -> dict[str, object]:

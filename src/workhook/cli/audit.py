@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 from workhook.cli.common import Context, command, get_organization, new_app
 from workhook.cli.error_messages import CliError
-from workhook.cli.options import Argument, Option, time_text, whole_from
+from workhook.cli.options import Argument, Option, positive, time_text
 from workhook.cli.output import Progress, show_progress
 from workhook.core.clock import parse_rfc3339, to_millis_text
 from workhook.core.text import counted, visible_json
@@ -55,7 +55,7 @@ async def list_entries(
     context: Context,
     *,
     chosen: EntryOptions,
-    limit: Annotated[int, Option("NUMBER", "Number of entries, newest first.", parse=whole_from(1))] = 30,
+    limit: Annotated[int, Option("NUMBER", "Number of entries, newest first.", parse=positive)] = 30,
 ) -> None:
     """List entries of the audit log, newest first."""
     import msgspec

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, get_organization, get_repository, new_app
 from workhook.cli.error_messages import CliError, Misuse, not_together
-from workhook.cli.options import Argument, Flag, Option, row_id, time_text, whole_from
+from workhook.cli.options import Argument, Flag, Option, positive, row_id, time_text
 from workhook.cli.output import Progress, cell, complain, show_progress
 from workhook.core import errors, json
 from workhook.core.text import counted
@@ -132,7 +132,7 @@ async def list_deliveries(
     context: Context,
     *,
     chosen: DeliveryOptions,
-    limit: Annotated[int, Option("NUMBER", "Number of deliveries, newest first.", parse=whole_from(1))] = 30,
+    limit: Annotated[int, Option("NUMBER", "Number of deliveries, newest first.", parse=positive)] = 30,
     follow: Annotated[bool, Flag("Keep printing new deliveries until Ctrl-C.")] = False,
 ) -> None:
     """List deliveries of a webhook, or of all webhooks of a repository or organization, newest first.

@@ -131,7 +131,7 @@ async def import_(
         str | None, Option("LOGIN", "Login of the organization on this server. Default: the exported one.")
     ] = None,
     member: Annotated[
-        tuple[str, ...],
+        tuple[tuple[str, str], ...],
         Option(
             "OLD=LOGIN",
             "Map a person in the export to a user on this server. Repeatable.",
@@ -162,10 +162,8 @@ async def import_(
         except validation.ExportNotUsable as error:
             raise CliError("\n  ".join(["this cannot be imported:", *error.faults]), _NOTHING) from error
     async with context.services() as services:
-        named = dict(each.rpartition("=")[::2] for each in member)
-        plan = imports.Plan(
-            checked, login or checked.organization.login, await _matched(services.database, checked, named)
-        )
+        matched = await _matched(services.database, checked, dict(member))
+        plan = imports.Plan(checked, login or checked.organization.login, matched)
         if faults := await actions.faults_of_login(services.database, plan.login):
             raise CliError(f"{faults[0].message}.", f"Use --login to give the organization another one. {_NOTHING}")
         if dry_run:
@@ -210,7 +208,7 @@ async def _matched(reader: Reader, checked: validation.CheckedExport, named: dic
         if old not in checked.people:
             known = ", ".join(sorted(checked.people)[:10])
             raise Misuse(f"--member: the export has no person {old}.", f"Its people: {known}. {_NOTHING}")
-        user = await get_enabled_user(reader, login.strip())
+        user = await get_enabled_user(reader, login)
         if double := next((each for each, other in found.items() if other.id == user.id), None):
             raise Misuse(f"--member: {user.login} cannot be both {double} and {old}.", _NOTHING)
         found[old] = user

@@ -14,7 +14,7 @@ import click
 from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, get_enabled_user, get_organization
 from workhook.cli.error_messages import CliError, Misuse
-from workhook.cli.options import Flag, Option, comma_list, days, scope_list
+from workhook.cli.options import Flag, Option, days, scope_list
 from workhook.cli.output import write_private
 from workhook.core import errors, log
 from workhook.http import parameters
@@ -80,7 +80,7 @@ async def setup(
     project: Annotated[str | None, Option("TITLE", "Title of a first project, such as Website. Default: none.")] = None,
     new_token: Annotated[bool, Flag("Create another token even if one exists.")] = False,
     scopes: Annotated[
-        str | None,
+        list[str] | None,
         Option("SCOPE,…", f"Scopes of the token. Default: {','.join(TOKEN_SCOPES)}.", parse=scope_list),
     ] = None,
     expires_in: Annotated[
@@ -96,7 +96,6 @@ async def setup(
     """
     if expires_in is not None and expires_in > TOKEN_DAYS:
         raise Misuse(f"--expires-in {expires_in:g} is more than {TOKEN_DAYS} days.", "Create a new token each year.")
-    granted = comma_list(scopes) or list(TOKEN_SCOPES)
 
     async def step(tx: Transaction) -> tuple[Account, Account, Repository | None, str | None]:
         await queries.lock_first_start(tx)
@@ -106,7 +105,7 @@ async def setup(
         await administrators.appoint_first(tx, user)
         base = base_address(context.settings)
         repository = await _project(tx, place, user, project, base) if project else None
-        token = await _token(tx, made, user, granted, expires_in or TOKEN_DAYS, always=new_token)
+        token = await _token(tx, made, user, scopes or list(TOKEN_SCOPES), expires_in or TOKEN_DAYS, always=new_token)
         await made.record(tx, place, user)
         return place, user, repository, token
 
