@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 
 import structlog
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
@@ -288,25 +288,22 @@ class Supervisor:
         return await asyncio.to_thread(merged, texts)
 
 
-class _Merged(Collector):
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = families
+class _Merged(dict[str, Metric], Collector):
+    """Families of metrics by name."""
 
     def collect(self) -> Iterable[Metric]:
-        return self._families
+        return self.values()
 
 
 def merged(texts: Mapping[int, bytes]) -> bytes:
     """Merge the metrics of several processes into one text, labeling each sample with its process number."""
     from prometheus_client.parser import text_string_to_metric_families  # not needed by a single process
 
-    families: dict[str, Metric] = {}
+    families = _Merged()
     for number, text in texts.items():
         for family in text_string_to_metric_families(text.decode()):
             known = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
             known.samples += [
                 Sample(each.name, {**each.labels, "process": str(number)}, each.value) for each in family.samples
             ]
-    of_all = CollectorRegistry()
-    of_all.register(_Merged(list(families.values())))
-    return generate_latest(of_all)
+    return generate_latest(families)

@@ -226,8 +226,9 @@ def _check_key(settings: Settings, folder: Path) -> str:
 
 async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequence[Any], progress: Progress) -> int:
     """Restore the database and the files. Returns the number of rows."""
-    from workhook.storage.backups import BlobCopy, lock_for_restore, restore_database, unlock_restored
+    from workhook.storage.backups import BlobCopy, restore_database, set_revision
     from workhook.storage.blobs import FOLDER, FolderBlobs
+    from workhook.storage.migrate import RESTORING
 
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     if (path := settings.sqlite_path) is not None:
@@ -235,7 +236,7 @@ async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequ
         draft = path.with_name(f"{path.name}.restoring")
         draft.unlink(missing_ok=True)
         await restore_database(folder, draft, progress)
-        lock_for_restore(draft)  # incomplete without the files
+        set_revision(draft, RESTORING)  # incomplete without the files
         draft.rename(path)
     source, target = FolderBlobs(folder / FOLDER), bootstrap.open_blobs(settings.data, settings.files_url)
     try:
@@ -245,7 +246,7 @@ async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequ
         target.close()
     if path is None:
         return await _fill_postgresql(settings, folder, progress)
-    unlock_restored(path, made.schema)
+    set_revision(path, made.schema)
     return sum(made.database.rows.values())
 
 

@@ -33,7 +33,7 @@ def is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass
     return True
 
 
@@ -91,7 +91,8 @@ async def _answer(script: Path, job: bytes, folder: str, limits: Limits) -> Proc
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=minimal_environment(os.environ),
+        # Only what it needs to start, because the server's environment contains secrets.
+        env={name: os.environ[name] for name in _TO_START if name in os.environ},
         cwd=folder,
         close_fds=True,
     )
@@ -120,11 +121,6 @@ async def _answer(script: Path, job: bytes, folder: str, limits: Limits) -> Proc
     if len(output) > limits.output_bytes:
         raise ProcessFailed("failure", ended_with, f"more than {limits.output_bytes} bytes")
     return ProcessOutput(output, stderr)
-
-
-def minimal_environment(of_server: Mapping[str, str]) -> dict[str, str]:
-    """Return only the variables that a process needs to start, because the server's environment contains secrets."""
-    return {name: of_server[name] for name in _TO_START if name in of_server}
 
 
 async def _first(stream: asyncio.StreamReader, limit: int) -> bytes:

@@ -32,7 +32,6 @@ _THREE = "BHD IQD JOD KWD LYD OMR TND"
 UNUSUAL_DIGITS = {**dict.fromkeys(_WITHOUT.split(), 0), **dict.fromkeys(_THREE.split(), 3)}
 """Decimal places of the currencies that do not have two."""
 USUAL_DIGITS = 2
-MOST_DIGITS = max(UNUSUAL_DIGITS.values())
 
 
 def digits_of(currency: str) -> int:
@@ -60,26 +59,24 @@ def parse_money(raw: object) -> Decimal:
 
     Raises `ValueError` stating the accepted values.
     """
-    wanted = "a number of at least 0"
-    amount = parse_decimal(raw, wanted)
-    if amount < 0:
-        raise ValueError(wanted)
-    if amount > TOTAL_MAX_MINOR:
-        raise ValueError(compose("{}, and at most {}", phrase(wanted), TOTAL_MAX_MINOR))
-    return amount
+    return _parse_up_to(raw, "a number of at least 0", TOTAL_MAX_MINOR)
 
 
 def parse_hundredths(raw: object) -> int:
     """Parse a non-negative number with at most two decimal places. Raises `ValueError` stating the accepted values."""
     wanted = "a number of at least 0 with at most two decimal places"
+    if (found := _scaled(_parse_up_to(raw, wanted, HUNDREDTHS_MAX), HUNDREDTH_DIGITS)) is None:
+        raise ValueError(wanted)
+    return found
+
+
+def _parse_up_to(raw: object, wanted: str, maximum: int) -> Decimal:
     amount = parse_decimal(raw, wanted)
     if amount < 0:
         raise ValueError(wanted)
-    if amount > HUNDREDTHS_MAX:
-        raise ValueError(compose("{}, and at most {}", phrase(wanted), HUNDREDTHS_MAX))
-    if (found := _scaled(amount, HUNDREDTH_DIGITS)) is None:
-        raise ValueError(wanted)
-    return found
+    if amount > maximum:
+        raise ValueError(compose("{}, and at most {}", phrase(wanted), maximum))
+    return amount
 
 
 def parse_decimal(raw: object, wanted: str) -> Decimal:

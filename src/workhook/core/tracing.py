@@ -67,9 +67,9 @@ def turn_on(maker: SpanMaker | None) -> None:
     _maker = maker
 
 
-def is_on() -> bool:
-    """Return whether spans are created."""
-    return _maker is not None
+def span_maker() -> SpanMaker | None:
+    """Return the factory of spans, or None if tracing is off."""
+    return _maker
 
 
 def read(header: str | None) -> Trace | None:
@@ -94,8 +94,3 @@ def begin_request(method: str, route: str, header: str | None) -> TraceSpan | No
     span = _maker.request(method, route, read(header))
     _current.set(span.traceparent)
     return span
-
-
-def begin_attempt(url: str, facts: dict[str, str | int], header: str | None) -> TraceSpan | None:
-    """Start the span of a delivery attempt to `url`. The attempt belongs to the trace in `header`."""
-    return None if _maker is None else _maker.attempt(url, facts, read(header))

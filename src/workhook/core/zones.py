@@ -94,11 +94,6 @@ def end_of(at_ms: int, zone: tzinfo) -> int:
     return start_of(day_in(at_ms, UTC) + timedelta(days=1), zone) if is_day(at_ms) else at_ms
 
 
-def has_passed(at_ms: int, now_ms: int, zone: tzinfo) -> bool:
-    """Return whether a due time has passed. A bare day lasts until its end in the time zone."""
-    return end_of(at_ms, zone) <= now_ms
-
-
 def moved_to(day: date, at_ms: int, zone: tzinfo) -> int:
     """Move to another day: a bare day becomes that day, and a moment keeps its time of day in the time zone."""
     return midnight_of(day) if is_day(at_ms) else at_same_time(day, at_ms, zone)

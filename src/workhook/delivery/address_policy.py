@@ -131,10 +131,6 @@ class AddressPolicy:
             parsed = parsed.ipv4_mapped
         return _is_public(parsed) or any(parsed in network for network in self._allow)
 
-    @property
-    def permits_loopback(self) -> bool:
-        return self.permits("127.0.0.1") or self.permits("::1")
-
 
 class Resolved(TypedDict):
     """An address of a name, in the shape that aiohttp expects."""
@@ -153,8 +149,6 @@ class Resolver(Protocol):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> Sequence[Resolved]: ...
-
-    async def close(self) -> None: ...
 
 
 class GuardedResolver:
@@ -175,9 +169,6 @@ class GuardedResolver:
             if not self._policy.permits(answer["host"]):
                 raise AddressRefused(answer["host"])
         return answers
-
-    async def close(self) -> None:
-        await self._resolver.close()
 
 
 def as_resource_exhausted(error: OSError) -> ResourceExhausted | None:
@@ -261,7 +252,7 @@ def _examine_name(host: str, policy: AddressPolicy) -> UrlError | None:
     """Check a host name as yarl passes it to the connector: IDNA-encoded and in lower case."""
     name = host.removesuffix(".")
     labels = name.split(".")
-    if labels[-1] == "localhost" and not policy.permits_loopback:
+    if labels[-1] == "localhost" and not (policy.permits("127.0.0.1") or policy.permits("::1")):
         return UrlError("unreachable", compose(_UNREACHABLE_URL, host))
     if len(name) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
         return UrlError("host", MALFORMED_URL)

@@ -147,7 +147,8 @@ async def attempt(
     insecure = hook.config.get("insecure_ssl") == "1"
     outcome = await sender.send(hook.config["url"], prepared, insecure_ssl=insecure)
     if span is not None:
-        _end_span(span, outcome)
+        code = outcome.status_code if outcome.response_headers else None  # without a response, it is Workhook's own
+        span.end(code, error=None if outcome.ok else outcome.status if code is None else str(code))
     lane.connected, lane.timing_out = True, outcome.status == TIMED_OUT  # not any 504: a gateway sends one at once
     finished_at = now_ms()
     allowed = lane.hook.retries_allowed
@@ -167,7 +168,7 @@ async def attempt(
 
 
 def _begin_span(hook: Hook, work: PendingAttempt) -> TraceSpan | None:
-    if not tracing.is_on():
+    if (maker := tracing.span_maker()) is None:
         return None
     facts: dict[str, str | int] = {
         "workhook.hook_id": hook.id,
@@ -178,13 +179,7 @@ def _begin_span(hook: Hook, work: PendingAttempt) -> TraceSpan | None:
         facts["workhook.action"] = work.action
     if work.attempts:
         facts["http.request.resend_count"] = work.attempts
-    return tracing.begin_attempt(hook.config["url"], facts, work.traceparent)
-
-
-def _end_span(span: TraceSpan, outcome: Outcome) -> None:
-    """End the span, omitting the status code of an attempt without a response, because that code is Workhook's own."""
-    code = outcome.status_code if outcome.response_headers else None
-    span.end(code, error=None if outcome.ok else outcome.status if code is None else str(code))
+    return maker.attempt(hook.config["url"], facts, tracing.read(work.traceparent))
 
 
 async def _prepare(

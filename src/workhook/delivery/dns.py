@@ -24,7 +24,6 @@ _Key = tuple[bytes, socket.AddressFamily]
 
 LOOKUPS_AT_ONCE = 32
 LOOKUPS_OF_A_DOMAIN = 4
-LOOKUPS_OF_SLOW_DOMAINS = LOOKUPS_AT_ONCE // 2  # unless there are fewer slots
 LONGEST_S = 10.0  # for a slot, and again for the result
 
 SLOW_S = 2.0  # a domain with a lookup this long is slow ...
@@ -71,9 +70,6 @@ class SystemResolver:
             Resolved(hostname=host, host=_address_of(where), port=port, family=family, proto=protocol, flags=flags)
             for family, _, protocol, _, where in found
         ]
-
-    async def close(self) -> None:
-        """Do nothing, because lookups end on their own."""
 
     async def _answer_to(self, key: _Key) -> _Answer:
         until, kept = self._kept.get(key, (0.0, []))

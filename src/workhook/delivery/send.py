@@ -104,9 +104,13 @@ class Sender:
         self._settings = settings or SendSettings()
         self._loop = asyncio.get_running_loop()
         self._connections = ConnectionPool(self._settings.connections_max)
-        self._resolver = resolver or SystemResolver(max(2, min(LOOKUPS_AT_ONCE, self._settings.connections_max // 4)))
-        self._client = Client(policy, self._resolver, self._connections)
-        self._proxied = self._proxy_client()
+        resolver = resolver or SystemResolver(max(2, min(LOOKUPS_AT_ONCE, self._settings.connections_max // 4)))
+        self._client = Client(policy, resolver, self._connections)
+        self._proxied: ProxyClient | None = None
+        if self._settings.proxy is not None:
+            from workhook.delivery.proxied import ProxyClient  # importing aiohttp takes 0.1 s and 10 MiB
+
+            self._proxied = ProxyClient(self._settings.proxy, policy, resolver, self._connections)
         self._target = functools.lru_cache(_URLS_REMEMBERED)(self._examine)
 
     @property
@@ -153,14 +157,6 @@ class Sender:
         self._client.close()
         if self._proxied is not None:
             await self._proxied.close()
-        await self._resolver.close()
-
-    def _proxy_client(self) -> ProxyClient | None:
-        if self._settings.proxy is None:
-            return None
-        from workhook.delivery.proxied import ProxyClient  # importing aiohttp takes 0.1 s and 10 MiB
-
-        return ProxyClient(self._settings.proxy, self._policy, self._resolver, self._connections)
 
     def _examine(self, url: str, is_own: bool) -> Target | address_policy.UrlError:
         fault = None if is_own else address_policy.validate_url(url, self._policy)

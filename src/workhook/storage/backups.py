@@ -30,7 +30,6 @@ from workhook.storage.blobs import FOLDER, NAME, BlobMissing, Blobs, FolderBlobs
 from workhook.storage.copying import CopySource
 from workhook.storage.migrate import (
     HEAD,
-    RESTORING,
     known_revisions,
     migrate_sqlite,
     postgresql_revision,
@@ -170,20 +169,11 @@ def _copy_file(source: Path, target: Path, progress: Progress, stop: threading.E
         theirs.execute("PRAGMA journal_mode=DELETE")
 
 
-def lock_for_restore(path: Path) -> None:
-    """Make every version of Workhook refuse a file that is being restored."""
-    _set_revision(path, RESTORING)
-
-
-def unlock_restored(path: Path, revision: str) -> None:
-    """Let servers use a restored file. Durable on return."""
-    _set_revision(path, revision)
-    sync(path, path.parent)
-
-
-def _set_revision(path: Path, revision: str) -> None:
+def set_revision(path: Path, revision: str) -> None:
+    """Set the revision of a file durably. `migrate.RESTORING` makes every version of Workhook refuse it."""
     with open_connection(path, writable=True) as connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+    sync(path, path.parent)
 
 
 # PostgreSQL:

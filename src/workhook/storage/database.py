@@ -232,18 +232,12 @@ class Database(Reader):
         `transaction`.
         """
 
-        async def run() -> T:
-            async with self.transaction() as tx:
-                return await change(tx)
-
-        return await self._persist(run, within_s)
-
-    async def _persist(self, act: Callable[[], Awaitable[T]], within_s: float = 0) -> T:
         end, number = time.monotonic() + within_s, 0
         while True:
             number += 1
             try:
-                return await act()
+                async with self.transaction() as tx:
+                    return await change(tx)
             except RolledBack as problem:
                 last = number >= TRIES and time.monotonic() >= end
                 metrics.ROLLED_BACK.labels(problem.reason, "refused" if last else "again").inc()

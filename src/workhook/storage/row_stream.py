@@ -130,8 +130,8 @@ async def sequence_of(connection: Any, table: sa.Table) -> str | None:
 
 
 @contextmanager
-def open_connection(path: Path, *, writable: bool = False, timeout_s: float = 30.0) -> Iterator[sqlite3.Connection]:
-    with closing(open_file(path, timeout_s)) as connection:
+def open_connection(path: Path, *, writable: bool = False) -> Iterator[sqlite3.Connection]:
+    with closing(open_file(path, 30.0)) as connection:
         connection.execute(f"PRAGMA query_only={int(not writable)}")
         yield connection
 
