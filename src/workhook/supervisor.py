@@ -156,10 +156,7 @@ class _Child:
             await _send(self._writer, _TELL, await _told_or_nothing(self._gather()))
 
     async def metrics(self) -> bytes | None:
-        """Return the process's metrics, or None if it is not serving or is too slow.
-
-        Must not be called concurrently.
-        """
+        """Return the process's metrics, or None if it is not serving or is too slow. Not for concurrent calls."""
         if not self._is_serving:
             return None
         while not self._told.empty():  # late responses to requests that gave up
@@ -194,10 +191,7 @@ class Supervisor:
                 each.process.send_signal(signal.SIGTERM)
 
     async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
-        """Run until `stop` is called. `ready` is called once all processes are serving.
-
-        Raises `OperatorError` if a process ends before that, after reporting the reason itself.
-        """
+        """Run until `stop` is called, and call `ready` once all serve. Raises `OperatorError` if one ends earlier."""
         keeping = [asyncio.create_task(self._keep(number), name=f"process-{number}") for number in self._ready]
         waiting = asyncio.create_task(self._all_ready(), name="ready")
         try:

@@ -119,10 +119,7 @@ async def _read_or_make_key(public_key: Path | None, key_file: Path | None) -> c
 
 @contextmanager
 def _new_file(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """Yield a function that writes a key to a new private file before the commit, so that no valid key is lost.
-
-    The file is removed if a later step fails.
-    """
+    """Yield a function that writes a key to a new private file, which a later error removes again."""
     if path is None:
         yield lambda pem: None
         return
@@ -410,10 +407,7 @@ async def _install(
 
 
 async def _find_repository_ids(tx: Transaction, place: Account, names: Sequence[str]) -> list[int] | None:
-    """Return the IDs of the organization's repositories, or None without names.
-
-    Raises `CliError` listing all unknown names.
-    """
+    """Return the IDs of the repositories, or None without names. Raises `CliError` listing all unknown names."""
     if not names:
         return None
     found = await identity_queries.find_repositories(tx, place, names=names)

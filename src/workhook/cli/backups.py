@@ -200,10 +200,7 @@ async def _require_empty(settings: Settings) -> None:
 
 
 def _check_key(settings: Settings, folder: Path) -> str:
-    """Return whether the key is `present`, `restored` from the backup or `missing`.
-
-    Raises `CliError` for a wrong key.
-    """
+    """Return whether the key is `present`, `restored` from the backup or `missing`. Raises `CliError` if wrong."""
     from workhook.storage.backups import DATABASE
     from workhook.storage.row_stream import open_connection
 
@@ -251,10 +248,7 @@ async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequ
 
 
 async def _fill_postgresql(settings: Settings, folder: Path, progress: Progress) -> int:
-    """Copy from a temporary copy of the backup's database, because copying marks and migrates its source.
-
-    Returns the rows.
-    """
+    """Copy from a temporary copy of the backup, because copying changes its source. Returns the number of rows."""
     from workhook.storage.backups import restore_database
     from workhook.storage.copying import copy
     from workhook.storage.migrate import migrate_sqlite

@@ -66,10 +66,7 @@ class Context:
 
     @asynccontextmanager
     async def services(self, *, make: bool = False) -> AsyncIterator[Services]:
-        """Open the migrated database and the other services, with or without a running server.
-
-        `make` creates missing data, which otherwise raises `CliError`.
-        """
+        """Open the migrated database and the other services. Missing data raises `CliError` unless `make`."""
         log.configure("warning" if self.settings.log_level == "info" else self.settings.log_level)
         if not make:
             if self.settings.database_url is None and not self.settings.data.is_dir():
@@ -124,20 +121,14 @@ CONNECT_TIMEOUT_S = 5.0
 
 
 async def revision(settings: Settings) -> str | None:
-    """Return the schema revision of the database, or None without one.
-
-    Raises the drivers' errors and `TimeoutError`.
-    """
+    """Return the schema revision, or None without one. Raises the drivers' errors and `TimeoutError`."""
     from workhook.storage.migrate import postgresql_revision, sqlite_revision
 
     return await _look(settings, sqlite_revision, postgresql_revision)
 
 
 async def key_check(settings: Settings) -> bytes | None:
-    """Return the value that the first start encrypted with the key, or None before that.
-
-    Raises the errors of `revision`.
-    """
+    """Return the value that the first start encrypted with the key, or None. Raises the errors of `revision`."""
     found: bytes | None = await _first_value(settings, "SELECT sealed FROM key_check")
     return found
 

@@ -244,10 +244,7 @@ HookIds = Callable[["Reader"], Awaitable[list[int]]]
 
 
 async def follow_deliveries(context: Context, hook_ids: HookIds, filters: history.Filters, limit: int) -> None:
-    """Print at most `limit` of the newest deliveries, newest last, then each new one.
-
-    Ends when interrupted or when the output is closed. Webhooks created meanwhile are followed too.
-    """
+    """Print at most `limit` of the newest deliveries, newest last, then each new one, until interrupted."""
     with until_interrupted():
         async with context.services() as services:
             follower = Follower(services.database, hook_ids, filters)

@@ -199,10 +199,7 @@ def _refused(context: Context) -> Iterator[None]:
 
 
 async def _matched(reader: Reader, checked: validation.CheckedExport, named: dict[str, str]) -> dict[str, Account]:
-    """Return accounts by their login in the export.
-
-    Raises `CliError` for people missing in the export or here, and if the organization would have no owner.
-    """
+    """Return accounts by their login in the export. Raises `CliError` for unknown people or a missing owner."""
     found: dict[str, Account] = {}
     for old, login in named.items():
         if old not in checked.people:

@@ -125,11 +125,7 @@ async def setup(
 
 
 async def first_start(services: Services, base: str) -> FirstStart | None:
-    """Create an owner, an organization, a project, a token and a sign-in link on an empty database.
-
-    Returns None if any account exists. If several processes start concurrently, or `workhook setup` runs, only one of
-    them does it.
-    """
+    """Create an owner, an organization, a project, a token and a sign-in link, or return None if any account exists."""
     if not await queries.is_empty(services.database):
         return None
 

@@ -47,18 +47,12 @@ class Message(str):
 
 
 def say(sentence: str, /, *values: object) -> Message:
-    """Format a sentence, filling its `{}` with the values.
-
-    The sentence must be a literal, because the translation catalogs are extracted from these calls.
-    """
+    """Format a sentence, filling its `{}`. It must be a literal: the catalogs are extracted from these calls."""
     return _build_message(sentence.format(*values), sentence, values)
 
 
 def compose(sentence: str, /, *values: object) -> Message:
-    """Build a sentence, or a part of one, out of parts.
-
-    Values that are messages are merged into the sentence's ID. The catalogs contain only whole sentences.
-    """
+    """Build a sentence, or a part of one, out of parts. Messages among the values are merged into its ID."""
     whole, *pieces = sentence.split("{}")
     of_whole: list[object] = []
     for value, piece in zip(values, pieces, strict=True):

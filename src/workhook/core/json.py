@@ -69,8 +69,7 @@ _IN_A_ROW = b"0" * ((_DIGITS_MAX + 1) // _STRIDE)  # a larger integer has at lea
 def decode_untrusted(data: bytes, kind: Any = Any) -> Any:
     """Parse JSON from an untrusted source as a value of type `kind`.
 
-    Raises `Malformed` for anything other than a single JSON value of this type: invalid syntax, invalid UTF-8, lone
-    surrogates, numbers outside the range of a double, and nesting deeper than `DEPTH_MAX`.
+    Raises `Malformed`, also for lone surrogates, numbers beyond a double, and nesting deeper than `DEPTH_MAX`.
     """
     if kind is not Any:
         require_depth(data)  # the deep part may be in a member that the type does not have

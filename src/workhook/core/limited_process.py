@@ -62,10 +62,7 @@ class ProcessFailed(Exception):
 
 
 async def run(script: Path, job: Mapping[str, object], limits: Limits, content: bytes = b"") -> ProcessOutput:
-    """Call `answer(job, folder)` of the script (see `limited_main`).
-
-    `content`, unless empty, is written to the file `content` in that folder. Raises `ProcessFailed`.
-    """
+    """Call `answer(job, folder)` of the script, with `content` as a file in the folder. Raises `ProcessFailed`."""
     whole = {
         **job,
         "path": [each for each in sys.path if each],

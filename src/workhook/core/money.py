@@ -55,10 +55,7 @@ _DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,4})?", re.ASCI
 
 
 def parse_money(raw: object) -> Decimal:
-    """Parse a non-negative amount whose currency, and therefore whose exact bound, is not known yet.
-
-    Raises `ValueError` stating the accepted values.
-    """
+    """Parse a non-negative amount whose currency is not known yet. Raises `ValueError` stating what is accepted."""
     return _parse_up_to(raw, "a number of at least 0", TOTAL_MAX_MINOR)
 
 
@@ -80,10 +77,7 @@ def _parse_up_to(raw: object, wanted: str, maximum: int) -> Decimal:
 
 
 def parse_decimal(raw: object, wanted: str) -> Decimal:
-    """Parse a decimal number in JSON's notation, given as a number or a string.
-
-    Rejects `1_000` and digits of other scripts. Raises `ValueError(wanted)`.
-    """
+    """Parse a number in JSON's notation, without `1_000` and other scripts' digits. Raises `ValueError(wanted)`."""
     if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
         raise ValueError(wanted)
     try:
@@ -128,10 +122,7 @@ def decimals(currency: str) -> Message:
 
 
 def to_minor(amount: Decimal, currency: str, field: str, *, maximum_minor: int = AMOUNT_MAX_MINOR) -> int:
-    """Return the amount in minor units.
-
-    Raises `Invalid`, naming the field and the currency, for too many decimal places or more than `maximum_minor`.
-    """
+    """Return the amount in minor units. Raises `Invalid` like `amount_fault`."""
     if fault := amount_fault(amount, currency, field, maximum_minor=maximum_minor):
         raise Invalid(faults=[fault])
     found = to_minor_or_none(amount, currency)
@@ -145,10 +136,7 @@ def half_up(value: int, unit: int) -> int:
 
 
 def convert_minor(minor: int, before: str, after: str) -> int | None:
-    """Convert an amount to the minor units of another currency, keeping the number.
-
-    Returns None if the other currency has too few decimal places or the result would be too large.
-    """
+    """Return the same number in minor units of another currency, or None if it has too few decimals or is too large."""
     more = digits_of(after) - digits_of(before)
     if more >= 0:
         larger = minor * int(10**more)

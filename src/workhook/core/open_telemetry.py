@@ -48,9 +48,7 @@ def fault(environ: Mapping[str, str] | None = None) -> str | None:
 
 
 def turn_on(role: str) -> Callable[[], None]:
-    """Start tracing in this process if it is requested.
-
-    Returns a function that sends the remaining spans and stops tracing.
+    """Start tracing if it is requested. Returns a function that sends the remaining spans and stops.
 
     `role` is `serve` or `worker`. Faults are logged, and the process continues without traces.
     """

@@ -33,10 +33,7 @@ logger = structlog.get_logger(__name__)
 
 
 def start(role: str) -> Callable[[], None]:
-    """Start creating spans in this process. Returns a function that stops it.
-
-    Raises `ValueError` for an invalid variable of the SDK.
-    """
+    """Start creating spans. Returns a function that stops it. Raises `ValueError` for the SDK's variables."""
     own = Resource({"service.name": "workhook", "service.version": __version__, "workhook.process": role})
     resource = Resource.create().merge(own).merge(OTELResourceDetector().detect())
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
@@ -133,10 +130,9 @@ class _SdkSpan:
 
 
 class _SdkSpanMaker:
-    """A factory of spans whose names and attributes follow the semantic conventions for HTTP.
+    """A factory of spans that follow https://opentelemetry.io/docs/specs/semconv/http/http-spans/.
 
-    See https://opentelemetry.io/docs/specs/semconv/http/http-spans/. Spans never contain the path or query of a request
-    or of a receiver's URL, because links contain secrets.
+    They never contain the path or query of a request or of a receiver's URL, because links contain secrets.
     """
 
     def __init__(self, tracer: Tracer) -> None:

@@ -62,10 +62,7 @@ class JsonName(FieldMark, frozen=True):
 
 
 class EventSchema(FieldMark, frozen=True, eq=False):
-    """Additions to the field's type in event schemas. With `type`, they replace it.
-
-    `optional` means that the field may be missing there.
-    """
+    """Additions to the type in event schemas, or with `type` its replacement. `optional`: it may be missing there."""
 
     schema: Mapping[str, object] | None = None
     optional: bool = False
@@ -239,8 +236,5 @@ def converted(record: type[Record], sources: Mapping[str, str]) -> Expression:
 
 
 def compiled(function: str, names: Mapping[str, object]) -> Any:
-    """Compile a function from source text, as `dataclasses` does for `__init__`. The text contains only field names.
-
-    A loop over the fields would take twice as long.
-    """
+    """Compile a function from source text made of field names. A loop over the fields would take twice as long."""
     return eval(function, dict(names))  # noqa: S307  # our own source text

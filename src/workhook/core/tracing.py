@@ -42,10 +42,7 @@ class TraceSpan(Protocol):
     traceparent: str
 
     def end(self, status: int | None, *, error: str | None) -> None:
-        """End the span.
-
-        `status` is the response's status code, if there was a response; `error` is the kind of failure.
-        """
+        """End the span with the status code of the response, if any, and the kind of failure."""
 
 
 class SpanMaker(Protocol):

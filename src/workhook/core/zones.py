@@ -35,20 +35,14 @@ def is_known(name: str) -> bool:
 
 
 def zone_fault(name: str) -> str | None:
-    """Return the accepted values for a time zone name, or None if `name` is valid.
-
-    UTC is the only valid name without a place: `localtime` or `EST5EDT` differ between servers.
-    """
+    """Return what is accepted, or None for a valid name: UTC or a place. `EST5EDT` differs between servers."""
     if name == "UTC" or ("/" in name and is_known(name)):
         return None
     return "the name of a time zone, such as Europe/Vienna"
 
 
 def zone_or_utc(name: str | None) -> tzinfo:
-    """Return the time zone of a stored name.
-
-    Falls back to UTC if it is None or, with a warning, unknown on this server.
-    """
+    """Return the time zone of a stored name, or UTC if it is None or, with a warning, unknown on this server."""
     try:
         return zone_of(name or "UTC")
     except ValueError:

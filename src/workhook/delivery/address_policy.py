@@ -92,19 +92,14 @@ class AddressRefused(Exception):
 
 
 class ResourceExhausted(OSError):
-    """This process has run out of descriptors, memory or threads.
+    """This process has run out of descriptors, memory or threads, which does not count as an attempt.
 
-    It is not the receiver's fault and does not count as an attempt.
-
-    Derives from `OSError` because Happy Eyeballs propagates only those.
+    An `OSError`, because Happy Eyeballs propagates only those.
     """
 
 
 class UrlError(msgspec.Struct, frozen=True):
-    """The reason why nothing can ever be delivered to a URL.
-
-    `code`: `malformed`, `scheme`, `userinfo`, `host`, `port`, `unreachable`.
-    """
+    """Why nothing can ever be delivered: `malformed`, `scheme`, `userinfo`, `host`, `port` or `unreachable`."""
 
     code: str
     message: str
@@ -180,12 +175,7 @@ def as_resource_exhausted(error: OSError) -> ResourceExhausted | None:
 
 
 def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
-    """Return a socket for the address about to be connected to, provided it is permitted.
-
-    Covers IP literals in URLs too.
-
-    Raises `AddressRefused` or `ResourceExhausted`.
-    """
+    """Return a socket if the address, maybe a literal, is permitted. Raises `AddressRefused`, `ResourceExhausted`."""
     address = str(info[4][0])
     if not policy.permits(address):
         raise AddressRefused(address)

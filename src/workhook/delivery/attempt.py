@@ -35,15 +35,12 @@ _LONGEST_HEADER = 64
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """`retries` retries, the first after `first_s`, each later interval `factor` times as long as the previous one.
-
-    The defaults give 8 retries within 36 hours. `jitter` is the largest fraction added to an interval.
-    """
+    """`retries` retries, the first after `first_s`, each later interval `factor` times as long as the previous one."""
 
     retries: int = 8
     first_s: float = 10.0
     factor: float = 3.7
-    jitter: float = 0.2
+    jitter: float = 0.2  # largest fraction added to an interval
 
     def step_s(self, attempt: int) -> float:
         """Return the seconds between attempt `attempt` (from 1) and the next, without jitter."""
@@ -66,9 +63,8 @@ def next_attempt_at(
 ) -> int | None:
     """Return the time of the next attempt in milliseconds since the epoch, or None to stop.
 
-    `attempt` counts from 1; `random` is in [0, 1). Retries stop after a success, after 410 Gone (which also deactivates
-    the hook) and when the attempts are used up. `Retry-After` extends an interval to at most twice its length and never
-    shortens it. Jitter is added on top, so deliveries that failed together are not retried together.
+    `attempt` counts from 1; `random` is in [0, 1). `Retry-After` extends an interval to at most twice its length and
+    never shortens it. Jitter keeps deliveries that failed together from being retried together.
     """
     if ok or status_code == GONE or attempt > policy.retries:
         return None
@@ -79,10 +75,7 @@ def next_attempt_at(
 
 
 def retry_after_ms(text: str, now_ms: int) -> int | None:
-    """Return the delay of a `Retry-After` value, negative for a past date, or None if it is invalid.
-
-    The value is a number of seconds or a date (RFC 9110, 10.2.3).
-    """
+    """Return the delay of a `Retry-After` (RFC 9110, 10.2.3), negative for a past date, or None if it is invalid."""
     text = text.strip()
     if len(text) > _LONGEST_HEADER or not text.isascii():
         return None

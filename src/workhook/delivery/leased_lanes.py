@@ -73,16 +73,10 @@ log = structlog.get_logger(__name__)
 
 
 class LeasedLanes:
-    """The loaded lanes, in `lanes`.
-
-    A lane that moved to another process is not loaded again until its attempts in flight have ended.
-    """
+    """The loaded lanes. One that moved away is loaded again only after its attempts in flight have ended."""
 
     def __init__(self, services: Services, *, wake: Callable[[], None], hangs: Callable[[], bool]) -> None:
-        """Create an empty set of lanes.
-
-        `wake` is called when there may be something to do. `hangs` returns whether the worker hangs.
-        """
+        """`wake` is called when there may be something to do. `hangs` returns whether the worker hangs."""
         self._services = services
         self._wake, self._hangs = wake, hangs
         self._database = services.database
@@ -124,10 +118,7 @@ class LeasedLanes:
     # --- work --------------------------------------------------------------------------------------------------------
 
     def mark_due(self, due: dict[int, int]) -> bool:
-        """Record due times: hook ID → milliseconds, or 0 for now.
-
-        Returns whether there is anything to do now.
-        """
+        """Record due times: hook ID → milliseconds, or 0 for now. Returns whether there is anything to do now."""
         now = now_ms()
         to_do = False
         is_own = self.leases.membership.is_own
@@ -267,29 +258,20 @@ class LeasedLanes:
         return self._trouble or (None if self.leases.is_valid else "its lease has ended")
 
     async def start(self) -> None:
-        """Remove dead processes, join, and keep the lease renewed.
-
-        Raises `Unavailable` if the database cannot be reached.
-        """
+        """Remove dead processes, join, and keep the lease renewed. Raises `Unavailable`."""
         await self.leases.remove_dead_owners()
         await self._renew()
         self._keeper = asyncio.create_task(self._keep_lease(), name="lease")
 
     async def leave(self) -> None:
-        """Stop delivering.
-
-        Raises `Unavailable` if the database cannot be reached; the lease then expires on its own.
-        """
+        """Stop delivering. Raises `Unavailable`; the lease then expires on its own."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
         await self.leases.leave()
 
     async def _keep_lease(self) -> None:
-        """Renew the lease in a separate task.
-
-        A turn of the worker may outlast the lease when the database is slow.
-        """
+        """Renew the lease in a separate task, because a turn of the worker may outlast it."""
         while True:
             await self.leases.until_due()
             if not self._may_renew():
@@ -329,10 +311,7 @@ class LeasedLanes:
             self._wake()
 
     def _in_flight(self) -> list[int]:
-        """Return the hooks with attempts in flight under the current lease.
-
-        Those of an earlier lease belong to other processes.
-        """
+        """Return the hooks with attempts in flight under the current lease, not an earlier one."""
         epoch, lanes = self.leases.epoch, (*self._ending.values(), *self.lanes.values())
         return [lane.hook.id for lane in lanes if lane.in_flight and lane.epoch == epoch]
 

@@ -29,11 +29,7 @@ VIEWS_MAX = 16  # unacknowledged views; with more, a process works on nothing
 
 
 class WorkerRow(NamedTuple):
-    """The row of a delivering process.
-
-    `left_ms`: time until its lease expires, negative once it has. `leaving`: it is stopping and only finishes its
-    attempts in flight.
-    """
+    """The row of a process. `left_ms`: until its lease expires. `leaving`: it only finishes attempts in flight."""
 
     owner: str
     epoch: int
@@ -198,10 +194,7 @@ async def raise_generation(tx: Transaction) -> int:
 
 
 async def remove(tx: Transaction, owners: Sequence[str], *, if_dead: bool = False) -> int:
-    """Remove processes and return their number.
-
-    With `if_dead`, keep those that have renewed their lease. Raises the generation if any was removed.
-    """
+    """Remove processes, `if_dead` only expired ones, and raise the generation. Returns their number."""
     removed = await tx.execute(_remove_dead if if_dead else _remove, {"owners": list(owners)})
     if removed:
         await raise_generation(tx)

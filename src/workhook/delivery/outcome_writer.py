@@ -33,10 +33,9 @@ log = structlog.get_logger(__name__)
 
 
 class OutcomeWriter:
-    """Writes finished attempts.
+    """Writes finished attempts, and calls `recorded` with each batch after its commit.
 
-    `recorded` is called with each batch after its commit, once `Lane.failing_since` is up to date. `in_flight` returns
-    the number of unrecorded attempts, including those already passed to `add`.
+    `in_flight` returns the number of unrecorded attempts, including those already passed to `add`.
     """
 
     def __init__(
@@ -61,10 +60,7 @@ class OutcomeWriter:
             self._begin_soon()
 
     def _begin_soon(self) -> None:
-        """Write immediately, or linger for others because larger batches cost less.
-
-        If an outcome is being waited for, linger only if several other attempts are in flight; otherwise, if any is.
-        """
+        """Write immediately, or linger for others because larger batches cost less."""
         waiting = len(self._waiting)
         others = self._in_flight() - waiting
         if (
@@ -98,10 +94,7 @@ class OutcomeWriter:
                     task.add_done_callback(self._written)
 
     def _has_room(self) -> bool:
-        """Return whether to start another batch.
-
-        A few outcomes do not justify one while another batch waits for the disk.
-        """
+        """Return whether to start another batch. A few outcomes are not worth one while another waits for the disk."""
         if not self._writing:
             return True
         return len(self._writing) < OVERLAP and len(self._waiting) >= OVERLAP_MIN
@@ -138,10 +131,9 @@ class OutcomeWriter:
         self._report(batch, health)
 
     async def _not_written(self, batch: Sequence[FinishedAttempt]) -> Sequence[FinishedAttempt]:
-        """Return the outcomes that are not written yet.
+        """Return the outcomes that are not written yet, because a broken connection may have committed.
 
-        If the connection breaks during a commit, the commit may have succeeded, so read before writing again. Late
-        outcomes cannot be checked. Raises `Unavailable` for any error of the read.
+        Late outcomes cannot be checked. Raises `Unavailable` for any error of the read.
         """
         try:
             attempts = await attempts_of(self._database, [each.work.id for each in batch])

@@ -98,10 +98,9 @@ class Prefetcher:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     async def load_due(self, *, idle: bool) -> bool:
-        """Read due dispatches for the emptiest lanes.
+        """Read due dispatches for the emptiest lanes. `idle`: some slots are unused.
 
-        `idle`: some slots are unused. Returns whether to continue immediately, because a hook has changed or there is
-        more to read.
+        Returns whether to continue immediately, because a hook has changed or there is more to read.
         """
         self._turn += 1
         pages = plan(self._leased.lanes.values(), now_ms(), idle=idle)
@@ -217,10 +216,7 @@ def _put_back(slow: Sequence[Lane]) -> int:
 
 
 def _page(low: Collection[Lane], room: int, least: int, most: int) -> list[ReadPlan]:
-    """Plan a page of `least` to `most` dispatches each for the emptiest lanes.
-
-    Among equals, the least recently read come first.
-    """
+    """Plan a page of `least` to `most` dispatches each for the emptiest lanes, the least recently read first."""
     if not low or room <= 0:
         return []
     number = min(len(low), max(1, room // least))

@@ -19,10 +19,7 @@ from workhook.storage.statements import PerDialect, hot
 
 
 def _pending() -> sa.Select[Any]:
-    """Select a page of the hooks with work, each with its earliest due time.
-
-    Takes one index probe per hook, regardless of queue length.
-    """
+    """Select a page of the hooks with work, each with its earliest due time, by one index probe per hook."""
     first, later, due = dispatches.alias("first"), dispatches.alias("later"), dispatches.alias("due")
     walk = (
         sa.select(sa.func.min(first.c.hook_id).label("hook_id"), sa.literal_column("1", sa.Integer).label("number"))
@@ -60,8 +57,7 @@ def _each_lane(dialect: str) -> tuple[Any, sa.ColumnElement[int]]:
 def _lanes_since() -> tuple[Any, sa.ColumnElement[int], sa.ColumnElement[int]]:
     """Return the lanes with their start times.
 
-    During a long read elsewhere (a backup, a report), PostgreSQL keeps the index entries of completed dispatches and
-    would scan them all for each page without a start time. SQLite keeps none.
+    Without these, PostgreSQL would scan completed dispatches, whose index entries it keeps during a long read.
     """
     ids = sa.bindparam("hook_ids", type_=sa.ARRAY(sa.Integer))
     times = sa.bindparam("since", type_=sa.ARRAY(sa.BigInteger))
@@ -141,8 +137,7 @@ async def due_dispatches(
 ) -> Sequence[Row]:
     """Return the next dispatches of these hooks, except the `busy` ones.
 
-    `since` maps hook IDs to the due time to start from (milliseconds). SQLite ignores it and reads from the beginning,
-    at no extra cost.
+    `since` maps hook IDs to the due time to start from (milliseconds), which SQLite does not need.
     """
     params = {
         "hook_ids": list(since), "since": list(since.values()), "busy": list(busy), "now": now, "per_lane": per_lane,

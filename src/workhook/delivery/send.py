@@ -52,11 +52,7 @@ UNEXPECTED = "delivery failed"
 
 
 class SendSettings(HiddenRepr, msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a sender.
-
-    `timeout_s` covers connecting, headers and body together. `proxy` is an http(s) URL. `connections_max` limits open
-    connections, including idle ones.
-    """
+    """`timeout_s` includes connecting. `proxy` is a URL. `connections_max` includes idle connections."""
 
     timeout_s: float = 10.0
     max_payload_bytes: int = MAX_PAYLOAD_BYTES
@@ -65,10 +61,7 @@ class SendSettings(HiddenRepr, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The outcome of one attempt. The API shows `status` and `status_code` (200-599).
-
-    `response_body` has at most 64 KiB, decoded if possible. `retry_after` is the receiver's header as text.
-    """
+    """The outcome of one attempt, as the API shows it. `response_body` has at most 64 KiB, decoded if possible."""
 
     status: str
     status_code: int
@@ -80,10 +73,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Sender:
-    """Sends deliveries over kept-alive connections. Bound to the running event loop; must be closed.
-
-    `unexpected_failures` counts unknown kinds of failure. Each is logged, and each is a bug.
-    """
+    """Sends deliveries over kept-alive connections. Bound to the running event loop; must be closed."""
 
     def __init__(
         self,
@@ -93,12 +83,8 @@ class Sender:
         resolver: address_policy.Resolver | None = None,
         own: OwnAddress | None = None,
     ) -> None:
-        """`resolver` resolves names (by default, the system's).
-
-        The resulting addresses must be permitted by `policy`, unless `own` recognizes the URL as a receiver inside this
-        server.
-        """
-        self.unexpected_failures = 0
+        """Addresses found by `resolver` must be permitted by `policy`, unless `own` recognizes the URL."""
+        self.unexpected_failures = 0  # of unknown kinds; each is logged, and a bug
         self._policy = policy
         self._own = own or OwnAddress()
         self._settings = settings or SendSettings()
@@ -119,10 +105,7 @@ class Sender:
         return max(1, self._settings.connections_max * 3 // 4)
 
     async def send(self, url: str, prepared: SignedRequest, *, insecure_ssl: bool) -> Outcome:
-        """POST `prepared` to `url`. Never raises for a receiver's failure.
-
-        Raises `OwnTrouble` if this process could not open a socket, which does not count as an attempt.
-        """
+        """POST `prepared` to `url`. Raises only `ResourceExhausted`, which does not count as an attempt."""
         started = time.perf_counter()
         size = len(prepared.body) if prepared.payload_size is None else prepared.payload_size
         if size > self._settings.max_payload_bytes:
@@ -177,10 +160,7 @@ def _outcome(answer: Response, started: float) -> Outcome:
 
 
 def _read_head(fields: Sequence[tuple[bytes, bytes]]) -> tuple[dict[str, str], str | None, str | None] | None:
-    """Return the headers as text (repeated ones joined under their first spelling), Content-Encoding and Retry-After.
-
-    Returns None if all headers together exceed the limit.
-    """
+    """Return the headers as text, Content-Encoding and Retry-After, or None if they exceed the limit."""
     headers: dict[str, str] = {}
     spelling: dict[str, str] = {}
     size = 0
@@ -226,10 +206,7 @@ def _elapsed_ms(started: float) -> int:
 
 
 def _explain(error: Exception) -> tuple[str, int] | None:
-    """Return the status and code of an error, or None if it is unknown.
-
-    The order matters because the classes overlap.
-    """
+    """Return the status and code, or None for an unknown error. The order matters because the classes overlap."""
     match error:
         case SendError():
             return error.status, 502

@@ -75,10 +75,7 @@ class Worker:
         return time.monotonic() - self._polled_at_s
 
     def _hangs(self) -> bool:
-        """Return whether the worker hangs.
-
-        A stopping worker does not poll and only waits for things that end on their own.
-        """
+        """Return whether the worker hangs. A stopping one does not poll, and waits only for limited times."""
         return not self._stopping.is_set() and self._silent_s > HUNG_S
 
     # --- lifecycle ---------------------------------------------------------------------------------------------------

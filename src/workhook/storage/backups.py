@@ -75,10 +75,7 @@ def _other_schema(found: str | None) -> CopyRefused:
 
 
 class StoredFile(NamedTuple):
-    """A file that the database references.
-
-    `blob` is its name in the store, `size` is in bytes, `sha256` of the content.
-    """
+    """A file that the database references. `blob` is its name in the store, `size` is in bytes."""
 
     blob: str
     size: int
@@ -106,10 +103,7 @@ class DatabaseSource:
             await connection.close(timeout=CONNECT_TIMEOUT_S)
 
     async def take(self, target: Path, progress: Progress) -> None:
-        """Write the snapshot to `target`, a new private file, durably.
-
-        Raises `CopyRefused` and the drivers' errors, after which the file is unusable.
-        """
+        """Write the snapshot to `target`, a new private file, durably. Raises `CopyRefused` and the drivers' errors."""
         if self._path is not None:
             make_private(target)
             await copy_file(self._path, target, progress)
@@ -137,10 +131,7 @@ def count_rows(path: Path, tables: Sequence[sa.Table]) -> dict[str, int]:
 
 
 async def copy_file(source: Path, target: Path, progress: Progress) -> None:
-    """Copy a SQLite file as of one moment while other processes write to it. Raises `sqlite3.Error`.
-
-    The copy runs in a thread, so the command can be stopped immediately.
-    """
+    """Copy a SQLite file as of one moment in a thread, which stops with the caller. Raises `sqlite3.Error`."""
     stop = threading.Event()
     try:
         await asyncio.to_thread(_copy_file, source, target, progress, stop)
@@ -257,9 +248,8 @@ def _differing(target: Path, tables: Sequence[sa.Table], sums: dict[str, Sum]) -
 class BlobCopy:
     """A copy of blobs, hard-linking those that an earlier backup already has (`linked` counts them).
 
-    `sums` contains the hexadecimal SHA-256 of each blob by name, and `size` is the total in bytes. `missing` are blobs
-    that the database references but the store lacks or has only partially. `damaged` are blobs whose SHA-256 differs
-    from the database's; they are copied unchanged.
+    `sums` contains the SHA-256 of each blob. `missing` blobs are not in the store as a whole, and `damaged` ones, which
+    are copied, have another SHA-256 than in the database.
     """
 
     def __init__(
@@ -367,10 +357,7 @@ class CopiedFiles(msgspec.Struct, frozen=True):
 
 
 class EarlierBackup:
-    """A complete backup next to the new one, which shares its unchanged files through hard links.
-
-    Either backup can be deleted. A file is hashed before it is shared, so damage does not spread.
-    """
+    """A complete backup next to the new one, which hard-links its unchanged files after hashing them."""
 
     def __init__(self, folder: Path, sums: dict[str, str]) -> None:
         self._folder, self._sums = folder, sums
@@ -394,10 +381,7 @@ class EarlierBackup:
         return None
 
     async def share_file(self, file: StoredFile, target: Blobs) -> bool:
-        """Hard-link a file of this backup into the target.
-
-        Returns False if that is impossible, or if this backup lacks a file with that SHA-256 and size.
-        """
+        """Hard-link a file of this backup into the target. Returns False if it has none or that is impossible."""
         if self._sums.get(file.blob) != file.sha256 or not isinstance(target, FolderBlobs):
             return False
         path = self._folder / _path(file.blob)
@@ -414,10 +398,7 @@ def _is_whole(path: Path, file: StoredFile, stop: threading.Event) -> bool:
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The manifest of a backup. `workhook` is the version that created it.
-
-    `created_at` is when the copy of the database began, and `sums_sha256` is the hash of the file SHA256SUMS.
-    """
+    """The manifest of a backup by version `workhook`, whose copy of the database began at `created_at`."""
 
     format: int
     workhook: str
@@ -442,14 +423,11 @@ async def create_backup(
 ) -> tuple[Manifest, int]:
     """Write a backup into `folder`, which must be empty or not exist yet.
 
-    `read_keys` returns the keys to include. With `copy_all`, no files are shared with an earlier backup.
+    `read_keys` returns the keys to include. With `copy_all`, no files are shared with an earlier backup. Files are
+    copied first, then the database, then the files added in between, so that every file that the database references is
+    included, even if it was deleted right afterwards.
 
-    Files are copied first, then the database, then the files added in between. As a result every file that the database
-    references is included, even if it was permanently deleted right afterwards, and the database reflects the end of
-    the backup.
-
-    Returns the manifest and the number of files shared with an earlier backup. Raises `CopyRefused`, `OSError` and the
-    drivers' errors.
+    Returns the manifest and the number of shared files. Raises `CopyRefused`, `OSError` and the drivers' errors.
     """
     _make_folder(folder)
     earlier = None if copy_all else await asyncio.to_thread(EarlierBackup.newest_beside, folder)

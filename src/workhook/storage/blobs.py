@@ -145,10 +145,7 @@ class Blobs(ABC):
         self.drafts = folder / _DRAFTS
 
     def incoming(self, name: str | None = None) -> Incoming:
-        """Return a new blob to write: `async with blobs.incoming() as incoming`.
-
-        `name` is set when copying a blob of another store. Raises `ValueError` if it is not a valid blob name.
-        """
+        """Return a new blob, or a copy of the blob `name`, to write: `async with blobs.incoming() as incoming`."""
         return Incoming(self, new_id("blb") if name is None else checked(name))
 
     async def read(self, name: str, start: int, stop: int) -> AsyncGenerator[bytes, None]:
@@ -181,10 +178,7 @@ class Blobs(ABC):
             await self.remove(names)
 
     async def forget(self, name: str) -> None:
-        """Delete a blob after another error, without raising `Unavailable`.
-
-        `trash.purge` removes any leftovers later.
-        """
+        """Delete a blob after another error, without raising `Unavailable`: `trash.purge` removes it later."""
         try:
             await self.delete([name])
         except Unavailable:

@@ -201,10 +201,7 @@ def _require_schema(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _lock(connection: sqlite3.Connection, path: Path) -> None:
-    """Take an exclusive lock on the file and keep it.
-
-    Every process that has the file open holds a shared lock, even when idle, so this fails if there is one.
-    """
+    """Lock the file exclusively. This fails if another process has it open, even if it is idle."""
     connection.execute("PRAGMA locking_mode=EXCLUSIVE")
     try:
         connection.execute("BEGIN EXCLUSIVE")
@@ -231,10 +228,7 @@ class ConcurrentCopy(Exception):
 
 
 class CopyTarget:
-    """The PostgreSQL database to copy into. Servers refuse it until the copy is complete.
-
-    Open with `await CopyTarget.open(url, tables)`. Raises the driver's errors.
-    """
+    """The PostgreSQL database to copy into, which servers refuse until the end. Raises the driver's errors."""
 
     def __init__(self, url: str, tables: Sequence[sa.Table], connection: Any) -> None:
         self._url, self._tables, self._connection = url, tables, connection
@@ -293,10 +287,7 @@ class CopyTarget:
         return int(await self._connection.fetchval(f'SELECT count(*) FROM "{table.name}"'))  # noqa: S608  # our own SQL
 
     async def add(self, table: sa.Table, part: Part, after: list[Any] | None) -> None:
-        """Add rows and record the progress in one transaction.
-
-        Raises `ConcurrentCopy` unless the progress is at `after`.
-        """
+        """Add rows and record the progress atomically. Raises `ConcurrentCopy` unless it is at `after`."""
         async with self._connection.transaction():
             columns = [each.name for each in table.columns]
             await self._connection.copy_records_to_table(table.name, records=part.rows, columns=columns)
@@ -425,10 +416,7 @@ class _Copy:
             )
 
     async def finish(self, mark: CopyMarker) -> None:
-        """Mark the file as done, then complete the target.
-
-        If interrupted in between, the next run only has to finish.
-        """
+        """Mark the file as done, then complete the target, which the next run can repeat."""
         self.source.set_mark(mark._replace(done=True))
         numbers = {
             table.name: self.source.last_number(table)

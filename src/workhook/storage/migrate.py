@@ -119,10 +119,7 @@ def sqlite_revision(path: Path) -> str | None:
 
 
 def migrate_sqlite(path: Path, import_tables: Callable[[], object]) -> bool:
-    """Create or migrate a file.
-
-    Returns whether anything changed. `import_tables` loads all tables for a new database.
-    """
+    """Create or migrate a file. Returns whether anything changed. `import_tables` loads all tables."""
     current = sqlite_revision(path)
     if not _needed(current, sqlite_path=path):
         return False
@@ -223,10 +220,7 @@ async def postgresql_revision(connection: Any) -> str | None:
 
 
 async def _lock(connection: Any) -> None:
-    """Wait for the lock by polling.
-
-    A wait inside the database keeps a transaction open, and building an index concurrently waits for all transactions.
-    """
+    """Poll for the lock: building an index waits for all transactions, such as that of a waiting statement."""
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK_KEY):  # noqa: ASYNC110  # see above
         await asyncio.sleep(LOOK_S)
 

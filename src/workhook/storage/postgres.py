@@ -63,11 +63,10 @@ def terminate(connection: Any) -> None:
 
 
 class WarmPool:
-    """asyncpg's pool, plus recently used connections that are kept at hand.
+    """asyncpg's pool, plus recently used connections that are kept at hand for up to `WARM_S`.
 
-    Going through the pool takes a task and two timers, which cost more CPU than a short statement. A used connection
-    therefore stays here for up to `WARM_S`, unless a caller is waiting for one. Then it returns to the pool, which may
-    close it.
+    Going through the pool takes a task and two timers, which cost more CPU than a short statement. If a caller is
+    waiting, a used connection returns to the pool.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -96,10 +95,7 @@ class WarmPool:
             self._waiting -= 1
 
     async def release(self, connection: Any, *, keep: bool) -> None:
-        """Release a connection. `keep` means that it had no error.
-
-        The pool itself ends any unfinished transaction.
-        """
+        """Release a connection, which had no error if `keep`. The pool ends an unfinished transaction."""
         keep = keep and is_usable(connection) and not connection.is_in_transaction()
         if not keep or self._waiting or self._is_closing:
             await self._pool.release(connection)
@@ -145,10 +141,9 @@ def _note_lost(trouble: BaseException) -> None:
 
 
 class PooledConnection:
-    """A connection from the pool: `async with PooledConnection(pool) as connection`.
+    """A connection from the pool: `async with PooledConnection(pool) as connection`. Translates driver errors.
 
-    Raises driver errors as translated by `dialects.postgresql_problem`. A generator-based context manager would take
-    more CPU than this class.
+    A generator-based context manager would take more CPU than this class.
     """
 
     def __init__(self, pool: WarmPool) -> None:
@@ -484,10 +479,7 @@ class PostgresDatabase(Database):
         self._outgoing_ready.set()
 
     async def _notify(self) -> None:
-        """Send a signal immediately, and those of the following `GATHER_S` seconds together.
-
-        They are sent on the listening connection, whose server process receives them anyway.
-        """
+        """Send a signal immediately on the listening connection, and those of the next `GATHER_S` together."""
         loop = asyncio.get_running_loop()
         again_at = loop.time()
         while True:
@@ -591,8 +583,7 @@ async def _keep(connection: Any) -> None:
 async def follow_clock(connection: Any) -> None:
     """Follow the server's clock, like all processes that share the database. Raises the driver's errors.
 
-    The server's time belongs to some moment of the round trip. Assuming the middle is wrong by at most half the round
-    trip, so the fastest of several readings is used. A host clock within that error is followed as it is.
+    Assuming the middle of the round trip is wrong by at most half of it, so the fastest of several readings is used.
     """
     took_ns, at_ns, monotonic_ns = min([await _read_clock(connection) for _ in range(CLOCK_LOOKS)])
     was_off = abs(clock.host_ahead_ms()) > CLOCK_WARN_MS

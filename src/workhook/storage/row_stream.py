@@ -63,10 +63,7 @@ Check = tuple[Callable[[Any], bool], str]
 
 
 def converter(table: sa.Table) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return a function that converts a SQLite row to values for PostgreSQL's driver.
-
-    It raises `IncompatibleValue` for a value of the wrong type, because SQLite stores any type in any column.
-    """
+    """Return a function that converts a SQLite row, which may have any types, or raises `IncompatibleValue`."""
     columns = [(each.name, _checks(each.type), isinstance(each.type, sa.Boolean)) for each in table.columns]
 
     def convert(row: Sequence[Any]) -> list[Any]:

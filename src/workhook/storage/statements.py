@@ -40,11 +40,9 @@ HOT: list[Executable] = []
 
 
 def hot(statement: E) -> E:
-    """Make PostgreSQL plan the statement once per connection.
+    """Make PostgreSQL plan the statement once per connection, if that takes about as long as to run it.
 
-    For frequent statements that take about as long to plan as to run. All values share one plan.
-    `tests/work/test_plans_once.py` compares its cost with the best plan for some values, and must list every such
-    statement.
+    All values share one plan, which `tests/work/test_plans_once.py` compares with the best plan for some values.
     """
     HOT.append(statement)
     return statement
@@ -121,10 +119,7 @@ def _renumbered(sql: str, before: int) -> str:
 
 
 class Compiler:
-    """A compiler that compiles each statement object once per process, however many databases are opened.
-
-    Statements built for a request (list filters) are compiled each time.
-    """
+    """Compiles each statement object once per process, except those that are built for a request."""
 
     inspect: ClassVar[Callable[[str], None] | None] = None
     """Called with the SQL of every compiled statement, for tests (`scripts/statement_rules.py`)."""
@@ -156,10 +151,7 @@ class Compiler:
 
 
 class _Use(NamedTuple):
-    """The tables that a statement uses. `written` is the changed table.
-
-    `read` are the tables whose rows it reads, including the target of an UPDATE.
-    """
+    """The tables that a statement changes (`written`) and reads, including the target of an UPDATE."""
 
     written: sa.FromClause | None
     read: frozenset[sa.FromClause]

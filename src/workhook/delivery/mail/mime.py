@@ -31,10 +31,7 @@ class Attachment(msgspec.Struct, frozen=True):
 
 
 def text_header(name: str, text: str) -> str:
-    """Return a header with free text: a short line of plain ASCII unchanged, other text as encoded words (RFC 2047).
-
-    Control characters and line breaks become spaces.
-    """
+    """Return a header with free text on one line, as encoded words (RFC 2047) unless it is short plain ASCII."""
     plain = one_line(text)
     if _is_plain(plain) and len(name) + 2 + len(plain) <= LINE_CHARS:
         return raw_header(name, plain)

@@ -183,10 +183,7 @@ async def find_backlog(reader: Reader) -> Backlog:
 
 
 async def delete_old(services: Services, now: int) -> int:
-    """Remove messages that were sent a week ago or given up a month ago; return their number.
-
-    Runs as a chore. Raises `Unavailable`.
-    """
+    """Remove messages that were sent a week ago or given up a month ago; return their number. Raises `Unavailable`."""
 
     async def some(limit: int, _: int) -> int:
         params = {"sent_before": now - SENT_KEPT_MS, "failed_before": now - FAILED_KEPT_MS, "limit": limit}
