@@ -86,7 +86,6 @@ class Delivery:
 
     @property
     def state(self) -> str:
-        """Return `ok`, or why no deliveries are started at the moment."""
         return self._worker.state
 
     async def start(self) -> None:
@@ -148,7 +147,6 @@ class _Server(uvicorn.Server):
 
 
 def _server(app: AsgiApp, settings: Settings, ready: Callable[[], Awaitable[None]]) -> _Server:
-    """Create a server with limits on connections and requests."""
     config = uvicorn.Config(
         app,
         loop="none",

@@ -77,8 +77,6 @@ class ProfileOptions:
 
 @dataclass(frozen=True)
 class NewProfile(ProfileOptions):
-    """The profile of a new app."""
-
     device_flow: Annotated[bool, Flag("Allow users to authorize it on another device.")] = False
 
     def values(self) -> dict[str, Any]:
@@ -479,7 +477,6 @@ def _installation_json(installation: schemas.Installation) -> dict[str, object]:
 
 
 async def find_app(reader: Reader, name: str, kind: AppKind) -> schemas.App:
-    """Find an app by slug or client ID. Raises `CliError`."""
     # In this order, because a slug can be derived from any name, even one that equals another app's client ID in lower
     # case.
     app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
@@ -499,7 +496,6 @@ async def _owner_of(reader: Reader, app: schemas.App) -> Account:
 
 
 def _app_json(app: schemas.App, owner: Account) -> dict[str, object]:
-    """Return the app for `--json`, without secrets."""
     data: dict[str, object] = {name: getattr(app, name) for name in ("id", "slug", "name", "client_id")}
     data |= {"organization": owner.login, "description": app.description, "homepage_url": app.homepage_url}
     data |= {"callback_urls": list(app.callback_urls), "device_flow": app.device_flow}

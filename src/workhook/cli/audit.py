@@ -26,8 +26,6 @@ app = new_app("Read the audit log: who did what, from where, and what was denied
 
 @dataclass(frozen=True)
 class EntryOptions:
-    """Options that select entries."""
-
     organization: Annotated[
         str | None, Option("LOGIN", "Only entries about this organization. Default: all entries.")
     ] = None
@@ -40,7 +38,6 @@ class EntryOptions:
     ] = None
 
     async def selection(self, reader: Reader) -> audit_queries.Selection:
-        """Return the query for these options. Raises `CliError` for an unknown organization."""
         place = await get_organization(reader, self.organization) if self.organization else None
         return audit_queries.Selection(
             account_id=place.id if place else None,

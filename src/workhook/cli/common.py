@@ -91,7 +91,6 @@ class Context:
             yield identity_context.Write(tx, None, base_address(self.settings))
 
     def print_result(self, data: object, sentence: str) -> None:
-        """Print `data` for scripts, or the sentence for people."""
         if self.as_json:
             print_json(data)
         else:
@@ -150,7 +149,6 @@ async def _first_value(settings: Settings, query: str) -> Any:
 
 
 async def _look(settings: Settings, in_file: Callable[[Path], T], in_server: Callable[[Connection], Awaitable[T]]) -> T:
-    """Read a value from the database without opening a pool."""
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
         if settings.sqlite_path is not None:
             return await asyncio.to_thread(in_file, settings.sqlite_path)
@@ -287,7 +285,6 @@ async def get_organization(reader: Reader, login: str) -> Account:
 
 
 async def existing_organizations(reader: Reader) -> str:
-    """Return a hint that names the organizations of the server."""
     from workhook.cli.queries import organizations
 
     found = [each.login for each in await organizations(reader)]
@@ -296,7 +293,6 @@ async def existing_organizations(reader: Reader) -> str:
 
 
 async def _get_account(reader: Reader, login: str, kind: str) -> Account:
-    """Raise `CliError` if no account has this login and kind."""
     account = await queries.find_account(reader, login)
     article = "an" if kind == "organization" else "a"
     if account is None:
@@ -310,7 +306,6 @@ async def _get_account(reader: Reader, login: str, kind: str) -> Account:
 
 
 async def get_repository(reader: Reader, full_name: str) -> Repository:
-    """Find a repository by `owner/name`. Raises `CliError`."""
     owner, _, name = full_name.partition("/")
     if not owner or not name or "/" in name:
         raise Misuse(f"{full_name} is not the name of a repository.", "Write OWNER/NAME, such as acme/website.")

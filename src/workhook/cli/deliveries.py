@@ -79,8 +79,6 @@ def _read_payload(source: str | None) -> Any:
 
 @dataclass(frozen=True)
 class DeliveryOptions:
-    """Options that select deliveries."""
-
     hook: Annotated[int | None, Option("ID", "Deliveries of this webhook.", parse=row_id)] = None
     repository: Annotated[str | None, Option("OWNER/NAME", "Deliveries of the webhooks of this repository.")] = None
     organization: Annotated[str | None, Option("LOGIN", "Deliveries of the webhooks of this organization itself.")] = (
@@ -110,7 +108,6 @@ class DeliveryOptions:
         return self.hook, self.repository, self.organization
 
     async def hook_ids(self, reader: Reader) -> list[int]:
-        """Return the IDs of the webhooks named by the options. Raises `CliError`."""
         if sum(each is not None for each in self.owners) != 1:
             remedy = "Use exactly one of --hook, --repository, and --organization."
             raise Misuse("the webhooks are not specified.", remedy)
@@ -298,7 +295,6 @@ class Follower:
         return sorted(found, key=_id_of)[-limit:]
 
     async def poll(self) -> list[dict[str, object]]:
-        """Return new deliveries, oldest first."""
         start = time.monotonic()
         found: list[dict[str, object]] = []
         for hook_id in await self._hook_ids(self._database):
@@ -346,7 +342,6 @@ def _print(context: Context, rows: Sequence[dict[str, object]]) -> None:
 
 
 async def newest(reader: Reader, hook_id: int, filters: history.Filters, limit: int) -> list[DeliveryItem]:
-    """Return at most `limit` of the newest deliveries, newest first."""
     found: list[DeliveryItem] = []
     cursor: str | None = None
     while len(found) < limit:

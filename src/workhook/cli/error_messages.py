@@ -38,7 +38,6 @@ def explain(error: Exception, settings: Settings | None, option: str | None = No
 
 
 def require_postgresql(name: str, url: str) -> None:
-    """Raise `Misuse` if the URL is not a PostgreSQL URL. `name` is the name of the argument."""
     try:
         config.postgresql_url(url)
     except ValueError:  # the error would reveal the password
@@ -47,7 +46,6 @@ def require_postgresql(name: str, url: str) -> None:
 
 
 def not_together(option: dict[str, bool]) -> None:
-    """Raise `Misuse` if all of these options, keyed by flag, were given."""
     if all(option.values()):
         raise Misuse(f"{' and '.join(option)} cannot be combined.", "Use only one of them.")
 
@@ -89,7 +87,6 @@ def missing_key_error(settings: Settings) -> CliError:
 
 
 def _database(settings: Settings | None) -> str:
-    """Return the location of the database, without its password."""
     if settings is None:
         return "the database"
     if settings.sqlite_path is not None:
@@ -145,7 +142,6 @@ _POSTGRESQL = ("08", "25", "28", "3D", "42501", "53", "57", "58")  # prefixes of
 
 
 def _the_databases(error: BaseException | None, settings: Settings | None, option: str | None) -> list[str] | None:
-    """Explain errors of the operating system and the databases."""
     origin = type(error).__module__.partition(".")[0]
     if origin == "sqlalchemy":
         return _the_databases(getattr(error, "orig", None), settings, option)

@@ -60,12 +60,10 @@ class Argument:
 
 
 def click_parameters(declared: inspect.Parameter) -> list[click.Parameter]:
-    """Return the Click parameters declared by an annotated function parameter."""
     return [_click_parameter(each) for each in _members(declared) or [declared]]
 
 
 def grouped(declared: Iterable[inspect.Parameter], text: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a function's arguments, built from the values that Click has parsed."""
     arguments = {}
     for each in declared:
         members = {member.name: text[member.name] for member in _members(each)}
@@ -120,7 +118,6 @@ def path_completion(metavar: str) -> Completion | None:
 
 
 def _type_of(kind: Any, how: Option | Argument) -> tuple[bool, click.ParamType[Any]]:
-    """Return whether several values are allowed, and the type of one value."""
     plain = kind
     if type(None) in get_args(kind):
         plain = next(each for each in get_args(kind) if each is not type(None))

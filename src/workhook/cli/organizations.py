@@ -217,7 +217,6 @@ async def _matched(reader: Reader, checked: validation.CheckedExport, named: dic
 
 
 async def _preview(reader: Reader, plan: imports.Plan) -> imports.ImportedOrganization:
-    """Return the result of an import without writing."""
     named = await imports.assign_logins(reader, plan.checked.people.values(), plan.matched)
     return imports.summary(plan, [each for _, each in named], None, plan.checked.timers)
 
@@ -264,7 +263,6 @@ def _make_private(path: Path) -> None:
 
 @contextmanager
 def _in_words(path: Path) -> Iterator[None]:
-    """Raise `CliError` for a full disk or an unusable file."""
     try:
         yield
     except OSError as error:

@@ -62,7 +62,6 @@ class _Made(dict[str, object]):
     """New records by kind: a login, or the ID of a token. A project has its own audit entry."""
 
     async def record(self, tx: Transaction, place: Account, user: Account) -> None:
-        """Add an entry to the audit log, unless nothing was created."""
         if self:
             detail = {"user": user.login, "made": dict(self)}
             await audit.record(tx, None, "organization.setup", place.login, account_id=place.id, detail=detail)

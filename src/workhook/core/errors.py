@@ -99,7 +99,6 @@ def serialize_message(value: object) -> object:
 
 
 def deserialize_message(_kind: type, value: Any) -> Any:
-    """Restore a packed message or one of its values."""
     if isinstance(value, dict):
         return _build_message(
             value["text"], value["id"], tuple(deserialize_message(str, each) for each in value["values"])
@@ -143,7 +142,6 @@ class Problem(Exception):
 
     @property
     def reasons(self) -> list[str]:
-        """Return the messages of the faults, or the problem's own message if there are no faults."""
         return self.fault_messages or [self.message]
 
 

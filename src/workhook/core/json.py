@@ -36,7 +36,6 @@ _TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 def encode_for(viewer: Viewer, value: object) -> bytes:
-    """Encode a value including the personal data that the viewer may see."""
     return msgspec.json.encode(value, enc_hook=viewer.disclose)
 
 
@@ -87,7 +86,6 @@ def decode_untrusted(data: bytes, kind: Any = Any) -> Any:
 
 
 def is_too_deep(value: object) -> bool:
-    """Return whether a parsed value is nested deeper than `DEPTH_MAX`."""
     level = [value]
     for _ in range(DEPTH_MAX):
         inner: list[object] = []
@@ -103,7 +101,6 @@ def is_too_deep(value: object) -> bool:
 
 
 def require_depth(data: bytes) -> None:
-    """Raise `Malformed` if the JSON is nested deeper than `DEPTH_MAX`."""
     if _may_be_too_deep(data):
         decode_untrusted(data)
 
@@ -132,7 +129,6 @@ def _double(digits: str) -> float:
 
 
 def indented(data: bytes) -> str | None:
-    """Return stored JSON with indentation, or None if it is not valid JSON."""
     try:
         decode_untrusted(data)
         return msgspec.json.format(data, indent=2).decode()
@@ -141,7 +137,6 @@ def indented(data: bytes) -> str | None:
 
 
 def decode_stored(data: bytes) -> Any:
-    """Parse a stored payload. Returns None if it is not JSON."""
     try:
         return decode_untrusted(data)
     except Malformed:

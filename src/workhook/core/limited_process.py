@@ -129,7 +129,6 @@ async def _first(stream: asyncio.StreamReader, limit: int) -> bytes:
 
 
 async def write_all(stream: asyncio.StreamWriter, data: bytes) -> None:
-    """Write to a process that may already have ended."""
     if stream.is_closing():  # ended before the first write; uvloop then raises `RuntimeError`
         return
     try:

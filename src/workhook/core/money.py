@@ -131,7 +131,6 @@ def to_minor(amount: Decimal, currency: str, field: str, *, maximum_minor: int =
 
 
 def half_up(value: int, unit: int) -> int:
-    """Divide a non-negative value by a unit, rounding half up."""
     return (2 * value + unit) // (2 * unit)
 
 
@@ -147,7 +146,6 @@ def convert_minor(minor: int, before: str, after: str) -> int | None:
 
 
 def amount_of(minor: int, currency: str) -> Decimal:
-    """Return minor units as a number with all decimal places of the currency."""
     return Decimal(minor).scaleb(-digits_of(currency))
 
 
@@ -162,7 +160,6 @@ def to_amount(minor: int, currency: str) -> int | float:
 
 
 def to_hundredths(hundredths: int) -> int | float:
-    """Return hundredths as a JSON number."""
     return _shown(hundredths, HUNDREDTH_DIGITS)
 
 

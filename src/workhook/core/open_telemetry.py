@@ -22,7 +22,6 @@ logger = structlog.get_logger(__name__)
 
 
 def enabling_variable(environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the variable that enables traces, or None."""
     environ = os.environ if environ is None else environ
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or environ.get("OTEL_TRACES_EXPORTER") == "none":
         return None

@@ -76,7 +76,6 @@ class _SpanCounts:
             return True
 
     def give_up(self) -> int:
-        """Count the remaining spans as lost, and return their number."""
         with self._lock:
             lost, self._open, self._is_over = self._open, 0, True
         LOST.inc(lost)
@@ -111,8 +110,6 @@ class _CountedExporter(OTLPSpanExporter):
 
 
 class _SdkSpan:
-    """A span of the SDK behind the interface of `tracing`."""
-
     __slots__ = ("_span", "traceparent")
 
     def __init__(self, span: Span) -> None:

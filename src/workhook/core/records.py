@@ -112,13 +112,11 @@ M = TypeVar("M", bound=FieldMark)
 
 @cache
 def fields_of(struct: type[msgspec.Struct]) -> tuple[RecordField, ...]:
-    """Return the fields of a record, or of any struct, in order."""
     hints = get_type_hints(struct, include_extras=True)
     return tuple(_field(name, hints[name]) for name in struct.__struct_fields__)
 
 
 def shown_fields(struct: type[msgspec.Struct]) -> list[RecordField]:
-    """Return the fields that JSON includes."""
     return [each for each in fields_of(struct) if HIDDEN not in each.marks]
 
 
@@ -171,7 +169,6 @@ class _Beside(msgspec.Struct, frozen=True):
 
 
 def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None]:
-    """Return the JSON type of a field's type, and the conversion to it."""
     if get_origin(hint) is Annotated:
         kind, convert = _json_type(hint.__origin__)
         for each in hint.__metadata__:
@@ -198,7 +195,6 @@ def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None
 
 
 def to_response(record: R) -> Wire[R]:
-    """Return the JSON form of the record."""
     return _responder(record.__class__)(record)
 
 

@@ -32,7 +32,6 @@ class Trace(NamedTuple):
     flags: int
 
     def header(self) -> str:
-        """Return the `traceparent` value."""
         return f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}"
 
 
@@ -65,7 +64,6 @@ def turn_on(maker: SpanMaker | None) -> None:
 
 
 def span_maker() -> SpanMaker | None:
-    """Return the factory of spans, or None if tracing is off."""
     return _maker
 
 

@@ -93,11 +93,9 @@ class OwnAddress:
         self.base = base
 
     def receiver_url(self, key: str) -> str | None:
-        """Return the URL that webhooks deliver to, or None if the address is unknown."""
         return None if self.base is None else f"{self.base}{RECEIVE_PATH}{key}"
 
     def is_receiver(self, url: str) -> bool:
-        """Return whether the URL is exactly that of a receiver on this server."""
         if self.base is None:
             return False
         start = self.base + RECEIVE_PATH

@@ -31,7 +31,6 @@ class Vault:
     """
 
     def __init__(self, keys: Sequence[bytes], source: Path | None = None) -> None:
-        """Raise `VaultError` if a key is invalid."""
         self._source = source
         self._stamp: tuple[int, ...] | None = None
         self._take(keys)

@@ -17,7 +17,6 @@ log = structlog.get_logger(__name__)
 
 
 def zone_of(name: str) -> tzinfo:
-    """Return the time zone with an IANA name. Raises `ValueError`."""
     if name == "UTC":
         return UTC
     try:
@@ -52,7 +51,6 @@ def zone_or_utc(name: str | None) -> tzinfo:
 
 @lru_cache(maxsize=1000)
 def _warn_unknown(name: str | None) -> None:
-    """Log a warning once per name."""
     log.warning("time_zone_unknown", timezone=name)
 
 

@@ -156,7 +156,6 @@ class GuardedResolver:
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> Sequence[Resolved]:
-        """Resolve `host`. Raises `AddressRefused`, or `OSError` for an unknown host."""
         answers = await self._resolver.resolve(host, port, family)
         if not answers:
             raise socket.gaierror(socket.EAI_NONAME, "the name has no address")
@@ -192,7 +191,6 @@ def open_socket(info: AddrInfoType) -> socket.socket:
 
 
 async def check_target(url: URL, policy: AddressPolicy, resolver: Resolver) -> None:
-    """Check the address of a connection that a proxy opens. Raises `AddressRefused` or `OSError`."""
     host = url.raw_host or ""
     if parse_ip(host) is None:
         await GuardedResolver(policy, resolver).resolve(host, url.port or 0)
@@ -201,7 +199,6 @@ async def check_target(url: URL, policy: AddressPolicy, resolver: Resolver) -> N
 
 
 def check_url(url: str, policy: AddressPolicy) -> str | None:
-    """Return why nothing can ever be delivered to `url`, or None."""
     fault = validate_url(url, policy)
     return None if fault is None else fault.message
 

@@ -101,8 +101,6 @@ _signing = ThreadPoolExecutor(2, "workhook-sign")
 
 @dataclass(slots=True)
 class FinishedAttempt:
-    """A finished attempt that is not recorded yet."""
-
     lane: Lane
     work: PendingAttempt
     hook: Hook  # as of when the attempt was sent
@@ -112,7 +110,6 @@ class FinishedAttempt:
     next_at: int | None
 
     def delivery(self) -> DeliveryRow:
-        """Return the row for `deliveries`."""
         work, outcome, hook = self.work, self.outcome, self.hook
         caused_by = work.installation_id if work.installation_id is not None else hook.installation_id
         return (
@@ -123,7 +120,6 @@ class FinishedAttempt:
         )  # fmt: skip
 
     def advance(self) -> AdvanceRow:
-        """Return the update of the dispatch."""
         work = self.work
         return work.id, work.attempts, 1 if work.wanted else 0, work.retries + 1, self.next_at, self.lane.epoch
 

@@ -214,7 +214,6 @@ class _Connection(asyncio.Protocol):
         self._fail(TimeoutError())
 
     def end(self) -> None:
-        """Close the connection and fail the request in progress."""
         self._fail(SendError(CLOSED))
 
     def cancel(self, answer: asyncio.Future[Response]) -> None:
@@ -428,7 +427,6 @@ class Client:
         return await self._exchange(connection, head, body, deadline)
 
     def close(self) -> None:
-        """Close every connection. Requests in progress fail as closed connections."""
         self._is_closed = True
         for each in [*self._deadlines, *(each for idle in self._idle.values() for each in idle)]:
             each.end()

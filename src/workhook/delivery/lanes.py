@@ -168,12 +168,10 @@ class Lane:
 
     @property
     def paused(self) -> bool:
-        """Whether the lane may currently neither start nor read anything."""
         return self.closed or self.needs_reload or self.deactivating
 
     @property
     def needs_more(self) -> bool:
-        """Whether the lane needs more work from the database."""
         return self.may_have_more and not self.paused
 
     def is_slow(self, now: int) -> bool:
@@ -210,7 +208,6 @@ class Lane:
         self.may_have_more = True
 
     def close(self) -> None:
-        """Start nothing more. Attempts in flight finish."""
         self.closed = True
         self.ready.clear()
         self.incoming.clear()
@@ -256,7 +253,6 @@ class Lane:
         self.unrecorded += 1
 
     def finish(self, work: PendingAttempt) -> None:
-        """Remove an attempt that was recorded, or never will be."""
         if self.in_flight.pop(work.id, None) is not None and work.answered:
             self.unrecorded -= 1
 

@@ -137,7 +137,6 @@ class LeasedLanes:
         return to_do
 
     def mark_changed(self, hook_ids: frozenset[int] | None) -> None:
-        """Reload these hooks, or all if None."""
         for hook_id in list(self.lanes) if hook_ids is None else hook_ids & self.lanes.keys():
             self.lanes[hook_id].needs_reload = True
             self._changed.add(hook_id)
@@ -254,7 +253,6 @@ class LeasedLanes:
 
     @property
     def trouble(self) -> str | None:
-        """The reason why this process has no lease or may lose it soon, or None."""
         return self._trouble or (None if self.leases.is_valid else "its lease has ended")
 
     async def start(self) -> None:
@@ -302,7 +300,6 @@ class LeasedLanes:
         return not hung
 
     async def _renew(self) -> None:
-        """Renew the lease, and keep the lanes that still belong to this process."""
         try:
             await self.leases.renew(self._in_flight)
         finally:
@@ -328,7 +325,6 @@ class LeasedLanes:
             self.poll_now()  # finds the work of lanes that belonged to other processes
 
     async def reload_changed(self) -> None:
-        """Reload the changed hooks."""
         changed = [lane for lane in self.lanes.values() if lane.needs_reload]
         if not changed:
             return

@@ -96,7 +96,6 @@ class Leases:
         return _clock_ms() >= min(self._renew_at, self._look_at)
 
     async def until_due(self) -> None:
-        """Wait until a heartbeat or a poll is due."""
         while not self.time_to_renew():
             self._due.clear()
             wait_ms = min(self._renew_at, self._look_at) - _clock_ms()
@@ -217,7 +216,6 @@ class Leases:
             await self._take_in(seen)
 
     async def leave(self) -> None:
-        """Remove this process. Its lanes move to others."""
         async with self._database.transaction() as tx:
             await membership.remove(tx, [self.owner])
         self.epoch = self._good_until = 0

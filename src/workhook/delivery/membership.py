@@ -50,8 +50,6 @@ _NOBODY = ("",)
 
 
 class View:
-    """The processes of a generation."""
-
     def __init__(self, generation: int, owners: Iterable[str]) -> None:
         self.generation = generation
         self.owners = tuple(sorted(owners)) or _NOBODY
@@ -96,7 +94,6 @@ class LaneAssignment:
         self._views, self._settled, self._foreign = [], False, frozenset()
 
     def apply(self, snapshot: Snapshot) -> None:
-        """Act on `snapshot`, which includes this process."""
         if snapshot.generation < self.generation:
             return  # outdated
         members = snapshot.members

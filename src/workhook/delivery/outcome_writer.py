@@ -170,7 +170,6 @@ class OutcomeWriter:
             log.exception("outcome_report_failed", count=len(batch))
 
     async def stop(self, within_s: float) -> None:
-        """Write the remaining outcomes, for at most `within_s` seconds."""
         if self._task is None:
             return
         self._stopping = True

@@ -117,7 +117,6 @@ class ProxyClient:
     async def post(
         self, target: Target, headers: Mapping[str, str], body: bytes, *, insecure: bool, deadline: float
     ) -> Response:
-        """Send one request, like `client.Client.post`."""
         async with asyncio.timeout_at(deadline):
             url = URL(target.url)
             await address_policy.check_target(url, self._policy, self._resolver)

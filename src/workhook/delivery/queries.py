@@ -97,7 +97,6 @@ def _due(dialect: str) -> sa.Select[Any]:
 
 
 def _later(dialect: str) -> sa.Select[Any]:
-    """Select the next due times of each of the given hooks."""
     inner = dispatches.alias("inner_dispatches")
     each, hook_id = _each_lane(dialect)
     top = (
@@ -146,7 +145,6 @@ async def due_dispatches(
 
 
 async def payloads(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]:
-    """Return event ID → payload, without damaged payloads."""
     rows = await reader.fetch_all(_payloads, {"event_ids": list(event_ids)})
     found = {row["id"]: from_stored(row["payload"]) for row in rows}
     return {event_id: payload for event_id, payload in found.items() if payload is not None}
@@ -293,6 +291,5 @@ async def record(
 
 
 async def attempts_of(reader: Reader, dispatch_ids: Sequence[int]) -> dict[int, int]:
-    """Return dispatch ID → number of recorded attempts."""
     rows = await reader.fetch_all(_attempts, {"dispatch_ids": list(dispatch_ids)})
     return {row["id"]: row["attempts"] for row in rows}

@@ -136,7 +136,6 @@ class Sender:
         return _outcome(answer, started)
 
     async def close(self) -> None:
-        """Close every connection. Sends in progress fail as closed connections."""
         self._client.close()
         if self._proxied is not None:
             await self._proxied.close()
@@ -185,7 +184,6 @@ def _text(raw: bytes) -> str:
 
 
 def _decode(body: bytes, encoding: str) -> bytes:
-    """Decode `body` to at most `MAX_BODY_BYTES`. Returns it unchanged if that fails."""
     windows = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}.get(encoding.strip().lower(), ())
     for window in windows:  # "deflate" means zlib (RFC 9110, 8.4.1.2), but some servers omit the zlib header
         try:

@@ -93,7 +93,6 @@ class DatabaseSource:
         return "postgresql" if self._path is None else "sqlite"
 
     async def files(self) -> list[StoredFile]:
-        """Return the files that the database currently references. Raises the drivers' errors."""
         if self._path is not None:
             return await asyncio.to_thread(files_of, self._path)
         connection = await connect(self._url or "")
@@ -120,7 +119,6 @@ def make_private(path: Path) -> None:
 
 
 def files_of(path: Path) -> list[StoredFile]:
-    """Return the files that a SQLite database references."""
     with open_connection(path) as connection:
         return [StoredFile(*row) for row in connection.execute(_FILES)]
 
@@ -190,7 +188,6 @@ async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], p
 async def _copy_rows(
     connection: Any, writer: sqlite3.Connection, tables: Sequence[sa.Table], progress: Progress
 ) -> dict[str, Sum]:
-    """Copy the rows and return their sums by table. Raises `CopyRefused`."""
     if (found := await postgresql_revision(connection)) != HEAD:
         raise _other_schema(found)
     counts = [await connection.fetchval(f'SELECT count(*) FROM "{each.name}"') for each in tables]  # noqa: S608  # ours
@@ -272,7 +269,6 @@ class BlobCopy:
         return sum(self.sizes.values())
 
     async def copy(self, files: Collection[StoredFile]) -> None:
-        """Copy files. Raises `CopyRefused`, and `OSError` if the disk is full."""
         self._done = 0
         waiting = iter(files)
         tasks = [asyncio.create_task(self._work(waiting, len(files))) for _ in range(min(AT_ONCE, len(files)))]
@@ -364,7 +360,6 @@ class EarlierBackup:
 
     @classmethod
     def newest_beside(cls, folder: Path) -> EarlierBackup | None:
-        """Return the newest complete and readable backup in the same folder, or None."""
         found = list[tuple[str, Path, Manifest]]()
         for each in folder.parent.iterdir() if folder.parent.is_dir() else ():
             if each != folder and (each / MANIFEST).is_file():
@@ -525,7 +520,6 @@ def _verify(folder: Path, manifest: Manifest, progress: Progress, stop: threadin
 
 
 def _read_sums(folder: Path, manifest: Manifest) -> dict[str, str]:
-    """Return the SHA-256 of the database and of each blob, by name."""
     path = folder / SUMS
     try:
         data = path.read_bytes()
@@ -559,7 +553,6 @@ def _path(blob: str) -> str:
 
 
 def _make_folder(folder: Path) -> None:
-    """Create the folder. Raises `CopyRefused` if it is not empty."""
     try:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:

@@ -117,7 +117,6 @@ class UploadDraft:
             self.size += len(data)
 
     def move_to(self, target: Path) -> None:
-        """Move the whole file atomically, even if the power fails."""
         with self._lock:
             assert self._descriptor is not None, "written, if only nothing"
             os.utime(self._descriptor)  # the file's age counts from now
@@ -210,7 +209,6 @@ class Blobs(ABC):
     async def remove(self, names: Sequence[str]) -> None: ...
 
     async def run(self, job: Callable[[], T]) -> T:
-        """Run a job on a thread of the store. Raises `Unavailable` for disk errors."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, job)
         except OSError as error:
@@ -221,7 +219,6 @@ class Blobs(ABC):
         return ThreadPoolExecutor(THREADS, thread_name_prefix="files")
 
     def close(self) -> None:
-        """Wait for writes in progress and close the store."""
         if "_threads" in self.__dict__:
             self._threads.shutdown()
 
@@ -306,7 +303,6 @@ def _make_folder(path: Path) -> None:
 
 
 def sync(*paths: Path) -> None:
-    """Flush files, or the entries of folders, to disk."""
     for each in paths:
         descriptor = os.open(each, os.O_RDONLY)
         try:

@@ -121,7 +121,6 @@ class CopySource:
         )
 
     def release(self) -> CopyMarker | None:
-        """Let servers use the file again. Returns the removed mark, or None."""
         if (mark := self.mark()) is not None:
             back = "UPDATE alembic_version SET version_num = (SELECT schema FROM moved_to)"
             self._write((back, ()), ("DROP TABLE moved_to", ()))
@@ -160,7 +159,6 @@ class CopySource:
             yield Part(rows, [rows[-1][each] for each in keys])
 
     def sum(self, table: sa.Table) -> tuple[Sum, int]:
-        """Return the sum of the rows, and the size of the largest one."""
         total, largest = Sum(), 1
         for part in self.parts(table, None):
             total = total.plus(part.rows)
@@ -395,7 +393,6 @@ class _Copy:
         await self.target.complete(table, after)
 
     async def compare(self) -> None:
-        """Compare both sides. Raises `CopyRefused` naming every table that differs."""
         self.done, wrong = 0, []
         self.progress(COMPARED, 0, self.total)
         for table in self.tables:

@@ -108,7 +108,6 @@ class Transaction(Reader):
         self.is_ending = False  # no statement follows the deferred ones
 
     def get_local(self, kind: type[T]) -> T:
-        """Return the transaction's own instance of this class, created on first use."""
         if kind not in self._locals:
             self._locals[kind] = kind()
         found: T = self._locals[kind]
@@ -119,7 +118,6 @@ class Transaction(Reader):
         """Run one statement and return the number of changed rows."""
 
     async def insert(self, table: Table, values: Params) -> int:
-        """Insert a row and return its ID."""
         row = await self.fetch_row(insert_for_id(table, tuple(values)), values)
         return int(row["id"])
 

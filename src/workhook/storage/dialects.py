@@ -40,7 +40,6 @@ def _write_on_conflict(clause: Any, compiler: Any, **kw: Any) -> str:
 
 @cache
 def postgresql() -> Dialect:
-    """Return the dialect of statements for asyncpg."""
     from sqlalchemy.dialects.postgresql import asyncpg  # imported here because SQLite does not need its 2 MiB
 
     dialect: Dialect = asyncpg.dialect(implicit_returning=False)  # type: ignore[no-untyped-call]
@@ -222,7 +221,6 @@ def join_by_key(
 
 
 def sqlite_problem(error: sqlite3.Error) -> Exception:
-    """Translate an error of SQLite's driver into the program's own error."""
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):
         return UniqueViolation(str(error))
     if isinstance(error, sqlite3.OperationalError):
@@ -240,7 +238,6 @@ _SQLITE_PASSING = tuple(f"SQLITE_{each}" for each in ("FULL", "IOERR", "CANTOPEN
 
 
 def postgresql_problem(error: BaseException) -> BaseException:
-    """Translate an error of the PostgreSQL driver into the program's own error."""
     import asyncpg  # imported here because SQLite does not need its several megabytes
 
     if isinstance(error, asyncpg.UniqueViolationError):

@@ -61,7 +61,6 @@ def of_account(name: str, **options: Any) -> sa.Column[Any]:
 
 
 def is_in_project(table: sa.Table) -> bool:
-    """Return whether the table has the column of `in_project`."""
     return any(each.target_fullname == "projects.repository_id" for each in table.foreign_keys)
 
 

@@ -48,7 +48,6 @@ def known_revisions() -> list[str]:
 
 
 def release_command(path: Path) -> str:
-    """Return the shell command that lets servers use the file again."""
     return f"workhook database release {shlex.quote(str(path.absolute()))}"
 
 
@@ -168,7 +167,6 @@ def _make_sqlite(path: Path) -> None:
 
 
 def _upgrade_sqlite(path: Path) -> None:
-    """Run all migrations that the file lacks, in one transaction."""
     from sqlalchemy import create_engine, event
 
     engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": SQLITE_WAIT_S})
@@ -190,7 +188,6 @@ def _upgrade_sqlite(path: Path) -> None:
 
 
 async def migrate_postgresql(url: str, import_tables: Callable[[], object]) -> bool:
-    """Create or migrate a PostgreSQL database, like `migrate_sqlite`."""
     import asyncpg
 
     connection = await asyncpg.connect(**dialects.connect_options(url), timeout=10)

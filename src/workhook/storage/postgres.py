@@ -82,7 +82,6 @@ class WarmPool:
         return int(self._pool.get_idle_size()) + len(self._warm)
 
     async def acquire(self) -> Any:
-        """Acquire a connection within `ACQUIRE_TIMEOUT_S`. Raises the driver's errors."""
         while self._warm:
             connection = self._warm.pop()
             if is_usable(connection):
@@ -117,7 +116,6 @@ class WarmPool:
                 _note_lost(trouble)
 
     async def close(self) -> None:
-        """Wait until all connections are released, and close them."""
         self._is_closing = True
         if self._timer is not None:
             self._timer.cancel()
@@ -131,7 +129,6 @@ class WarmPool:
 
 
 def is_usable(connection: Any) -> bool:
-    """Return whether a pooled connection is neither lost nor closed."""
     return connection._con is not None and not connection.is_closed()
 
 
@@ -340,7 +337,6 @@ class PostgresTransaction(Transaction):
 
 
 def as_single_statement(known: Statement, rows: Sequence[Params]) -> BoundStatement | None:
-    """Return the rows as one statement with its values, or None if that is impossible."""
     if len(rows) == 1:
         return BoundStatement(known.sql, known.arguments(rows[0]), known.planned_once)
     sql = known.insert_columns()
@@ -497,7 +493,6 @@ class PostgresDatabase(Database):
                 log.warning("notify_failed", error=str(error))
 
     def _notices(self, waiting: Mapping[str, set[int]]) -> list[str]:
-        """Return the payloads, with at most `NOTIFY_IDS` IDs each."""
         notices = []
         for topic, ids in waiting.items():
             ordered = sorted(ids)
@@ -562,8 +557,6 @@ class PostgresDatabase(Database):
 
 
 class _PostgresSnapshot(Reader):
-    """A reader whose queries all see the same snapshot of the database, in one transaction."""
-
     def __init__(self, connection: Any, compiler: Compiler) -> None:
         self._connection, self._compile = connection, compiler
 

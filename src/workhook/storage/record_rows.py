@@ -88,7 +88,6 @@ def row_reader(record: type[R], start: int = 0) -> Callable[..., R]:
 
 
 def shown_names(record: type[Record]) -> tuple[str, ...]:
-    """Return the columns whose values are in the JSON form."""
     shown = {each.name for each in shown_fields(record)}
     return tuple(name for name, each in _columns(record).items() if each.name in shown)
 
@@ -121,7 +120,6 @@ def _values(fields: Iterable[RecordField], start: int) -> dict[str, str]:
 
 
 def values_of(record: Record) -> dict[str, object]:
-    """Return the parameters of a statement that stores the record, by column."""
     names, get = _getter(type(record))
     return dict(zip(names, get(record), strict=True))
 

@@ -115,7 +115,6 @@ async def read_postgresql(connection: Any, table: sa.Table, rows_a_part: int) ->
 
 
 async def sequence_of(connection: Any, table: sa.Table) -> str | None:
-    """Return the sequence that numbers the rows of a table, or None."""
     column = table.primary_key.columns[0].name
     found: str | None = await connection.fetchval(
         "SELECT pg_get_serial_sequence(quote_ident($1), $2)", table.name, column

@@ -43,7 +43,6 @@ def ddl(make: Ddl) -> Ddl:
 
 
 def trigger_function(name: str, event: str, body: str) -> list[str]:
-    """Return the statements that create a PostgreSQL trigger and its function."""
     return [
         f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NULL; END $$",
         f"CREATE TRIGGER {name} {event} EXECUTE FUNCTION {name}()",

@@ -107,8 +107,6 @@ def _settle(future: asyncio.Future[object], result: object, error: BaseException
 
 
 class _Group:
-    """Finished logical transactions that share the next commit."""
-
     def __init__(self) -> None:
         self.members: list[SqliteTransaction] = []
         self.durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -329,7 +327,6 @@ class SqliteDatabase(Database):
             await self._commit()
 
     async def _commit(self) -> None:
-        """Commit the group. The caller holds the turn."""
         group, self._group = self._group, None
         if group is None:
             return

@@ -20,8 +20,6 @@ Params = Mapping[str, Value]
 
 
 class PerDialect(Executable):
-    """A statement that is written separately for each database."""
-
     def __init__(self, *, sqlite: Executable, postgresql: Executable) -> None:
         self.of: Callable[[str], Executable] = {"sqlite": sqlite, "postgresql": postgresql}.__getitem__
 
@@ -87,7 +85,6 @@ class Statement:
         return f"{head} SELECT * FROM unnest({', '.join(arrays)})"  # noqa: S608  # the compiler's own text
 
     def columns(self, rows: Sequence[Params]) -> list[list[Any]]:
-        """Return the arguments of `insert_columns`."""
         return [list(column) for column in zip(*map(self.arguments, rows), strict=True)]
 
     def arguments(self, params: Params | None) -> list[Any]:

@@ -79,7 +79,6 @@ def _encoded(text: str) -> str:
 
 
 def message_bytes(headers: Sequence[str], text: str, html: str, files: Sequence[Attachment] = ()) -> bytes:
-    """Return a message with a plain-text and an HTML body, and attachments."""
     body = _multipart("alternative", [_text_part("plain", text), _text_part("html", html)])
     if files:
         body = _multipart("mixed", [body, *map(_file_part, files)])

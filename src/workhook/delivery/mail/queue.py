@@ -36,8 +36,6 @@ _c = mail_messages.c
 
 
 class MailMessage(HiddenRepr, msgspec.Struct, frozen=True):
-    """A taken row."""
-
     id: int
     user_id: int | None
     kind: MailKind

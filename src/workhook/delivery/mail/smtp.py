@@ -171,7 +171,6 @@ def _in_line(reply: str) -> str:
 
 
 def describe_error(error: Exception, server: SmtpServer) -> str:
-    """Describe an error to the operator, without user and password."""
     place = f"{server.host}:{server.port}"
     if isinstance(error, errors.SMTPAuthenticationError):
         return f"{place} rejected the username and password: {_reply(error.code, error.message)}"
