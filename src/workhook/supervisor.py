@@ -16,6 +16,7 @@ import struct
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from typing import Any
 
 import structlog
 from prometheus_client import generate_latest
@@ -188,7 +189,7 @@ class Supervisor:
     async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
         """Run until `stop` is called, and call `ready` once all serve. Raises `OperatorError` if one ends earlier."""
         keeping = [asyncio.create_task(self._keep(number), name=f"process-{number}") for number in self._ready]
-        waiting = asyncio.create_task(self._all_ready(), name="ready")
+        waiting: asyncio.Future[Any] = asyncio.gather(*(each.wait() for each in self._ready.values()))
         try:
             await asyncio.wait([*keeping, waiting], return_when=asyncio.FIRST_COMPLETED)
             if waiting.done() and not self._stopping.is_set():
@@ -201,10 +202,6 @@ class Supervisor:
         for each in found:
             if isinstance(each, BaseException):
                 raise each
-
-    async def _all_ready(self) -> None:
-        for each in self._ready.values():
-            await each.wait()
 
     async def _keep(self, number: int) -> None:
         loop, pause_s = asyncio.get_running_loop(), PAUSES_S[0]

@@ -167,7 +167,8 @@ async def import_(
         if faults := await actions.faults_of_login(services.database, plan.login):
             raise CliError(f"{faults[0].message}.", f"Use --login to give the organization another one. {_NOTHING}")
         if dry_run:
-            made = await _preview(services.database, plan)
+            people = await imports.assign_logins(services.database, checked.people.values(), matched)
+            made = imports.summary(plan, [each for _, each in people], None, checked.timers)
         else:
             with _in_words(path), _refused(context), show_progress() as progress:
                 made = await imports.import_organization(services.database, services.blobs, plan, progress)
@@ -214,11 +215,6 @@ async def _matched(reader: Reader, checked: validation.CheckedExport, named: dic
         remedy = f"Match one of its owners ({owners}): --member {(checked.owners or ['OLD'])[0]}=LOGIN. {_NOTHING}"
         raise Misuse("the organization would have no owner.", remedy)
     return found
-
-
-async def _preview(reader: Reader, plan: imports.Plan) -> imports.ImportedOrganization:
-    named = await imports.assign_logins(reader, plan.checked.people.values(), plan.matched)
-    return imports.summary(plan, [each for _, each in named], None, plan.checked.timers)
 
 
 def _sentences(made: imports.ImportedOrganization, *, dry_run: bool) -> str:

@@ -14,7 +14,6 @@ from workhook.core.clock import now_ms
 from workhook.core.vault import Vault
 from workhook.delivery.sign import HeaderStyle, Profile, Signer
 from workhook.hooks.records import Hook
-from workhook.storage import Row
 
 DEFAULT_CONCURRENCY = 8
 UNRECORDED = 2  # answered attempts per slot that may await their record; a crash repeats them
@@ -49,14 +48,10 @@ class PendingAttempt(msgspec.Struct):
     answered: bool = False  # successfully: only the record is missing
 
 
-_work_columns = itemgetter(
+work_columns = itemgetter(
     "id", "event_id", "guid", "attempts", "retries", "wanted", "next_attempt_at", "event", "action", "repository_id",
     "size", "installation_id", "traceparent",
 )  # fmt: skip
-
-
-def work_from_row(row: Row) -> PendingAttempt:
-    return PendingAttempt(*_work_columns(row))
 
 
 def precedes(one: PendingAttempt, other: PendingAttempt) -> bool:

@@ -203,7 +203,11 @@ class LeasedLanes:
                 )
             elif hook.id in self._read_again:
                 self._due[hook.id] = now
-        await self._drop_gone(set(wanted) - {hook.id for hook in hooks})
+        if gone := set(wanted) - {hook.id for hook in hooks}:  # deleted just as an event was committed for them
+            for hook_id in gone:
+                self._due.pop(hook_id, None)
+            async with self._database.transaction() as tx:
+                await drop_waiting(tx, list(gone))
         metrics.LANES.set(len(self.lanes))
 
     async def load_times(self, now: int) -> None:
@@ -223,14 +227,6 @@ class LeasedLanes:
         if self._not_before.get(hook_id, 0) > now or hook_id in self._ending or hook_id not in self._due:
             return False
         return self.leases.membership.may_work_on(hook_id)
-
-    async def _drop_gone(self, hook_ids: set[int]) -> None:
-        """Drop dispatches of hooks that were deleted just as an event was committed for them."""
-        if hook_ids:
-            for hook_id in hook_ids:
-                self._due.pop(hook_id, None)
-            async with self._database.transaction() as tx:
-                await drop_waiting(tx, list(hook_ids))
 
     def _signer(self, hook: Hook) -> Signer | None:
         try:

@@ -60,14 +60,17 @@ class OutcomeWriter:
             self._begin_soon()
 
     def _begin_soon(self) -> None:
-        """Write immediately, or linger for others because larger batches cost less."""
+        """Write immediately, or linger for others because larger batches cost less.
+
+        A failure still occupies its slot, and a lane may lack records to continue.
+        """
         waiting = len(self._waiting)
         others = self._in_flight() - waiting
         if (
             self._stopping
             or waiting >= OVERLAP_MIN
             or not others
-            or (others < SEVERAL and any(map(_is_waited_for, self._waiting)))
+            or (others < SEVERAL and any(not each.outcome.ok or each.lane.lacks_records for each in self._waiting))
         ):
             self._changed.set()
         elif self._linger is None:
@@ -184,11 +187,6 @@ class OutcomeWriter:
             for task in unfinished:
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _is_waited_for(finished: FinishedAttempt) -> bool:
-    """Return whether the attempt still occupies its slot, or its lane cannot continue until more is recorded."""
-    return not finished.outcome.ok or finished.lane.lacks_records
 
 
 def _health_changes(batch: Sequence[FinishedAttempt]) -> dict[int, int | None]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from workhook.core.caching import put_bounded
 from workhook.core.clock import now_ms
 from workhook.delivery import queries
-from workhook.delivery.lanes import Lane, OfferedDispatch, PendingAttempt, work_from_row
+from workhook.delivery.lanes import Lane, OfferedDispatch, PendingAttempt, work_columns
 from workhook.delivery.leased_lanes import LeasedLanes
 from workhook.hooks.commit import CommittedDispatch
 from workhook.storage import Database, Row
@@ -160,7 +160,8 @@ class Prefetcher:
 
     async def _with_payloads(self, rows: Sequence[Row], by_id: Mapping[int, Lane]) -> dict[int, list[PendingAttempt]]:
         """Return work by hook, with as many payloads as there is room for."""
-        works = [(row["hook_id"], work_from_row(row)) for row in rows if _is_for(row, by_id[row["hook_id"]])]
+        fitting = [row for row in rows if _is_for(row, by_id[row["hook_id"]])]
+        works = [(row["hook_id"], PendingAttempt(*work_columns(row))) for row in fitting]
         inline: list[PendingAttempt] = []
         size = 0
         for _, work in works:

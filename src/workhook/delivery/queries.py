@@ -213,13 +213,6 @@ def _advance(done: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:
     )
 
 
-def _advance_sqlite() -> sa.Update:
-    """Build the update for SQLite, with `done` as one JSON array of rows."""
-    done = sa.func.json_each(sa.bindparam("done", type_=sa.Text)).table_valued("value", name="done")
-    return _advance({name: sa.func.json_extract(done.c.value, sa.literal_column(f"'$[{place}]'"))
-                     for place, name in enumerate(ADVANCE_COLUMNS)})  # fmt: skip
-
-
 def _record_postgresql() -> sa.Select[Any]:
     """Write both tables in one self-committing statement, which takes one round trip. Each column is an array."""
     done = arrays("done", dict(zip(ADVANCE_COLUMNS, (kind() for kind in _ADVANCE_TYPES), strict=True)))
@@ -239,7 +232,9 @@ def _record_postgresql() -> sa.Select[Any]:
 _MADE = [f"made_{name}" for name in DELIVERY_COLUMNS]
 _DONE = [f"done_{name}" for name in ADVANCE_COLUMNS]
 _insert_delivery = insert_into(deliveries, *DELIVERY_COLUMNS)
-_advance_all = _advance_sqlite()
+_rows = sa.func.json_each(sa.bindparam("done", type_=sa.Text)).table_valued("value", name="done")
+_advance_all = _advance({name: sa.func.json_extract(_rows.c.value, sa.literal_column(f"'$[{place}]'"))
+                         for place, name in enumerate(ADVANCE_COLUMNS)})  # fmt: skip
 _record_all = hot(_record_postgresql())
 _attempts = sa.select(dispatches.c.id, dispatches.c.attempts).where(any_of(dispatches.c.id, "dispatch_ids"))
 _failing = (

@@ -214,13 +214,6 @@ def _lock(connection: sqlite3.Connection, path: Path) -> None:
 # --- the database -----------------------------------------------------------------------------------------------------
 
 
-class TableProgress(NamedTuple):
-    """The progress of one table. `after` is its last copied key, or None at the beginning."""
-
-    after: list[Any] | None
-    done: bool
-
-
 class ConcurrentCopy(Exception):
     """Another process is copying into the same database."""
 
@@ -277,9 +270,10 @@ class CopyTarget:
             await self._triggers("DISABLE")
             await run.execute("UPDATE alembic_version SET version_num = $1", COPYING)
 
-    async def progress_of(self, table: sa.Table) -> TableProgress:
+    async def progress_of(self, table: sa.Table) -> tuple[list[Any] | None, bool]:
+        """Return the last copied key of a table, or None at the beginning, and whether the table is complete."""
         row = await self._connection.fetchrow("SELECT after, done FROM workhook_copy WHERE name = $1", table.name)
-        return TableProgress(msgspec.msgpack.decode(row["after"]) if row["after"] else None, row["done"])
+        return msgspec.msgpack.decode(row["after"]) if row["after"] else None, row["done"]
 
     async def count(self, table: sa.Table) -> int:
         return int(await self._connection.fetchval(f'SELECT count(*) FROM "{table.name}"'))  # noqa: S608  # our own SQL

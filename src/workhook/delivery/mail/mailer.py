@@ -147,9 +147,9 @@ class Mailer:
     async def _look(self) -> None:
         while True:
             try:
-                backlog = await queue.find_backlog(self._database)
-                metrics.MAIL_WAITING.set(backlog.waiting)
-                metrics.MAIL_OLDEST.set(backlog.oldest_ms / 1000)
+                waiting, oldest_ms = await queue.find_backlog(self._database)
+                metrics.MAIL_WAITING.set(waiting)
+                metrics.MAIL_OLDEST.set(oldest_ms / 1000)
             except Exception as error:  # noqa: BLE001  # handed to the log
                 self._log_failure("mail_backlog_read_failed", error)
             await asyncio.sleep(LOOK_S)
