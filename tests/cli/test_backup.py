@@ -184,7 +184,6 @@ def test_a_folder_of_another_user_beside_a_backup_is_ignored(tmp_path: Path, mon
     assert EarlierBackup.newest_beside(tmp_path / "missing" / "monday") is None
 
 
-
 def test_a_backup_folder_is_complete_and_private(made: Path, small: Small) -> None:
     assert sorted(each.name for each in made.iterdir()) == [
         "SHA256SUMS", "files", "manifest.json", "secret.key", "workhook.db",

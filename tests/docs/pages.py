@@ -53,7 +53,7 @@ NOT_RUN = {
     ("docs/operators/install.md", "sh", "export VERSION"): "needs a container engine; test_containers.py checks it",
     ("docs/operators/install.md", "sh", "docker build"): "needs a container engine; test_containers.py checks it",
     ("docs/operators/backup.md", "sh", "sudo install"): "changes the machine; test_systemd.py tries the units",
-    ("docs/operators/backup.md", "sh", "sudo systemctl"): "changes the machine; upgrade.md has the same without systemd",
+    ("docs/operators/backup.md", "sh", "sudo systemctl"): "changes the machine; upgrade.md has it without systemd",
     ("docs/operators/backup.md", "sh", "docker run"): "needs a container engine",
     ("docs/operators/keys.md", "sh", "sudo install"): "changes the machine",
     ("docs/operators/operations.md", "sh", "systemctl status"): "needs systemd",

@@ -71,8 +71,8 @@ def test_variables_of_container_orchestration_are_ignored() -> None:
 
 def test_a_flag_for_the_database_replaces_the_session_url_of_the_variables(tmp_path: Path) -> None:
     """Otherwise `workhook restore --database-url` would use the server's own database."""
-    here, elsewhere = "postgresql://workhook@db/workhook", "postgresql://workhook@db/restored"
-    variables = {"WORKHOOK_DATABASE_URL": "postgresql://workhook@pooler/workhook", "WORKHOOK_DATABASE_SESSION_URL": here}
+    pooler, here, elsewhere = "postgresql://pooler/workhook", "postgresql://db/workhook", "postgresql://db/restored"
+    variables = {"WORKHOOK_DATABASE_URL": pooler, "WORKHOOK_DATABASE_SESSION_URL": here}
     assert load({"data": str(tmp_path)}, variables).migration_url == here
     assert load({"data": str(tmp_path), "database_url": elsewhere}, variables).migration_url == elsewhere
     (tmp_path / "workhook.toml").write_text(f'database_url = "{here}"\ndatabase_session_url = "{here}"\n')
