@@ -156,7 +156,9 @@ async def _look(settings: Settings, in_file: Callable[[Path], T], in_server: Cal
 
         from workhook.storage.dialects import connect_options
 
-        connection = await asyncpg.connect(**connect_options(settings.database_url or ""))
+        # A pooler in transaction mode keeps named statements of earlier connections, so none are named.
+        options = connect_options(settings.database_url or "")
+        connection = await asyncpg.connect(**options, statement_cache_size=0)
         try:
             return await in_server(connection)
         finally:

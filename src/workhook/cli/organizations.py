@@ -19,7 +19,7 @@ from workhook.cli.common import (
     get_user,
     new_app,
 )
-from workhook.cli.error_messages import CliError, Misuse, disk_full_error, explain, is_disk_full
+from workhook.cli.error_messages import CliError, Misuse, disk_full_error, explain, is_disk_full, path_remedy
 from workhook.cli.options import Argument, Flag, Option, assignment
 from workhook.cli.output import complain, confirm_deletion, interrupted, show_progress
 from workhook.core.text import counted
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from workhook.identity.schemas import Account
     from workhook.storage import Reader
 
-app = new_app("Add, delete, export, and import organizations.")
+app = new_app("Export, import, and delete organizations.")
 members = new_app("Manage members of organizations.")
 collaborators = new_app("Manage collaborators: people added to a single repository (project).")
 
@@ -266,9 +266,7 @@ def _in_words(path: Path) -> Iterator[None]:
             raise disk_full_error(path) from error
         if error.filename is None:
             raise
-        raise CliError(
-            f"{error.filename}: {error.strerror}.", "Check the path and the permissions of this user."
-        ) from error
+        raise CliError(f"{Path(error.filename).absolute()}: {error.strerror}.", path_remedy()) from error
 
 
 # --- members and collaborators ----------------------------------------------------------------------------------------

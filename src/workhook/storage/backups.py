@@ -361,13 +361,16 @@ class EarlierBackup:
     @classmethod
     def newest_beside(cls, folder: Path) -> EarlierBackup | None:
         found = list[tuple[str, Path, Manifest]]()
-        for each in folder.parent.iterdir() if folder.parent.is_dir() else ():
-            if each != folder and (each / MANIFEST).is_file():
-                try:
-                    manifest = read_manifest(each)
-                except (CopyRefused, OSError):
-                    continue
-                found.append((manifest.created_at, each, manifest))
+        try:
+            beside = [each for each in folder.parent.iterdir() if each != folder]
+        except OSError:
+            return None
+        for each in beside:
+            try:
+                manifest = read_manifest(each)
+            except (CopyRefused, OSError):
+                continue
+            found.append((manifest.created_at, each, manifest))
         for _, each, manifest in sorted(found, key=lambda one: one[0], reverse=True):
             try:
                 return cls(each, _read_sums(each, manifest))
