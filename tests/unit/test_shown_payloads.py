@@ -97,6 +97,15 @@ def test_a_sample_fits_the_schema_of_its_event(name: str) -> None:
         assert sample(name, action, around=False) == {key: payload[key] for key in payload if key not in AROUND}
 
 
+def test_a_sample_has_plausible_values() -> None:
+    hook, file, column = (sample(name)[name] for name in ("hook", "file", "column"))
+    assert (hook["active"], hook["events"], hook["last_response"]["code"]) == (False, ["push"], 410), "deactivated"
+    assert sample("ping")["hook"]["active"] is True
+    assert (file["content_type"], column["stage"]) == ("image/png", "in_progress")
+    assert len(sample("push")["head_commit"]["id"]) == 40
+    assert sample("task")["task"]["priority"] == "low", "a value of the enumeration, not its null"
+
+
 def test_the_chart_shows_a_single_failure_among_thousands() -> None:
     at = "2026-11-24T09:00:00Z"
     busy, quiet, idle = charts.bars([HealthBucket(at, 9999, 1), HealthBucket(at, 1, 0), HealthBucket(at, 0, 0)])
