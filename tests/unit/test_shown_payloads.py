@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 from workhook.events.catalog import CATALOG
 from workhook.events.samples import AROUND, sample
 from workhook.hooks.health import HealthBucket
+from workhook.identity.schemas import placeholder_address
 from workhook.web.hooks import charts
 from workhook.web.hooks.payloads import SHOWN_MAX, body_text, difference, pretty, visible
 
@@ -102,6 +103,7 @@ def test_a_sample_has_plausible_values() -> None:
     assert (hook["active"], hook["events"], hook["last_response"]["code"]) == (False, ["push"], 410), "deactivated"
     assert sample("ping")["hook"]["active"] is True
     assert (file["content_type"], column["stage"]) == ("image/png", "in_progress")
+    assert sample("task")["task"]["assignees"][0]["email"] == placeholder_address("ada"), "as in every event"
     assert len(sample("push")["head_commit"]["id"]) == 40
     assert sample("task")["task"]["priority"] == "low", "a value of the enumeration, not its null"
 

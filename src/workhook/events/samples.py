@@ -21,13 +21,17 @@ _FORMATS = {
     "date-time": _MOMENT,
     "date": "2026-11-24",
     "uri": "https://example.com/sample",
-    "email": "ada@example.com",
 }
 _NAMED: Mapping[str, Any] = {
     "login": "ada",
     "username": "ada",
     "name": "Ada",
-    "email": "ada@example.com",
+    "email": "ada@users.noreply.example",  # events never contain the addresses of accounts
+    "author.email": "ada@example.com",
+    "committer.email": "ada@example.com",
+    "pusher.email": "ada@example.com",
+    "buyer.email": "billing@client.example",
+    "seller.email": "billing@acme.example",
     "repository.name": "website",
     "repository.description": "Website",
     "repository.owner.login": "acme",
