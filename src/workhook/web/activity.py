@@ -283,8 +283,8 @@ def _template(event: str, action: str | None, payload: Any) -> str:
     if event in _DELETED_OF and (action == "deleted" or _is_emptied(event, payload)):
         is_own = found_in(payload, event, "user", "login") == found_in(payload, "sender", "login")
         return _SENTENCES[event]["deleted"] if is_own else _DELETED_OF[event]
-    if event == "invoice" and action in _DRAFT and not found_in(payload, event, "invoice_number"):
-        return _DRAFT[action]
+    if event == "invoice" and not found_in(payload, event, "invoice_number"):
+        return _DRAFT.get(action or "", _OTHER)
     if (own := _OF_ONESELF.get((event, action))) and _is_about_sender(event, payload):
         return own
     # A restored object also has the action `created`.
