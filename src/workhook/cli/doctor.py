@@ -39,7 +39,7 @@ class Check(NamedTuple):
 
 @command(None, "doctor")
 async def doctor(context: Context) -> int:
-    """Check the data folder, the key, the database and the queue. Reports problems and how to fix them."""
+    """Check the data folder, the key, the database, and the queue. Reports problems and how to fix them."""
     log.configure("error")
     checks = [each async for each in _checks(context.settings)]
     healthy = all(check.ok for check in checks)

@@ -49,7 +49,7 @@ async def listen(
 ) -> None:
     """Forward deliveries to a URL that the server cannot reach, such as one on your machine, until Ctrl-C.
 
-    Each delivery is forwarded after the server has attempted it, with the headers, body and signature of that attempt.
+    Each delivery is forwarded after the server has attempted it, with the headers, body, and signature of that attempt.
     A server or worker must be running. The temporary webhook sends to a receiver inside the server and is deleted when
     the command ends.
     """

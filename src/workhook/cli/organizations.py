@@ -52,7 +52,7 @@ async def export(
 
     The export is a consistent snapshot, and servers can keep running. Only the user who makes it can read it, because
     it contains everything that the organization's people have written, and the addresses of its members. Passwords,
-    tokens and webhook secrets are not included.
+    tokens, and webhook secrets are not included.
 
     Use `workhook organization import` to import it on another server.
     """

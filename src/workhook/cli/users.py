@@ -127,7 +127,7 @@ async def delete(
 ) -> None:
     """Delete a user's account. This cannot be undone.
 
-    The name, addresses, password, tokens and memberships are deleted. The user's work is kept and attributed to a
+    The name, addresses, password, tokens, and memberships are deleted. The user's work is kept and attributed to a
     former member. The last owner of an organization cannot be deleted, nor can users with projects of their own.
     """
     from workhook.identity.context import Write
@@ -150,7 +150,7 @@ async def delete(
 async def admin(context: Context, *, login: _Login, remove: Annotated[bool, Flag("Revoke the role.")] = False) -> None:
     """Make a user a server administrator, or revoke that role.
 
-    An administrator adds people and organizations, disables users and deletes accounts, in the web app and through the
+    An administrator adds people and organizations, disables users, and deletes accounts, in the web app and through the
     API. Administrators do not gain access to organizations. The last administrator cannot be removed.
     """
     async with context.transaction() as tx:

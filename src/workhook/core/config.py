@@ -133,7 +133,7 @@ def _files_url(value: Any) -> str:
 
 
 def _prefix(value: Any) -> str:
-    """letters, digits and hyphens, such as X-Service"""
+    """letters, digits, and hyphens, such as X-Service"""
     text = _text(value).strip("-")
     if not text or not text.replace("-", "").isalnum() or not text.isascii():
         raise ValueError
@@ -141,7 +141,7 @@ def _prefix(value: Any) -> str:
 
 
 def _token(value: Any) -> str:
-    """16 to 200 letters, digits and symbols without spaces, such as the output of `openssl rand -hex 24`"""
+    """16 to 200 letters, digits, and symbols without spaces, such as the output of `openssl rand -hex 24`"""
     text = _text(value)
     if not 16 <= len(text) <= 200 or not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError
@@ -290,7 +290,7 @@ class Settings:
                                   "times as many per address. 0: no limit.",
     )  # fmt: skip
     trust_proxy: bool = _setting(
-        False, _truth, "Trust X-Forwarded-Proto, -Host and -For. Enable only behind a proxy that sets them."
+        False, _truth, "Trust X-Forwarded-Proto, -Host, and -For. Enable only behind a proxy that sets them."
     )
     metrics_token: str | None = _setting(
         None, _token, "Token required for /metrics. Without it, /metrics only answers requests from this machine.",
@@ -331,7 +331,7 @@ class Settings:
     worker_listen: str | None = _setting(
         None,
         _address,
-        "Address where `workhook worker` serves /healthz, /readyz and /metrics. Default: none. Port 0 picks a "
+        "Address where `workhook worker` serves /healthz, /readyz, and /metrics. Default: none. Port 0 picks a "
         "free one.",
     )
     delivery_proxy: str | None = _setting(None, _text, "HTTP proxy for deliveries.", secret=True)

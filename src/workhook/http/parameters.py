@@ -271,11 +271,23 @@ def _documented(name: str, field: _Field, or_body: bool) -> Query:
     return Query(name, str(shown.pop("description", "")), shown, field.required and not or_body, field.json)
 
 
+_EXCLUDE_EMPTY = frozenset({"anyOf", "const", "enum", "format", "minLength", "pattern"})  # keys of a schema
+
+
 def _write_null_as_text(schema: dict[str, Any]) -> None:
     """Replace null by an empty string, which means null in a query (`_Field.from_query`)."""
-    if "anyOf" in schema:
-        empty = {"type": "string", "const": ""}
-        schema["anyOf"] = [empty if each == {"type": "null"} else each for each in schema["anyOf"]]
+    null = {"type": "null"}
+    if null in schema.get("anyOf", ()):
+        options = [each for each in schema.pop("anyOf") if each != null]
+        only = options[0] if len(options) == 1 else {}
+        if only:  # readers of the document find a description only at the parameter itself
+            schema.setdefault("description", only.pop("description", ""))
+        if only.get("type") == "string" and not only.keys() & _EXCLUDE_EMPTY:
+            schema |= only
+        elif only.get("type") == "string" and "enum" in only:
+            schema |= {**only, "enum": [*only["enum"], ""]}
+        else:
+            schema["anyOf"] = [*options, {"type": "string", "const": ""}]
     if None in schema.get("enum", ()):
         schema["enum"] = ["" if each is None else each for each in schema["enum"]]
         schema["type"] = "string"

@@ -124,6 +124,17 @@ _RESTORED: Mapping[str, str] = {
     "task": text("%(who)s restored the task “%(what)s”."),
     "file": text("%(who)s restored the file “%(what)s”."),
 }
+_DRAFT: Mapping[str, str] = {
+    "created": text("%(who)s created a draft invoice."),
+    "edited": text("%(who)s updated a draft invoice."),
+    "deleted": text("%(who)s deleted a draft invoice."),
+}
+_OF_ONESELF: Mapping[tuple[str, str | None], str] = {
+    ("client", "added"): text("%(who)s joined as a client."),
+    ("client", "removed"): text("%(who)s left the project."),
+    ("member", "added"): text("%(who)s joined the team."),
+    ("member", "removed"): text("%(who)s left the team."),
+}
 _ACROSS = text("%(who)s moved “%(what)s” from %(from)s to %(to)s.")
 _FINISHED_BY = text("%(who)s completed “%(what)s” by moving it from %(from)s to %(to)s.")
 _CLOSED_BY = text("%(who)s completed “%(what)s” with commit %(commit)s “%(message)s”.")
@@ -272,11 +283,21 @@ def _template(event: str, action: str | None, payload: Any) -> str:
     if event in _DELETED_OF and (action == "deleted" or _is_emptied(event, payload)):
         is_own = found_in(payload, event, "user", "login") == found_in(payload, "sender", "login")
         return _SENTENCES[event]["deleted"] if is_own else _DELETED_OF[event]
+    if event == "invoice" and not found_in(payload, event, "invoice_number"):
+        return _DRAFT.get(action or "", _OTHER)
+    if (own := _OF_ONESELF.get((event, action))) and _is_about_sender(event, payload):
+        return own
     # A restored object also has the action `created`.
     was_there = found_in(payload, event, "created_at") != found_in(payload, event, "updated_at")
     if action == "created" and event in _RESTORED and was_there:
         return _RESTORED[event]
     return _SENTENCES.get(event, {}).get(action or "", _OTHER)
+
+
+def _is_about_sender(event: str, payload: Any) -> bool:
+    """Return whether people accepted an invitation or left, rather than being added or removed by someone else."""
+    login = found_in(payload, event, *_TITLES[event])
+    return bool(login) and login == found_in(payload, "sender", "login")
 
 
 def _is_emptied(event: str, payload: Any) -> bool:
@@ -309,7 +330,7 @@ def _what(place: ProjectNames, event: str, action: str | None, payload: Any) -> 
     """Return the object's title as HTML, linked to its page if it has one."""
     title = found_in(payload, event, *_TITLES.get(event, ("title",)))
     if event == "invoice":  # the title in the payload is always English
-        title = found_in(payload, event, "invoice_number") or gettext("(draft)")
+        title = found_in(payload, event, "invoice_number")
     if event in ("member", "client"):
         title = place.people.get(title, title)
     address = _address(place.base, event, payload)

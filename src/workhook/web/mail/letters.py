@@ -119,7 +119,7 @@ def invitation_letter(invitation: Invitation, link: str) -> Letter:
         subject=gettext("%(who)s invited you to %(what)s", who=who, what=place),
         intro=gettext("%(who)s invited you to %(what)s.", who=who, what=place),
         button=(gettext("View invitation"), link),
-        notes=[until, gettext("Anyone with this link can accept the invitation, once. Don’t forward it.")],
+        notes=[until, gettext("The link works once, for anyone who has it. Don’t forward it.")],
         reason=gettext(
             "You’re receiving this because someone invited you by e-mail. If you don’t know them, ignore this message."
         ),

@@ -327,7 +327,7 @@ async def admin_users_enable(write: Write, username: str) -> AdministeredUser:
 async def admin_users_delete(write: Write, username: str) -> None:
     """Delete a user.
 
-    The user's work is kept and attributed to a former member. Their name, address, tokens and memberships are removed
+    The user's work is kept and attributed to a former member. Their name, address, tokens, and memberships are removed
     permanently. Returns 422 for the last owner of an organization, the last administrator, and users with projects of
     their own. Only server administrators can call this.
     """

@@ -35,7 +35,7 @@ async def export_organization(call: Call, login: str) -> Response:
     incomplete. All records are from the same point in time. Import the archive on another server with
     `workhook organization import`.
 
-    Passwords, tokens and webhook secrets are not included. The token also needs the scope `work:read`. Each export is
+    Passwords, tokens, and webhook secrets are not included. The token also needs the scope `work:read`. Each export is
     recorded in the audit log. A second export of the same organization fails with 409 `export_running` until the first
     one ends. While the server is preparing two exports, others fail with 429 `exports_running`.
     """
