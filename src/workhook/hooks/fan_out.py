@@ -165,11 +165,8 @@ _drop_waiting = (
 )
 
 
-class FanOutResults:
-    """Results for a transaction's events: a row per dispatch, and one for each event without any."""
-
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
+class FanOutResults(list[Row]):
+    """A transaction's rows: one per dispatch, and one for each event without any."""
 
 
 def wants(subscribed: Sequence[str], event: str) -> bool:
@@ -184,7 +181,7 @@ async def fan_out(tx: Transaction, drafts: Sequence[Draft]) -> None:
     """
 
     def signal(rows: Sequence[Row]) -> None:
-        tx.get_local(FanOutResults).rows += rows
+        tx.get_local(FanOutResults).extend(rows)
         if due := {row["hook_id"] for row in rows} - {None}:
             tx.signal(DUE, due)
 
@@ -215,10 +212,10 @@ def _defer_send(tx: Transaction, count: int) -> None:
 
 
 async def send_now(tx: Transaction) -> Sequence[Row]:
-    """Fan out the events added to the outbox so far; return the rows of `FanOutResults`."""
+    """Fan out the events added to the outbox so far; return the `FanOutResults`."""
     await outbox.send(tx)
     await tx.flush()
-    return tx.get_local(FanOutResults).rows
+    return tx.get_local(FanOutResults)
 
 
 async def fan_out_about(tx: Transaction, draft: Draft, hook: Hook) -> None:

@@ -52,21 +52,8 @@ class Filters(msgspec.Struct):
     redelivery: bool | None = None
     ids: list[int] | None = None
 
-    @property
-    def cheap(self) -> bool:
-        """Whether a single index range is sufficient."""
-        return all(getattr(self, name) is None for name in ("status", "event", "action", "redelivery"))
-
-    @property
-    def shape(self) -> Shape:
-        names = {name for name in _TEXTS if getattr(self, name) is not None}
-        return Shape(frozenset(names), self.status, self.redelivery)
-
-    def params(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.shape.names}
-
-
-_TEXTS = ("event", "action", "guid", "since", "until", "ids")
+    def given(self, *names: str) -> dict[str, Any]:
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -127,8 +114,9 @@ async def page(
     times = IdRange()
     if filters.guid is None and filters.ids is None:  # these match few rows anyway
         times = await moments.bounds(reader, since=filters.since, until=filters.until)
+    given = filters.given("event", "action", "guid", "since", "until", "ids")
     params = {
-        **filters.params(),
+        **given,
         "hook_id": hook_id,
         "low": max(within.low, times.low),
         "high": min(within.high, times.high),
@@ -138,8 +126,10 @@ async def page(
         "limit": limit,
         **(more or {}),
     }
-    fetch = reader.fetch_all if filters.cheap else reader.fetch_slow
-    return await fetch(_statement(filters.shape, newest_first, answered), params)
+    shape = Shape(frozenset(given), filters.status, filters.redelivery)
+    # Without these filters, a single index range is sufficient.
+    fetch = reader.fetch_slow if filters.given("status", "event", "action", "redelivery") else reader.fetch_all
+    return await fetch(_statement(shape, newest_first, answered), params)
 
 
 @cache

@@ -31,10 +31,9 @@ from workhook.storage.metadata import bigint_param, insert_into
 
 
 class PushFollower(NamedTuple):
-    """A subscriber to pushes.
+    """A subscriber to pushes. `concerns` returns whether a payload is relevant.
 
-    `concerns` returns whether a payload is relevant. `follow` runs before the event is added, with the pusher (None for
-    a command) and the prefix of links in events.
+    `follow` runs before the event is added, with the pusher (None: a command) and the prefix of links in events.
     """
 
     concerns: Callable[[Mapping[str, Any], Repository], bool]
@@ -116,11 +115,8 @@ async def publish(
 ) -> PublishedEvent:
     """Commit the event and its dispatches. Repeating an `id` within 24 hours has no effect and returns the same result.
 
-    `actor` is None for commands. Only dispatches to hooks visible to the owner's viewer are counted. `premise`: the
-    conditions on which the caller's right and the owner depend, unless they were just checked.
-
-    Raises `Invalid` if another event was published under the `id`, and `ConditionFailed` if the premise no longer
-    holds.
+    Only dispatches to hooks visible to the owner's viewer are counted. Raises `Invalid` if another event was published
+    under the `id`, and `ConditionFailed` if the `premise` of the caller's right no longer holds.
     """
     draft = draft_of(publication, owner, actor, base)
     repository = owner.repository if draft.name == PUSH else None

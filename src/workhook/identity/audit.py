@@ -342,21 +342,16 @@ class Refusals:
             await self._database.write(insert, [_row(*each, now_ms()) for each in self._writing.items()])
         except Unavailable as problem:
             log.warning("refusal_audit_delayed", count=len(self._writing), error=problem.message)
-            self._pending = _together(self._writing, self._pending)
+            later, self._pending = self._pending, self._writing
+            for key, seen in later.items():
+                known = self._pending.get(key)
+                self._pending[key] = seen if known is None else known._replace(times=known.times + seen.times)
             return False
         except Exception:
             log.exception("refusals_not_audited", count=_drop(self._writing))
         finally:
             self._writing = {}
         return True
-
-
-def _together(earlier: _Refused, later: _Refused) -> _Refused:
-    found = dict(earlier)
-    for key, seen in later.items():
-        known = found.get(key)
-        found[key] = seen if known is None else known._replace(times=known.times + seen.times)
-    return found
 
 
 def _drop(refused: _Refused) -> int:

@@ -49,11 +49,6 @@ class Selection(msgspec.Struct, frozen=True):
     since: int | None = None
     until: int | None = None
 
-    @property
-    def bounded(self) -> bool:
-        """Whether matches are found without reading many other rows (`entry_ids`)."""
-        return self.actor is None or self.repository is None
-
 
 def parse_phrase(phrase: str, account_id: int | None) -> Selection:
     """Parse a phrase. Raises `Invalid` with all faults."""
@@ -228,7 +223,8 @@ async def read(
     within = await moments.bounds(reader, since=selection.since, until=selection.until)
     params["low"] = within.low if newest_first else max(within.low, beyond or 0)
     params["high"] = min(within.high, beyond) if newest_first and beyond is not None else within.high
-    fetch = reader.fetch_all if selection.bounded or patient else reader.fetch_slow
+    # With both filters, many other rows may be read (`entry_ids`).
+    fetch = reader.fetch_slow if filters.keys() >= {"actor", "repository"} and not patient else reader.fetch_all
     return await fetch(_of_account(names, newest_first), params)
 
 

@@ -47,24 +47,18 @@ BY_EMAIL = "(by e-mail)"
 
 
 class Invitation(msgspec.Struct, frozen=True):
-    """An invitation to the organization `account`, or to the `repository`.
-
-    - `invitee`: None if the invitation is for the owner of the address `email`.
-    - `role`: owner or member of an organization; read, write, admin or client in a repository.
-    - `is_known`: the viewer shares an organization with the invitee, and so may see who it is.
-    - `has_link`: the invitation can be accepted through a link.
-    """
+    """An invitation to the organization `account`, or to the `repository`."""
 
     id: int
     account: Account
     repository: Repository | None
-    invitee: Account | None
+    invitee: Account | None  # None if the invitation is for the owner of the address `email`
     email: str | None
-    role: str
+    role: str  # owner or member of an organization; read, write, admin or client in a repository
     inviter: Account
     created_at: int
     expires_at: int
-    is_known: bool
+    is_known: bool  # the viewer shares an organization with the invitee, and so may see who it is
     has_link: bool = False
 
 

@@ -191,11 +191,6 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
     await tx.execute(_queue_confirmation, {**about, **more})
 
 
-def is_queued_for(detail: str | None, address: str) -> bool:
-    """Return whether the message with this `detail` was sent to this address, which the user may have changed since."""
-    return detail == mailbox_of(address)
-
-
 def confirm_path(vault: Vault, user_id: int, address: str, now: int) -> str:
     until = str(now + CONFIRM_GOOD_MS)
     return f"{CONFIRM_PATH}{until}.{sign(vault, _CONFIRM, _confirmed(user_id, address, until))}"
