@@ -15,7 +15,7 @@ from workhook.core.text import counted
 from workhook.events.hook_config import whole_number
 from workhook.events.payloads import from_stored, to_show
 from workhook.events.tables import events
-from workhook.hooks import dispatch_states, history
+from workhook.hooks import history
 from workhook.hooks.bodies import check_types
 from workhook.hooks.fan_out import send_by_hand, wants
 from workhook.hooks.history import Filters
@@ -187,7 +187,7 @@ def _item_fields(row: Row, retries: int | None, now: int) -> dict[str, Any]:
         "redelivery": bool(row["redelivery"]),
         "duration": round(row["duration_ms"] / 1000, 2),
         "throttled_at": None if throttled is None else to_millis_text(throttled),
-        **dispatch_states.dispatch_fields(row, retries, now),
+        **history.dispatch_fields(row, retries, now),
     }
 
 

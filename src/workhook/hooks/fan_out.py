@@ -1,7 +1,4 @@
-"""Inserts a dispatch for each matching hook.
-
-This happens in the transaction of the change, with the statement that inserts the events.
-"""
+"""Inserts a dispatch for each matching hook, with the statement that inserts the events of a change."""
 
 from __future__ import annotations
 

@@ -144,8 +144,7 @@ class Authenticator:
             token = password if kind_of(password) else user  # for programs that only support names and passwords
         elif scheme.lower() not in ("bearer", "token"):
             raise Unauthenticated("Bad credentials", headers=_BEARER)
-        # Workhook's tokens contain no period. A JWT need not start with "eyJ", because its JSON may have line breaks
-        # ("ewo…").
+        # Workhook's tokens contain no period. A JWT need not start with "eyJ": its JSON may have line breaks ("ewo…").
         elif token.count(".") == 2 and not for_clients:
             return None, await authenticate_app(call.database, token)
         found = await self._lookup.find(token)

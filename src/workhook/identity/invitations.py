@@ -277,8 +277,7 @@ async def find_pending(
 async def find_to_organization(reader: Reader, user: Account, login_key: str) -> Sequence[Invitation]:
     """Return the invitations that the user can accept, by login and by e-mail, newest first."""
     params = {**invited(user), "login_key": login_key, "user_id": user.id, "now": now_ms()}
-    rows = await reader.fetch_all(_to_caller, params)
-    return [invitation_of(row, user) for row in rows]
+    return [invitation_of(row, user) for row in await reader.fetch_all(_to_caller, params)]
 
 
 async def find_to_repository(reader: Reader, user: Account, invitation_id: int) -> Invitation | None:

@@ -85,8 +85,7 @@ RULES = {
     # Notifications span organizations, so confined tokens have no access.
     "notifications.read": Rule("user", ("work:read",), kinds=_UNCONFINED),
     "notifications.write": Rule("user", ("work",), kinds=_UNCONFINED),
-    # members, collaborators and invitations; only owners and admins can list and remove others
-    # (`work.people.invitations`)
+    # members, collaborators and invitations (`work.people.invitations`)
     "organization.people": Rule("organization", ("admin:org",), role="owner", kinds=_CLASSIC),
     "organization.leave": Rule("organization", ("admin:org",), role="member", kinds=_CLASSIC),
     "organization.decline": Rule("organization", ("admin:org",), role="invited", kinds=_CLASSIC),  # or leave

@@ -3,8 +3,7 @@
 Code that may take a right away calls `rights_lost` in the same transaction, which ends whatever depended on the right
 (decision 26). A superfluous call changes nothing.
 
-Invitations end with the inviter's right and the invitee's membership, and do not return with them. Expired ones are
-deleted by `tokens.issue.prune`.
+Invitations end with the inviter's right and the invitee's membership, and do not return with them.
 """
 
 from __future__ import annotations
@@ -51,10 +50,7 @@ ForgetApp = Callable[[Transaction, int], Awaitable[None]]
 """Called with the app's ID."""
 OnLoss = Callable[[Transaction, Loss], Awaitable[None]]
 Uninstalled = Callable[[Transaction, int, int, bool], Awaitable[list[str]]]
-"""Called with the IDs of the installation and its account, and whether to remove the objects it created.
-
-Returns the paths of these objects (`/repos/acme/website/hooks/7`).
-"""
+"""Called with the IDs of the installation and its account, and whether to remove its objects. Returns their paths."""
 repositories = Subscribers[Forget]()
 apps = Subscribers[ForgetApp]()
 losses = Subscribers[OnLoss]()

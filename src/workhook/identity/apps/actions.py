@@ -1,14 +1,13 @@
 """Write operations on OAuth apps and apps. Callers check the rights.
 
-If a concurrent change takes the same name or installs the same app, the transaction fails with `UniqueViolation`. Retry
-it to get the proper error.
+If a concurrent change takes the same name or installs the same app, retry after `UniqueViolation` for the proper error.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -40,7 +39,6 @@ from workhook.identity.tables import (
 )
 from workhook.identity.tokens.issue import digest_of, forget_after_commit, revoke_of
 from workhook.storage import Reader, Transaction
-from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import bigint_param
 from workhook.storage.record_rows import assigned
 
@@ -273,17 +271,6 @@ async def _audit(tx: Transaction, actor: Actor | None, app: App, action: str, **
     group = "oauth_app" if app.is_oauth else "app"
     detail = {"client_id": app.client_id, **detail}
     await audit.record(tx, actor, f"{group}.{action}", app.slug, account_id=app.account_id, detail=detail)
-
-
-R = TypeVar("R")
-
-
-async def in_transaction(call: Call, step: Callable[[Transaction], Awaitable[R]]) -> R:
-    """Run `step` in a transaction, and retry it once after a conflict with a concurrent change."""
-    try:
-        return await call.database.in_transaction(step)
-    except UniqueViolation:
-        return await call.database.in_transaction(step)
 
 
 async def find_named_app(call: Call, reader: Reader) -> App:

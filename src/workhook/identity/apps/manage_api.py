@@ -95,7 +95,7 @@ async def apps_create(call: Call, create: s.AppCreate) -> Created[s.AppShape]:
         shape.client_secret, shape.pem = secret, pem or UNSET
         return shape
 
-    shape = await actions.in_transaction(call, register)
+    shape = await Retry(UniqueViolation).of(lambda: call.database.in_transaction(register))
     return Created(shape, shape.url, NO_STORE)
 
 

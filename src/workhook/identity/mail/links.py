@@ -1,7 +1,6 @@
 """Links in mail, and limits on the mail sent to a mailbox.
 
-One-time links are stored encrypted until the message is sent. Other links are signed with the data folder's key and not
-stored.
+One-time links are stored encrypted until the message is sent. Other links are signed and not stored.
 """
 
 from __future__ import annotations
@@ -151,9 +150,8 @@ def _signature(key: bytes, content: str) -> str:
 
 
 # --- links that confirm an address ------------------------------------------------------------------------------------
-# A user confirms an address that they have entered. The link is for one user and address, and valid for a day. Links
-# are counted per user, who sees an error, and per address over all accounts. Beyond the latter limit nothing is sent,
-# but the response is the same, so that it does not reveal the requests of others.
+# A link is for one user and the address they entered, and valid for a day. Links are counted per user, who sees an
+# error, and per address. Beyond that limit nothing is sent, but the response does not reveal the requests of others.
 
 CONFIRM_PATH = "/settings/notifications/confirm/"
 CONFIRM_GOOD_MS = DAY_MS
@@ -209,8 +207,7 @@ def _confirmed(user_id: int, address: str, until: str) -> str:
 
 
 # --- links that unsubscribe -------------------------------------------------------------------------------------------
-# A link unsubscribes one person from one kind of mail, without signing in (RFC 8058). It contains both, and is valid as
-# long as the key.
+# A link unsubscribes one person from one kind of mail, without signing in (RFC 8058), as long as the key is valid.
 
 UNSUBSCRIBE_PATH = "/mail/unsubscribe/"
 _UNSUBSCRIBE = "mail-unsubscribe"

@@ -1,7 +1,7 @@
 """Grants of users to apps, and the tokens issued under them.
 
 Issuing or ending a grant's tokens locks its row first, and issuing locks the app's row before that, so that a
-revocation misses no token that is being issued (docs/contributors/decisions/0025-one-actor.md).
+revocation misses no token that is being issued (decision 25).
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ _SEPARATORS = re.compile(r"[\s,]+")
 
 def requested(text: str | None) -> frozenset[str]:
     """Parse scopes separated by spaces or commas, dropping unknown scopes and those implied by others."""
-    known = set(_SEPARATORS.split(text or "")) & set(OAUTH_SCOPES)
-    return _strongest(known)
+    return _strongest(set(_SEPARATORS.split(text or "")) & set(OAUTH_SCOPES))
 
 
 def _strongest(scopes: Iterable[str]) -> frozenset[str]:
