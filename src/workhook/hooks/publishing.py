@@ -195,8 +195,10 @@ def _count_seen(sent: Sequence[Row], viewer: HookViewer) -> int:
 
 
 def draft_of(publication: Publication, owner: HookOwner, actor: Actor | None, base: str) -> outbox.Draft:
+    action = {} if publication.action is None else {"action": publication.action}
     around = _around(owner, base, actor.user if actor else None, of_push=publication.event == PUSH)
-    payload = _completed(publication, around)
+    missing = {name: value for name, value in {**action, **around}.items() if name not in publication.payload}
+    payload = publication.payload | missing
     actor_id, installation_id = (actor.user.id, actor.installation_id) if actor else (None, None)
     return outbox.Draft(
         owner.account.id, owner.repository_id, publication.event, publication.action, payload, actor_id,
@@ -216,10 +218,3 @@ def _around(owner: HookOwner, base: str, sender: Account | None, *, of_push: boo
         shape = app_repository_to_response(owner.repository, base, permissions=False)
         around["repository"] = {**msgspec.to_builtins(shape), "created_at": owner.repository.created_at // 1000}
     return {name: msgspec.Raw(json.encode(value)) for name, value in around.items()}
-
-
-def _completed(publication: Publication, around: Mapping[str, object]) -> dict[str, object]:
-    action = {} if publication.action is None else {"action": publication.action}
-    return publication.payload | {
-        name: value for name, value in {**action, **around}.items() if name not in publication.payload
-    }

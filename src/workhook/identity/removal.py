@@ -30,18 +30,12 @@ class Loss(msgspec.Struct, frozen=True):
     The database has already been changed, so handlers check the remaining rights, not the one that was removed.
     """
 
-    account_id: int | None
-    """The organization or user that owns the place. None means every place, as for a consent or a disabled user."""
-    repository_id: int | None
-    """The project. None: all of the account's."""
-    user_id: int | None
-    """The person or app's bot that lost the right. None: everyone there, as when a project becomes private."""
-    app_id: int | None
-    """The app that lost the right to act for that user. None: the user itself."""
-    actor: Actor | None
-    """The actor who removed the right, who sends the resulting events. None: a command, an app itself, or a page."""
-    base: str
-    """The prefix of links in events; see `work.kernel.record_events`."""
+    account_id: int | None  # of the place's owner; None: every place, as for a consent or a disabled user
+    repository_id: int | None  # None: all of the account's
+    user_id: int | None  # the person or app's bot; None: everyone there, as when a project becomes private
+    app_id: int | None  # the app that lost the right to act for that user; None: the user itself
+    actor: Actor | None  # removed the right, and sends the events; None: a command, an app itself, or a page
+    base: str  # the prefix of links in events; see `work.kernel.record_events`
 
 
 Forget = Callable[[Transaction, int], Awaitable[bool]]

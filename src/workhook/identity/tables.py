@@ -386,13 +386,8 @@ partial_index("ix_notifications_unread", _told.user_id, _told.id, where=_told.re
 partial_index("ix_notifications_read", _told.user_id, _told.id, where=_told.read_at.is_not(None))
 index_references(notifications)
 # A renewed invitation creates only one notification.
-partial_index(
-    "ix_notifications_invitation_id",
-    _told.invitation_id,
-    _told.user_id,
-    where=_told.invitation_id.is_not(None),
-    unique=True,
-)
+_of_invitation, _in_inbox = _told.invitation_id.is_not(None), (_told.invitation_id, _told.user_id)
+partial_index("ix_notifications_invitation_id", *_in_inbox, where=_of_invitation, unique=True)
 
 # Contains only explicit choices. Without a row, notifications are enabled.
 notification_settings = plain_table(
@@ -441,12 +436,8 @@ partial_index("ix_mail_messages_invitation_id", _mail.invitation_id, where=_mail
 # A person's own links have a separate queue, which is processed first.
 OWN_LINKS = ("sign_in_link", "password_link", "address_link")
 is_own_link = _mail.kind.in_([sa.literal_column(f"'{each}'") for each in OWN_LINKS])
-partial_index(
-    "ix_mail_messages_own_due",
-    _mail.next_attempt_at,
-    _mail.id,
-    where=sa.and_(_mail.next_attempt_at.is_not(None), is_own_link),
-)
+_is_own_due = sa.and_(_mail.next_attempt_at.is_not(None), is_own_link)
+partial_index("ix_mail_messages_own_due", _mail.next_attempt_at, _mail.id, where=_is_own_due)
 index_references(mail_messages)
 
 # A person has no row until one of these facts is known.
@@ -460,8 +451,5 @@ mail_recipients = plain_table(
     sa.Column("bounced_at", Millis),
     sa.Column("bounce", sa.Text),
 )
-partial_index(
-    "ix_mail_recipients_confirmed",
-    sa.func.lower(mail_recipients.c.confirmed),
-    where=mail_recipients.c.confirmed.is_not(None),
-)
+_confirmed = mail_recipients.c.confirmed
+partial_index("ix_mail_recipients_confirmed", sa.func.lower(_confirmed), where=_confirmed.is_not(None))
