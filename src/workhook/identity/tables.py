@@ -23,7 +23,7 @@ accounts = plain_table(
     sqlite_autoincrement=True,
 )
 sa.Index("ix_accounts_email", sa.func.lower(accounts.c.email))
-# Deleted organizations that still have rows; see `work.administration.purging`.
+# Deleted organizations that still have rows; see `work.administration.deletion`.
 partial_index("ix_accounts_deleting", accounts.c.id, where=sa.text("kind = 'deleting'"))
 
 memberships = plain_table(

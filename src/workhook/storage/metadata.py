@@ -53,8 +53,7 @@ NOT_PRIVATE = sa.column("private", sa.Boolean).is_(sa.false())
 def partial_index(name: str, *columns: Any, where: sa.ColumnElement[bool] | sa.TextClause, **options: Any) -> sa.Index:
     """Return an index over the rows for which `where` is true, on either database.
 
-    The condition is hidden from SQLAlchemy: `postgresql_where` would load that dialect, 2 MiB that SQLite does not
-    need. For this reason only `storage.schema` creates tables.
+    `storage.schema` adds the condition: `postgresql_where` would load that dialect, 2 MiB that SQLite does not need.
     """
     return sa.Index(name, *columns, info={"where": where}, **options)
 
@@ -71,7 +70,6 @@ def of_account(name: str, **options: Any) -> sa.Column[Any]:
 
 
 def is_in_project(table: sa.Table) -> bool:
-    """Return whether the table has the column of `in_project`."""
     return any(each.target_fullname == "projects.repository_id" for each in table.foreign_keys)
 
 

@@ -35,9 +35,8 @@ class Listed:
 def listed(statement: sa.Select[*tuple[Any, ...]], *order: sa.ColumnElement[Any], counts: bool = True) -> Listed:
     """Return `statement` sorted by `order` and read by page. It keeps the parameters of `statement`.
 
-    With `counts`, all rows are counted along with the page. This also keeps PostgreSQL, when it overestimates the
-    number of rows, from scanning the whole table in this order to find one page. It is unnecessary if an index has
-    this order.
+    With `counts`, all rows are counted along with the page, which also keeps PostgreSQL from scanning the whole table
+    in this order. It is unnecessary if an index has this order.
     """
     page = statement.add_columns(sa.func.count().over().label("total")) if counts else statement
     return Listed(
