@@ -182,10 +182,7 @@ class _Sender:
 
     @contextlib.contextmanager
     def _open_pipe(self) -> Iterator[list[int]]:
-        """Open the pipe in both directions, so that it stays open when a process that wrote to it ends.
-
-        Yields an empty list where pipes are not supported.
-        """
+        """Open the pipe in both directions, so that it stays open when a writer ends. Yields [] where that fails."""
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(self._pipe, 0o600)

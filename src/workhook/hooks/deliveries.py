@@ -97,10 +97,7 @@ def parse_selection(body: Mapping[str, Any]) -> Filters:
 
 
 def parse_filters(values: Mapping[str, Any]) -> Filters:
-    """Parse filters given as strings; `redelivery` may also be a boolean, `ids` is a list, None is absent.
-
-    Raises `Invalid`.
-    """
+    """Parse filters given as strings; `redelivery` may also be a boolean, `ids` is a list. Raises `Invalid`."""
     filters, faults = Filters(), []
     for name in ("event", "action", "guid"):
         if (text := values.get(name)) is not None:
@@ -222,10 +219,9 @@ async def make_due(tx: Transaction, hook_id: int, dispatch_ids: Sequence[int], *
 
 
 async def count_manual(tx: Transaction, hook_id: int, limit: int) -> None:
-    """Count a ping, a test or a redelivery.
+    """Count a ping, a test or a redelivery. Raises `Forbidden` beyond `limit` per minute; 0 means no limit.
 
-    Raises `Forbidden` with `Retry-After` beyond `limit` per minute; 0 means no limit. GitHub's clients recognize a
-    secondary rate limit by the status and this wording, wait, and try again.
+    GitHub's clients recognize a secondary rate limit by the status and this wording, wait, and try again.
     """
     now = now_ms()
     row = await tx.fetch_one(_count_manual, {"hook_id": hook_id, "minute": now // MINUTE_MS})

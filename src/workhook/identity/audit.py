@@ -328,10 +328,7 @@ class Refusals:
             pause_s = FLUSH_S if written else min(pause_s * 2, PAUSE_MAX_S)
 
     async def _write(self) -> bool:
-        """Write pending refusals. Returns False if the database is unavailable.
-
-        An entry whose commit was never confirmed may be stored twice.
-        """
+        """Write pending refusals, twice if a commit is not confirmed. Returns False if the database is unavailable."""
         dropped, self._dropped = self._dropped, 0
         if dropped:
             log.warning("refusals_not_audited", count=dropped, note="there are too many at once")

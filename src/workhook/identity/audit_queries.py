@@ -131,15 +131,10 @@ STREAM_PAGE = 500
 PRUNE_BATCH = 1000
 
 _actors, _places, _owners = (accounts.alias(name) for name in ("actors", "places", "owners"))
+_logins = ((_actors, "actor"), (_places, "place"), (_owners, "owner"))
 _entries = (
-    sa.select(
-        *audit_log.c,
-        _actors.c.login.label("actor"),
-        _places.c.login.label("place"),
-        _owners.c.login.label("owner"),
-        projects.c.name.label("repository"),
-        tokens.c.kind.label("token_kind"),
-    )
+    sa.select(*audit_log.c, *(account.c.login.label(name) for account, name in _logins))
+    .add_columns(projects.c.name.label("repository"), tokens.c.kind.label("token_kind"))
     .select_from(audit_log)
     .outerjoin(_actors, _actors.c.id == audit_log.c.actor_id)
     .outerjoin(_places, _places.c.id == audit_log.c.account_id)
@@ -212,10 +207,7 @@ async def read(
     limit: int,
     patient: bool = False,
 ) -> Sequence[Row]:
-    """Return at most `limit` entries in the given order, after the ID `beyond`.
-
-    Raises `storage.slow.QueryTooSlow` unless `patient`, as for commands.
-    """
+    """Return at most `limit` entries after the ID `beyond`. Raises `QueryTooSlow` unless `patient`, as for commands."""
     filters = _given(selection)
     names, params = frozenset(filters), {**_params(filters), "limit": limit, "cursor": beyond}
     if "account_id" not in filters:
@@ -288,10 +280,7 @@ _actor = sa.select(_acting.c.id.label("place")).where(_acting.c.login_key == sa.
 
 
 def entry_ids(dialect: str, filters: frozenset[str], newest_first: bool) -> sa.Select[Any]:
-    """Select the IDs of entries matching `filters`, names of `Selection` fields.
-
-    The parameters are their values, `category`, `low`, `high` and `limit`.
-    """
+    """Select the IDs of matches. Parameters: the values of `filters`, `category`, `low`, `high` and `limit`."""
     row = audit_log.alias("stretch")
     account_id = bigint_param("account_id")
     bounds = {"since": row.c.at >= bigint_param("since"), "until": row.c.at < bigint_param("until")}

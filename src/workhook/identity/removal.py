@@ -25,10 +25,7 @@ from workhook.storage.metadata import bigint_param
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """A right that a person or an app has lost in a place.
-
-    The database has already been changed, so handlers check the remaining rights, not the one that was removed.
-    """
+    """A right that was lost. The database is already changed, so handlers check the rights that remain."""
 
     account_id: int | None  # of the place's owner; None: every place, as for a consent or a disabled user
     repository_id: int | None  # None: all of the account's

@@ -128,10 +128,7 @@ async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: Oauth
 
 
 async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
-    """Delete an app with its installations, tokens, grants and webhooks.
-
-    Its bot is kept as the author of its actions, under a login that no app can have.
-    """
+    """Delete an app with all that it has. Its bot is kept as an author, under a login that no app can have."""
     app = await _lock(tx, app)
     await _forget_consents(tx, app)
     for installation in (await queries.list_installations_of(tx, app.id))[0]:

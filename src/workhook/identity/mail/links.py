@@ -174,10 +174,7 @@ _queue_confirmation = insert_into(
 
 
 async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, language: str, now: int) -> None:
-    """Mail a confirmation link to an address that the user claims, unless it has already received too many.
-
-    Raises `TooManyRequests` if the user has requested too many.
-    """
+    """Mail a confirmation link, unless the address has received too many. Raises `TooManyRequests` for the user."""
     row = await tx.fetch_one(_count_recent, {"user_id": user_id, "since": now - DAY_MS})
     if row is not None and row["number"] >= ASKED_MAX:
         message = say("Several links were already sent to you today. Check your spam folder, or try again tomorrow.")
