@@ -61,27 +61,11 @@ _forget = [
 ]
 
 
-async def create_oauth_app(
-    tx: Transaction, actor: Actor | None, organization: Account, create: OauthAppCreate
-) -> tuple[App, str]:
-    """Return the app and its client secret, which is shown only once. Raises `Invalid` with all faults."""
-    return await _store(tx, actor, "oauth", organization, create)
-
-
 async def create_app(
-    tx: Transaction, actor: Actor | None, organization: Account, create: AppCreate, *, key: NewKey | None = None
+    tx: Transaction, actor: Actor | None, organization: Account, create: OauthAppCreate, *, key: NewKey | None = None
 ) -> tuple[App, str, str]:
-    """Return the app, its client secret and its private key (PEM), which are shown only once. Raises `Invalid`."""
-    app, secret = await _store(tx, actor, "app", organization, create)
-    key = key or await new_key()
-    await _insert_new_key(tx, app, key)
-    return app, secret, key.private_key or ""
-
-
-async def _store(
-    tx: Transaction, actor: Actor | None, kind: str, organization: Account, create: OauthAppCreate
-) -> tuple[App, str]:
-    now = now_ms()
+    """Return an OAuth app or app, its client secret, and the private key (PEM) of an app. Raises `Invalid`."""
+    now, kind = now_ms(), "app" if isinstance(create, AppCreate) else "oauth"
     fields: dict[str, Any] = {"public": False, "permissions": {}, **msgspec.structs.asdict(create)}
     fields.pop("public_key", None)
     fields |= {"slug": schemas.slug_of(create.name), "callback_urls": tuple(dict.fromkeys(create.callback_urls))}
@@ -93,7 +77,12 @@ async def _store(
         app = msgspec.structs.replace(app, bot_id=await tx.insert(accounts, bot))
     app = msgspec.structs.replace(app, id=await tx.insert(apps, _stored(app, _COLUMNS)))
     await _audit(tx, actor, app, "create", **_settings(app))
-    return app, (await _insert_new_secret(tx, app))[1]
+    _, secret = await _insert_new_secret(tx, app)
+    if app.is_oauth:
+        return app, secret, ""
+    key = key or await new_key()
+    await _insert_new_key(tx, app, key)
+    return app, secret, key.private_key or ""
 
 
 async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: OauthAppEdit) -> App:
