@@ -185,9 +185,8 @@ async def create_oauth_app(
     """Register an OAuth app. Its client secret is shown only once."""
     async with context.transaction() as tx:
         owner = await get_organization(tx, organization)
-        made, secret = await actions.create_oauth_app(
-            tx, None, owner, app_schemas.OauthAppCreate(name=name, **profile.values())
-        )
+        wanted = app_schemas.OauthAppCreate(name=name, **profile.values())
+        made, secret, _ = await actions.create_app(tx, None, owner, wanted)
     data = {**_app_json(made, owner), "client_secret": secret}
     context.print_result(data, to_lines({"client_id": made.client_id, "client_secret": secret}))
 

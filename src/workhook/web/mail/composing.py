@@ -13,7 +13,7 @@ from workhook.core.vault import VaultError
 from workhook.delivery.mail.queue import MailMessage
 from workhook.delivery.mail.smtp import Outgoing
 from workhook.http.calls import Services
-from workhook.identity.mail.links import Subscription, confirm_path, is_queued_for, unsubscribe_path
+from workhook.identity.mail.links import Subscription, confirm_path, mailbox_of, unsubscribe_path
 from workhook.identity.mail.recipients import Recipient, find_recipient
 from workhook.identity.queries import find_account_by_id
 from workhook.identity.tables import NOTIFICATION_KINDS, NotificationKind
@@ -91,7 +91,7 @@ class Composer:
             return self._written(invitation_letter(invitation, self._base + path), message, address)
 
     def _ask_to_confirm(self, message: MailMessage, user_id: int, recipient: Recipient) -> Outgoing | None:
-        if recipient.own is None or not is_queued_for(message.detail, recipient.own):
+        if recipient.own is None or message.detail != mailbox_of(recipient.own):  # the user has changed the address
             return None
         path = confirm_path(self._services.vault, user_id, recipient.own, now_ms())
         with in_language(message.language):

@@ -233,10 +233,7 @@ async def create(visit: Visit, site: AppSite) -> Response:
     key = await actions.create_key(wanted.public_key) if isinstance(wanted, s.AppCreate) else None
 
     async def make(write: Write) -> tuple[App, str, str]:
-        place = site.organization.account
-        if key is not None and isinstance(wanted, s.AppCreate):
-            return await actions.create_app(write.tx, write.actor, place, wanted, key=key)
-        return *await actions.create_oauth_app(write.tx, write.actor, place, wanted), ""
+        return await actions.create_app(write.tx, write.actor, site.organization.account, wanted, key=key)
 
     app, secret, pem = await visit.change(make, retry=NAME_TAKEN)
     return _made_page(visit, site, app, secret=secret, pem=pem, file_name=f"{app.slug}.pem", created=True)
