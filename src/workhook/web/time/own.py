@@ -34,7 +34,6 @@ from workhook.work.kernel.lists import read
 from workhook.work.kernel.scopes import source_across_projects
 from workhook.work.time.timesheets import actions as timesheets_actions
 from workhook.work.time.timesheets import queries
-from workhook.work.time.timesheets.export import whole_table
 from workhook.work.time.timesheets.schemas import Timesheet, TimesheetCreate
 
 TASKS_MAX, FINISHED_MAX = 100, 50
@@ -119,7 +118,7 @@ async def own_table(visit: Visit) -> Response:
     filters, limit = queries.TIMESHEETS.to_filters(query, source), WHOLE_LIST_MAX
     found = await read(visit.database, queries.TIMESHEETS, source, filters, after=None, limit=limit)
     headers = csv_tables.headers(f"time-{shown.first}")
-    body = whole_table(visit.database, source, filters, found, zone)
+    body = timesheets_actions.whole_table(visit.database, source, filters, found, zone)
     return Response(body, headers={**headers, "Cache-Control": "no-store"}, media_type=csv_tables.MEDIA_TYPE)
 
 
