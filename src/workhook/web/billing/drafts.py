@@ -96,11 +96,9 @@ async def words_of(visit: Visit, access: Access, offer: OfferedTime) -> str:
     count = offer.taken
     if not count:
         return gettext("No unbilled time left to add.")
-    words = ngettext("%(num)d time entry added.", "%(num)d time entries added.", count)
-    message = words % {"num": count}
-    if count == len(offer.ids) < TIMESHEETS_MAX:  # all there is
-        return message
-    left_ms = await find_unbilled_ms(visit.database, access)
+    message = ngettext("%(num)d time entry added.", "%(num)d time entries added.", count) % {"num": count}
+    is_all = count == len(offer.ids) < TIMESHEETS_MAX
+    left_ms = 0 if is_all else await find_unbilled_ms(visit.database, access)
     if not left_ms:
         return message
     more = gettext("This invoice is full. Create another one for the remaining %(time)s.")

@@ -121,10 +121,6 @@ class BudgetBar(NamedTuple):
     words: str
     percent: int
 
-    @property
-    def is_short(self) -> bool:
-        return self.percent >= 80
-
 
 def bar_of(standing: BudgetUsage, currency: str) -> BudgetBar | None:
     budget, whole, percent = standing.budget, standing.budget.whole, standing.budget.percent(standing.used)
