@@ -12,7 +12,7 @@ from workhook.web import activity, administration, audit, calendar, home, inbox,
 from workhook.web.account import notifications, own_data, tokens
 from workhook.web.account import settings as account_settings
 from workhook.web.billing import credits as task_credits
-from workhook.web.billing import drafts, invoices, lines, services, subscriptions
+from workhook.web.billing import drafts, invoices, services, subscriptions
 from workhook.web.billing import settings as billing_settings
 from workhook.web.board import board
 from workhook.web.docs import pages as docs
@@ -25,7 +25,7 @@ from workhook.web.organization import settings as organization
 from workhook.web.people import clients, collaborators, links, people
 from workhook.web.signin import consent, installing, login, oidc
 from workhook.web.tasks import comments, history, relations, task
-from workhook.web.time import entries, own, report, week
+from workhook.web.time import entries, report, week
 from workhook.web.welcome import importing, welcome
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -50,7 +50,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *board.places,
     *invoices.places,
     *drafts.places,
-    *lines.places,
     *subscriptions.places,
     *task_credits.places,
     *services.places,
@@ -78,7 +77,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *activity.places,
     *week.places,
     *entries.places,
-    *own.places,
+    *week.own_places,
     *report.places,
     *welcome.places,
     *importing.places,
