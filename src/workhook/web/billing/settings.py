@@ -265,12 +265,11 @@ async def save(visit: Visit, page: AccountPage) -> Response:
 async def put_logo(visit: Visit, page: AccountPage) -> Response:
     """Set the logo of an account's invoices."""
     try:
-        logo = await actions.receive_logo(visit.call, admit=visit.admit)
+        async with actions.receive_logo(visit.call, admit=visit.admit) as put:
+            await check_alive(visit.call, visit.session)
+            await visit.change(lambda write: put(write, page.account))
     except (Invalid, TooLarge) as problem:
         return await show(visit, page, refused_form(visit.fields, problem, section=LOGO))
-    async with logo:
-        await check_alive(visit.call, visit.session)
-        await visit.change(lambda write: logo.put(write, page.account))
     return visit.done(f"{page.address}#logo", gettext("Logo saved."))
 
 

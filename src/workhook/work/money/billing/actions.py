@@ -10,7 +10,8 @@ error names the amount. See decision 32.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import msgspec
@@ -393,40 +394,15 @@ class _Sniffed:
         return next((kind for magic, kind in _MAGIC.items() if self._head.startswith(magic)), None)
 
 
-class NewLogo:
-    """A stored image that can become the logo of an account.
+@asynccontextmanager
+async def receive_logo(
+    call: Call, *, admit: Admit = admit_all
+) -> AsyncIterator[Callable[[Write, Account], Awaitable[AccountBilling]]]:
+    """Read the form of the request, and yield a function that sets its image as the logo of an owned account.
 
-    As a context manager, it deletes the content on exit unless `put` has succeeded.
+    The function may be repeated after a deadlock. The content is deleted on exit unless it has succeeded. Raises the
+    errors of `upload.read_form`, and `Invalid` for other file types.
     """
-
-    def __init__(self, call: Call, content_type: str, incoming: Incoming) -> None:
-        self._call, self._content_type = call, content_type
-        self.blob, self.size, self.sha256 = incoming.name, incoming.size, incoming.sha256
-        self.is_stored = False
-
-    async def put(self, write: Write, account: Account) -> AccountBilling:
-        """Set the image as the logo of an account that the caller owns. May be repeated after a deadlock."""
-        self.is_stored = False
-        before = await settings.lock_account_billing(write.tx, account.id)
-        write.require_match(account_answer(before))
-        logo_id = new_id("lgo")
-        values = {"account_id": account.id, "id": logo_id, "content_type": self._content_type, "size": self.size}
-        values |= {"sha256": self.sha256, "blob": self.blob, "is_issued": False, "created_at": write.now}
-        await write.tx.execute(_insert_logo, values)
-        after = await _set_logo(write, account, before, logo_id)
-        self.is_stored = True
-        return after
-
-    async def __aenter__(self) -> NewLogo:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        if not self.is_stored:
-            await self._call.services.blobs.forget(self.blob)
-
-
-async def receive_logo(call: Call, *, admit: Admit = admit_all) -> NewLogo:
-    """Read the form of the request. Raises the errors of `upload.read_form`, and `Invalid` for other file types."""
     async with call.services.blobs.incoming() as incoming:
         sniffed = _Sniffed(incoming)
         form = await read_form(call, sniffed, limit=LOGO_MAX_BYTES, admit=admit)
@@ -438,7 +414,26 @@ async def receive_logo(call: Call, *, admit: Admit = admit_all) -> NewLogo:
         if faults or kind is None:
             raise Invalid(faults=faults)
         await incoming.keep()
-    return NewLogo(call, kind, incoming)
+    is_stored = False
+
+    async def put(write: Write, account: Account) -> AccountBilling:
+        nonlocal is_stored
+        is_stored = False
+        before = await settings.lock_account_billing(write.tx, account.id)
+        write.require_match(account_answer(before))
+        logo_id = new_id("lgo")
+        values = {"account_id": account.id, "id": logo_id, "content_type": kind, "size": incoming.size}
+        values |= {"sha256": incoming.sha256, "blob": incoming.name, "is_issued": False, "created_at": write.now}
+        await write.tx.execute(_insert_logo, values)
+        after = await _set_logo(write, account, before, logo_id)
+        is_stored = True
+        return after
+
+    try:
+        yield put
+    finally:
+        if not is_stored:
+            await call.services.blobs.forget(incoming.name)
 
 
 @routes.put(
@@ -458,13 +453,9 @@ async def put_organization_logo(call: Call, login: str) -> Response:
     actor = actor_of(call)
     account = await get_owned_account(call.database, actor, login, _CHANGING)
     check_whole_account(actor, account.id)
-    logo = await receive_logo(call)
-
-    async def change(tx: Transaction) -> AccountBilling:
-        return await logo.put(Write.for_call(call, tx), account)
-
-    async with logo:
-        return Response(account_answer(await call.database.in_transaction(change)))
+    async with receive_logo(call) as put:
+        billing = await call.database.in_transaction(lambda tx: put(Write.for_call(call, tx), account))
+        return Response(account_answer(billing))
 
 
 @routes.delete("/organizations/{login}/billing/logo", action="organization_billing.edit")
