@@ -421,10 +421,11 @@ class Invoice(Record, frozen=True):
 
     @property
     def service_days(self) -> Days | None:
-        """The first and last day of the service, if known."""
+        """The first and last day of the service, by default those of all items, or None."""
         if self.service_from and self.service_to:
             return self.service_from, self.service_to
-        return rules.days_of_items(self.every_item)
+        known = [each.days for each in self.every_item if each.days]
+        return (min(first for first, _ in known), max(last for _, last in known)) if known else None
 
     @property
     def who_bills(self) -> Seller:
