@@ -14,7 +14,7 @@ from msgspec import UNSET
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound
 from workhook.core.money import DEFAULT_CURRENCY, amount_of
-from workhook.core.zones import calendar_day, day_in, has_passed
+from workhook.core.zones import calendar_day, day_in, end_of
 from workhook.http import lists
 from workhook.http.calls import Response
 from workhook.http.lists import Key, Rows
@@ -262,7 +262,7 @@ async def show_invoice(
         seller_text=printing.seller_text(invoice, access.repository),
         buyer_text=printing.buyer_text(invoice),
         grouped=grouped,
-        is_late_already=is_draft and invoice.due is not None and has_passed(invoice.due, now_ms(), invoice.zone),
+        is_late_already=is_draft and invoice.due is not None and end_of(invoice.due, invoice.zone) <= now_ms(),
     )
 
 

@@ -19,13 +19,14 @@ from workhook.identity.queries import find_account_by_id
 from workhook.identity.tables import NOTIFICATION_KINDS, NotificationKind
 from workhook.web.frame.texts import in_language
 from workhook.web.mail.letters import (
+    Envelope,
     Letter,
     confirmation_letter,
     invitation_letter,
     notification_letter,
     own_link_letter,
+    write_message,
 )
-from workhook.web.mail.writing import Envelope, write_message
 from workhook.work.history.notifications.queries import find_invitation, find_mail_notification
 from workhook.work.history.notifications.settings import find_settings
 from workhook.work.money.invoices.mail import InvoiceFile, find_mailed_invoice
@@ -35,10 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 class Composer:
-    """Composes queued messages.
-
-    `base` is the address of this server, with which every link starts. All messages are from `sender`.
-    """
+    """Composes queued messages from `sender`. Every link starts with `base`, the address of this server."""
 
     def __init__(self, services: Services, base: str, sender: Address) -> None:
         self._services = services

@@ -36,7 +36,7 @@ from workhook.storage.blobs import Incoming
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import bigint_param, insert_into
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.files.upload import FILE_FIELD, FORM, Admit, admit_all, parameters_of, read_form
+from workhook.work.files.upload import FILE_FIELD, FORM, Admit, parameters_of, read_form
 from workhook.work.kernel.access import find_access, get_owned_account
 from workhook.work.kernel.record_events import differences, record_audit
 from workhook.work.kernel.schemas import RATE_MAX_MINOR, Done, given_rate, if_set
@@ -396,7 +396,7 @@ class _Sniffed:
 
 @asynccontextmanager
 async def receive_logo(
-    call: Call, *, admit: Admit = admit_all
+    call: Call, *, admit: Admit | None = None
 ) -> AsyncIterator[Callable[[Write, Account], Awaitable[AccountBilling]]]:
     """Read the form of the request, and yield a function that sets its image as the logo of an owned account.
 
