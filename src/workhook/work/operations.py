@@ -1,6 +1,6 @@
 """Every operation under `/api/v1`, in the order of the OpenAPI document.
 
-A module with routes is either an `api` module or a small, self-contained resource.
+A module with routes is either an `api` module or also contains the actions.
 """
 
 from __future__ import annotations
