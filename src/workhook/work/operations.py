@@ -1,6 +1,6 @@
 """Every operation under `/api/v1`, in the order of the OpenAPI document.
 
-A module with routes is either an `api` module or a small, self-contained resource.
+A module with routes is either an `api` module or also contains the actions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from workhook.work.kernel import quota
 from workhook.work.kernel.tables import import_links as _import_links  # noqa: F401  # only declares tables
 from workhook.work.money import budgets
 from workhook.work.money.billing import actions as billing
-from workhook.work.money.billing import logos
 from workhook.work.money.checkouts import billing as service_checkouts
 from workhook.work.money.credit_notes import actions as credit_notes
 from workhook.work.money.credits import ledger as task_credits
@@ -36,7 +35,7 @@ from workhook.work.time.timesheets import actions as timesheets
 
 _APIS = (
     across, projects, trash, members, notifications, quota, clients, columns, tasks, activity, files, comments, search,
-    services, service_checkouts, task_credits, billing, logos, budgets, rates, invoices, documents, payments,
+    services, service_checkouts, task_credits, billing, budgets, rates, invoices, documents, payments,
     credit_notes, timesheets, timesheet_reports, moving,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(operation for api in _APIS for operation in api.routes)
