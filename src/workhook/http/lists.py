@@ -39,14 +39,7 @@ _MARK = "v1_"
 _LESS_THAN_ONE = re.compile(r"0+|-[0-9]+")
 
 
-def _not_a_cursor(text: str) -> str | None:
-    """Report a malformed cursor together with other invalid parameters. `after` checks its contents."""
-    return None if _decode(text, list[object]) is not None else _WANTED
-
-
 _WANTED = "one from a Link header"
-
-
 Key = tuple[Any, ...]
 """The values of a row by which a list is sorted."""
 
@@ -79,7 +72,8 @@ class ListQuery(msgspec.Struct):
         Annotated[
             str,
             Meta(max_length=1024, description="Cursor from the `Link` header."),
-            Rule(_not_a_cursor),
+            # Reported together with other invalid parameters. `after` checks the contents.
+            Rule.accepts(lambda text: _decode(text, list[object]) is not None, _WANTED),
         ]
         | UnsetType
     ) = UNSET
