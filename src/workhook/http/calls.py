@@ -241,16 +241,14 @@ class Call(HiddenRepr):
         # A number with this many digits always exceeds `high`, and Python refuses to parse several thousand of them.
         number = int(text[:1000]) if text.isascii() and text.isdigit() else low - 1
         if number < low:
-            raise Invalid(
-                faults=[Fault(field=name, message=say("{} must be a whole number of at least {}", name, low))]
-            )
+            raise Invalid.at(name, say("{} must be a whole number of at least {}", name, low))
         return min(number, high)
 
     def query_choice(self, name: str, known: Sequence[str]) -> str:
         """Return one of the `known` values; the first is the default. Raises `Invalid`."""
         value = self.query_text(name) or known[0]
         if value not in known:
-            raise Invalid(faults=[Fault(field=name, message=say("{} must be one of {}", name, ", ".join(known)))])
+            raise Invalid.at(name, say("{} must be one of {}", name, ", ".join(known)))
         return value
 
     async def body(self, limit: int = JSON_BODY_MAX) -> bytes:

@@ -354,12 +354,8 @@ class PersonRateInput(msgspec.Struct):
     hourly_rate: Rate
 
 
-def _rate_to_response(minor: int, currency: str | None) -> int | float:
-    return to_amount(minor, currency or DEFAULT_CURRENCY)
-
-
 def _form(beside: str) -> JsonForm:
-    return JsonForm(int | float, _rate_to_response, beside=beside)
+    return JsonForm(int | float, lambda minor, currency: to_amount(minor, currency or DEFAULT_CURRENCY), beside=beside)
 
 
 _RATE = Meta(description="Hourly rate.")

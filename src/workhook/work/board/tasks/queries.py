@@ -19,7 +19,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core import json
-from workhook.core.errors import Fault, Invalid, NotFound, Unavailable, require_found, say
+from workhook.core.errors import Invalid, NotFound, Unavailable, require_found, say
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
@@ -117,8 +117,7 @@ def project_of(access: Access) -> TaskProjectShape:
 
 
 def no_such_column(field: str) -> Invalid:
-    message = say("{}: the task's project has no such column", field)
-    return Invalid(faults=[Fault(field=field, code="not_found", message=message)])
+    return Invalid.at(field, say("{}: the task's project has no such column", field), code="not_found")
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

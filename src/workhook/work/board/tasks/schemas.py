@@ -66,10 +66,6 @@ class TaskProjectShape(msgspec.Struct, dict=True):
         return made
 
 
-def _rate_text(minor: int, project: TaskProjectShape) -> str:
-    return amount_text(minor, project.currency)
-
-
 class TaskColumnShape(msgspec.Struct):
     id: Annotated[str, resource_id("col")]
     title: str
@@ -110,7 +106,7 @@ class Task(Record, frozen=True):
     hourly_rate_minor: Annotated[
         Annotated[
             int,
-            JsonForm(str, _rate_text, beside="project"),
+            JsonForm(str, lambda minor, project: amount_text(minor, project.currency), beside="project"),
             EventSchema({"pattern": RATE_PATTERN}),
         ]
         | None,
