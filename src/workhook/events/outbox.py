@@ -153,12 +153,8 @@ def insert(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _insert_params(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     rows = [{**row, "payload": to_stored(row["name"], row["payload"])} for row in rows]
-    return [insert_params(rows)] if tx.dialect == "postgresql" else rows
-
-
-def insert_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Return the parameters with which PostgreSQL inserts all rows at once."""
-    return {f"added_{name}": [row[name] for row in rows] for name in COLUMNS}
+    # PostgreSQL inserts all rows at once.
+    return [{f"added_{name}": [row[name] for row in rows] for name in COLUMNS}] if tx.dialect == "postgresql" else rows
 
 
 def row_of(draft: Draft, *, listed: bool | None = None) -> dict[str, Any]:

@@ -110,7 +110,9 @@ def _value(path: str, schema: Mapping[str, Any]) -> Any:
         return schema["enum"][0]
     kind = kinds if isinstance(kinds, str) else next(each for each in kinds if each != "null")
     if kind == "object":
-        return _object(path, schema)
+        if isinstance(free := schema.get("additionalProperties"), Mapping):
+            return {"sample": _value("sample", free)}
+        return {each: _value(f"{path}.{each}", inner) for each, inner in _properties(schema).items()}
     if kind == "array":
         return [_value(path.removesuffix("s"), schema.get("items", {}))]
     if kind == "boolean":
@@ -118,13 +120,6 @@ def _value(path: str, schema: Mapping[str, Any]) -> Any:
     if kind in ("integer", "number"):
         return max(1, schema.get("minimum", 1))
     return _text(path, schema)
-
-
-def _object(path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    free = schema.get("additionalProperties")
-    if isinstance(free, Mapping):
-        return {"sample": _value("sample", free)}
-    return {each: _value(f"{path}.{each}", inner) for each, inner in _properties(schema).items()}
 
 
 def _text(path: str, schema: Mapping[str, Any]) -> str:

@@ -356,14 +356,10 @@ def names_tag(condition: str | None, tag: str) -> bool:
 _current: ContextVar[Call | None] = ContextVar("call", default=None)
 
 
-def current() -> Call | None:
-    """Return the current call, or None in background jobs and commands."""
-    return _current.get()
-
-
-def begin(call: Call) -> None:
-    """Make `call` the current one. Each request is a task with its own context."""
-    _current.set(call)
+current = _current.get
+"""Returns the current call, or None in background jobs and commands."""
+begin = _current.set
+"""Makes a call the current one. Each request is a task with its own context."""
 
 
 def is_host(text: str) -> bool:

@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache, reduce
+from functools import cache
 from itertools import islice
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -427,7 +427,9 @@ def _steps(kind: Any) -> list[Callable[[str], str]]:
 
 
 def _stepped(value: Any, steps: Sequence[Callable[[str], str]]) -> Any:
-    return reduce(lambda text, step: step(text), steps, value) if isinstance(value, str) else value
+    for step in steps if isinstance(value, str) else ():
+        value = step(value)
+    return value
 
 
 def _notes(kind: Any) -> list[Any]:

@@ -163,7 +163,13 @@ class _Endpoint:
             log.exception("request_failed", request_id=call.request_id, route=self._route, method=operation.method)
             response = _refuse(call, Problem(_FAILED), problem_page)
         seconds = time.perf_counter() - started
-        self._count(response.status, seconds)
+        if self._answered is None or self._seconds is None:
+            self._answered, self._seconds = {}, request_log.REQUEST_SECONDS.labels(operation.method, self._route)
+        if (answered := self._answered.get(response.status)) is None:
+            answered = request_log.REQUESTS.labels(operation.method, self._route, response.status)
+            self._answered[response.status] = answered
+        answered.inc()
+        self._seconds.observe(seconds)
         request_log.record_request(request, services.settings, call.request_id, self._route, response.status, seconds)
         if span is not None:
             span.end(response.status, error=str(response.status) if response.status >= _SERVER_FAILED else None)
@@ -181,15 +187,6 @@ class _Endpoint:
         request_log.record_refusal(
             problem, request_id=call.request_id, method=method, route=self._route, address=call.address
         )
-
-    def _count(self, status: int, seconds: float) -> None:
-        method = self._operation.method
-        if self._answered is None or self._seconds is None:
-            self._answered, self._seconds = {}, request_log.REQUEST_SECONDS.labels(method, self._route)
-        if (answered := self._answered.get(status)) is None:
-            answered = self._answered[status] = request_log.REQUESTS.labels(method, self._route, status)
-        answered.inc()
-        self._seconds.observe(seconds)
 
 
 def _is_browser(request: Request) -> bool:

@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Invalid, NotFound, require_found, say
+from workhook.core.errors import Conflict, Invalid, require_found, say
 from workhook.core.ids import new_id
 from workhook.core.records import Wire, to_response
 from workhook.http import lists
@@ -170,10 +170,7 @@ def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[A
     access = to_access(require_found(rows[0] if rows else None), actor)
     ordered = sorted(rows, key=lambda row: (row["column_position"], row["column_id"]))
     board = [_read(row, position=position) for position, row in enumerate(ordered)]
-    column = next((each for each in board if each.id == column_id), None)
-    if column is None:
-        raise NotFound()
-    return access, column, board
+    return access, require_found(next((each for each in board if each.id == column_id), None)), board
 
 
 async def list_board_columns(reader: Reader, repository_id: int) -> list[Column]:
