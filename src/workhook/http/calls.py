@@ -60,10 +60,6 @@ async def _unlimited(caller: str) -> None:
     return None
 
 
-async def _nothing_is_left(call: Call, rights: Mapping[Place, int]) -> RemainingRights:
-    return "gone"
-
-
 @dataclass(frozen=True)
 class Services:
     """The services of the process, created once by `bootstrap`."""
@@ -75,7 +71,7 @@ class Services:
     check_url: Callable[[str], str | None]  # why deliveries can never reach this URL, or None
     # Returns how many of the rights required by an earlier request (`RequestRecord.require_right`) the caller still
     # has.
-    remaining_rights: Callable[[Call, Mapping[Place, int]], Awaitable[RemainingRights]] = _nothing_is_left
+    remaining_rights: Callable[[Call, Mapping[Place, int]], Awaitable[RemainingRights]]
     # Counts a submitted form of a signed-in user. Raises `TooManyRequests` beyond the hourly limit.
     count_form: Callable[[str], Awaitable[None]] = _unlimited
     # Likewise for a requested page.

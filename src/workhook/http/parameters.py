@@ -8,7 +8,7 @@ The types below express rules that JSON Schema cannot.
         title: Title | UnsetType = UNSET
         avatar: WebAddress | None | UnsetType = UNSET
 
-    change = await parameters.read(call, ProjectEdit)
+    change = parameters.gather(ProjectEdit, call.query, await call.json_object(strict_type=True))
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from workhook.core.errors import (
 from workhook.core.money import AMOUNT_MAX_MINOR, CURRENCIES, HUNDREDTHS_MAX, parse_hundredths, parse_money
 from workhook.core.text import one_line
 from workhook.core.urls import is_http_url
-from workhook.http.calls import Call, repeated
+from workhook.http.calls import repeated
 from workhook.http.operations import Queries, Query
 from workhook.http.wire_types import (
     WIRE_TYPE,
@@ -162,16 +162,6 @@ CreditsAmount = Annotated[
 """Hundredths of a credit, not negative."""
 
 
-async def read(call: Call, shape: type[T]) -> T:
-    """Return the parameters as `shape`, each from the JSON body or otherwise from the query string.
-
-    Raises `Invalid` listing every missing, unknown or invalid field, and `Malformed`, `TooLarge` or
-    `UnsupportedMediaType`.
-    """
-    body = await call.json_object(strict_type=True)
-    return gather(shape, call.query, body)
-
-
 def gather(
     shape: type[T],
     query: Mapping[str, Sequence[str]],
@@ -180,10 +170,11 @@ def gather(
     *,
     resource: str | None = None,
 ) -> T:
-    """Convert query and body. Query text is converted to the field's type; in a body the JSON type must match.
+    """Return the parameters as `shape`, each from the body or otherwise from the query.
 
-    `path` is the prefix of field names in faults: `invoice_items[0].`. `resource` is the name of the record in faults
-    of the webhook API.
+    Query text is converted to the field's type; in a body the JSON type must match. `path` is the prefix of field names
+    in faults: `invoice_items[0].`. `resource` is the name of the record in faults of the webhook API. Raises `Invalid`
+    listing every missing, unknown or invalid field.
     """
     fields = _fields(shape)
     remedies: Mapping[str, str] = getattr(shape, "REMEDIES", {})

@@ -206,7 +206,7 @@ def _options(request: Request, route: Route[_Endpoint], settings: Settings) -> E
 async def _refuse_undeclared(call: Call) -> None:
     """Reject parameters that an operation does not declare or that are repeated, before its handler runs.
 
-    An operation with a body reads body and query with `parameters.read`, which reports unknown names. The others have
+    An operation with a body reads body and query with `parameters.gather`, which reports unknown names. The others have
     no body and only their declared query parameters. `Area.undeclared` determines the areas that reject them.
 
     Raises `Invalid` listing every such parameter, and `Malformed`, `TooLarge` or `UnsupportedMediaType` for a body that

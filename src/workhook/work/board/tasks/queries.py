@@ -91,12 +91,6 @@ class TaskChange(msgspec.Struct):
     commit: CommitShape | None = None
 
     @property
-    def relations_changed(self) -> bool:
-        """Whether its parent or its blockers may differ from before."""
-        before, after = self.before, self.after
-        return before is None or (before.parent_id, before.blocked_by) != (after.parent_id, after.blocked_by)
-
-    @property
     def gets_parent(self) -> bool:
         """Whether it gets a new parent."""
         return self.after.parent_id not in (None, self.before and self.before.parent_id)

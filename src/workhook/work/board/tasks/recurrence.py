@@ -322,8 +322,7 @@ def with_next(before: Task | None, after: Task, now: int, zone: tzinfo) -> Task:
 
 async def lock_first_open(tx: Transaction, access: Access) -> LockedColumn:
     """Lock the project's first column that does not complete tasks. Raises `Busy`."""
-    first = await tx.fetch_one(_first_open, {"repository_id": access.repository.id})
-    assert first is not None, "a column was moved to"
+    first = await tx.fetch_row(_first_open, {"repository_id": access.repository.id})
     params = {"column_id": first["id"], "user_id": access.user.id}
     row = await queries.fresh_row(tx, _free_column, params)
     if row is None:
