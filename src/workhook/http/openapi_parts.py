@@ -256,20 +256,16 @@ def _is_type(value: Any) -> bool:
 
 def _names(components: Mapping[str, Schema]) -> dict[str, str]:
     """Return the names shown in the document, by the names that msgspec gives the structs."""
-    names = {name: _shown_name(name) for name in components}
+    names = {}
+    for name in components:
+        suffix = next((each for each in _SUFFIXES if name.endswith(each)), "")
+        names[name] = name.removesuffix(suffix) + _SUFFIXES.get(suffix, "")
     shown = list(names.values())
     # msgspec qualifies the names of two structs with the same name by their modules.
     qualified = [name for name in shown if not name.isidentifier()]
     assert not qualified, f"not a name for generated clients: {', '.join(qualified)}"
     assert len(set(shown)) == len(shown), f"two schemas are called {max(shown, key=shown.count)}"
     return names
-
-
-def _shown_name(name: str) -> str:
-    for suffix, instead in _SUFFIXES.items():
-        if name.endswith(suffix):
-            return name.removesuffix(suffix) + instead
-    return name
 
 
 def _null_in_type(schema: Schema) -> Schema:

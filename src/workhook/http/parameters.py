@@ -236,17 +236,17 @@ def documented(shape: type[msgspec.Struct], *, or_body: bool = False) -> Queries
 
     With `or_body`, none of them is required in the query.
     """
-    found = Queries(_documented(name, field, or_body) for name, field in _fields(shape).items())
+    queries = []
+    for name, field in _fields(shape).items():
+        schema = msgspec.json.schema(field.kind)
+        shown: dict[str, Any] = _resolved_schema(schema, schema.pop("$defs", {}))
+        if not field.json:
+            _write_null_as_text(shown)
+        is_required = field.required and not or_body
+        queries.append(Query(name, str(shown.pop("description", "")), shown, is_required, field.json))
+    found = Queries(queries)
     found.shape = shape
     return found
-
-
-def _documented(name: str, field: _Field, or_body: bool) -> Query:
-    schema = msgspec.json.schema(field.kind)
-    shown: dict[str, Any] = _resolved_schema(schema, schema.pop("$defs", {}))
-    if not field.json:
-        _write_null_as_text(shown)
-    return Query(name, str(shown.pop("description", "")), shown, field.required and not or_body, field.json)
 
 
 def _write_null_as_text(schema: dict[str, Any]) -> None:

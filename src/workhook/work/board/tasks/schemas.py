@@ -310,10 +310,9 @@ task_blockers = sa.Table(
 
 @ddl
 def order_triggers(dialect: str) -> Iterable[str]:
-    return _triggers_on_sqlite() if dialect == "sqlite" else _triggers_on_postgresql()
-
-
-def _triggers_on_sqlite() -> Iterator[str]:
+    if dialect == "postgresql":
+        yield from _triggers_on_postgresql()
+        return
     more = "UPDATE task_buckets SET size = size + 1 WHERE id = new.bucket_id;"
     less = "UPDATE task_buckets SET size = size - 1 WHERE id = old.bucket_id;"
     first = "INSERT INTO task_buckets (id, column_id, rank, size) VALUES (random() >> 2 & ~(3 << 62), new.id, 0, 0);"
