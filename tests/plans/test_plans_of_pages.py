@@ -86,7 +86,7 @@ def _inbox(unread: bool | None) -> Query:
 
 ASKS: dict[str, Query] = {
     "assigned": lambda reader: assigned.list_assigned(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
-    "assigned and finished": lambda reader: assigned.list_assigned_finished(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
+    "assigned and finished": lambda reader: assigned.list_assigned(reader, OFTEN, PER_PAGE, finished=True),  # type: ignore[arg-type]
     "due invoices": lambda reader: list_due(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "mentions": lambda reader: list_mentions(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     **{f"inbox, unread {unread}": _inbox(unread) for unread in (None, True, False)},

@@ -109,10 +109,10 @@ def _folder(settings: Settings) -> Check:
 
 
 def _space(settings: Settings) -> Check:
-    if (wrong := system.space_fault(settings.data, settings.sqlite_path)) is not None:
+    if (wrong := system.space_fault(settings)) is not None:
         advice = "Free some space, or keep deliveries for fewer days (WORKHOOK_RETENTION_DAYS)."
         return Check("disk", False, wrong, advice)
-    free = min(map(system.free_bytes, system.written_folders(settings.data, settings.sqlite_path)))
+    free = min(map(system.free_bytes, system.written_folders(settings)))
     return Check("disk", True, f"{free // 1024**2:,} MiB free")
 
 

@@ -7,7 +7,7 @@ returns as it is. Pages look up its translation by its ID (`web.frame.refusals`)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -212,6 +212,10 @@ class Invalid(Problem):
 
     def __init__(self, message: str = "Validation Failed", **more: Any) -> None:
         super().__init__(message, **more)
+
+    @classmethod
+    def at(cls, field: str, message: str, *, code: str = "invalid") -> Self:
+        return cls(faults=[Fault(field=field, code=code, message=message)])
 
 
 class TooManyRequests(Problem):

@@ -25,7 +25,7 @@ from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Reader
 from workhook.storage.metadata import BigId, Millis, bigint_param, insert_into, metadata, of_account
-from workhook.work.board.tasks.assigned import list_assigned_due
+from workhook.work.board.tasks.assigned import list_assigned
 from workhook.work.board.tasks.schemas import LATER_THAN_ALL, columns, tasks
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.record_events import record_audit
@@ -190,7 +190,7 @@ async def list_project_due(reader: Reader, access: Access, now: int) -> list[Due
 
 async def list_own_due(reader: Reader, user: Account, now: int) -> list[DueTask]:
     """Return due tasks assigned to the user in visible projects that are not archived."""
-    found = await list_assigned_due(reader, user, _since(now), TASKS_MAX)
+    found = await list_assigned(reader, user, TASKS_MAX, due_since=_since(now))
     return [
         DueTask(
             task.id,
