@@ -161,20 +161,13 @@ def wire_of(record: type[Record]) -> type[msgspec.Struct]:
     return msgspec.defstruct(record.__name__, shown, namespace={"__doc__": record.__doc__}, module=record.__module__)
 
 
-class _Beside(msgspec.Struct, frozen=True):
-    """A conversion to JSON that also needs another field of the record."""
-
-    convert: Callable[[Any, Any], object]
-    field: str
-
-
-def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None]:
+def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | JsonForm | None]:
     if get_origin(hint) is Annotated:
         kind, convert = _json_type(hint.__origin__)
         for each in hint.__metadata__:
             if isinstance(each, JsonForm):
                 kind = each.kind
-                convert = each.convert if each.beside is None else _Beside(each.convert, each.beside)
+                convert = each.convert if each.beside is None else each
         rest = tuple(
             each for each in hint.__metadata__ if isinstance(each, EventSchema) or not isinstance(each, FieldMark)
         )
@@ -185,7 +178,7 @@ def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None
         return Union[tuple(kind for kind, _ in made)], convert  # noqa: UP007  # built at run time
     if get_origin(hint) is tuple:
         kind, each_one = _json_type(get_args(hint)[0])
-        assert not isinstance(each_one, _Beside), "what is in a tuple has no field beside it"
+        assert not isinstance(each_one, JsonForm), "what is in a tuple has no field beside it"
         if each_one is not None:
             made_list = list[kind]  # type: ignore[valid-type]  # a type built at run time
             return made_list, lambda values: [each_one(each) for each in values]
@@ -222,8 +215,8 @@ def converted(record: type[Record], sources: Mapping[str, str]) -> Expression:
         if convert is None:
             arguments.append(source)
             continue
-        if isinstance(convert, _Beside):
-            names[f"convert_{name}"], given = convert.convert, f"{source}, {sources[convert.field]}"
+        if isinstance(convert, JsonForm) and convert.beside is not None:
+            names[f"convert_{name}"], given = convert.convert, f"{source}, {sources[convert.beside]}"
         else:
             names[f"convert_{name}"], given = convert, source
         call = f"convert_{name}({given})"

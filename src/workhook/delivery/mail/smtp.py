@@ -70,12 +70,7 @@ class SmtpConnection:
 
     async def _try(self, outgoing: Outgoing) -> MailOutcome:
         try:
-            client = await self._connected()
-        except TROUBLE as error:
-            await self.close()
-            return MailOutcome("retry", describe_error(error, self._server), is_trouble=True)
-        try:
-            return await self._talk(client, outgoing)
+            return await self._talk(await self._connected(), outgoing)
         except TROUBLE as error:
             return MailOutcome("retry", describe_error(error, self._server), is_trouble=True)
 
