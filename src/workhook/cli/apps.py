@@ -477,8 +477,7 @@ def _installation_json(installation: schemas.Installation) -> dict[str, object]:
 
 
 async def find_app(reader: Reader, name: str, kind: AppKind) -> schemas.App:
-    # In this order, because a slug can be derived from any name, even one that equals another app's client ID in lower
-    # case.
+    # In this order, because a slug can be derived from a name that equals another app's client ID.
     app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
     if app is None:
         remedy = f"`workhook {kind.command} list --organization LOGIN` shows them."

@@ -32,8 +32,7 @@ from workhook.delivery.address_policy import (
 
 MAX_HEAD_BYTES = 64 * 1024  # of a response, including preceding interim responses
 MAX_BODY_BYTES = 64 * 1024  # the rest of the body is not read
-# Includes chunked framing, because a 64 KiB body in one-byte chunks takes 0.4 MB. Only framing without content reaches
-# this limit.
+# Includes framing: a 64 KiB body in one-byte chunks takes 0.4 MB. Only framing without content reaches this limit.
 MAX_RECEIVED_BYTES = 1536 * 1024
 KEEP_ALIVE_S = 15.0
 _ONE_WRITE_BYTES = 64 * 1024  # larger bodies are written in pieces, as fast as the transport sends them
@@ -57,8 +56,7 @@ def _context(*, verify: bool) -> ssl.SSLContext:
     return context
 
 
-# Created at import, when the CA files can surely be opened. A process that is out of descriptors would silently trust
-# no certificate.
+# Created at import: a process that is out of descriptors would silently trust no certificate.
 CONTEXTS = {True: _context(verify=True), False: _context(verify=False)}
 
 

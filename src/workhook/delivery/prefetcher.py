@@ -191,8 +191,7 @@ def plan(lanes: Iterable[Lane], now: int, *, idle: bool) -> list[ReadPlan]:
     ready = sum(len(lane.ready) for lane in brisk)
     room = READY_MAX - ready - slow_ready
     low = [lane for lane in slow if lane.needs_more and not lane.ready]
-    # One each, because a hung receiver has one attempt at a time, and larger pages would leave most such lanes with
-    # none.
+    # One each: a hung receiver has one attempt at a time, and larger pages would leave most lanes with none.
     pages = _page(low, min(room, SLOW_MAX - slow_ready), 1, PAGE_LEAST)
     room -= sum(len(page.lanes) * page.per_lane for page in pages)
     low = [lane for lane in brisk if lane.needs_more and len(lane.ready) < LANE_LOW]

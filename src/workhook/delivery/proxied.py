@@ -43,8 +43,7 @@ from workhook.delivery.client import (
     Target,
 )
 
-# aiohttp limits the number of fields besides bytes. A field takes at least 4 bytes ("a:" and the line break), so the
-# limit on bytes is always reached first.
+# aiohttp also limits the number of fields. One takes at least 4 bytes, so the limit on bytes is reached first.
 _MAX_FIELDS = MAX_HEAD_BYTES // 4
 _ONE_WRITE_BYTES = 1024 * 1024
 
@@ -217,13 +216,11 @@ class _Connector(aiohttp.TCPConnector):
     def __init__(self, pool: ConnectionPool, **options: Any) -> None:
         super().__init__(**options)
         self._pooled = pool
-        # aiohttp has no public way to choose the protocol. If this attribute disappears, the tests of heads and stray
-        # bytes fail.
+        # aiohttp has no public way to choose the protocol. Without this, tests of heads and stray bytes fail.
         protocol: Callable[..., ResponseHandler] = _Protocol
         self._factory = functools.partial(protocol, pool, loop=self._loop)
 
-    # Nor is there a public way to see which connections are idle; `test_send.py` fails if one of these methods
-    # disappears.
+    # Nor is there a public way to see which connections are idle; `test_send.py` notices if these are gone.
 
     async def _create_connection(
         self,

@@ -126,8 +126,7 @@ class Sender:
                 self.unexpected_failures += 1
                 metrics.TROUBLE.labels("send").inc()
                 _log.error("delivery_failed_unexpectedly", host=target.host, exc_info=error)
-            # Its frames, and those of the errors it lists, reference the body, which only the garbage collector would
-            # free.
+            # Its frames, and those of errors in it, reference the body until the next garbage collection.
             error.__traceback__ = None
             if trouble is not None:
                 self._connections.shrink()

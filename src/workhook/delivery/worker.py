@@ -263,8 +263,7 @@ class Worker:
             log.warning("attempt_deferred", hook_id=lane.hook.id, dispatch_id=work.id, error=error.message)
             self._put_off(lane, work)
         except Exception:
-            # Not the receiver's fault, so nothing is recorded and the dispatch stays due until the next search finds
-            # it. An earlier retry would fail again. The lane continues.
+            # Not the receiver's fault, so nothing is recorded. The dispatch stays due until the next search.
             metrics.TROUBLE.labels("attempt").inc()
             log.exception("attempt_failed", hook_id=lane.hook.id, dispatch_id=work.id)
             self._finished(lane, work)

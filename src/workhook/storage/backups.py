@@ -65,8 +65,7 @@ _TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND subs
 
 
 # --- the database, at one moment --------------------------------------------------------------------------------------
-# SQLite's online backup copies a file. PostgreSQL's rows are read in one transaction, and both sides are compared.
-# Neither blocks writers.
+# SQLite's online backup and a transaction of PostgreSQL block no writers. Both sides are compared.
 
 
 def _other_schema(found: str | None) -> CopyRefused:
@@ -130,11 +129,7 @@ def count_rows(path: Path, tables: Sequence[sa.Table]) -> dict[str, int]:
 
 async def copy_file(source: Path, target: Path, progress: Progress) -> None:
     """Copy a SQLite file as of one moment in a thread, which stops with the caller. Raises `sqlite3.Error`."""
-    stop = threading.Event()
-    try:
-        await asyncio.to_thread(_copy_file, source, target, progress, stop)
-    finally:
-        stop.set()
+    await _in_thread(lambda stop: _copy_file(source, target, progress, stop))
 
 
 class _Stopped(Exception):
@@ -263,10 +258,6 @@ class BlobCopy:
         self.missing: set[str] = set()
         self.damaged: set[str] = set()
         self._done = 0
-
-    @property
-    def size(self) -> int:
-        return sum(self.sizes.values())
 
     async def copy(self, files: Collection[StoredFile]) -> None:
         self._done = 0
@@ -462,7 +453,7 @@ async def _finish(
         schema=HEAD,
         created_at=to_millis_text(created_at),
         database=CopiedDatabase(kind, path.stat().st_size, sha256, await asyncio.to_thread(count_rows, path, tables)),
-        files=CopiedFiles(len(copy.sums), copy.size, sorted(copy.missing), sorted(copy.damaged)),
+        files=CopiedFiles(len(copy.sums), sum(copy.sizes.values()), sorted(copy.missing), sorted(copy.damaged)),
         key=with_key,
         sums_sha256=hashlib.sha256(sums).hexdigest(),
     )

@@ -46,8 +46,7 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
     connection.row_factory = sqlite3.Row
     pragmas = ["journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-16000"]
     if not readonly:
-        # Each multi-row INSERT keeps the pages it changes until it ends. In files these made up a third of the bytes
-        # written per event.
+        # A multi-row INSERT keeps the pages it changes: in files, a third of the bytes written per event.
         pragmas.append("temp_store=MEMORY")
     for pragma in [*pragmas, f"busy_timeout={int(BUSY_TIMEOUT_S * 1000)}", f"query_only={int(readonly)}"]:
         connection.execute(f"PRAGMA {pragma}")

@@ -148,8 +148,7 @@ def _refusal(code: int, reply: str, *, of_address: bool) -> MailOutcome:
     if not of_address:
         return MailOutcome("refused", words)
     status = _STATUS.match(reply)
-    # The subject digit of the enhanced code (RFC 3463): 1 is the address, 2 the mailbox, 7 a server policy that may
-    # change.
+    # The subject digit (RFC 3463): 1 is the address, 2 the mailbox, 7 a server policy that may change.
     concerns_address = code in _OF_ADDRESSES
     if status is not None:
         concerns_address = status[1] in ("0", "1", "2") and status.groups() not in _OF_THE_SENDER
