@@ -14,6 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -268,22 +269,6 @@ def base_address(settings: Settings) -> str:
         return f"http://{settings.host}:{settings.port}"
 
 
-async def get_user(reader: Reader, login: str) -> Account:
-    return await _get_account(reader, login, "user")
-
-
-async def get_enabled_user(reader: Reader, login: str) -> Account:
-    """Find a user who may receive a token or a link. Raises `CliError`."""
-    user = await get_user(reader, login)
-    if await queries.disabled_at(reader, user.id) is not None:
-        raise CliError(f"{user.login} is disabled.", f"Enable the user with `workhook user enable {user.login}`.")
-    return user
-
-
-async def get_organization(reader: Reader, login: str) -> Account:
-    return await _get_account(reader, login, "organization")
-
-
 async def existing_organizations(reader: Reader) -> str:
     from workhook.cli.queries import organizations
 
@@ -292,7 +277,7 @@ async def existing_organizations(reader: Reader) -> str:
     return f"This server has: {', '.join(found[:5])}{more}." if found else "Create one with `workhook setup`."
 
 
-async def _get_account(reader: Reader, login: str, kind: str) -> Account:
+async def _get_account(reader: Reader, login: str, *, kind: str) -> Account:
     account = await queries.find_account(reader, login)
     article = "an" if kind == "organization" else "a"
     if account is None:
@@ -303,6 +288,18 @@ async def _get_account(reader: Reader, login: str, kind: str) -> Account:
         other = {"user": "a user", "bot": "the bot of an app"}.get(account.kind, "an organization")
         raise CliError(f"{account.login} is {other}, not {article} {kind}.", "Choose another login.")
     return account
+
+
+get_user = partial(_get_account, kind="user")
+get_organization = partial(_get_account, kind="organization")
+
+
+async def get_enabled_user(reader: Reader, login: str) -> Account:
+    """Find a user who may receive a token or a link. Raises `CliError`."""
+    user = await get_user(reader, login)
+    if await queries.disabled_at(reader, user.id) is not None:
+        raise CliError(f"{user.login} is disabled.", f"Enable the user with `workhook user enable {user.login}`.")
+    return user
 
 
 async def get_repository(reader: Reader, full_name: str) -> Repository:

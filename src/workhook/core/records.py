@@ -193,21 +193,16 @@ def to_response(record: R) -> Wire[R]:
 
 @cache
 def _responder(record: type[R]) -> Callable[[R], Wire[R]]:
-    values = converted(record, {each.name: f"record.{each.name}" for each in fields_of(record)})
-    names = {"make": wire_of(record), **values.names}
-    respond: Callable[[R], Wire[R]] = compiled(f"lambda record: make({values.text})", names)
+    text, names = converted(record, {each.name: f"record.{each.name}" for each in fields_of(record)})
+    respond: Callable[[R], Wire[R]] = compiled(f"lambda record: make({text})", {"make": wire_of(record), **names})
     return respond
 
 
-class Expression(msgspec.Struct, frozen=True):
-    """Source text of arguments, and the values of the names in it."""
+def converted(record: type[Record], sources: Mapping[str, str]) -> tuple[str, dict[str, object]]:
+    """Return the source text of the arguments that create a JSON form, and the values of the names in it.
 
-    text: str
-    names: Mapping[str, object]
-
-
-def converted(record: type[Record], sources: Mapping[str, str]) -> Expression:
-    """Return the arguments that create a JSON form. `sources` has the source text of each field's value."""
+    `sources` has the source text of each field's value.
+    """
     arguments, names = [], dict[str, object]()
     for field in shown_fields(record):
         name, source = field.name, sources[field.name]
@@ -221,7 +216,7 @@ def converted(record: type[Record], sources: Mapping[str, str]) -> Expression:
             names[f"convert_{name}"], given = convert, source
         call = f"convert_{name}({given})"
         arguments.append(f"None if {source} is None else {call}" if field.nullable else call)
-    return Expression(", ".join(arguments), names)
+    return ", ".join(arguments), names
 
 
 def compiled(function: str, names: Mapping[str, object]) -> Any:

@@ -195,7 +195,7 @@ class _Connection(asyncio.Protocol):
         self._requests += 1
         self._await_head()
         if not self.is_open:  # closed right after it was opened: nothing was sent
-            self._fail(SendError(CLOSED))
+            self.fail(SendError(CLOSED))
             return answer
         if len(body) <= _ONE_WRITE_BYTES:
             self._transport.write(head + body)
@@ -208,11 +208,8 @@ class _Connection(asyncio.Protocol):
             self.data_received(early)
         return answer
 
-    def expire(self) -> None:
-        self._fail(TimeoutError())
-
     def end(self) -> None:
-        self._fail(SendError(CLOSED))
+        self.fail(SendError(CLOSED))
 
     def cancel(self, answer: asyncio.Future[Response]) -> None:
         """Close the connection if it still waits for this response; it may already serve the next request."""
@@ -258,7 +255,7 @@ class _Connection(asyncio.Protocol):
                 self._end(SendError(MALFORMED))
             return
         if self._is_waiting and self._received > (MAX_HEAD_BYTES if self._in_head else MAX_RECEIVED_BYTES):
-            self._fail(SendError(MALFORMED))
+            self.fail(SendError(MALFORMED))
 
     def eof_received(self) -> None:
         self._end_of_connection(None)
@@ -292,7 +289,7 @@ class _Connection(asyncio.Protocol):
             return
         self._head_bytes += len(name) + len(value) + 4
         if self._head_bytes > MAX_HEAD_BYTES or b"\0" in value:
-            self._fail(SendError(MALFORMED))
+            self.fail(SendError(MALFORMED))
             return
         value = value.rstrip(b" \t")
         self._fields.append((name, value))
@@ -339,9 +336,9 @@ class _Connection(asyncio.Protocol):
     def _end(self, error: Exception) -> None:
         """Fail the request. It may be retried if the receiver had not begun to respond."""
         is_stale = self._in_head and self._requests > 1 and not self._answer_begun
-        self._fail(_StaleConnection() if is_stale else error)
+        self.fail(_StaleConnection() if is_stale else error)
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         answer, self._answer = self._answer, None
         self._leave(is_reusable=False)
         if answer is not None and not answer.done():
@@ -498,7 +495,7 @@ class Client:
     def _expire(self) -> None:
         now, self._timer = self.loop.time(), None
         for each in [each for each, deadline in self._deadlines.items() if deadline <= now]:
-            each.expire()
+            each.fail(TimeoutError())
         if self._deadlines:
             self._set_timer(min(self._deadlines.values()))
 

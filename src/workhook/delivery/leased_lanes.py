@@ -337,15 +337,11 @@ class LeasedLanes:
                 self._forget(lane)
                 continue
             if hook.version != lane.hook.version or lane.needs_signer(now):
-                self._replace(lane, hook, failing.get(hook.id))
+                if (signer := self._signer(hook)) is None:
+                    lane.close()
+                else:
+                    lane.replace_hook(hook, signer, failing.get(hook.id))
             lane.needs_reload = hook.id in self._changed
-
-    def _replace(self, lane: Lane, hook: Hook, failing_since: int | None) -> None:
-        signer = self._signer(hook)
-        if signer is None:
-            lane.close()
-        else:
-            lane.replace_hook(hook, signer, failing_since)
 
     # --- unloading ---------------------------------------------------------------------------------------------------
 

@@ -353,7 +353,7 @@ class PostgresDatabase(Database):
         metrics.CONNECTIONS.labels("idle").set_function(lambda: self._pool.idle)
         self._compile = Compiler(dialects.postgresql())
         self.signals = Signals()
-        self._slow = slow.SlowReadLimiter()
+        self._slow = asyncio.Semaphore(slow.AT_ONCE)
         self._outgoing: dict[str, set[int]] = defaultdict(set)
         self._outgoing_ready = asyncio.Event()
         self._origin = secrets.token_hex(6)
@@ -432,7 +432,7 @@ class PostgresDatabase(Database):
 
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
-        async with self._slow.turn(), self._connect() as connection:
+        async with slow.turn(self._slow), self._connect() as connection:
             await pipeline.prepare(connection, known.sql)
             try:
                 rows: Sequence[Row] = await connection.fetch(

@@ -100,11 +100,9 @@ def form_reader(record: type[R], start: int = 0) -> Callable[..., Wire[R]]:
     columns = _columns(record)
     values = _values([columns[name] for name in shown_names(record)], start)
     shown = [each.name for each in shown_fields(record)]
-    form = converted(record, {name: values.get(name, name) for name in shown})
+    text, names = converted(record, {name: values.get(name, name) for name in shown})
     parameters = ", ".join(["row", *(name for name in shown if name not in values)])
-    made: Callable[..., Wire[R]] = compiled(
-        f"lambda {parameters}: make({form.text})", {"make": wire_of(record), **form.names}
-    )
+    made: Callable[..., Wire[R]] = compiled(f"lambda {parameters}: make({text})", {"make": wire_of(record), **names})
     return made
 
 

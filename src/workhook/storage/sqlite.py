@@ -240,7 +240,7 @@ class SqliteDatabase(Database):
         self._readers = ConnectionThreads(path, readers, readonly=True)
         self._slow_readers = ConnectionThreads(path, slow.AT_ONCE, readonly=True)
         self._opened = path.stat()
-        self._slow = slow.SlowReadLimiter()
+        self._slow = asyncio.Semaphore(slow.AT_ONCE)
         self._write_lock = _WriteLock()
         self._turn = asyncio.Lock()
         self._waiting = 0  # for the turn
@@ -358,7 +358,7 @@ class SqliteDatabase(Database):
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
         known = self._compile(statement)
         arguments = known.arguments(params)
-        async with self._slow.turn():
+        async with slow.turn(self._slow):
             return await self._slow_readers.submit(
                 lambda connection: slow.fetch_sqlite(connection, known.sql, arguments)
             )
