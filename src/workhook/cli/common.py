@@ -21,15 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from workhook import bootstrap
-from workhook.cli.error_messages import (
-    FAILED,
-    MISUSED,
-    CliError,
-    Misuse,
-    explain,
-    missing_data_error,
-    missing_key_error,
-)
+from workhook.cli import error_messages
+from workhook.cli.error_messages import FAILED, MISUSED, CliError, Misuse, explain
 from workhook.cli.options import Command, CommandGroup, click_parameters, grouped, path_completion
 from workhook.cli.output import complain, print_json, print_table
 from workhook.core import log
@@ -71,11 +64,11 @@ class Context:
         log.configure("warning" if self.settings.log_level == "info" else self.settings.log_level)
         if not make:
             if self.settings.database_url is None and not self.settings.data.is_dir():
-                raise missing_data_error(self.settings)
+                raise error_messages.missing_data_error(self.settings)
             if await revision(self.settings) is None:
-                raise missing_data_error(self.settings)
+                raise error_messages.missing_data_error(self.settings)
             if not self.settings.secret_key and not self.settings.data.is_dir():
-                raise missing_key_error(self.settings)
+                raise error_messages.missing_key_error(self.settings)
         opened: AbstractAsyncContextManager[Services] = bootstrap.open_services(self.settings)
         async with opened as services:
             yield services

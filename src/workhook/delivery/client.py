@@ -21,14 +21,8 @@ from yarl import URL
 
 from workhook.core.disclosure import HiddenRepr
 from workhook.core.urls import request_target
-from workhook.delivery.address_policy import (
-    AddressPolicy,
-    GuardedResolver,
-    Resolver,
-    guarded_socket,
-    open_socket,
-    parse_ip,
-)
+from workhook.delivery import address_policy
+from workhook.delivery.address_policy import AddressPolicy, GuardedResolver, Resolver
 
 MAX_HEAD_BYTES = 64 * 1024  # of a response, including preceding interim responses
 MAX_BODY_BYTES = 64 * 1024  # the rest of the body is not read
@@ -90,7 +84,7 @@ class Target:
         self.tls = parsed.scheme == "https"
         self.host = parsed.raw_host or ""
         self.port = parsed.port or 0
-        self.is_literal = parse_ip(self.host) is not None
+        self.is_literal = address_policy.parse_ip(self.host) is not None
         self.request_head = f"POST {request_target(url)} HTTP/1.1\r\nHost: {parsed.host_port_subcomponent}\r\n"
 
 
@@ -390,8 +384,8 @@ class Client:
     def __init__(self, policy: AddressPolicy, resolver: Resolver, pool: ConnectionPool) -> None:
         self.loop = asyncio.get_running_loop()
         self._pool = pool
-        self._judged = GuardedResolver(policy, resolver), functools.partial(guarded_socket, policy)
-        self._unjudged = resolver, open_socket
+        self._judged = GuardedResolver(policy, resolver), functools.partial(address_policy.guarded_socket, policy)
+        self._unjudged = resolver, address_policy.open_socket
         self._idle: dict[object, list[_Connection]] = {}  # most recently used last
         self._deadlines: dict[_Connection, float] = {}
         self._timer: asyncio.Handle | None = None  # uvloop's handle has no `when` if it is due immediately
