@@ -22,6 +22,7 @@ from workhook.core.text import counted
 from workhook.hooks import deliveries, history, publishing, records
 from workhook.hooks import queries as hooks_queries
 from workhook.hooks import redelivery as hooks_redelivery
+from workhook.storage.pages import parse_cursor
 
 if TYPE_CHECKING:
     from workhook.hooks.records import DeliveryItem
@@ -346,7 +347,7 @@ async def newest(reader: Reader, hook_id: int, filters: history.Filters, limit: 
     cursor: str | None = None
     while len(found) < limit:
         wanted = min(PAGE, limit - len(found))
-        at = deliveries.parse_cursor(cursor)
+        at = parse_cursor(cursor)
         page = await deliveries.list_deliveries(reader, hook_id, filters, cursor=at, per_page=wanted)
         found += page.items
         cursor = page.next_cursor

@@ -90,7 +90,7 @@ async def delete(
     """
     from workhook.core.clock import now_ms
     from workhook.identity.context import Write
-    from workhook.work.administration import deletion, purging
+    from workhook.work.administration import deletion
 
     common.every_table()
     async with context.services() as services:
@@ -106,7 +106,7 @@ async def delete(
         await services.database.in_transaction(
             lambda tx: deletion.delete_organization(Write(tx, None, base), organization)
         )
-        gone = await purging.purge_one(services, organization.id, now_ms())
+        gone = await deletion.purge_one(services, organization.id, now_ms())
     data = {"organization": organization.login, "issued_invoices": issued, "purged": gone}
     rest = "" if gone else "; a server removes the rest within an hour, once its webhooks have been notified"
     context.print_result(data, f"deleted {organization.login} with {invoices}{rest}")

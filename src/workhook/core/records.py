@@ -74,6 +74,8 @@ HIDDEN = FieldMark()
 NOT_STORED = Stored(None)
 """Marks a field whose value is supplied when the record is created from a row."""
 
+DESCRIBED = EventSchema()
+"""The field has its description (`msgspec.Meta`) in event schemas, too."""
 MOMENT = EventSchema({"format": "date-time"})
 LINK = EventSchema({"format": "uri"})
 CURRENCY = EventSchema({"pattern": "^[A-Z]{3}$", "description": "ISO 4217"})

@@ -92,7 +92,10 @@ class Sender:
         return max(1, self._settings.connections_max * 3 // 4)
 
     async def send(self, url: str, prepared: SignedRequest, *, insecure_ssl: bool) -> Outcome:
-        """POST `prepared` to `url`. Raises only `ResourceExhausted`, which does not count as an attempt."""
+        """POST `prepared` to `url`. Never raises for a receiver's failure.
+
+        Raises `ResourceExhausted` if this process could not open a socket, which does not count as an attempt.
+        """
         started = time.perf_counter()
         size = len(prepared.body) if prepared.payload_size is None else prepared.payload_size
         if size > self._settings.max_payload_bytes:
