@@ -275,8 +275,6 @@ class Supervisor:
 
 
 class _Merged(dict[str, Metric], Collector):
-    """Families of metrics by name."""
-
     def collect(self) -> Iterable[Metric]:
         return self.values()
 

@@ -53,8 +53,6 @@ def new_app(help_text: str) -> CommandGroup:
 
 @dataclass(frozen=True)
 class Context:
-    """The settings of a command, and its output methods."""
-
     settings: Settings
     as_json: bool
 
@@ -120,18 +118,9 @@ async def revision(settings: Settings) -> str | None:
     return await _look(settings, sqlite_revision, postgresql_revision)
 
 
-async def key_check(settings: Settings) -> bytes | None:
-    """Return the value that the first start encrypted with the key, or None. Raises the errors of `revision`."""
-    found: bytes | None = await _first_value(settings, "SELECT sealed FROM key_check")
-    return found
+async def first_value(settings: Settings, query: str) -> Any:
+    """Return the first value that a query finds, or None. Raises the errors of `revision`."""
 
-
-async def has_accounts(settings: Settings) -> bool:
-    """Return whether the database has an account, which each server creates at its first start."""
-    return await _first_value(settings, "SELECT id FROM accounts LIMIT 1") is not None
-
-
-async def _first_value(settings: Settings, query: str) -> Any:
     def in_file(path: Path) -> Any:
         import sqlite3
 

@@ -170,7 +170,6 @@ async def import_(
 
 @contextmanager
 def _refused(context: Context) -> Iterator[None]:
-    """Raise `CliError` for lines that the database rejects."""
     import sqlite3
 
     import asyncpg

@@ -41,8 +41,6 @@ def flag_of(name: str) -> str:
 
 
 class SettingsError(Exception):
-    """All problems with the settings, reported together."""
-
     def __init__(self, faults: list[str]) -> None:
         super().__init__("\n".join(faults))
         self.faults = faults

@@ -104,7 +104,6 @@ class LeasedLanes:
         return not now < self._poll_at <= now + POLL_MS
 
     def poll_now(self) -> None:
-        """Search for work without waiting for a signal."""
         self._poll_at = self._search_at = 0
 
     @property
@@ -354,7 +353,6 @@ class LeasedLanes:
         metrics.LANES.set(len(self.lanes))
 
     def _make_room(self) -> None:
-        """Unload some lanes without attempts in flight to make room for waiting ones."""
         now = now_ms()
         for lane in list(islice((each for each in self.lanes.values() if each.is_idle(now)), self._places // 4)):
             del self.lanes[lane.hook.id]

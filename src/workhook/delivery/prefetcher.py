@@ -223,7 +223,6 @@ def _page(low: Collection[Lane], room: int, least: int, most: int) -> list[ReadP
 
 
 def _is_for(row: Row, lane: Lane) -> bool:
-    """Return whether the row can be sent to the loaded version of the hook."""
     if row["version"] != lane.hook.version:
         lane.needs_reload = lane.may_have_more = True
         return False

@@ -47,7 +47,6 @@ class _Written:
         self._absolute = f"{url.scheme}://{url.host_port_subcomponent}{target}"
 
     def __str__(self) -> str:
-        """Return the absolute form, which a proxy needs."""
         return self._absolute
 
 

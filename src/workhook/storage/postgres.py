@@ -178,7 +178,6 @@ class ListeningConnection:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Any]:
-        """Provide the connection, with the errors of `PooledConnection`."""
         async with self._turn:
             connection = self.connection
             if connection is None or connection.is_closed():

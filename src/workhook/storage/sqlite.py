@@ -228,8 +228,6 @@ class _SqliteSnapshot(Reader):
 
 
 class SqliteDatabase(Database):
-    """A SQLite database. Open it with `await SqliteDatabase.open(path)`."""
-
     name = "sqlite"
 
     def __init__(self, path: Path, readers: int) -> None:
