@@ -1,7 +1,6 @@
 """The lanes of this process: which have work, and which are loaded.
 
-The assignment of lanes to processes is computed, not stored (see `membership`). Lanes without work use no memory, and a
-lane that is waiting to be loaded uses only that of its hook's ID.
+`membership` assigns lanes to processes. Lanes without work use no memory, and waiting ones that of the hook's ID.
 """
 
 from __future__ import annotations

@@ -86,18 +86,12 @@ class DatabaseSource:
     async def take(self, target: Path, progress: Progress) -> None:
         """Write the snapshot to `target`, a new private file, durably. Raises `CopyRefused` and the drivers' errors."""
         if self._path is not None:
-            make_private(target)
-            await copy_file(self._path, target, progress)
+            await _copy_privately(self._path, target, progress)
             if (found := await asyncio.to_thread(migrate.sqlite_revision, target)) != HEAD:
                 raise _other_schema(found)
         else:
             await _copy_postgresql(self._url or "", target, self._tables, progress)
         await asyncio.to_thread(sync, target, target.parent)
-
-
-def make_private(path: Path) -> None:
-    """Create an empty file that only its owner can read. Raises `FileExistsError`."""
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def files_of(path: Path) -> list[StoredFile]:
@@ -110,8 +104,9 @@ def count_rows(path: Path, tables: Sequence[sa.Table]) -> dict[str, int]:
         return {each.name: row_stream.count_in_file(connection, each) for each in tables}
 
 
-async def copy_file(source: Path, target: Path, progress: Progress) -> None:
-    """Copy a SQLite file as of one moment in a thread, which stops with the caller. Raises `sqlite3.Error`."""
+async def _copy_privately(source: Path, target: Path, progress: Progress) -> None:
+    """Copy a SQLite file to a new private one, as of one moment. Raises `sqlite3.Error` and `FileExistsError`."""
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     await _in_thread(lambda stop: _copy_file(source, target, progress, stop))
 
 
@@ -223,8 +218,7 @@ def _differing(target: Path, tables: Sequence[sa.Table], sums: dict[str, Sum]) -
 class BlobCopy:
     """A copy of blobs, hard-linking those that an earlier backup already has (`linked` counts them).
 
-    `sums` contains the SHA-256 of each blob. `missing` blobs are not in the store as a whole, and `damaged` ones, which
-    are copied, have another SHA-256 than in the database.
+    `missing` blobs are not in the store as a whole. `damaged` ones have another SHA-256 than in the database.
     """
 
     def __init__(
@@ -517,8 +511,7 @@ def _damaged(problem: str) -> CopyRefused:
 
 async def restore_database(folder: Path, target: Path, progress: Progress) -> None:
     """Copy the database of a backup to `target`, which must not exist."""
-    make_private(target)
-    await copy_file(folder / DATABASE, target, progress)
+    await _copy_privately(folder / DATABASE, target, progress)
 
 
 def _path(blob: str) -> str:

@@ -1,8 +1,7 @@
 """Copies a SQLite file into PostgreSQL: every row unchanged, then both sides are read and compared.
 
-No other process may have the file open, and servers can no longer use it. The copy can be interrupted at any time,
-because each part of a table is one transaction that also records the last copied key, and the next run continues after
-it. Lost connections are re-established.
+No other process may have the file open, and servers can no longer use it. The copy can be interrupted at any time and
+continued, because each part of a table is one transaction that also records the last copied key.
 """
 
 from __future__ import annotations

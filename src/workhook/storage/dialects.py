@@ -56,8 +56,8 @@ def sqlite_value(value: Value) -> Any:
 class _Written(sa.ColumnElement[Any]):
     """A column written as SQL text, separately for each database.
 
-    `write` gets a function that renders a nested element, and whether the database is SQLite. `columns` are nested
-    columns whose tables a SELECT needs.
+    `write` gets a function that renders a nested element, and whether this is SQLite. A SELECT needs the tables of
+    `columns`.
     """
 
     inherit_cache = False
