@@ -68,7 +68,14 @@ async def listen(
     with cli_deliveries.until_interrupted():
         async with context.services() as services:
             if hook is not None:
-                await _mirror(context, services, hook, names, forward)
+                if not await hooks_queries.hooks_by_id(services.database, [hook]):
+                    remedy = "`workhook deliveries list --repository` shows hook IDs."
+                    raise CliError(f"webhook {hook} does not exist.", remedy)
+                follower = cli_deliveries.Follower(services.database, _only(hook), history.Filters())
+                await follower.begin(1)  # earlier deliveries are not forwarded
+                sentence = f"deliveries of webhook {hook} are also forwarded to {forward}"
+                context.print_result({"listening": {"hook_id": hook}}, sentence)
+                await _forward_all(context, services, follower, names, forward)
             else:
                 secret = _read_secret(secret_file) or secrets.token_urlsafe(24)
                 async with _own_hook(context, services, repository or "", names, secret) as made:
@@ -95,16 +102,6 @@ def _only(hook_id: int) -> cli_deliveries.HookIds:
         return [hook_id]
 
     return ids
-
-
-async def _mirror(context: Context, services: Services, hook_id: int, names: Sequence[str], forward: str) -> None:
-    if not await hooks_queries.hooks_by_id(services.database, [hook_id]):
-        raise CliError(f"webhook {hook_id} does not exist.", "`workhook deliveries list --repository` shows hook IDs.")
-    follower = cli_deliveries.Follower(services.database, _only(hook_id), history.Filters())
-    await follower.begin(1)  # earlier deliveries are not forwarded
-    sentence = f"deliveries of webhook {hook_id} are also forwarded to {forward}"
-    context.print_result({"listening": {"hook_id": hook_id}}, sentence)
-    await _forward_all(context, services, follower, names, forward)
 
 
 @asynccontextmanager
