@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from workhook import bootstrap
 from workhook.cli import queries
-from workhook.cli.common import CONNECT_TIMEOUT_S, Context, base_address, command, key_check, new_app, revision
+from workhook.cli.common import CONNECT_TIMEOUT_S, Context, base_address, command, first_value, new_app, revision
 from workhook.cli.error_messages import FAILED, CliError, Misuse, explain, no_folder
 from workhook.cli.options import Argument
 from workhook.core import errors, log, open_telemetry
@@ -131,8 +131,10 @@ async def _files(settings: Settings) -> Check:
 
 
 async def _sealed(settings: Settings) -> bytes | None:
+    """Return the value that the first start encrypted with the key, or None."""
     try:
-        return await key_check(settings)
+        found: bytes | None = await first_value(settings, "SELECT sealed FROM key_check")
+        return found
     except Exception as error:
         if explain(error, settings) is None:
             raise
@@ -140,7 +142,6 @@ async def _sealed(settings: Settings) -> bytes | None:
 
 
 def _key(settings: Settings, sealed: bytes | None) -> Check:
-    """Check that there is a key and that the database was used with it."""
     path = settings.data / core_vault.KEY_FILE
     back = "Restore the file from a backup: secrets are encrypted with it."
     if settings.secret_key:

@@ -171,7 +171,6 @@ class NotFound(Problem):
 
 
 def require_found(found: T | None) -> T:
-    """Return `found`. Raises `NotFound` if it is None."""
     if found is None:
         raise NotFound()
     return found
@@ -182,8 +181,6 @@ class MethodNotAllowed(Problem):
 
 
 class Conflict(Problem):
-    """The current state of the resource does not allow the action."""
-
     status, code = 409, "conflict"
 
 
@@ -196,8 +193,6 @@ class TooLarge(Problem):
 
 
 class TargetTooLong(Problem):
-    """The request's path and query are too long together."""
-
     status, code = 414, "target_too_long"
 
 
@@ -239,8 +234,6 @@ class Unavailable(Problem):
 
 
 class OperatorError(Exception):
-    """An error for the operator, with its remedy."""
-
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
         self.message, self.remedy = message, remedy
