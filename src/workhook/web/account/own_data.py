@@ -35,7 +35,7 @@ from workhook.work.history.all_projects.schemas import (
     AllTasksQuery,
     AllTimesheetsQuery,
 )
-from workhook.work.history.notifications import queries, settings
+from workhook.work.history.notifications import queries
 from workhook.work.money.invoices.settings import find_account_billing
 
 places = Places("own_data")
@@ -73,7 +73,7 @@ async def download_own_data(visit: Visit) -> Response:
         "account": await user_get(call),
         "sign_in_email": await passwords.find_email(visit.database, user.id),
         "billing": to_response(await find_account_billing(visit.database, user.id)),
-        "notification_settings": (await settings.get_notification_settings(call)).notification_settings,
+        "notification_settings": (await queries.get_notification_settings(call)).notification_settings,
         "sessions": [_timed(row) for row in await sessions.list_of(visit.database, user.id)],
         "apps": [_timed(row) for row in await grants.list_grants(visit.database, user.id)],
     }

@@ -26,8 +26,7 @@ from workhook.web.mail.letters import (
     own_link_letter,
 )
 from workhook.web.mail.writing import Envelope, write_message
-from workhook.work.history.notifications.queries import find_invitation, find_mail_notification
-from workhook.work.history.notifications.settings import find_settings
+from workhook.work.history.notifications.queries import find_invitation, find_mail_notification, find_settings
 from workhook.work.money.invoices.mail import InvoiceFile, MailedInvoice, find_mailed_invoice, print_for
 
 log = structlog.get_logger(__name__)

@@ -155,11 +155,8 @@ class Form:
             self.has_file = self._is_content = True
             self.name, self.content_type = clean_name(name), clean_media_type(part.header("Content-Type"))
         elif name:
-            self.add_fault(
-                shown(part.name or ""),
-                "unknown",
-                say("unknown parameter {}", f"{shown(part.name or '')} of a file"),
-            )
+            field = shown(part.name or "")
+            self.add_fault(field, "unknown", say("unknown parameter {}", f"{field} of a file"))
 
     def _add(self, data: bytes) -> None:
         assert self._part is not None, "bytes come after the head of their part"

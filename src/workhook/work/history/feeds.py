@@ -20,7 +20,7 @@ from workhook.core.errors import NotFound, TooManyRequests
 from workhook.identity.context import Write
 from workhook.identity.queries import account_columns
 from workhook.identity.rate import Windows
-from workhook.identity.schemas import Account, Repository, account_of
+from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Reader
@@ -131,7 +131,7 @@ BACK_MS = 31 * DAY_MS
 
 
 class DueTask(msgspec.Struct, frozen=True):
-    """A task in a calendar. `project` and `column` are titles, and `page_path` is the path of the task's page."""
+    """A task in a calendar. `project` and `column` are titles, and `place` is the project's full name."""
 
     id: str
     title: str
@@ -139,7 +139,7 @@ class DueTask(msgspec.Struct, frozen=True):
     updated_at: int
     project: str
     column: str
-    page_path: str
+    place: str
 
 
 # The expression of the index on due dates.
@@ -182,7 +182,7 @@ async def list_project_due(reader: Reader, access: Access, now: int) -> list[Due
             row["updated_at"],
             access.repository.title,
             row["column_title"],
-            _path(access.repository, row["id"]),
+            access.repository.full_name,
         )
         for row in await reader.fetch_all(_of_project, params)
     ]
@@ -199,7 +199,7 @@ async def list_own_due(reader: Reader, user: Account, now: int) -> list[DueTask]
             task.updated_at,
             task.repository.title,
             task.column,
-            _path(task.repository, task.id),
+            task.repository.full_name,
         )
         for task in found
         if task.deadline is not None
@@ -208,10 +208,6 @@ async def list_own_due(reader: Reader, user: Account, now: int) -> list[DueTask]
 
 def _since(now: int) -> int:
     return (now - BACK_MS) // DAY_MS * DAY_MS
-
-
-def _path(repository: Repository, task_id: str) -> str:
-    return f"/{quote(repository.full_name)}/tasks/{quote(task_id)}"
 
 
 # --- iCalendar (RFC 5545) ---------------------------------------------------------------------------------------------
@@ -246,7 +242,7 @@ def _event(task: DueTask, base: str) -> Iterator[str]:
     yield _start(task.deadline)
     yield f"SUMMARY:{escape_text(task.title)}"
     yield f"DESCRIPTION:{escape_text(f'{task.project} · {task.column}')}"
-    yield f"URL:{base}{task.page_path}"
+    yield f"URL:{base}/{quote(task.place)}/tasks/{quote(task.id)}"
     yield "TRANSP:TRANSPARENT"  # due dates do not mark the person as busy
     yield "END:VEVENT"
 

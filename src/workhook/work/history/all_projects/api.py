@@ -45,14 +45,10 @@ from workhook.work.time.timesheets import api as timesheets
 from workhook.work.time.timesheets.queries import RUNNING
 from workhook.work.time.timesheets.schemas import TimesheetsAnswer, timesheet_to_response
 
-_of_tasks = Routes(WORK_API, "Tasks", read="work.read", write="work.write")
-_of_timesheets = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
-_of_invoices = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
-_of_files = Routes(WORK_API, "Files", read="work.read", write="work.write")
-_of_comments = Routes(WORK_API, "Task Comments", read="work.read", write="work.write")
+routes = Routes(WORK_API, read="work.read", write="work.write")
 
 
-@_of_tasks.get("/tasks")
+@routes.get("/tasks", tag="Tasks")
 async def list_all_tasks(call: Call, query: AllTasksQuery) -> Listed[TasksAnswer]:
     """List, filter and search the tasks of every project the caller can see.
 
@@ -64,7 +60,9 @@ async def list_all_tasks(call: Call, query: AllTasksQuery) -> Listed[TasksAnswer
     )
 
 
-@_of_timesheets.get("/timesheets", answers={200: TimesheetsAnswer}, other_media_types=(csv_tables.MEDIA_TYPE,))
+@routes.get(
+    "/timesheets", tag="Timesheets", answers={200: TimesheetsAnswer}, other_media_types=(csv_tables.MEDIA_TYPE,)
+)
 async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Response:
     """List the timesheets of every project where the caller is an owner or a member.
 
@@ -77,7 +75,7 @@ async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Response
     return await timesheets.answer_list(call, source, query, cursor_of(query), "timesheets", days=days)
 
 
-@_of_timesheets.get("/timesheets/running")
+@routes.get("/timesheets/running", tag="Timesheets")
 async def list_running_timesheets(call: Call, query: RunningQuery) -> Listed[TimesheetsAnswer]:
     """List the running timers of every project where the caller is an owner or member, longest running first."""
     source, after = source_across_projects(actor_of(call), query, team_only=True), cursor_of(query, RUNNING.order)
@@ -86,7 +84,7 @@ async def list_running_timesheets(call: Call, query: RunningQuery) -> Listed[Tim
     return Listed(TimesheetsAnswer([timesheet_to_response(each, now) for each in rows]), headers)
 
 
-@_of_invoices.get("/invoices")
+@routes.get("/invoices", tag="Invoices")
 async def list_all_invoices(call: Call, query: AllInvoicesQuery) -> Listed[PlacedInvoicesAnswer]:
     """List the invoices of every project the caller can see.
 
@@ -99,7 +97,7 @@ async def list_all_invoices(call: Call, query: AllInvoicesQuery) -> Listed[Place
     return Listed(PlacedInvoicesAnswer(placed), headers)
 
 
-@_of_files.get("/files")
+@routes.get("/files", tag="Files")
 async def list_all_files(call: Call, query: AllFilesQuery) -> Listed[FilesAnswer]:
     """List the files of every project the caller can see.
 
@@ -108,7 +106,7 @@ async def list_all_files(call: Call, query: AllFilesQuery) -> Listed[FilesAnswer
     return await files.list_page(call, source_across_projects(actor_of(call), query), query)
 
 
-@_of_comments.get("/comments")
+@routes.get("/comments", tag="Task Comments")
 async def list_comments(call: Call, query: AllCommentsQuery) -> Listed[AnyCommentsAnswer]:
     """List the comments and replies in every project the caller can see, oldest first.
 
@@ -128,6 +126,3 @@ def _linked(comment: AnyComment, links: Links) -> Wire[AnyComment]:
         return to_response(comment)
     file = msgspec.structs.replace(comment.file, link=links(comment.file.id))
     return to_response(msgspec.structs.replace(comment, file=file))
-
-
-routes = (*_of_tasks, *_of_timesheets, *_of_invoices, *_of_files, *_of_comments)

@@ -12,15 +12,7 @@ from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.context import Write
 from workhook.work.history.notifications import queries
-from workhook.work.history.notifications.queries import ID_MAX
-from workhook.work.history.notifications.settings import (
-    KindSetting,
-    NotificationSettingsAnswer,
-    find_settings,
-    get_notification_settings,
-    save_settings,
-    settings_answer,
-)
+from workhook.work.history.notifications.queries import ID_MAX, KindSetting, NotificationSettingsAnswer, settings_answer
 from workhook.work.kernel.access import RANKS
 from workhook.work.kernel.schemas import Done, if_set
 
@@ -76,7 +68,7 @@ async def read_notifications(write: Write, wanted: NotificationsReadBody) -> Don
     return Done()
 
 
-routes.get("/me/notification_settings")(get_notification_settings)
+routes.get("/me/notification_settings")(queries.get_notification_settings)
 
 
 @routes.patch("/me/notification_settings", action="notification_setting.edit")
@@ -86,7 +78,7 @@ async def edit_notification_settings(write: Write, edit: NotificationSettingsEdi
     The new settings apply to future events.
     """
     user_id = write.actor.user.id
-    before = await find_settings(write.tx, user_id)
+    before = await queries.find_settings(write.tx, user_id)
     write.require_match(settings_answer(before))
     values = {kind: getattr(edit, kind) for kind in before}
     wanted = {
@@ -95,7 +87,7 @@ async def edit_notification_settings(write: Write, edit: NotificationSettingsEdi
         if not isinstance(each, UnsetType)
     }
     if wanted:
-        await save_settings(write.tx, user_id, wanted)
+        await queries.save_settings(write.tx, user_id, wanted)
     return settings_answer({**before, **wanted})
 
 

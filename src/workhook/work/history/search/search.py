@@ -67,6 +67,9 @@ class SearchLimits(NamedTuple):
 
 LIMITS = SearchLimits(candidates=50, rows=200, characters=30_000, matches=500, rows_of_project=1_000)
 
+_IN_PROJECT: sa.BindParameter[str] = sa.bindparam("project_id", type_=sa.Text)
+_named = projects.alias("named")
+_REPOSITORY = sa.select(_named.c.repository_id).where(_named.c.id == _IN_PROJECT).scalar_subquery()
 _Integer = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # the range of integers in both databases
 
 
@@ -95,10 +98,6 @@ def _bound(rows: int) -> sa.ColumnElement[int]:
     return sa.literal_column(str(rows), sa.BigInteger)
 
 
-def _in_project() -> sa.BindParameter[str]:
-    return sa.bindparam("project_id", type_=sa.Text)
-
-
 def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str) -> sa.Select[Any]:
     """Search the newest rows. If they contain too few matches, the caller continues with `_indexed`."""
     scope = SCOPES[kind]
@@ -117,7 +116,7 @@ def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str)
         .where(scope.visible_condition())
         .order_by(rows.c.at.desc())
     )
-    return found.where(projects.c.id == _in_project()) if in_project else found
+    return found.where(projects.c.id == _IN_PROJECT) if in_project else found
 
 
 def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> sa.CTE:
@@ -132,9 +131,8 @@ def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> 
     newest = sa.select(rows.c.id, *(rows.c[name] for name in names)).limit(_bound(limits.rows))
     order = [rows.c.id.desc()]
     if in_project and scope.table is scope.owner:  # which has an index for this order
-        repository = _repository()
         # Forces the index with this order. With the primary key, all newer rows would be read.
-        newest = newest.where(rows.c.repository_id.between(repository, repository))
+        newest = newest.where(rows.c.repository_id.between(_REPOSITORY, _REPOSITORY))
         order = [rows.c.repository_id.desc(), *order]
     some = newest.order_by(*order).subquery("some")
     whole = sa.func.concat(*(some.c[name] for name in searched.words))  # `concat` ignores NULL
@@ -147,16 +145,11 @@ def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> 
     return found.cte(f"newest_{scope.table.name}").prefix_with("MATERIALIZED")
 
 
-def _repository() -> sa.ScalarSelect[int]:
-    named = projects.alias("named")
-    return sa.select(named.c.repository_id).where(named.c.id == _in_project()).scalar_subquery()
-
-
 def _newest_of_project(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
     rows = scope.table.alias("rows")
     newest = (
         sa.select(rows.c.id, number_of(rows.c.id).label(FOUND_NUMBER))
-        .where(rows.c.repository_id == _repository())
+        .where(rows.c.repository_id == _REPOSITORY)
         .order_by(rows.c.id.desc())
         .limit(_bound(limits.rows_of_project))
         .cte(f"newest_{scope.table.name}")
@@ -196,7 +189,7 @@ def _indexed(kind: Kind, limits: SearchLimits, *, in_project: bool) -> sa.Select
         .where(scope.visible_in_cte(), scope.matching)
         .order_by(order.desc())
     )
-    return found.where(visible_projects_cte.c.project_id == _in_project()) if in_project else found
+    return found.where(visible_projects_cte.c.project_id == _IN_PROJECT) if in_project else found
 
 
 def _rank(kind: Kind) -> sa.ColumnElement[int]:

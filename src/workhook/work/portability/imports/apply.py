@@ -194,12 +194,8 @@ def remarks_of(rest: Remaining) -> list[Message]:
             say("already imported into another project, so not imported here: {}", name_some(rest.elsewhere))
         )
     if rest.orphaned_subtasks:
-        warnings.append(
-            say(
-                "tasks that cannot be subtasks here were imported as separate tasks: {}",
-                name_some(rest.orphaned_subtasks),
-            )
-        )
+        names = name_some(rest.orphaned_subtasks)
+        warnings.append(say("tasks that cannot be subtasks here were imported as separate tasks: {}", names))
     return warnings
 
 

@@ -23,7 +23,17 @@ from workhook.http import parameters
 from workhook.work.board.tasks.inputs import ESTIMATE_MAX_MS, TaskCreate
 from workhook.work.kernel.durations import AmbiguousNumber, typed_duration_ms
 from workhook.work.portability.imports.json_file import FAULTS_MAX, InvalidFile
-from workhook.work.portability.imports.mapping import PlanMaker
+from workhook.work.portability.imports.mapping import (
+    LABELS_MAX,
+    PEOPLE_MAX,
+    PlanMaker,
+    PropertyBudget,
+    ThingWarnings,
+    described,
+    first_of,
+    parse_moment,
+    title_of,
+)
 from workhook.work.portability.imports.plan import (
     NAMES_SHOWN,
     Choices,
@@ -34,16 +44,6 @@ from workhook.work.portability.imports.plan import (
     name_some,
 )
 from workhook.work.portability.imports.tables import Table, TableRow, read_table
-from workhook.work.portability.imports.texts import (
-    LABELS_MAX,
-    PEOPLE_MAX,
-    PropertyBudget,
-    ThingWarnings,
-    described,
-    first_of,
-    parse_moment,
-    title_of,
-)
 from workhook.work.portability.imports.words import (
     FIELD_KEYS,
     HOURS,

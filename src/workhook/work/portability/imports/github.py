@@ -15,22 +15,23 @@ import msgspec
 from workhook.core.errors import say, shown
 from workhook.work.board.projects.schemas import LABEL_COLORS_MAX, LabelColor
 from workhook.work.portability.imports.json_file import Derived, InvalidFile, Key, Node, name_of, parse_json
-from workhook.work.portability.imports.mapping import PlanMaker, nearest_color
-from workhook.work.portability.imports.plan import Choices, ImportPlan, Person, PlannedComment, PlannedTask
-from workhook.work.portability.imports.texts import (
+from workhook.work.portability.imports.mapping import (
     KEY_MAX_CHARS,
     LABELS_MAX,
     PEOPLE_MAX,
+    PlanMaker,
     PropertyBudget,
     ThingWarnings,
     UniqueNames,
     described,
     first_of,
+    nearest_color,
     parse_moment,
     priority_in,
     title_of,
     truncate_bytes,
 )
+from workhook.work.portability.imports.plan import Choices, ImportPlan, Person, PlannedComment, PlannedTask
 from workhook.work.portability.imports.words import has_meaning
 
 SOURCE = "github"
@@ -215,6 +216,7 @@ def _address(thing: Issue | ProjectItem) -> str:
 class _IssueMapper:
     def __init__(self, title: str, made: PlanMaker, *, has_project: bool) -> None:
         self._title, self._made, self._has_project = title, made, has_project
+        self._milestones: set[str] = set()
         if not has_project:
             made.column(OPEN)
             made.column(CLOSED)
@@ -275,8 +277,9 @@ class _IssueMapper:
     def _note_lost(self, issue: Issue | None, name: str) -> None:
         if issue is None:
             return
-        if issue.milestone:
-            self._made.losses.add_once("milestones", issue.milestone, kept=f"the field {MILESTONE}")
+        if issue.milestone and issue.milestone not in self._milestones:
+            self._milestones.add(issue.milestone)
+            self._made.losses.add("milestones", issue.milestone, kept=f"the field {MILESTONE}")
         reactions = issue.reactions + sum(each.reactions for each in issue.comments)
         self._made.losses.add("reactions", name, count=reactions)
 

@@ -33,8 +33,8 @@ from workhook.work.board.tasks.schemas import Task, tasks
 from workhook.work.board.tasks.writer import TaskWriter
 from workhook.work.kernel.people import person_to_response
 from workhook.work.kernel.tables import unmatched_assignees as unmatched
+from workhook.work.portability.imports.mapping import PEOPLE_MAX, truncate_bytes
 from workhook.work.portability.imports.plan import Person, PlannedComment, PlannedTask, name_some
-from workhook.work.portability.imports.texts import PEOPLE_MAX, truncate_bytes
 
 _members = (
     sa.select(*(accounts.c[name] for name in Account.__struct_fields__))

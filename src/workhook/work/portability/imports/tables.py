@@ -16,7 +16,7 @@ from workhook.core.errors import Message, Number, say, shown
 from workhook.work.board.tasks.export import CELLS
 from workhook.work.kernel.csv_tables import decode_cell, without_guard
 from workhook.work.portability.imports.json_file import ENTRIES_MAX, FAULTS_MAX, InvalidFile, clean
-from workhook.work.portability.imports.texts import UniqueNames
+from workhook.work.portability.imports.mapping import UniqueNames
 
 # Western European letters and common punctuation: euro, ellipsis, quotation marks, bullet, dashes, ™, œ. Other
 # characters indicate another code page: a Mac OS umlaut reads as `Š`, a DOS umlaut as a symbol inside a word, and
@@ -231,15 +231,9 @@ def _rows(
         row = TableRow(line, {name: text for name, cell in zip(names, cells, strict=False) if (text := read(cell))})
         number_of_cells += len(row.cells)
         if number_of_cells > CELLS_MAX:
-            raise InvalidFile(
-                [
-                    say(
-                        "line {}: a file can have at most {} values; split it into several files",
-                        line,
-                        Number(CELLS_MAX),
-                    )
-                ]
-            )
+            most = Number(CELLS_MAX)
+            fault = say("line {}: a file can have at most {} values; split it into several files", line, most)
+            raise InvalidFile([fault])
         yield row
     if faults:
         raise InvalidFile(faults)

@@ -22,17 +22,8 @@ from workhook.work.board.projects.schemas import LABEL_COLORS_MAX, LabelColor
 from workhook.work.board.tasks.inputs import KEYS_MAX
 from workhook.work.board.tasks.schemas import COLUMNS_MAX, Level, Stage
 from workhook.work.portability.imports.json_file import Derived, InvalidFile, Key, Node, name_of, parse_json
-from workhook.work.portability.imports.mapping import COLORS
-from workhook.work.portability.imports.plan import (
-    Choices,
-    ImportPlan,
-    Losses,
-    Person,
-    PlannedColumn,
-    PlannedComment,
-    PlannedTask,
-)
-from workhook.work.portability.imports.texts import (
+from workhook.work.portability.imports.mapping import (
+    COLORS,
     KEY_MAX_CHARS,
     LABELS_MAX,
     NAMELESS,
@@ -50,6 +41,15 @@ from workhook.work.portability.imports.texts import (
     title_of,
     truncate_bytes,
     unknown_names,
+)
+from workhook.work.portability.imports.plan import (
+    Choices,
+    ImportPlan,
+    Losses,
+    Person,
+    PlannedColumn,
+    PlannedComment,
+    PlannedTask,
 )
 from workhook.work.portability.imports.words import StageNames, has_meaning, level_of, says_more
 

@@ -27,6 +27,7 @@ from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import person_to_response
 from workhook.work.kernel.record_events import RecordEvent, publish_events
 from workhook.work.portability.imports.diff import Remaining, forget_links, insert_link
+from workhook.work.portability.imports.mapping import title_of
 from workhook.work.portability.imports.people import People, add_strangers_field, insert_unmatched, rows_of
 from workhook.work.portability.imports.plan import (
     ImportPlan,
@@ -36,7 +37,6 @@ from workhook.work.portability.imports.plan import (
     PlannedTask,
     fingerprint,
 )
-from workhook.work.portability.imports.texts import title_of
 
 Progress = Callable[[str, int, int], None]
 """A callback that receives the step, its progress and its total."""
