@@ -47,7 +47,7 @@ from workhook.work.discussion.schemas import (
 )
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import files
-from workhook.work.kernel.access import Access, to_access, with_access
+from workhook.work.kernel.access import Access, find_with_access, with_access
 from workhook.work.kernel.lists import BY_ID, Filter, Listing, Weight, read
 from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import (
@@ -451,9 +451,7 @@ async def _find(
     reader: Reader, actor: Actor, statement: sa.Select[Any], *private: str, **ids: str | int
 ) -> tuple[Access, Row]:
     """Return the caller's access and the row. Raises `NotFound` for a client if any `private` column is true."""
-    row = await reader.fetch_one(statement, {**ids, "user_id": actor.user.id})
-    access = to_access(row, actor)
-    assert row is not None, "access_of saw to it"
+    row, access = await find_with_access(reader, statement, actor, **ids)
     access.require_visible(any(row[name] for name in private))
     return access, row
 

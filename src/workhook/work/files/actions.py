@@ -40,10 +40,10 @@ from workhook.work.files.schemas import (
     folders,
 )
 from workhook.work.kernel import lists, questions
-from workhook.work.kernel.access import Access, find_access, to_access, with_access
+from workhook.work.kernel.access import Access, find_access, find_with_access, to_access, with_access
 from workhook.work.kernel.lists import BY_USER, Filter, Listing, with_place
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_to_response
-from workhook.work.kernel.quota import UsageMemory, add_file, memory_of, too_large
+from workhook.work.kernel.quota import add_file, memory_of, too_large
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.scopes import source_of_project
@@ -195,12 +195,9 @@ async def restore_file(write: Write, file_id: str) -> Wire[File]:
 
 async def _fetch(reader: Reader, statement: sa.Select[Any], actor: Actor, file_id: str) -> tuple[Access, File]:
     """Return a file, even if it is in the trash."""
-    params = {"file_id": file_id, "user_id": actor.user.id}
-    row = await reader.fetch_one(statement, params)
-    if row is not None and row["in_folder_id"] != row["folder_id"]:
-        row = await reader.fetch_one(_file_by_id, params)  # it was moved while this statement waited for the lock
-    access = to_access(row, actor)
-    assert row is not None, "access_of raises for none"
+    row, access = await find_with_access(reader, statement, actor, file_id=file_id)
+    if row["in_folder_id"] != row["folder_id"]:  # it was moved while this statement waited for the lock
+        row, access = await find_with_access(reader, _file_by_id, actor, file_id=file_id)
     file = _file_of(row, FileProject(access.repository.project_id, access.repository.title))
     access.require_visible(file.private)
     return access, file
@@ -281,9 +278,7 @@ async def create_folder(write: Write, project_id: str, title: str) -> Wire[Folde
 
 async def lock_folder(tx: Transaction, actor: Actor, folder_id: str) -> tuple[Access, Folder]:
     """Lock a folder, so that no files are added to it until the transaction ends."""
-    row = await tx.fetch_one(_folder_to_delete, {"folder_id": folder_id, "user_id": actor.user.id})
-    access = to_access(row, actor)
-    assert row is not None, "access_of raises for none"
+    row, access = await find_with_access(tx, _folder_to_delete, actor, folder_id=folder_id)
     return access, _folder_of(row)
 
 
@@ -307,33 +302,24 @@ _used = (
 _lock = sa.select(accounts.c.id).where(accounts.c.id == bigint_param("account_id")).with_for_update(key_share=True)
 
 
-async def require_room(call: Call, access: Access, more_bytes: int) -> None:
-    """Raise `TooLarge` unless another `more_bytes` fit into the quota of the project's owner."""
-    memory = memory_of(call.services)
-    if memory is not None and memory.limits.mb:
-        await _require_room(call.database, memory, access, more_bytes)
+async def require_room(call: Call, access: Access, more_bytes: int, tx: Transaction | None = None) -> None:
+    """Raise `TooLarge` unless another `more_bytes` fit into the quota of the project's owner.
 
-
-async def reserve_room(tx: Transaction, call: Call, access: Access, more_bytes: int) -> None:
-    """Check the quota under a lock, which holds off other uploads to the account until the transaction ends."""
-    memory = memory_of(call.services)
-    if memory is not None and memory.limits.mb:
-        account_id = access.repository.owner.id
-        await tx.fetch_one(_lock, {"account_id": account_id})
-        beside = await _require_room(tx, memory, access, more_bytes)
-        add_file(tx, call, memory, account_id, more_bytes, beside=beside)
-
-
-async def _require_room(reader: Reader, memory: UsageMemory, access: Access, more_bytes: int) -> int:
-    """Return the total size of the existing files. Files are counted now, and events are taken from `memory`."""
-    account_id = access.repository.owner.id
-    row = await reader.fetch_one(_used, {"account_id": account_id})
-    file_bytes: int = row["bytes"] if row else 0
-    known = await memory.usage(account_id)
-    used = file_bytes + (known.event_bytes if known else 0)
+    Files are counted now, and events are taken from memory. With `tx`, the bytes are reserved under a lock, which holds
+    off other uploads to the account until the transaction ends.
+    """
+    memory, account = memory_of(call.services), {"account_id": access.repository.owner.id}
+    if memory is None or not memory.limits.mb:
+        return
+    if tx is not None:
+        await tx.fetch_one(_lock, account)
+    row = await (call.database if tx is None else tx).fetch_row(_used, account)
+    known = await memory.usage(access.repository.owner.id)
+    used = row["bytes"] + (known.event_bytes if known else 0)
     if used + more_bytes > memory.limits.bytes:
         raise too_large(memory.limits.mb, None if access.is_client else used)
-    return file_bytes
+    if tx is not None:
+        add_file(tx, call, memory, access.repository.owner.id, more_bytes, beside=row["bytes"])
 
 
 _update_file = (

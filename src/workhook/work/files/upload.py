@@ -285,7 +285,7 @@ class Upload:
     async def create(self, write: Write) -> Wire[File]:
         """Write the row. Called for each attempt of the change."""
         self.is_stored = False
-        await actions.reserve_room(write.tx, self._call, self._access, self.content.size)
+        await actions.require_room(self._call, self._access, self.content.size, write.tx)
         project_id = self._access.repository.project_id
         made = await actions.create_file(write, project_id, self._create, self.content)
         self.is_stored = True

@@ -113,10 +113,7 @@ async def list_comments(call: Call, query: AllCommentsQuery) -> Listed[AnyCommen
     Covers comments on tasks and files. A page may be short or empty without being the last. Follow the `Link` header
     until it has no next page.
     """
-    after = comments.cursor_of(query)
-    rows, headers = lists.page(
-        call, await comments.list_comments(call.database, actor_of(call), query, after=after), query
-    )
+    rows, headers = lists.page(call, await comments.list_comments(call.database, actor_of(call), query), query)
     links = links_of(call)
     return Listed(AnyCommentsAnswer([_linked(each, links) for each in rows]), headers)
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import sqlalchemy as sa
 from msgspec import Meta, UnsetType
 
-from workhook.http.lists import Key, Rows
+from workhook.http.lists import Rows
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
@@ -51,10 +51,6 @@ _PARENTS: Mapping[CommentKind, tuple[sa.FromClause, str]] = {
     "reply": (file_comments.join(files, files.c.id == file_comments.c.file_id), "file_comment_id"),
 }
 """The parent of a comment or reply, and the column that refers to it."""
-
-
-def cursor_of(query: AllCommentsQuery) -> Key | None:
-    return lists.cursor_of(query, _order(KINDS[0]))
 
 
 def _kind(kind: CommentKind) -> sa.ColumnElement[int]:
@@ -138,10 +134,9 @@ def _statement(scope: Scope, names: frozenset[str], continues: bool) -> PerDiale
     return PerDialect.made_by(make)
 
 
-async def list_comments(
-    reader: Reader, actor: Actor, query: AllCommentsQuery, *, after: Key | None
-) -> Rows[AnyComment]:
+async def list_comments(reader: Reader, actor: Actor, query: AllCommentsQuery) -> Rows[AnyComment]:
     """Return a page plus one further row. Files have no links yet."""
+    after = lists.cursor_of(query, _order(KINDS[0]))
     source, limit = source_across_projects(actor, query), query.limit + 1
     filters = {} if isinstance(query.user, UnsetType) else {"user": source.key_of(query.user)}
     most = lists.MAX_SCANNED_ROWS // len(KINDS)

@@ -163,8 +163,7 @@ class _RowMapper:
         return found
 
     def _fault(self, row: TableRow, meaning: str, message: Message) -> None:
-        if len(self._faults) < FAULTS_MAX:
-            self._faults.append(compose("line {}, field {}: {}", row.line, shown(self._chosen[meaning]), message))
+        self._faults.append(compose("line {}, field {}: {}", row.line, shown(self._chosen[meaning]), message))
 
     def _task(self, row: TableRow, key: str) -> PlannedTask:
         text = partial(self._text, row)
@@ -223,8 +222,7 @@ class _RowMapper:
             except Malformed:
                 wrong = "it is not JSON"
             if wrong:
-                if len(self._faults) < FAULTS_MAX:
-                    self._faults.append(f"line {row.line}, field {name}: {wrong}")
+                self._faults.append(f"line {row.line}, field {name}: {wrong}")
             elif value is not None:
                 values[name] = value
         return values

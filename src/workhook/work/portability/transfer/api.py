@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from workhook.core.clock import now_ms
 from workhook.core.errors import NotFound
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
@@ -44,7 +43,7 @@ async def export_organization(call: Call, login: str) -> Response:
     if account.kind != "organization":
         raise NotFound()
     policy.check_token(actor, policy.RULES["work.read"])
-    headers = headers_of(account, now_ms())
+    headers = headers_of(account)
     if call.request.method == "HEAD":
         require_export_slot(account)
         return Response(_nothing(), headers=headers, media_type=MEDIA_TYPE)

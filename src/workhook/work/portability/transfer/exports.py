@@ -46,7 +46,6 @@ from workhook.work.portability.transfer.lines import (
     ExportManifest,
     LinesFile,
     MovedPerson,
-    ReferenceNames,
     StoredBytes,
     people_in,
     write_line,
@@ -214,13 +213,14 @@ class _Lines:
     ) -> None:
         self._reader, self._account, self._folder = reader, account, folder
         self._contents, self._progress = contents, progress
-        self._names = ReferenceNames()
+        self._logins: dict[int, str] = {}
+        self._projects: dict[int, str] = {}
         self._people: dict[int, MovedPerson] = {}
 
     async def write(self) -> LinesWritten:
         at, total = now_ms(), len(KINDS) + 1
         for row in await self._reader.fetch_all(project_numbers, {"owner": self._account.id}):
-            self._names.projects[row["repository_id"]] = row["id"]
+            self._projects[row["repository_id"]] = row["id"]
         files = {}
         for number, kind in enumerate(KINDS, 1):
             files[f"{kind.name}.jsonl"] = await self._kind(kind)
@@ -234,10 +234,10 @@ class _Lines:
 
     async def _kind(self, kind: LineKind) -> LinesFile:
         async with _LinesWriter(self._folder / f"{kind.name}.jsonl") as writer:
-            for owner in sorted(self._names.projects) if kind.of_project else [self._account.id]:
+            for owner in sorted(self._projects) if kind.of_project else [self._account.id]:
                 async for rows in self._pages(kind, owner):
                     await self._know(people_in(kind, rows))
-                    await writer.add([write_line(kind, row, self._names) for row in rows])
+                    await writer.add([write_line(kind, row, self._logins, self._projects) for row in rows])
                     if kind.name in WITH_BYTES:
                         found = [ExportedBytes(row["id"], row["blob"], row["size"]) for row in rows]
                         await self._contents.add([msgspec.json.encode(each) + b"\n" for each in found])
@@ -262,7 +262,7 @@ class _Lines:
         params = {"ids": new, "owner": self._account.id}
         for row in await self._reader.fetch_all(people_rows, params) if new else ():
             self._people[row["id"]] = MovedPerson(row["login"], row["name"], row["kind"], row["email"])
-            self._names.logins[row["id"]] = row["login"]
+            self._logins[row["id"]] = row["login"]
 
 
 def contents_of(folder: Path) -> Iterator[ExportedBytes]:
@@ -412,8 +412,8 @@ def _new_folder(parent: Path) -> Path:
     return Path(tempfile.mkdtemp(dir=parent))
 
 
-def headers_of(account: Account, at_ms: int) -> dict[str, str]:
-    day = time.strftime("%Y-%m-%d", time.gmtime(at_ms / 1000))
+def headers_of(account: Account) -> dict[str, str]:
+    day = time.strftime("%Y-%m-%d", time.gmtime())
     return {**disposition(f"{account.login}-{day}.tar"), "Cache-Control": "no-store"}
 
 

@@ -100,19 +100,13 @@ def line_type(kind: LineKind) -> type[msgspec.Struct]:
     return msgspec.defstruct(f"{kind.name}_line", fields, forbid_unknown_fields=True, frozen=True)
 
 
-class ReferenceNames(msgspec.Struct):
-    """The exported form of references: logins by account ID, and project IDs by repository ID."""
-
-    logins: dict[int, str] = msgspec.field(default_factory=dict)
-    projects: dict[int, str] = msgspec.field(default_factory=dict)
-
-
-def write_line(kind: LineKind, row: Row, names: ReferenceNames) -> bytes:
-    made = {each.name: _shown(each, row[each.column], names) for each in fields_of_kind(kind)}
+def write_line(kind: LineKind, row: Row, logins: Mapping[int, str], projects: Mapping[int, str]) -> bytes:
+    """Return a line, with `logins` by account ID and IDs of `projects` by repository ID."""
+    made = {each.name: _shown(each, row[each.column], logins, projects) for each in fields_of_kind(kind)}
     return json.on_one_line(json.encode(made)) + b"\n"
 
 
-def _shown(field: Field, value: Any, names: ReferenceNames) -> object:
+def _shown(field: Field, value: Any, logins: Mapping[int, str], projects: Mapping[int, str]) -> object:
     if value is None:
         return None
     if field.is_flag:
@@ -120,9 +114,9 @@ def _shown(field: Field, value: Any, names: ReferenceNames) -> object:
     if field.json is not None:
         return field.json.without_secrets(json.decode(value))
     if field.refers is not None and field.refers.kind == PEOPLE:
-        return names.logins[value]
+        return logins[value]
     if field.column == "repository_id":
-        return names.projects[value]
+        return projects[value]
     return value
 
 
