@@ -34,7 +34,7 @@ from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.blobs import BlobMissing, Blobs
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import bigint_param, metadata
+from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
 from workhook.work.portability.transfer.kinds import KINDS, WITH_BYTES, LineKind
 from workhook.work.portability.transfer.lines import (
@@ -107,7 +107,7 @@ class KindPages:
 
     def __init__(self, kind: LineKind) -> None:
         table = kind.source
-        paged = table if kind.through is None else metadata.tables[kind.through.table]
+        paged = table if kind.through is None else next(iter(table.c[kind.through].foreign_keys)).column.table
         self.owner = paged.c[kind.owner_column]
         self.key = [each for each in paged.primary_key.columns if each is not self.owner] or [self.owner]
         columns = [*table.columns] if kind.through is None else [paged.c.id]
@@ -120,8 +120,8 @@ class KindPages:
         self.next = PerDialect.made_by(lambda dialect: self._page(dialect, begins=False))
         self.child_rows: sa.Select[Any] | None = None
         if kind.through is not None:
-            refers = table.c[kind.through.column]
-            self.child_rows = sa.select(table).where(any_of(refers, "ids")).order_by(*table.primary_key.columns)
+            refers = any_of(table.c[kind.through], "ids")
+            self.child_rows = sa.select(table).where(refers).order_by(*table.primary_key.columns)
 
     def _page(self, dialect: str, *, begins: bool) -> sa.Select[Any]:
         """Select a page.

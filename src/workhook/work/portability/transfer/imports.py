@@ -245,10 +245,9 @@ class ImportRows:
             ids = [self._checked.texts[each] for each in field.json.ids_of]
             return json.encode_text(_renamed(json.decode(json.encode(value)), ids) if ids else value)
         if field.refers is not None:
-            kind_name = field.refers.kind
-            if kind_name == PEOPLE:
+            if field.refers == PEOPLE:
                 return self._people[value]
-            return self._number(PROJECTS, value) if kind_name == PROJECTS else self._named(kind_name, value)
+            return self._number(PROJECTS, value) if field.refers == PROJECTS else self._named(field.refers, value)
         if field.is_id:
             return self._named(kind.name, value)
         return value

@@ -29,7 +29,7 @@ from workhook.work.portability.transfer.checks import (
     check_name,
     get_check,
 )
-from workhook.work.portability.transfer.kinds import PEOPLE, PROJECTS, Id, JsonColumn, LineKind, Reference
+from workhook.work.portability.transfer.kinds import KINDS, PEOPLE, PROJECTS, Id, JsonColumn, LineKind
 
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _OWNERS = ("account_id", "organization_id")
@@ -37,7 +37,11 @@ _AT = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field of a line and the column it is stored in. `is_id` marks the field that identifies the line."""
+    """A field of a line and the column it is stored in.
+
+    `is_id` marks the field that identifies the line. `refers` is the kind of the line that the field refers to, which
+    may be missing if `may_be_missing`.
+    """
 
     name: str
     column: str
@@ -45,7 +49,8 @@ class Field(msgspec.Struct, frozen=True):
     nullable: bool
     is_flag: bool
     is_id: bool
-    refers: Reference | None
+    refers: str | None
+    may_be_missing: bool
     json: JsonColumn | None
     check: Check | None
 
@@ -67,27 +72,29 @@ def fields_of_kind(kind: LineKind) -> tuple[Field, ...]:
 
 
 def _field(kind: LineKind, column: sa.Column[Any], known: Mapping[str, Any]) -> Field:
-    name, refers, is_flag = str(column.name), kind.refers.get(column.name), isinstance(column.type, sa.Boolean)
+    name, is_flag = str(column.name), isinstance(column.type, sa.Boolean)
+    may_be_missing = name in kind.may_be_missing
+    tables = {key.column.table for key in column.foreign_keys}
+    kinds = (PEOPLE if each.name == "organization" else each.name for each in KINDS if each.source in tables)
+    refers = kind.may_be_missing.get(name) or next(kinds, None)
     plain: Any = bool if is_flag else Number if isinstance(column.type, sa.Integer) else str
-    if name == "repository_id":
-        refers = Reference(PROJECTS)
-    if refers is not None and refers.kind in (PEOPLE, PROJECTS):
+    if refers in (PEOPLE, PROJECTS):
         plain = str
     is_id = name == "id"
-    if plain is str and (is_id or (refers is not None and refers.may_be_missing)):
+    if plain is str and (is_id or may_be_missing):
         plain = Id
     if name in kind.json:
         plain = kind.json[name].type
     plain = known.get(name, plain)
-    is_person = refers is not None and refers.kind == PEOPLE
     return Field(
-        name="project" if name == "repository_id" else name.removesuffix("_id") if is_person else name,
+        name="project" if name == "repository_id" else name.removesuffix("_id") if refers == PEOPLE else name,
         column=name,
         type=plain | None if column.nullable else plain,
         nullable=bool(column.nullable),
         is_flag=is_flag,
         is_id=is_id,
         refers=refers,
+        may_be_missing=may_be_missing,
         json=kind.json.get(name),
         check=get_check(kind.name, column, is_json=name in kind.json, is_reference=refers is not None),
     )
@@ -113,7 +120,7 @@ def _shown(field: Field, value: Any, logins: Mapping[int, str], projects: Mappin
         return bool(value)
     if field.json is not None:
         return field.json.without_secrets(json.decode(value))
-    if field.refers is not None and field.refers.kind == PEOPLE:
+    if field.refers == PEOPLE:
         return logins[value]
     if field.column == "repository_id":
         return projects[value]
@@ -122,7 +129,7 @@ def _shown(field: Field, value: Any, logins: Mapping[int, str], projects: Mappin
 
 def people_in(kind: LineKind, rows: Sequence[Row]) -> set[int]:
     """Return the IDs of the accounts that the rows refer to."""
-    columns = [each.column for each in fields_of_kind(kind) if each.refers is not None and each.refers.kind == PEOPLE]
+    columns = [each.column for each in fields_of_kind(kind) if each.refers == PEOPLE]
     return {row[column] for row in rows for column in columns if row[column] is not None}
 
 

@@ -31,7 +31,6 @@ from workhook.work.portability.transfer.lines import (
     VERSION,
     BadLine,
     ExportManifest,
-    Field,
     MovedPerson,
     fault_of_manifest,
     faults_of,
@@ -256,8 +255,8 @@ class _Checker:
                 if each.check is not None and value is not None and (wrong := each.check(value)):
                     good = False
                     self._fault(f"{place}, {each.name}: {wrong}")
-                if each.refers is not None:
-                    self._check_reference(kind, each, value, place)
+                if each.refers is not None and value is not None and not each.may_be_missing:
+                    self._check_reference(kind, each.refers, value, f"{place}, {each.name}")
             if kind.name in WITH_BYTES:
                 self._check_bytes(line, place)
             if good:  # sums need valid values
@@ -292,15 +291,11 @@ class _Checker:
                 chosen = checked.texts["payments"].chosen
                 chosen[line.id.replace("inv_", "pay_", 1)] = new.replace("inv_", "pay_", 1)
 
-    def _check_reference(self, kind: LineKind, field: Field, value: Any, place: str) -> None:
-        assert field.refers is not None
-        target = field.refers.kind
-        if value is None or field.refers.may_be_missing:
-            return
+    def _check_reference(self, kind: LineKind, target: str, value: Any, place: str) -> None:
         if target == kind.name:
-            self._later.append((f"{place}, {field.name}", value))
+            self._later.append((place, value))
         elif value not in self.checked.known(target):
-            self._fault(f"{place}, {field.name}: {value} does not exist in {target}.jsonl")
+            self._fault(f"{place}: {value} does not exist in {target}.jsonl")
 
     def _check_bytes(self, line: Any, place: str) -> None:
         path = self.checked.folder / FILES / line.id
