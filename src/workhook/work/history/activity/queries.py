@@ -19,7 +19,7 @@ from workhook.http.calls import Call
 from workhook.http.endpoints import Listed
 from workhook.http.parameters import Moment
 from workhook.identity.authenticator import actor_of
-from workhook.identity.queries import key_of
+from workhook.identity.queries import find_account
 from workhook.identity.tables import accounts, projects, sessions, tokens
 from workhook.identity.tokens.issue import KINDS
 from workhook.identity.tokens.lookup import find_actors, may_reach
@@ -37,7 +37,6 @@ FOLLOWING = ("work", "read")  # the permission required of a confined token
 PAGE_BYTES = 4 * 1024 * 1024  # the limit for payloads in one response, which always includes at least one event
 
 moments = TimeIndex(events, "created_at", slack_ms=5 * MINUTE_MS)  # longer than any transaction takes
-_actor_of = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("login_key"))
 
 
 def _page(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
@@ -119,10 +118,10 @@ async def find_activity(
     """Return up to `limit` rows, newest first. Rows beyond the size limit for payloads have no payload."""
     actor_id = None
     if actor is not None:
-        found = await reader.fetch_one(_actor_of, {"login_key": key_of(actor)})
+        found = await find_account(reader, actor)
         if found is None:
             return []
-        actor_id = found["id"]
+        actor_id = found.id
     wanted = {"event": event, "actor_id": actor_id, "since": since}
     filters = {name: value for name, value in wanted.items() if value is not None}
     params = {**filters, "repository_id": repository_id, "before": before, "limit": limit, "bytes_max": PAGE_BYTES}

@@ -264,18 +264,8 @@ _visible_notification = (
     .select_from(_newest_seen(_picked.c.id == bigint_param("id")))
     .where(visible_condition(notifications))
 )
-_read_one = (
-    sa.update(notifications)
-    .where(_of_person, _c.id == bigint_param("id"), _is_unread)
-    .values(read_at=bigint_param("now"))
-    .returning(_c.id)
-)
-_read_all = (
-    sa.update(notifications)
-    .where(_of_person, _c.id <= bigint_param("upto"), _is_unread)
-    .values(read_at=bigint_param("now"))
-    .returning(_c.id)
-)
+_mark = sa.update(notifications).where(_of_person, _is_unread).values(read_at=bigint_param("now"))
+_read_one, _read_all = _mark.where(_c.id == bigint_param("id")), _mark.where(_c.id <= bigint_param("upto"))
 
 
 async def find_notifications(
@@ -292,8 +282,7 @@ async def find_notifications(
 async def count_unread(reader: Reader, actor: Actor) -> int:
     """Return the number of unread notifications, at most `COUNTED_MAX`."""
     row = await reader.fetch_row(_count, {**visibility_params(actor.user), "looks_at": COUNTS_AMONG})
-    number: int = row["number"]
-    return number
+    return int(row["number"])
 
 
 async def mark_read(tx: Transaction, actor: Actor, notification_id: int, now: int) -> bool:
@@ -301,13 +290,13 @@ async def mark_read(tx: Transaction, actor: Actor, notification_id: int, now: in
     params = {**visibility_params(actor.user), "id": notification_id, "looks_at": 1}
     if await tx.fetch_one(_visible_notification, params) is None:
         return False
-    await tx.fetch_all(_read_one, {"user_id": actor.user.id, "id": notification_id, "now": now})
+    await tx.execute(_read_one, {"user_id": actor.user.id, "id": notification_id, "now": now})
     return True
 
 
 async def mark_all_read(tx: Transaction, actor: Actor, now: int, upto: int) -> int:
     """Mark notifications with IDs up to `upto` as read, and return how many were unread."""
-    return len(await tx.fetch_all(_read_all, {"user_id": actor.user.id, "upto": upto, "now": now}))
+    return await tx.execute(_read_all, {"user_id": actor.user.id, "upto": upto, "now": now})
 
 
 def visibility_params(user: Account) -> dict[str, object]:

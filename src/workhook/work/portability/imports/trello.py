@@ -227,24 +227,22 @@ def _changes(actions: Iterable[Node]) -> dict[tuple[str, str], str]:
     """Return the latest time of each change. Exports list the newest actions first."""
     found: dict[tuple[str, str], str] = {}
     for each in actions:
-        date, data = each.values.get("date"), each.values.get("data")
-        if each.values.get("type") != "updateCard" or not isinstance(date, str) or not isinstance(data, dict):
-            continue
-        card, before, after = (_object(data.get(name)) for name in ("card", "old", "listAfter"))
-        card_id, list_id = card.get("id"), after.get("id")
-        if not isinstance(card_id, str):
-            continue
-        if before.get("dueComplete") is False and card.get("dueComplete") is True:
-            found.setdefault((card_id, COMPLETED), date)
-        if before.get("closed") is False and card.get("closed") is True:
-            found.setdefault((card_id, CLOSED), date)
-        if isinstance(list_id, str):
-            found.setdefault((card_id, list_id), date)
+        match each.values:
+            case {"type": "updateCard", "date": str(date), "data": {"card": {"id": str(card_id)}} as data}:
+                found.update({(card_id, key): date for key in _changed(data) if (card_id, key) not in found})
     return found
 
 
-def _object(value: object) -> dict[str, object]:
-    return value if isinstance(value, dict) else {}
+def _changed(data: Mapping[str, object]) -> Iterator[str]:
+    match data:
+        case {"old": {"dueComplete": False}, "card": {"dueComplete": True}}:
+            yield COMPLETED
+    match data:
+        case {"old": {"closed": False}, "card": {"closed": True}}:
+            yield CLOSED
+    match data:
+        case {"listAfter": {"id": str(list_id)}}:
+            yield list_id
 
 
 def _member(node: Node) -> Person:
