@@ -88,8 +88,6 @@ _file = with_access(
 )
 _locked_file = _file.with_for_update(of=files, read=True)
 
-# --- comments ---------------------------------------------------------------------------------------------------------
-
 _task_comments = (
     sa.select(
         *_with_author(TaskComment, task_comments),
@@ -216,8 +214,6 @@ _ON_FILE = _on(
 )
 
 
-# --- writing ----------------------------------------------------------------------------------------------------------
-
 _CHANGEABLE = ("text", "body", "plain_body", "private", "updated_at")
 
 
@@ -260,9 +256,6 @@ async def insert(tx: Transaction, comment: C, **places: object) -> C:
 def _values(comment: C) -> dict[str, object]:
     values = values_of(comment)
     return {**values, "plain_body": plain(comment.body)} if isinstance(comment, Reply) else values
-
-
-# --- actions ----------------------------------------------------------------------------------------------------------
 
 
 async def list_task_comments(

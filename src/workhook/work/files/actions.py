@@ -105,8 +105,6 @@ _delete_empty_folder = sa.delete(folders).where(
     ~sa.exists().where(files.c.folder_id == folders.c.id, files.c.deleted_at.is_(None)),
 )
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
 _of_task = sa.select(tasks.c.repository_id).where(tasks.c.id == sa.bindparam("task_id")).scalar_subquery()
 _of_folder = sa.select(folders.c.repository_id).where(folders.c.id == sa.bindparam("folder")).scalar_subquery()
 

@@ -18,17 +18,15 @@ from workhook.work.kernel.schemas import if_set
 
 routes = Routes(WORK_API, "Activity", read="work.read", write="work.write")
 LAST_EVENT_ID = "Last-Event-ID"
+_EventId = Annotated[
+    int, Meta(ge=0, le=2**53 - 1, description="Send everything after this event. Default: new events only.")
+]
 
 
 class StreamQuery(msgspec.Struct):
     """Query parameters of a stream. The header `Last-Event-ID` takes precedence over `last_event_id`."""
 
-    last_event_id: (
-        Annotated[
-            int, Meta(ge=0, le=2**53 - 1, description="Send everything after this event. Default: new events only.")
-        ]
-        | UnsetType
-    ) = UNSET
+    last_event_id: _EventId | UnsetType = UNSET
 
 
 routes.get("/projects/{id}/activity")(queries.list_activity)

@@ -22,6 +22,7 @@ from workhook.work.time.timesheets.schemas import TimesheetsQuery
 _Maker = Annotated[str, Meta(description="Username of the author, or `me`.")]
 _Assignee = Annotated[str, Meta(description="A username, or `me`.")]
 _Worker = Annotated[str, Meta(description="Username, or `me`.")]
+_Words = Annotated[str, Meta(max_length=255, description="Words in the number, the buyer's name, or the address.")]
 
 
 class AllTasksQuery(TasksQuery):
@@ -56,13 +57,7 @@ class RunningQuery(ListQuery):
 class AllInvoicesQuery(InvoiceList):
     """Filters of invoices."""
 
-    q: (
-        Annotated[
-            str,
-            Meta(max_length=255, description="Words in the number, the buyer's name, or the address."),
-        ]
-        | UnsetType
-    ) = UNSET
+    q: _Words | UnsetType = UNSET
     user: _Maker | UnsetType = UNSET
     organization: OrganizationLogin | UnsetType = UNSET
     project_id: ProjectIds | UnsetType = UNSET

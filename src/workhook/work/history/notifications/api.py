@@ -18,14 +18,13 @@ from workhook.work.kernel.schemas import Done, if_set
 
 routes = Routes(WORK_API, "Notifications", read="notifications.read", write="notifications.write")
 
+_Newest = Annotated[int, Meta(ge=0, le=ID_MAX, description="Only this notification and older ones. Default: all.")]
+
 
 class NotificationsReadBody(msgspec.Struct):
     """The notifications to mark as read. `upto` is the newest one the caller has seen."""
 
-    upto: (
-        Annotated[int, Meta(ge=0, le=ID_MAX, description="Only this notification and older ones. Default: all.")]
-        | UnsetType
-    ) = UNSET
+    upto: _Newest | UnsetType = UNSET
 
 
 class KindSettingEdit(msgspec.Struct):

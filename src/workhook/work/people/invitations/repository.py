@@ -120,9 +120,6 @@ async def _delete(write: Write, invitation: Invitation) -> None:
         raise NotFound()
 
 
-# --- the caller's own ------------------------------------------------------------------------------------------------
-
-
 @routes.get("/user/repository_invitations", access="user.invitations", action="invitation.list")
 async def user_repository_invitations_list(call: Call, page: Page) -> Paged[list[RepositoryInvitation]]:
     """List the caller's repository invitations."""

@@ -45,9 +45,6 @@ _REPOSITORY = re.compile(r"https://[^/]+/([^/]+/[^/]+)/(?:issues|pull)/\d+")
 _NOBODY = Person("", "", "")
 
 
-# --- the files --------------------------------------------------------------------------------------------------------
-
-
 class IssueComment(msgspec.Struct, frozen=True):
     id: str
     body: str

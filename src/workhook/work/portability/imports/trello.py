@@ -67,9 +67,6 @@ _COMMENTS = ("commentCard", "copyCommentCard")  # the second is logged for comme
 _Position = Annotated[float, Key("pos")]
 
 
-# --- the file ---------------------------------------------------------------------------------------------------------
-
-
 class Label(msgspec.Struct, frozen=True):
     id: str
     name: str

@@ -148,9 +148,6 @@ class KindPages:
 _pages_of = cache(KindPages)
 
 
-# --- lines -----------------------------------------------------------------------------------------------------------
-
-
 class ExportedBytes(msgspec.Struct, frozen=True, array_like=True):
     """A file or logo: its ID, its name in the blob store, and its size."""
 
