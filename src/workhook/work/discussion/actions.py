@@ -134,16 +134,10 @@ _nested = (
     .scalar_subquery()
     .label("replies")
 )
-_length_of_replies = (
-    sa.select(sa.func.coalesce(sa.func.sum(length(file_comment_replies.c.body)), 0))
-    .where(_of_comment)
-    .scalar_subquery()
+_reply_chars = sa.func.coalesce(sa.func.sum(length(file_comment_replies.c.body)), 0)
+_weight_of_replies = sa.select(sa.func.count().label("count"), _reply_chars.label("chars")).where(
+    file_comment_replies.c.file_comment_id == bigint_param("id")
 )
-
-
-_weight_of_replies = sa.select(
-    sa.func.count().label("count"), sa.func.coalesce(sa.func.sum(length(file_comment_replies.c.body)), 0).label("chars")
-).where(file_comment_replies.c.file_comment_id == bigint_param("id"))
 _replies = sa.select(*_with_author(Reply, file_comment_replies))
 _replies_to = (
     _replies.join_from(file_comment_replies, _authors, _authors.c.id == file_comment_replies.c.user_id)
@@ -210,7 +204,7 @@ _ON_FILE = _on(
     _file_comments.add_columns(_nested),
     file_comments,
     _listed_file_comment,
-    length(file_comments.c.text) + _length_of_replies,
+    length(file_comments.c.text) + sa.select(_reply_chars).where(_of_comment).scalar_subquery(),
 )
 
 
@@ -248,8 +242,7 @@ async def insert(tx: Transaction, comment: C, **places: object) -> C:
 
     `places`: `repository_id`, `user_id`, and `task_id` or `file_id`.
     """
-    row = await tx.fetch_one(_KINDS[type(comment)].insert, {**_values(comment), **places})
-    assert row is not None
+    row = await tx.fetch_row(_KINDS[type(comment)].insert, {**_values(comment), **places})
     return msgspec.structs.replace(comment, id=int(row["id"]))
 
 

@@ -243,8 +243,9 @@ def _newest(*further: sa.ColumnElement[bool]) -> sa.Join:
     return newest.join(notifications, _c.id == newest.c.id)
 
 
-def _newest_seen(*further: sa.ColumnElement[bool]) -> sa.Join:
-    return join_subjects(_newest(*further), notifications)
+def _visible(*further: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    subjects = join_subjects(_newest(*further), notifications)
+    return sa.select(_c.id).select_from(subjects).where(visible_condition(notifications))
 
 
 def _listing(*further: sa.ColumnElement[bool]) -> sa.Select[Any]:
@@ -255,15 +256,10 @@ def _listing(*further: sa.ColumnElement[bool]) -> sa.Select[Any]:
 _picked_unread = _picked.c.read_at.is_(None)
 _listed, _unread = _listing(), _listing(_picked_unread)
 _read = _listing(_picked.c.read_at.is_not(None))
-_seen_unread = sa.select(_c.id).select_from(_newest_seen(_picked_unread)).where(visible_condition(notifications))
 _count = sa.select(sa.func.count().label("number")).select_from(
-    _seen_unread.limit(sa.literal_column(str(COUNTED_MAX))).subquery("unread")
+    _visible(_picked_unread).limit(sa.literal_column(str(COUNTED_MAX))).subquery("unread")
 )
-_visible_notification = (
-    sa.select(_c.id)
-    .select_from(_newest_seen(_picked.c.id == bigint_param("id")))
-    .where(visible_condition(notifications))
-)
+_visible_notification = _visible(_picked.c.id == bigint_param("id"))
 _mark = sa.update(notifications).where(_of_person, _is_unread).values(read_at=bigint_param("now"))
 _read_one, _read_all = _mark.where(_c.id == bigint_param("id")), _mark.where(_c.id <= bigint_param("upto"))
 
