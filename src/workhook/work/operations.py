@@ -29,14 +29,14 @@ from workhook.work.money.invoices import api as invoices
 from workhook.work.money.payments import api as payments
 from workhook.work.money.services import api as services
 from workhook.work.people import clients, members
-from workhook.work.portability.transfer import api as moving
+from workhook.work.portability.transfer import exports
 from workhook.work.time import rates
 from workhook.work.time.timesheets import api as timesheets
 
 _APIS = (
     across, projects, trash, members, notifications, quota, clients, columns, tasks, activity, files, comments, search,
     services, service_checkouts, task_credits, billing, logos, budgets, rates, invoices, payments, credit_notes,
-    timesheets, timesheet_reports, moving,
+    timesheets, timesheet_reports, exports,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(operation for api in _APIS for operation in api.routes)
 """Every operation under `/api/v1`."""

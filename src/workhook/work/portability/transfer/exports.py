@@ -25,10 +25,13 @@ import structlog
 from workhook import __version__
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, TooManyRequests, say
-from workhook.http.calls import Services
+from workhook.core.errors import Conflict, NotFound, TooManyRequests, say
+from workhook.http.calls import Call, Response, Services
+from workhook.http.endpoints import Routes
 from workhook.http.messages import disposition
-from workhook.identity import audit
+from workhook.http.operations import WORK_API
+from workhook.identity import audit, policy
+from workhook.identity.authenticator import actor_of
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Database, Reader, Row, Transaction
@@ -36,6 +39,7 @@ from workhook.storage.blobs import BlobMissing, Blobs
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
+from workhook.work.kernel.access import get_owned_account
 from workhook.work.portability.transfer.kinds import KINDS, WITH_BYTES, LineKind
 from workhook.work.portability.transfer.lines import (
     FILES,
@@ -447,3 +451,45 @@ async def _copy(blobs: Blobs, content: ExportedBytes, path: Path) -> bool:
             await asyncio.to_thread(path.unlink)
             return False
     return True
+
+
+# --- `/organizations/{login}/export` ----------------------------------------------------------------------------------
+
+routes = Routes(WORK_API, "Users", read="organization.export", write="organization.export")
+
+
+@routes.get(
+    "/organizations/{login}/export",
+    answers={200: {"type": "string", "format": "binary"}},
+    problems=(403, 409, 429),
+    media_type=MEDIA_TYPE,
+    etag=False,
+)
+async def export_organization(call: Call, login: str) -> Response:
+    """Export an organization with all its data.
+
+    Only owners of the organization can call this. The response is a tar archive with one JSON Lines file per kind of
+    record, the contents of all files, and `manifest.json` as the last entry. An archive without the manifest is
+    incomplete. All records are from the same point in time. Import the archive on another server with
+    `workhook organization import`.
+
+    Passwords, tokens and webhook secrets are not included. The token also needs the scope `work:read`. Each export is
+    recorded in the audit log. A second export of the same organization fails with 409 `export_running` until the first
+    one ends. While the server is preparing two exports, others fail with 429 `exports_running`.
+    """
+    actor = actor_of(call)
+    account = await get_owned_account(call.database, actor, login, "export it")
+    if account.kind != "organization":
+        raise NotFound()
+    policy.check_token(actor, policy.RULES["work.read"])
+    headers = headers_of(account)
+    if call.request.method == "HEAD":
+        require_export_slot(account)
+        return Response(_nothing(), headers=headers, media_type=MEDIA_TYPE)
+    archive = await create_archive(call.services, actor, account, call.public_base, call.request_id)
+    return Response(archive, headers=headers, media_type=MEDIA_TYPE)
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    for piece in list[bytes]():
+        yield piece
