@@ -41,11 +41,11 @@ def marked(text: str, words: str, *, inside: bool = False) -> list[Part]:
         return [(text, False)]
     parts: list[Part] = []
     at = 0
-    whole = fold(text)
+    letters, places = fold(text)
     # Short words match only at the beginning of a word.
     each = (("" if len(word) >= PART_MIN and inside else r"(?<!\w)") + re.escape(word) for word in wanted)
-    for found in re.finditer("|".join(each), whole.letters):
-        start, end = whole.places[found.start()], whole.places[found.end() - 1] + 1
+    for found in re.finditer("|".join(each), letters):
+        start, end = places[found.start()], places[found.end() - 1] + 1
         if start < at:  # the second letter of a character that is spelled with two
             continue
         parts += [(text[at:start], False), (text[start:end], True)]

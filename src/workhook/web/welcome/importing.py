@@ -38,16 +38,6 @@ class ImportResult(NamedTuple):
     preview: ImportPreview | None = None
 
 
-class _Memory:
-    """An export in memory."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    async def write(self, data: bytes) -> None:
-        self.data += data
-
-
 @places.get("/{owner}/-/import")
 async def ask_for_export(visit: Visit) -> Response:
     """Show the import form."""
@@ -76,13 +66,17 @@ async def take_export(visit: Visit, account: Account) -> ImportResult:
 
     Raises the errors of `read_form` and `import_plan`.
     """
-    memory = _Memory()
-    form = await read_form(visit.call, memory, limit=EXPORT_MAX_BYTES, admit=visit.admit, parts=PARTS_MAX)
+    data = bytearray()
+
+    async def keep(piece: bytes) -> None:
+        data.extend(piece)
+
+    form = await read_form(visit.call, keep, limit=EXPORT_MAX_BYTES, admit=visit.admit, parts=PARTS_MAX)
     await visit.call.body_came()
     await check_alive(visit.call, visit.session)
-    if form.faults or not memory.data:
+    if form.faults or not data:
         return ImportResult(faults=[gettext("Choose the exported file first.")])
-    file, choices = SourceFile(form.name, bytes(memory.data)), FormChoices.of(form.fields, form.name)
+    file, choices = SourceFile(form.name, bytes(data)), FormChoices.of(form.fields, form.name)
     try:
         plan = await plan_in_process(account.id, file, choices.for_plan())
     except InvalidFile as problem:

@@ -111,17 +111,13 @@ def _texts_of(event: str, payload: Any) -> tuple[str, str]:
     return payload[event].get(name) or "", (change["from"] if change else None) or ""
 
 
-class TaskHistory(msgspec.Struct, frozen=True):
-    """A page of the events that mention the task, newest first. The next page starts below the ID `before`."""
-
-    rows: Sequence[Row]
-    before: int | None
-
-
 async def read_task_history(
     reader: Reader, access: Access, task: Task, *, before: int | None, limit: int, looks_at: int = SCAN_MAX
-) -> TaskHistory:
-    """Return a page of the events of the task and its comments. Raises `NotFound` for clients."""
+) -> tuple[Sequence[Row], int | None]:
+    """Return a page of the events that mention the task, newest first, and the ID below which the next page starts.
+
+    Raises `NotFound` for clients.
+    """
     access.require_not_client()
     params: dict[str, object] = {
         "repository_id": access.repository.id,
@@ -135,8 +131,8 @@ async def read_task_history(
     found = await reader.fetch_all(_ABOUT_TASK, {**params, **more})
     whole = [row for row in found[:limit] if row["payload"] is not None]
     if len(whole) < len(found):
-        return TaskHistory(whole, whole[-1]["id"])
-    return TaskHistory(whole, reach["lowest"] if reach["count"] == looks_at else None)
+        return whole, whole[-1]["id"]
+    return whole, reach["lowest"] if reach["count"] == looks_at else None
 
 
 EDITS_LOOKED_AT = 500

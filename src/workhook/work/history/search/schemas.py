@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -134,23 +134,17 @@ def excerpt(text: str | None, words: str) -> str | None:
 
 
 def _start(line: str, words: str) -> int:
-    text = fold(line)
-    places = [at for word in words.split() if (at := text.letters.find(fold_text(word))) >= 0]
-    first = text.places[min(places)] if places else 0
+    letters, places = fold(line)
+    found = [at for word in words.split() if (at := letters.find(fold_text(word))) >= 0]
+    first = places[min(found)] if found else 0
     return first - _BEFORE if first > _BEFORE else 0
 
 
-class Folded(NamedTuple):
-    """A text normalized for comparison.
+def fold(text: str) -> tuple[str, list[int]]:
+    """Return the letters of a text, normalized for comparison, and the place of each in the text.
 
-    `places` maps each of the `letters` to its index in the original and ends with the original's length.
+    The last place is the length of the text.
     """
-
-    letters: str
-    places: list[int]
-
-
-def fold(text: str) -> Folded:
     found = [fold_letter(character) for character in text]
     places = [at for at, letters in enumerate(found) for _ in letters]
-    return Folded("".join(found), [*places, len(text)])
+    return "".join(found), [*places, len(text)]
