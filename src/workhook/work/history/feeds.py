@@ -86,7 +86,7 @@ async def create_feed(write: Write, repository_id: int | None) -> str:
 
     The key cannot be read later.
     """
-    await _end_feed(write, repository_id)
+    await write.tx.execute(_end, {"user_id": write.actor.user.id, "repository_id": repository_id})
     key = secrets.token_urlsafe(_KEY_BYTES)
     values = {"user_id": write.actor.user.id, "repository_id": repository_id, "digest": digest_of(key)}
     await write.tx.execute(_insert, {**values, "created_at": write.now})
@@ -96,14 +96,10 @@ async def create_feed(write: Write, repository_id: int | None) -> str:
 
 async def delete_feed(write: Write, repository_id: int | None) -> bool:
     """Delete the caller's feed. Returns False if it does not exist."""
-    if not await _end_feed(write, repository_id):
+    if not await write.tx.execute(_end, {"user_id": write.actor.user.id, "repository_id": repository_id}):
         return False
     await record_audit(write, write.actor.user, "calendar_feed.destroy", _target(repository_id))
     return True
-
-
-async def _end_feed(write: Write, repository_id: int | None) -> bool:
-    return await write.tx.execute(_end, {"user_id": write.actor.user.id, "repository_id": repository_id}) > 0
 
 
 async def get_feed(reader: Reader, key: str) -> tuple[Account, str | None]:
@@ -239,19 +235,15 @@ def _event(task: DueTask, base: str) -> Iterator[str]:
     yield f"UID:{task.id}@workhook"
     yield f"DTSTAMP:{_moment(task.updated_at)}"
     yield f"LAST-MODIFIED:{_moment(task.updated_at)}"
-    yield _start(task.deadline)
+    if task.deadline % DAY_MS == 0:  # a due date without a time becomes an all-day event
+        yield f"DTSTART;VALUE=DATE:{_at(task.deadline):%Y%m%d}"
+    else:
+        yield f"DTSTART:{_moment(task.deadline)}"
     yield f"SUMMARY:{escape_text(task.title)}"
     yield f"DESCRIPTION:{escape_text(f'{task.project} · {task.column}')}"
     yield f"URL:{base}/{quote(task.place)}/tasks/{quote(task.id)}"
     yield "TRANSP:TRANSPARENT"  # due dates do not mark the person as busy
     yield "END:VEVENT"
-
-
-def _start(deadline: int) -> str:
-    """Return the start of an event. A due date without a time becomes an all-day event."""
-    if deadline % DAY_MS == 0:
-        return f"DTSTART;VALUE=DATE:{_at(deadline):%Y%m%d}"
-    return f"DTSTART:{_moment(deadline)}"
 
 
 def _moment(at_ms: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -37,12 +37,6 @@ FOLLOWING = ("work", "read")  # the permission required of a confined token
 PAGE_BYTES = 4 * 1024 * 1024  # the limit for payloads in one response, which always includes at least one event
 
 moments = TimeIndex(events, "created_at", slack_ms=5 * MINUTE_MS)  # longer than any transaction takes
-
-
-def _page(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
-    page = order.page(_select_events(dialect, filters), newest_first=True)
-    with_actor = page.join(accounts, accounts.c.id == events.c.actor_id, isouter=True)
-    return with_actor.add_columns(*person_columns(membership_of(bigint_param("repository_id"))))
 
 
 def _select_events(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
@@ -102,7 +96,12 @@ def _names(filters: frozenset[str]) -> sa.Select[Any]:
 
 @cache
 def _pages(filters: frozenset[str]) -> PerDialect:
-    return PerDialect.made_by(partial(_page, filters=filters))
+    def make(dialect: str) -> sa.Select[Any]:
+        page = order.page(_select_events(dialect, filters), newest_first=True)
+        with_actor = page.join(accounts, accounts.c.id == events.c.actor_id, isouter=True)
+        return with_actor.add_columns(*person_columns(membership_of(bigint_param("repository_id"))))
+
+    return PerDialect.made_by(make)
 
 
 async def find_activity(

@@ -21,7 +21,7 @@ from workhook.work.board.tasks import api as tasks
 from workhook.work.board.tasks import listing
 from workhook.work.board.tasks.schemas import TasksAnswer
 from workhook.work.files import api as files
-from workhook.work.files.links import Links, links_of
+from workhook.work.files.links import links_of
 from workhook.work.files.schemas import FilesAnswer
 from workhook.work.history.all_projects import comments
 from workhook.work.history.all_projects.schemas import (
@@ -30,7 +30,6 @@ from workhook.work.history.all_projects.schemas import (
     AllInvoicesQuery,
     AllTasksQuery,
     AllTimesheetsQuery,
-    AnyComment,
     AnyCommentsAnswer,
     PlacedInvoicesAnswer,
     RunningQuery,
@@ -115,11 +114,6 @@ async def list_comments(call: Call, query: AllCommentsQuery) -> Listed[AnyCommen
     """
     rows, headers = lists.page(call, await comments.list_comments(call.database, actor_of(call), query), query)
     links = links_of(call)
-    return Listed(AnyCommentsAnswer([_linked(each, links) for each in rows]), headers)
-
-
-def _linked(comment: AnyComment, links: Links) -> Wire[AnyComment]:
-    if comment.file is None:
-        return to_response(comment)
-    file = msgspec.structs.replace(comment.file, link=links(comment.file.id))
-    return to_response(msgspec.structs.replace(comment, file=file))
+    files = [each.file and msgspec.structs.replace(each.file, link=links(each.file.id)) for each in rows]
+    linked = [msgspec.structs.replace(each, file=file) for each, file in zip(rows, files, strict=True)]
+    return Listed(AnyCommentsAnswer([to_response(each) for each in linked]), headers)

@@ -210,19 +210,14 @@ def _about(kind: NotificationKind, row: Row) -> Mapping[str, Any]:
 ID_MAX = 2**53 - 1
 
 
+_FOLDERS = {"task": "tasks", "file": "files", "invoice": "billing", "webhook": "webhooks"}
+
+
 def path_of(each: Notification) -> str:
-    place = each.owner if each.project_name is None else f"{each.owner}/{each.project_name}"
-    match each.subject:
-        case "task":
-            path = f"/{place}/tasks/{each.subject_id}"
-        case "file":
-            path = f"/{place}/files/{each.subject_id}"
-        case "invoice":
-            path = f"/{place}/billing/{each.subject_id}"
-        case "webhook":
-            path = f"/{place}/{'-/' if each.project_name is None else ''}webhooks/{each.subject_id}"
-        case _:
-            path = "/"
+    if each.subject == "invitation":
+        return "/"
+    place = f"{each.owner}/-" if each.project_name is None else f"{each.owner}/{each.project_name}"
+    path = f"/{place}/{_FOLDERS[each.subject]}/{each.subject_id}"
     return path if each.comment is None else f"{path}#{each.comment}"
 
 

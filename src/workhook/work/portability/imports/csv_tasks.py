@@ -124,16 +124,14 @@ class _RowMapper:
         tasks = [self._task(row, key) for row, key in zip(self._table.rows, self._keys, strict=True)]
         if self._faults:
             raise InvalidFile(self._faults[:FAULTS_MAX])
-        return self._made.plan(self._title, tasks, "column", remarks=self._table.remarks, fields=self._became())
-
-    def _became(self) -> list[PlannedField]:
         meanings = {name: meaning for meaning, name in self._chosen.items()}
         filled = {name for row in self._table.rows for name, cell in row.cells.items() if cell}
-        return [
+        became = [
             PlannedField(name, meanings.get(name, "field") if name in filled else "nothing", list(self._kept[name]))
             for name in self._table.names
             if not (self._table.is_own and name in READ_HERE)
         ]
+        return self._made.plan(self._title, tasks, "column", remarks=self._table.remarks, fields=became)
 
     def _text(self, row: TableRow, meaning: str) -> str:
         return row.cells.get(self._chosen[meaning], "") if meaning in self._chosen else ""
@@ -175,7 +173,9 @@ class _RowMapper:
         parent_key = self._by_name.get(text("parent"))
         left += ["parent"] if text("parent") and parent_key is None else []
         for meaning in left:
-            self._keep(meaning, text(meaning))
+            kept = self._kept[self._chosen[meaning]]
+            if len(kept) < NAMES_SHOWN:
+                kept[shown(text(meaning))] = None
         people = [Person("", each, each) for each in self._list(text("assignee"))]
         own = self._own(row)
         return PlannedTask(
@@ -244,11 +244,6 @@ class _RowMapper:
         if self._table.is_own:
             elsewhere |= READ_HERE | {"parent_id"}
         return budget.fields((title_of(name), cell) for name, cell in row.cells.items() if name not in elsewhere)
-
-    def _keep(self, meaning: str, value: str) -> None:
-        kept = self._kept[self._chosen[meaning]]
-        if len(kept) < NAMES_SHOWN:
-            kept[shown(value)] = None
 
     def _moment(self, row: TableRow, meaning: str) -> int | None:
         text = self._text(row, meaning)

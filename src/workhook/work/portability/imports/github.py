@@ -231,6 +231,9 @@ class _IssueMapper:
         priority, others = priority_in(list(item.fields.items()) if item else [])
         custom = dict(others)
         due = next((each for each in custom if has_meaning("due", each) and parse_moment(custom[each]) is not None), "")
+        known = {each: Person("", each, "") for each in (item.assignees if item else ())}
+        known |= {each.username: each for each in (issue.assignees if issue else ())}
+        people = [person for login, person in known.items() if login]
         self._note_lost(issue, name)
         key = self._made.key_of(f"task:{self._title}/{_address(thing) if thing else ''}")
         return PlannedTask(
@@ -241,7 +244,7 @@ class _IssueMapper:
             deadline=parse_moment(custom.pop(due)) if due else None,
             labels=first_of(labels, LABELS_MAX, say("labels"), warn),
             fields=_fields(issue, item, custom, PropertyBudget(warn)),
-            members=first_of(_people(issue, item), PEOPLE_MAX, say("assignees"), warn),
+            members=first_of(people, PEOPLE_MAX, say("assignees"), warn),
             finished=finished,
             finished_at=parse_moment(issue.closed_at) if issue and finished else None,
             created_at=parse_moment(issue.created_at) if issue else None,
@@ -288,12 +291,6 @@ def _colors(files: Sequence[GitHubFile]) -> dict[str, LabelColor]:
         if name.strip() and color and len(found) < LABEL_COLORS_MAX:
             found.setdefault(title_of(name), color)
     return found
-
-
-def _people(issue: Issue | None, item: ProjectItem | None) -> list[Person]:
-    logins = {each.username: each for each in (issue.assignees if issue else ())}
-    logins = {each: Person("", each, "") for each in (item.assignees if item else ())} | logins
-    return [person for login, person in logins.items() if login]
 
 
 def _fields(

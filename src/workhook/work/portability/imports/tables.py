@@ -121,7 +121,10 @@ def read_table(data: bytes) -> Table:
         header = next(lines, None)
         if header is None:
             raise InvalidFile(["the file is empty; its first line must contain the field names"])
-        names = _names(header[1])
+        if len(header[1]) > FIELDS_MAX:
+            raise InvalidFile([f"line 1: it has {len(header[1]):,} fields; the maximum is {FIELDS_MAX}"])
+        name_of = UniqueNames()
+        names = [name_of(each.strip() or f"field {at}") for at, each in enumerate(header[1], 1)]
         is_own = set(CELLS) <= set(names)
         read = decode_cell if is_own else lambda cell: without_guard(cell.strip())
         return Table(names, list(_rows(names, lines, read)), remarks, is_own)
@@ -196,13 +199,6 @@ def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         if any(each.strip() for each in cells):
             yield line, cells
         line = reader.line_num + 1
-
-
-def _names(cells: Sequence[str]) -> list[str]:
-    if len(cells) > FIELDS_MAX:
-        raise InvalidFile([f"line 1: it has {len(cells):,} fields; the maximum is {FIELDS_MAX}"])
-    name_of = UniqueNames()
-    return [name_of(each.strip() or f"field {at}") for at, each in enumerate(cells, 1)]
 
 
 def _rows(

@@ -318,19 +318,18 @@ def _columns(export: Export, stages: StageNames) -> tuple[list[PlannedColumn], d
     by_list: dict[str, tuple[PlannedColumn, str]] = {}
     # Sorting is stable, so ties keep the order of the file.
     for at, each in enumerate(sorted(export.lists, key=lambda one: (one.closed, one.position))):
-        key = key_of(f"column:{each.id or title_of(each.name)}")
-        column = _column(key, each, stages) if at < LISTS_MAX else _own_column(export, "more", MORE_LISTS)
+        title = title_of(each.name)
+        key = key_of(f"column:{each.id or title}")
+        if at >= LISTS_MAX:
+            column = _own_column(export, "more", MORE_LISTS)
+        elif each.closed:
+            column = PlannedColumn(key, title_of(each.name, limit=244) + " (archived)", finished=True)
+        else:
+            column = PlannedColumn(key, title, stage=stages.stage_of(title))
         columns[column.key] = column
         by_list.setdefault(each.id, (column, each.name))
     by_list.pop("", None)
     return list(columns.values()), by_list
-
-
-def _column(key: str, each: List, stages: StageNames) -> PlannedColumn:
-    if each.closed:
-        return PlannedColumn(key, title_of(each.name, limit=244) + " (archived)", finished=True)
-    title = title_of(each.name)
-    return PlannedColumn(key, title, stage=stages.stage_of(title))
 
 
 def _tasks(
@@ -406,6 +405,7 @@ class CardMapper:
         if self.cut_comments[card.id]:
             warn(say("comments shortened to {} KiB: {}", TEXT_MAX_BYTES // 1024, self.cut_comments[card.id]))
         finished = card.due_complete or column.completes
+        members = [self._member(each) for each in dict.fromkeys(card.member_ids) if each]
         return PlannedTask(
             key=key,
             column_key=column.key,
@@ -416,7 +416,7 @@ class CardMapper:
             labels=first_of(self._labels(card), LABELS_MAX, say("labels"), warn),
             fields=fields,
             sections=self._sections(card, budget),
-            members=first_of(self._members(card), PEOPLE_MAX, say("members"), warn),
+            members=first_of(members, PEOPLE_MAX, say("members"), warn),
             finished=finished,
             finished_at=self._finished_at(card) if finished else None,
             created_at=moment_of_id(card.id),
@@ -438,10 +438,6 @@ class CardMapper:
         # A label without a name is called by its color, such as `Dark green` for `green_dark`.
         names = (each.name.strip() or " ".join(reversed(each.color.split("_"))).capitalize() for each in every)
         return list(dict.fromkeys(title for each in names if (title := title_of(each, ""))))
-
-    def _members(self, card: Card) -> list[Person]:
-        ids = dict.fromkeys(each for each in card.member_ids if each)
-        return [self._member(each) for each in ids]
 
     def _member(self, member_id: str) -> Person:
         return self.members.get(member_id) or Person(member_id, "", "")

@@ -237,7 +237,11 @@ class _Lines:
         async with _LinesWriter(self._folder / f"{kind.name}.jsonl") as writer:
             for owner in sorted(self._projects) if kind.of_project else [self._account.id]:
                 async for rows in self._pages(kind, owner):
-                    await self._know(people_in(kind, rows))
+                    new = sorted(people_in(kind, rows) - self._people.keys())
+                    params = {"ids": new, "owner": self._account.id}
+                    for row in await self._reader.fetch_all(people_rows, params) if new else ():
+                        self._people[row["id"]] = MovedPerson(row["login"], row["name"], row["kind"], row["email"])
+                        self._logins[row["id"]] = row["login"]
                     await writer.add([write_line(kind, row, self._logins, self._projects) for row in rows])
                     if kind.name in WITH_BYTES:
                         found = [ExportedBytes(row["id"], row["blob"], row["size"]) for row in rows]
@@ -256,14 +260,6 @@ class _Lines:
             if len(rows) < PAGE_ROWS:
                 return
             rows = await self._reader.fetch_all(pages.next, {**params, **pages.after(rows[-1])})
-
-    async def _know(self, ids: set[int]) -> None:
-        """Load the accounts that are not yet known."""
-        new = sorted(ids - self._people.keys())
-        params = {"ids": new, "owner": self._account.id}
-        for row in await self._reader.fetch_all(people_rows, params) if new else ():
-            self._people[row["id"]] = MovedPerson(row["login"], row["name"], row["kind"], row["email"])
-            self._logins[row["id"]] = row["login"]
 
 
 def contents_of(folder: Path) -> Iterator[ExportedBytes]:

@@ -255,8 +255,12 @@ class _Checker:
                 if each.check is not None and value is not None and (wrong := each.check(value)):
                     good = False
                     self._fault(f"{place}, {each.name}: {wrong}")
-                if each.refers is not None and value is not None and not each.may_be_missing:
-                    self._check_reference(kind, each.refers, value, f"{place}, {each.name}")
+                if each.refers is None or value is None or each.may_be_missing:
+                    continue
+                if each.refers == kind.name:
+                    self._later.append((f"{place}, {each.name}", value))
+                elif value not in self.checked.known(each.refers):
+                    self._fault(f"{place}, {each.name}: {value} does not exist in {each.refers}.jsonl")
             if kind.name in WITH_BYTES:
                 self._check_bytes(line, place)
             if good:  # sums need valid values
@@ -290,12 +294,6 @@ class _Checker:
             if kind.name == "invoices":  # a payment without its own record shares its invoice's ID
                 chosen = checked.texts["payments"].chosen
                 chosen[line.id.replace("inv_", "pay_", 1)] = new.replace("inv_", "pay_", 1)
-
-    def _check_reference(self, kind: LineKind, target: str, value: Any, place: str) -> None:
-        if target == kind.name:
-            self._later.append((place, value))
-        elif value not in self.checked.known(target):
-            self._fault(f"{place}: {value} does not exist in {target}.jsonl")
 
     def _check_bytes(self, line: Any, place: str) -> None:
         path = self.checked.folder / FILES / line.id
