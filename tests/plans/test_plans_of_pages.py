@@ -254,7 +254,7 @@ def test_sums_of_a_project_read_only_paused_time_entries_and_those_on_drafts(sce
 def test_time_that_is_not_billable_is_read_from_the_sums_only(scene: Scene) -> None:
     reader = RecordingReader()
     with pytest.raises(AssertionError, match="no row here"):
-        asyncio.run(_await(queries.find_unbillable_ms(reader, _access())))  # type: ignore[arg-type]
+        asyncio.run(_await(queries.find_unbilled_ms(reader, _access(), billable=False)))  # type: ignore[arg-type]
     verdicts = scene.judge.judge(*reader.asked[0])
     assert [each.plan for each in verdicts if "timesheets" in each.plan] == []
     assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > BOUND] == []

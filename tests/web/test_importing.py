@@ -21,7 +21,7 @@ from tests.work.test_import_csv import TABLE
 from tests.work.trello import encoded
 from tests.work.trello_importer import small
 from workhook.web.frame import refusals
-from workhook.web.welcome.plans import FIELD_LABELS, LOST_LABELS
+from workhook.web.welcome.importing import FIELD_LABELS, LOST_LABELS
 from workhook.work.portability.imports.json_file import InvalidFile
 from workhook.work.portability.imports.plan import SENTENCES, Choices
 from workhook.work.portability.imports.sources import SourceFile, plan_of_any

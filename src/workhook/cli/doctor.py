@@ -163,7 +163,6 @@ def _key(settings: Settings, sealed: bytes | None) -> Check:
 
 
 async def _database(settings: Settings) -> Check:
-    """Check the database without creating anything."""
     from workhook.storage import migrate as migrations
 
     kind = "SQLite" if settings.sqlite_path else "PostgreSQL"
@@ -208,7 +207,6 @@ async def _waiting(settings: Settings, server: Check) -> Check:
 
 
 async def _quotas(settings: Settings) -> Check:
-    """Report the organizations and people close to their quota."""
     bootstrap.import_tables()  # so that no table is missed
     limits, full, unknown = counting.Limits.of(settings), list[str](), list[str]()
     async with bootstrap.open_services(settings) as services:
@@ -278,8 +276,7 @@ async def send_trial(
         raise Misuse(f"{address} is not an e-mail address.", "Use one such as ada@example.com.")
     from workhook.core.mail_address import parse_sender, parse_smtp_url
     from workhook.delivery.mail.smtp import WORDS, SmtpConnection
-    from workhook.web.mail.letters import trial_letter
-    from workhook.web.mail.writing import Envelope, write_message
+    from workhook.web.mail.letters import Envelope, trial_letter, write_message
 
     now = now_ms()
     envelope = Envelope(parse_sender(settings.mail_from), address, f"workhook.test.{now}", now)

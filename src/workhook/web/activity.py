@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
+from markupsafe import Markup
 
 from workhook.core import json
 from workhook.core.clock import parse_rfc3339
@@ -20,13 +21,12 @@ from workhook.web.frame.names import Names, logins_of
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
 from workhook.work.board import columns
+from workhook.work.board.tasks.inputs import PLAIN_FIELDS
+from workhook.work.board.tasks.schemas import TERMS
 from workhook.work.history.activity import queries
 from workhook.work.history.activity.live import HEARTBEAT, Listener, Stream, follow
 from workhook.work.history.activity.queries import ActivityQuery
 from workhook.work.kernel.people import PersonShape
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 _SENTENCES: Mapping[str, Mapping[str, str]] = {
     "task": {
@@ -183,23 +183,18 @@ KINDS: Mapping[str, str] = {
 }
 """The page's filters, without events about webhooks, which are not listed (`outbox.ABOUT_HOOKS`)."""
 
-_FIELDS: Mapping[str, str] = {
-    "title": text("title"),
-    "description": text("description"),
-    "priority": text("priority"),
+FIELDS: Mapping[str, str] = {
+    **{name: name.replace("_", " ") for name in ("title", "assignees", "labels", *PLAIN_FIELDS, *TERMS)},
     "deadline": text("due date"),
-    "assignees": text("assignees"),
-    "labels": text("labels"),
     "cover_url": text("cover image"),
     "fields": text("custom fields"),
     "sections": text("checklists"),
-    "estimate": text("estimate"),
-    "hourly_rate": text("hourly rate"),
     "billable": text("billable status"),
     "parent_id": text("parent task"),
     "repeat": text("repeat rule"),
     "blocked_by": text("blockers"),
 }
+"""What the page calls the fields of a task (`scripts.texts` collects the names that are made here)."""
 
 
 def found_in(payload: object, *names: str) -> str:
@@ -232,8 +227,6 @@ def sentence(
     The description of a `published` event contains no text by its publisher. `among_itself` omits the task's title, for
     the task's own page.
     """
-    from markupsafe import Markup
-
     bold = Markup("<strong>{}</strong>")
     if published:
         named = {"who": bold.format(who or "Workhook"), "event": f"{event}.{action}" if action else event}
@@ -244,7 +237,7 @@ def sentence(
         "whose": bold.format(place.people.get(author := found_in(payload, event, "user", "login"), author)),
         "to": bold.format(found_in(payload, event, "column", "title")),
         "from": bold.format(place.columns.get(found_in(payload, "changes", "column_id", "from"), "…")),
-        "fields": ", ".join(gettext(_FIELDS[name]) for name in _changed(payload)),
+        "fields": ", ".join(gettext(FIELDS[name]) for name in _changed(payload)),
         "commit": Markup("<code>{}</code>").format(found_in(payload, "commit", "id")[:_COMMIT_CHARS]),
         "message": Markup("<bdi>{}</bdi>").format(found_in(payload, "commit", "message")),
         "event": event,
@@ -257,8 +250,6 @@ def sentence(
 
 def mention_sentence(place: ProjectNames, who: str | None, event: str, payload: Any) -> Markup:
     """Describe as HTML that a text mentioned a task, for the page of that task."""
-    from markupsafe import Markup
-
     facts = {
         "who": Markup("<strong>{}</strong>").format(who or "Workhook"),
         "what": _what(place, event, None, payload),
@@ -281,7 +272,9 @@ def _template(event: str, action: str | None, payload: Any) -> str:
     if event in _DELETED_OF and (action == "deleted" or _is_emptied(event, payload)):
         is_own = found_in(payload, event, "user", "login") == found_in(payload, "sender", "login")
         return _SENTENCES[event]["deleted"] if is_own else _DELETED_OF[event]
-    if action == "created" and event in _RESTORED and _was_there(event, payload):
+    # A restored object also has the action `created`.
+    was_there = found_in(payload, event, "created_at") != found_in(payload, event, "updated_at")
+    if action == "created" and event in _RESTORED and was_there:
         return _RESTORED[event]
     return _SENTENCES.get(event, {}).get(action or "", _OTHER)
 
@@ -292,12 +285,6 @@ def _is_emptied(event: str, payload: Any) -> bool:
     return change is not None and change.get("to") == ""
 
 
-def _was_there(event: str, payload: Any) -> bool:
-    """Return whether the object was restored, which also has the action `created`."""
-    made, changed = (found_in(payload, event, name) for name in ("created_at", "updated_at"))
-    return made != changed
-
-
 def _change_of(payload: Any, name: str) -> dict[str, Any] | None:
     changes = payload.get("changes") if isinstance(payload, dict) else None
     change = changes.get(name) if isinstance(changes, dict) else None
@@ -306,7 +293,7 @@ def _change_of(payload: Any, name: str) -> dict[str, Any] | None:
 
 def _changed(payload: Any) -> list[str]:
     changes = payload.get("changes") if isinstance(payload, dict) else None
-    return [name for name in changes if name in _FIELDS] if isinstance(changes, dict) else []
+    return [name for name in changes if name in FIELDS] if isinstance(changes, dict) else []
 
 
 _TITLES: Mapping[str, tuple[str, ...]] = {
@@ -320,8 +307,6 @@ _TITLES: Mapping[str, tuple[str, ...]] = {
 
 def _what(place: ProjectNames, event: str, action: str | None, payload: Any) -> Markup:
     """Return the object's title as HTML, linked to its page if it has one."""
-    from markupsafe import Markup
-
     title = found_in(payload, event, *_TITLES.get(event, ("title",)))
     if event == "invoice":  # the title in the payload is always English
         title = found_in(payload, event, "invoice_number") or gettext("(draft)")
@@ -338,18 +323,13 @@ def _what(place: ProjectNames, event: str, action: str | None, payload: Any) -> 
 
 
 def _address(base: str, event: str, payload: Any) -> str:
-    record = payload.get(event) if isinstance(payload, dict) else None
-    number = record.get("id") if isinstance(record, dict) else None
+    noun = event.removesuffix("_comment")
+    its_id = found_in(payload, event, "id") if noun == event else found_in(payload, event, noun, "id")
+    if noun not in ("task", "file") or not its_id:
+        return ""
+    number = None if noun == event else payload[event].get("id")
     fragment = f"#{number}" if isinstance(number, int) else ""
-    if event == "task" and (task := found_in(record, "id")):
-        return f"{base}/tasks/{quote(task, safe='')}"
-    if event == "task_comment" and (task := found_in(record, "task", "id")):
-        return f"{base}/tasks/{quote(task, safe='')}{fragment}"
-    if event == "file" and (file := found_in(record, "id")):
-        return f"{base}/files/{quote(file, safe='')}"
-    if event == "file_comment" and (file := found_in(record, "file", "id")):
-        return f"{base}/files/{quote(file, safe='')}{fragment}"
-    return ""
+    return f"{base}/{noun}s/{quote(its_id, safe='')}{fragment}"
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -421,10 +401,7 @@ _CHANGED_FRAME = b"event: changed\ndata:\n\n"
 
 
 class Changes(AsyncIterator[bytes]):
-    """One frame for each event of the project's stream.
-
-    `is_late` sends a frame immediately, for events before it opened.
-    """
+    """One frame for each event of the project's stream. `is_late` sends one immediately for events before it."""
 
     def __init__(self, stream: Stream, *, is_late: bool) -> None:
         self._stream, self._is_late = stream, is_late
@@ -443,10 +420,7 @@ class Changes(AsyncIterator[bytes]):
 
 @live_places.get("/{owner}/{project}/live", head=False)
 async def live(visit: Visit) -> Response:
-    """Stream the project's changes to an open page.
-
-    Clients get none, because the timing would reveal private changes.
-    """
+    """Stream the project's changes to an open page. Not for clients: the timing would reveal private changes."""
     access = await visit.access()
     access.require_member("follow the activity of a project")
     proof = queries.Proof("session", visit.session.id)

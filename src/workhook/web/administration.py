@@ -89,7 +89,7 @@ async def add_organization(visit: Visit) -> Response:
         return called(await actions.add_organization(write, wanted.login, wanted.admin, name))
 
     name = await visit.change(add)
-    return visit.done(HERE, gettext("Organization %(name)s added.") % {"name": name})
+    return visit.done(HERE, gettext("Organization %(name)s added.", name=name))
 
 
 @places.post("/settings/administration/users/{login}/disable", action="user.disable")

@@ -59,11 +59,11 @@ def _sentence(name: str, data: dict[str, Any]) -> str:
         return gettext("Enabled.") if data.get("active") else gettext("Disabled.")
     before = data.get("before", {})
     if name not in before:  # a webhook of an app, whose settings are not shown
-        return gettext("%(setting)s: changed") % {"setting": _label(name)}
+        return gettext("%(setting)s: changed", setting=_label(name))
     plain, _, key = name.partition(".")
     after = data.get(plain, {}).get(key) if key else data.get(plain)
-    values = {"setting": _label(name), "before": _shown(before[name]), "after": _shown(after)}
-    return gettext("%(setting)s: %(before)s → %(after)s") % values
+    setting, first, last = _label(name), _shown(before[name]), _shown(after)
+    return gettext("%(setting)s: %(before)s → %(after)s", setting=setting, before=first, after=last)
 
 
 def _label(name: str) -> str:
@@ -113,10 +113,7 @@ class AuditFilter(msgspec.Struct):
 
 
 class AuditLine(msgspec.Struct, frozen=True):
-    """An entry on the page.
-
-    `person`: the actor, if they belong to the organization. `details`: the other facts as JSON, or empty.
-    """
+    """An entry on the page. `person` is the actor, if they belong to the organization. `details` are facts as JSON."""
 
     entry: AuditEntry
     person: Account | None
@@ -187,31 +184,23 @@ def _chosen(visit: Visit) -> AuditFilter:
 
 
 async def _select(visit: Visit, place: Organization, chosen: AuditFilter) -> Selection:
-    found = _selection(place, chosen)
-    named = await _login_of(visit, place, chosen.actor)
-    return msgspec.structs.replace(found, actor=key_of(named)) if named else found
-
-
-def _selection(place: Organization, chosen: AuditFilter) -> Selection:
     found = Selection(account_id=place.account.id)
     if chosen.since or chosen.until:
-        if not all(_DAY.fullmatch(day) for day in (chosen.since, chosen.until) if day):
-            raise Invalid(faults=[_day_fault()])
         try:
+            if not all(_DAY.fullmatch(day) for day in (chosen.since, chosen.until) if day):
+                raise Invalid()
             found = parse_phrase(f"created:{chosen.since or '*'}..{chosen.until or '*'}", place.account.id)
         except Invalid:
-            raise Invalid(faults=[_day_fault()]) from None
+            message = gettext("Enter dates as YYYY-MM-DD, for example 2026-11-24.")
+            raise Invalid(faults=[Fault(field="since", message=message)]) from None
+    actor = await _login_of(visit, place, chosen.actor) or chosen.actor
     return msgspec.structs.replace(
         found,
         text=chosen.action.lower() or None,
-        actor=key_of(chosen.actor) if chosen.actor else None,
+        actor=key_of(actor) if actor else None,
         owner=key_of(place.account.login) if chosen.project else None,
         repository=key_of(chosen.project) if chosen.project else None,
     )
-
-
-def _day_fault() -> Fault:
-    return Fault(field="since", message=gettext("Enter dates as YYYY-MM-DD, for example 2026-11-24."))
 
 
 async def _login_of(visit: Visit, place: Organization, typed: str) -> str | None:

@@ -19,7 +19,7 @@ from workhook.identity import policy
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Actor
 from workhook.web.frame import formats, paging
-from workhook.web.frame.formats import day_name, month_names, reader_zone, shown_day, span_name, today, weekday_day_name
+from workhook.web.frame.formats import day_name, month_names, reader_zone, shown_day, span_name, today
 from workhook.web.frame.names import called, logins_of
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
@@ -60,8 +60,6 @@ class Day(msgspec.Struct, frozen=True):
     """A day of the calendar. `is_other` marks days outside the shown month."""
 
     day: date
-    name: str
-    is_today: bool
     is_other: bool
     rows: Sequence[TaskRow]
 
@@ -143,8 +141,7 @@ async def read_calendar(visit: Visit, access: Access, span: Span) -> Calendar:
     for number in range((after - span.first).days):
         day = span.first + timedelta(days=number)
         is_other = span.month is not None and day.month != span.month.month
-        name = weekday_day_name(day)
-        days.append(Day(day, name, day == today(), is_other, by_day.get(day, [])))
+        days.append(Day(day, is_other, by_day.get(day, [])))
     return Calendar([days[at : at + 7] for at in range(0, len(days), 7)], len(shown), more)
 
 
@@ -167,7 +164,7 @@ async def calendar(visit: Visit) -> Response:
         today=formats.today(),
         weekdays=formats.weekday_names(),
         given=defaultdict(str, paging.given(visit)),
-        people={login: gettext("Tasks assigned to %(person)s") % {"person": name} for login, name in people.items()},
+        people={login: gettext("Tasks assigned to %(person)s", person=name) for login, name in people.items()},
         back=paging.with_query(visit),
     )
 
@@ -206,7 +203,7 @@ async def page_calendar_feed(call: Call) -> Response:
         access = await find_access(call.database, actor, project_id)
         name, tasks = access.repository.title, await feeds.list_project_due(call.database, access, now_ms())
     else:
-        name = gettext("Due dates for %(person)s") % {"person": called(user)}
+        name = gettext("Due dates for %(person)s", person=called(user))
         tasks = await feeds.list_own_due(call.database, user, now_ms())
     body = feeds.calendar_bytes(name, tasks, base=call.public_base)
     headers = {"Cache-Control": "private, no-cache", **disposition("calendar.ics")}

@@ -121,10 +121,7 @@ async def create_project(visit: Visit) -> Response:
 
 
 async def find_owner(visit: Visit) -> OwnerView:
-    """Return the account in the path.
-
-    Raises `NotFound` if the visitor has no role in it and cannot see any of its projects.
-    """
+    """Return the account in the path. Raises `NotFound` if the visitor has no role and sees no project in it."""
     account, role = await visit.account()
     projects = await list_newest(visit.database, visit.actor, limit=PROJECTS_MAX + 1, account_id=account.id)
     if role is None and not projects:

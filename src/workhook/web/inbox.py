@@ -54,7 +54,7 @@ def sentence(each: Notification) -> str:
         key = "issued"
     amount = "" if each.amount_minor is None else formats.amount(abs(each.amount_minor), each.currency or "")
     who = called(each.actor) if each.actor else "Workhook"
-    return gettext(_SENTENCES[key]) % {"who": who, "what": each.title, "amount": amount}
+    return gettext(_SENTENCES[key], who=who, what=each.title, amount=amount)
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------

@@ -80,10 +80,7 @@ def row_of(task: Task, now: int, *, may_edit: bool) -> TaskRow:
 
 
 def sort_links(visit: Visit, otherwise: str = "") -> Mapping[str, tuple[str, str]]:
-    """Return, for each sort key, the query that sorts by it or reverses the order, and the current `aria-sort`.
-
-    `otherwise` is the default order.
-    """
+    """Return, for each sort key, the query that sorts by it or reverses the order, and the current `aria-sort`."""
     now = visit.query("sort") or otherwise
     links = {}
     for name in SORTS:
@@ -273,9 +270,7 @@ async def edit_row(visit: Visit) -> Response:
     before, after = await edit_task(visit, task_id, edit_of(visit, access))
     address = paging.project_address(visit, "list")
     undo = undo_of(f"{address}/{task_id}", before, visit.fields)
-    return visit.done(
-        paging.back_to(visit, address), gettext("“%(title)s” was updated.") % {"title": after.title}, undo=undo
-    )
+    return visit.done(paging.back_to(visit, address), gettext("“%(title)s” was updated.", title=after.title), undo=undo)
 
 
 # --- tasks of all projects --------------------------------------------------------------------------------------------

@@ -8,23 +8,21 @@ from dataclasses import replace
 from workhook.http.calls import Call, Response
 from workhook.http.negotiation import prefers_page
 from workhook.http.operations import Handler, Operation
-from workhook.web import activity, administration, audit, calendar, home, inbox, listing, project, search, trash
+from workhook.web import activity, administration, audit, board, calendar, home, inbox, listing, project, search, trash
 from workhook.web.account import notifications, own_data, tokens
 from workhook.web.account import settings as account_settings
 from workhook.web.billing import credits as task_credits
 from workhook.web.billing import drafts, invoices, lines, services, subscriptions
 from workhook.web.billing import settings as billing_settings
-from workhook.web.board import board
 from workhook.web.docs import pages as docs
-from workhook.web.files import comments as file_comments
 from workhook.web.files import files
 from workhook.web.frame import assets
 from workhook.web.hooks import deliveries, hooks, receiver, site
 from workhook.web.organization import apps, installations
 from workhook.web.organization import settings as organization
-from workhook.web.people import clients, collaborators, links, people
+from workhook.web.people import collaborators, links, people
 from workhook.web.signin import consent, installing, login, oidc
-from workhook.web.tasks import comments, history, relations, task
+from workhook.web.tasks import task
 from workhook.web.time import entries, own, report, week
 from workhook.web.welcome import importing, welcome
 
@@ -60,7 +58,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *board.card_places,
     *files.places,
     *files.change_places,
-    *file_comments.places,
+    *files.comment_places,
     *receiver.routes,
     *receiver.places,
     *site.app_hook_places,
@@ -92,14 +90,14 @@ OPERATIONS: tuple[Operation, ...] = (
     *organization.trash_places,
     *project.places,
     *collaborators.places,
-    *clients.places,
+    *collaborators.client_places,
     *links.own_places,
     *task.places,
-    *relations.subtask_places,
-    *relations.blocker_places,
-    *comments.places,
-    *comments.preview_places,
-    *history.places,
+    *task.subtask_places,
+    *task.blocker_places,
+    *task.comment_places,
+    *task.preview_places,
+    *task.history_places,
     *task.timer_places,
 )
 _FOR_PEOPLE = {"root": home.home, "apps_get_public": installing.about}

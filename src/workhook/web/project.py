@@ -43,10 +43,13 @@ COLOR_NAMES: Mapping[LabelColor, str] = {
 }
 
 
-async def administered(visit: Visit) -> Access:
-    """Return the access of the visitor, who must be an admin. Raises `NotFound` or `Forbidden`."""
+async def administered(visit: Visit, *, recently: bool = False) -> Access:
+    """Return the visitor's access as an admin, `recently` signed in. Raises `NotFound`, `Forbidden`, `ConfirmFirst`."""
     await visit.repository("repository.people")
-    return await visit.access()
+    access = await visit.access()
+    if recently:
+        visit.require_recent(settings_address(visit))
+    return access
 
 
 def settings_address(visit: Visit, section: str = "") -> str:
@@ -164,7 +167,7 @@ async def delete(visit: Visit) -> Response:
     await visit.change(lambda write: delete_project(write, repository.project_id))
     undo = Undo(f"/{repository.owner.login}/-/projects/{repository.project_id}/restore")
     location = f"/{repository.owner.login}" if access.role == "owner" else "/"
-    return visit.done(location, gettext("“%(title)s” was deleted.") % {"title": repository.title}, undo=undo)
+    return visit.done(location, gettext("“%(title)s” was deleted.", title=repository.title), undo=undo)
 
 
 def names(typed: str, *names: str) -> bool:

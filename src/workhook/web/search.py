@@ -32,10 +32,7 @@ Part = tuple[str, bool]
 
 
 def marked(text: str, words: str, *, inside: bool = False) -> list[Part]:
-    """Split a text into matching and other parts.
-
-    `words` is the search from `tasks.matching.words_of`. With `inside`, words also match within other words.
-    """
+    """Split a text into matches of `words` (from `words_of`) and other parts. `inside`: also match within words."""
     wanted = sorted({fold_text(word.removeprefix(MARK)) for word in words.split()}, key=len, reverse=True)
     if not wanted or not text:
         return [(text, False)]

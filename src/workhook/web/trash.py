@@ -60,4 +60,4 @@ async def restore(visit: Visit) -> Response:
         return str(file.title)
 
     title = await visit.change(take_out, retry=BUSY)
-    return visit.done(paging.project_address(visit, "trash"), gettext("“%(title)s” was restored.") % {"title": title})
+    return visit.done(paging.project_address(visit, "trash"), gettext("“%(title)s” was restored.", title=title))

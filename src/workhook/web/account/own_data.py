@@ -90,21 +90,17 @@ def _timed(row: Row) -> dict[str, Any]:
 
 async def _whole(call: Call, facts: Mapping[str, object]) -> AsyncIterator[bytes]:
     """Stream one JSON object, reading each list page by page."""
-    yield _encode(call, facts)[:-1]
+    yield json.encode_for(call.record.viewer, facts)[:-1]
     for name, pages in (
         *((name, _numbered_pages(call, read)) for name, read in _NUMBERED),
         *((name, _cursor_pages(call, name, read, query)) for name, read, query in _BY_CURSOR),
     ):
         start = b',"%s":[' % name.encode()
         async for rows in pages:
-            yield start + _encode(call, rows)[1:-1]
+            yield start + json.encode_for(call.record.viewer, rows)[1:-1]
             start = b","
         yield b"]" if start == b"," else start + b"]"
     yield b"}\n"
-
-
-def _encode(call: Call, value: object) -> bytes:
-    return json.encode_for(call.record.viewer, value)
 
 
 async def _numbered_pages(call: Call, read: Callable[[Call, Page], Awaitable[Any]]) -> AsyncIterator[Sequence[object]]:

@@ -62,7 +62,7 @@ def browser_name(user_agent: str) -> str:
     """Return a name such as `Chrome on Linux`, or the header itself if the browser is unknown."""
     browser, system = _first(_BROWSERS, user_agent), _first(_SYSTEMS, user_agent)
     if browser and system:
-        return gettext("%(browser)s on %(system)s") % {"browser": browser, "system": system}
+        return gettext("%(browser)s on %(system)s", browser=browser, system=system)
     return browser or user_agent
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from markupsafe import Markup
 
 from workhook.web.frame.assets import AssetsMissing
 from workhook.web.frame.texts import text
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 HITS_MAX = 40
 EXCERPT_CHARS = 220
@@ -55,8 +53,6 @@ class GuideHit(NamedTuple):
 @cache
 def pages() -> dict[str, GuidePage]:
     """Return the pages by name. Raises `AssetsMissing`."""
-    from markupsafe import Markup
-
     source = files("workhook.web.docs").joinpath("guide.json")
     if not source.is_file():
         raise AssetsMissing("web/docs/guide.json is missing: install the package again (`make install`)")
@@ -75,11 +71,10 @@ def pages() -> dict[str, GuidePage]:
 @cache
 def contents() -> tuple[tuple[str, tuple[GuidePage, ...]], ...]:
     """Return the title of each section, in English, with its pages, the index first."""
-    return tuple((title, tuple(_pages_in(folder))) for title, folder in SECTIONS)
-
-
-def _pages_in(folder: str) -> Iterator[GuidePage]:
-    return (each for each in pages().values() if each.name == folder or each.name.startswith(f"{folder}/"))
+    return tuple(
+        (title, tuple(each for name, each in pages().items() if name.partition("/")[0] == folder))
+        for title, folder in SECTIONS
+    )
 
 
 def search(words: str) -> list[GuideHit]:

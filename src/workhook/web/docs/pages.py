@@ -20,10 +20,7 @@ _known: list[Operation] = []
 
 
 class OperationHit(NamedTuple):
-    """An operation found by the search.
-
-    `name` is the fragment of `/docs` that opens it. `path` includes the prefix of its area.
-    """
+    """An operation found by the search. `name` is the fragment of `/docs` that opens it."""
 
     name: str
     method: str

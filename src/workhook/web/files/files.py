@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import quote
 
-from workhook.core.errors import Malformed
+from workhook.core.errors import Malformed, NotFound
 from workhook.http.calls import Response
 from workhook.http.negotiation import prefers_page
 from workhook.identity.context import Write
@@ -17,9 +18,13 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import check_alive
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.work.board.tasks import choices
+from workhook.work.discussion import actions as discussion
+from workhook.work.discussion.actions import Held
+from workhook.work.discussion.schemas import CommentCreate, CommentEdit, FileComment, Reply, ReplyCreate, ReplyEdit
 from workhook.work.files import actions
 from workhook.work.files.schemas import File, FileAnswer, FileEdit, Folder, FolderCreate, FolderEdit
 from workhook.work.files.upload import limit_of, receive
+from workhook.work.kernel.access import Access
 
 places = Places("files")
 
@@ -52,7 +57,7 @@ async def upload(visit: Visit) -> Response:
         made: Any = await visit.change(taken.create)
     if not prefers_page(visit.call.header("accept"), otherwise=True):
         return Response(FileAnswer(made), status=201, headers={"Cache-Control": "no-store"})
-    text = gettext("“%(title)s” was uploaded.") % {"title": made.title}
+    text = gettext("“%(title)s” was uploaded.", title=made.title)
     if made.task_id:
         return visit.done(f"{paging.project_address(visit)}/tasks/{made.task_id}#files", text)
     return visit.done(files_address(visit, made.folder.id if made.folder else None), text)
@@ -94,13 +99,8 @@ async def delete_file(visit: Visit) -> Response:
     """Move a file to the trash."""
     _, found = await view.find_file(visit)
 
-    async def delete(write: Write) -> File:
-        access, locked = await actions.lock_file(write.tx, write.actor, found.id)
-        await actions.delete_file(write, access, locked)
-        return locked
-
-    gone = await visit.change(delete)
-    text = gettext("“%(title)s” was deleted. You can restore it from the trash for 30 days.") % {"title": gone.title}
+    gone = await _change(visit, found.id, actions.delete_file)
+    text = gettext("“%(title)s” was deleted. You can restore it from the trash for 30 days.", title=gone.title)
     undo = Undo(f"{files_address(visit)}/{gone.id}/restore")
     return visit.done(files_address(visit, gone.folder.id if gone.folder else None), text, undo=undo)
 
@@ -111,7 +111,7 @@ async def restore_file(visit: Visit) -> Response:
     await visit.access()
     file_id = visit.path("file_id")
     made: Any = await visit.change(lambda write: actions.restore_file(write, file_id))
-    text = gettext("“%(title)s” was restored.") % {"title": made.title}
+    text = gettext("“%(title)s” was restored.", title=made.title)
     return visit.done(files_address(visit, made.folder.id if made.folder else None), text)
 
 
@@ -123,9 +123,7 @@ async def create_folder(visit: Visit) -> Response:
     made: Any = await visit.change(
         lambda write: actions.create_folder(write, access.repository.project_id, create.title)
     )
-    return visit.done(
-        files_address(visit, made.id), gettext("The folder “%(title)s” was created.") % {"title": made.title}
-    )
+    return visit.done(files_address(visit, made.id), gettext("The folder “%(title)s” was created.", title=made.title))
 
 
 @places.post("/{owner}/{project}/folders/{folder_id}/delete", action="folder.delete")
@@ -140,7 +138,7 @@ async def delete_folder(visit: Visit) -> Response:
         return locked
 
     gone = await visit.change(delete)
-    text = gettext("The folder “%(title)s” was deleted.") % {"title": gone.title}
+    text = gettext("The folder “%(title)s” was deleted.", title=gone.title)
     undo = Undo(paging.project_address(visit, "folders"), {"title": gone.title})
     return visit.done(files_address(visit), text, undo=undo)
 
@@ -168,19 +166,23 @@ async def rename_file(visit: Visit) -> Response:
     edit = FileEdit(title=visit.form(FolderCreate, "title").title)
     before = await _edit(visit, found.id, edit)
     undo = Undo(f"{files_address(visit)}/{found.id}/rename", {"title": before.title, **_where_from(visit)})
-    text = gettext("The file was renamed to “%(title)s”.") % {"title": edit.title}
+    text = gettext("The file was renamed to “%(title)s”.", title=edit.title)
     return visit.done(_back(visit, found.id), text, undo=undo)
 
 
 async def _edit(visit: Visit, file_id: str, edit: FileEdit) -> File:
-    """Change a file and return its previous version."""
+    return await _change(visit, file_id, lambda write, access, file: actions.edit_file(write, access, file, edit))
 
-    async def change(write: Write) -> File:
+
+async def _change(visit: Visit, file_id: str, change: Callable[[Write, Access, File], Awaitable[object]]) -> File:
+    """Lock a file, call `change`, and return the previous version."""
+
+    async def step(write: Write) -> File:
         access, locked = await actions.lock_file(write.tx, write.actor, file_id)
-        await actions.edit_file(write, access, locked, edit)
+        await change(write, access, locked)
         return locked
 
-    return await visit.change(change)
+    return await visit.change(step)
 
 
 @change_places.post("/{owner}/{project}/files/{file_id}/sight", action="file.edit")
@@ -231,7 +233,7 @@ async def rename_folder(visit: Visit) -> Response:
     before = await visit.change(rename)
     address = f"{paging.project_address(visit)}/folders/{before.id}/rename"
     undo = Undo(address, {"title": before.title, **_where_from(visit)})
-    text = gettext("The folder was renamed to “%(title)s”.") % {"title": edit.title}
+    text = gettext("The folder was renamed to “%(title)s”.", title=edit.title)
     return visit.done(_back(visit), text, undo=undo)
 
 
@@ -242,12 +244,12 @@ async def move_files(visit: Visit) -> Response:
     chosen = [name.removeprefix(CHOSEN) for name in visit.fields if name.startswith(CHOSEN)]
     chosen += [_ID + each for each in visit.fields.get("files", "").split(".") if each]
     if len(chosen) > view.FILES_MAX:
-        raise Malformed(gettext("Select at most %(number)s files.") % {"number": view.FILES_MAX})
+        raise Malformed(gettext("Select at most %(number)s files.", number=view.FILES_MAX))
     if not chosen:
         return visit.done(_back(visit), gettext("Select at least one file first."))
     folder_id = visit.fields.get("folder") or None
     before = await visit.change(lambda write: actions.move_files(write, access, chosen, folder_id))
-    text = ngettext("%(num)s file was moved.", "%(num)s files were moved.", len(before)) % {"num": len(before)}
+    text = ngettext("%(num)s file was moved.", "%(num)s files were moved.", len(before))
     return visit.done(_back(visit, chosen[0]), text, undo=_undo_of(visit, before))
 
 
@@ -269,3 +271,97 @@ def _back(visit: Visit, file_id: str = "") -> str:
     if "back" in visit.fields or not file_id:
         return paging.back_to(visit, files_address(visit))
     return f"{files_address(visit)}/{quote(file_id, safe='')}"
+
+
+# --- comments ---------------------------------------------------------------------------------------------------------
+
+comment_places = Places("file_comments")
+_FILE = "/{owner}/{project}/files/{file_id}"
+_COMMENT = f"{_FILE}/comments/{{comment_id}}"
+_REPLY = f"{_COMMENT}/replies/{{reply_id}}"
+
+
+@comment_places.post(f"{_FILE}/comments", makes=True, action="file_comment.create")
+async def comment(visit: Visit) -> Response:
+    """Comment on a file."""
+    access, file = await view.find_file(visit)
+    create = visit.form(CommentCreate, "text", **_private(visit, access))
+    await create.prepare()
+    made = await visit.change(lambda write: discussion.create_file_comment(write, file.id, create))
+    return visit.done(f"{_address(visit)}#comment-{made.id}")
+
+
+@comment_places.post(f"{_COMMENT}/edit", action="file_comment.edit")
+async def edit_comment(visit: Visit) -> Response:
+    """Edit a comment."""
+    access, _ = await view.find_file(visit)
+    edit = visit.form(CommentEdit, "text", **_private(visit, access))
+    await edit.prepare()
+    await _on_comment(visit, lambda write, held: discussion.edit(write, held, edit))
+    return visit.done(f"{_address(visit)}#comment-{visit.call.path_integer('comment_id')}")
+
+
+@comment_places.post(f"{_COMMENT}/delete", action="file_comment.delete")
+async def delete_comment(visit: Visit) -> Response:
+    """Delete a comment and its replies."""
+    await view.find_file(visit)
+    await _on_comment(visit, discussion.delete)
+    return visit.done(_address(visit), gettext("The comment was deleted."))
+
+
+@comment_places.post(f"{_COMMENT}/replies", makes=True, action="file_comment_reply.create")
+async def reply(visit: Visit) -> Response:
+    """Reply to a comment."""
+    access, _ = await view.find_file(visit)
+    create = visit.form(ReplyCreate, "body", **_private(visit, access))
+    await _on_comment(visit, lambda write, held: discussion.create_reply(write, held.comment.id, create))
+    return visit.done(f"{_address(visit)}#comment-{visit.call.path_integer('comment_id')}")
+
+
+@comment_places.post(f"{_REPLY}/edit", action="file_comment_reply.edit")
+async def edit_reply(visit: Visit) -> Response:
+    """Edit a reply."""
+    access, _ = await view.find_file(visit)
+    edit = visit.form(ReplyEdit, "body", **_private(visit, access))
+    await _on_reply(visit, lambda write, held: discussion.edit(write, held, edit))
+    return visit.done(f"{_address(visit)}#reply-{visit.call.path_integer('reply_id')}")
+
+
+@comment_places.post(f"{_REPLY}/delete", action="file_comment_reply.delete")
+async def delete_reply(visit: Visit) -> Response:
+    """Delete a reply."""
+    await view.find_file(visit)
+    await _on_reply(visit, discussion.delete)
+    return visit.done(_address(visit), gettext("The reply was deleted."))
+
+
+async def _on_comment(visit: Visit, change: Callable[[Write, Held[FileComment]], Awaitable[object]]) -> None:
+    """Lock the comment in the path and call `change`. Raises `NotFound` if it is on another file."""
+    comment_id = visit.call.path_integer("comment_id")
+
+    async def step(write: Write) -> None:
+        held = await discussion.lock_file_comment(write.tx, write.actor, comment_id)
+        if held.comment.file.id != visit.path("file_id"):
+            raise NotFound()
+        await change(write, held)
+
+    await visit.change(step)
+
+
+async def _on_reply(visit: Visit, change: Callable[[Write, Held[Reply]], Awaitable[object]]) -> None:
+    """Lock the reply in the path and call `change`, like `_on_comment`."""
+    reply_id = visit.call.path_integer("reply_id")
+
+    async def step(write: Write, held: Held[FileComment]) -> None:
+        await change(write, await discussion.lock_reply(write.tx, write.actor, held.comment.id, reply_id))
+
+    await _on_comment(visit, step)
+
+
+def _private(visit: Visit, access: Access) -> dict[str, object]:
+    """Read the checkbox. Browsers don't send an unticked one, and clients don't have it."""
+    return {} if access.is_client else {"private": "private" in visit.fields}
+
+
+def _address(visit: Visit) -> str:
+    return f"/{visit.path('owner')}/{visit.path('project')}/files/{visit.path('file_id')}"

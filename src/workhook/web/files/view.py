@@ -14,6 +14,7 @@ import structlog
 from workhook.core.errors import NotFound, Unavailable
 from workhook.http.calls import Call
 from workhook.http.parameters import TITLE_MAX_CHARS
+from workhook.storage import Reader
 from workhook.storage.blobs import BlobMissing
 from workhook.web.frame.paging import that_fit
 from workhook.web.frame.places import Visit
@@ -21,7 +22,7 @@ from workhook.work.board.tasks.queries import find_task
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.discussion import actions as comments
 from workhook.work.discussion.markup import clean
-from workhook.work.discussion.schemas import FileComment, Reply
+from workhook.work.discussion.schemas import FileComment, Reply, TaskComment
 from workhook.work.files import actions
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import File, Folder
@@ -96,10 +97,7 @@ async def read_folder(visit: Visit, access: Access) -> FolderPage:
 
 
 async def find_file(visit: Visit, access: Access | None = None) -> tuple[Access, File]:
-    """Return the file in the path. Raises `NotFound` if it is not in the project in the path.
-
-    `access` is the visitor's access to that project, if the caller has it already.
-    """
+    """Return the file in the path. Raises `NotFound` if it is not in the project in the path, which `access` is to."""
     access = access or await visit.access()
     its, file = await actions.find_file(visit.database, visit.actor, visit.path("file_id"))
     access.require_same_project(its)
@@ -136,17 +134,19 @@ async def read_comments(visit: Visit, file: File) -> Comments:
     later = shown[-1].id if found.truncated or len(listed) > len(shown) else None
     replies = [reply for each in shown for reply in each.comments]
     edits, reply_edits = await asyncio.gather(
-        _last_edits(visit, access, "file_comment", shown), _last_edits(visit, access, "file_comment_reply", replies)
+        last_edits(visit.database, access, "file_comment", shown),
+        last_edits(visit.database, access, "file_comment_reply", replies),
     )
     return Comments(shown, later, edits, reply_edits)
 
 
-async def _last_edits(
-    visit: Visit, access: Access, noun: Noun, written: Sequence[FileComment] | Sequence[Reply]
+async def last_edits(
+    reader: Reader, access: Access, noun: Noun, written: Sequence[TaskComment | FileComment | Reply]
 ) -> Mapping[str, LastEdit]:
+    """Return the last edits of comments or replies, by ID as a string."""
     if all(each.updated_at == each.created_at for each in written):
         return {}
-    return await find_last_edits(visit.database, access.repository.id, noun)
+    return await find_last_edits(reader, access.repository.id, noun)
 
 
 def writable(reply: Reply) -> str:

@@ -41,10 +41,7 @@ def is_https(call: Call) -> bool:
 
 
 def read(call: Call, name: str, *, length_max: int = _LENGTH_MAX) -> str | None:
-    """Return the value of a cookie, or None.
-
-    Over HTTPS only the `__Host-` cookie counts, which neither other hosts nor HTTP can set.
-    """
+    """Return the value of a cookie. Over HTTPS only `__Host-` counts, which no other host and not HTTP can set."""
     wanted = _full_name(call, name)
     for pair in (call.header("cookie") or "").split(";"):
         found, _, value = pair.strip().partition("=")
@@ -71,10 +68,7 @@ def _header(name: str) -> str:
 
 
 def csrf_of(secret: str) -> str:
-    """Return the `csrf` field for forms that belong to a cookie.
-
-    It is derived from the cookie's value without revealing it, so nothing is stored.
-    """
+    """Return the `csrf` field for forms that belong to a cookie, derived from its value without revealing it."""
     return _mac(secret.encode(), "workhook csrf")
 
 

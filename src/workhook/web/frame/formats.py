@@ -9,6 +9,8 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from workhook.core.clock import HOUR_MS, now_ms, to_seconds_text
 from workhook.core.errors import shown
 from workhook.core.money import HUNDREDTH_DIGITS, amount_text, digits_of
@@ -20,8 +22,6 @@ from workhook.work.kernel.durations import format_duration, hour_hundredths, typ
 from workhook.work.money.invoices.schemas import is_overdue
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
-
     from workhook.work.money.checkouts.schemas import Checkout
 
 COOKIE = "workhook_timezone"
@@ -47,17 +47,14 @@ def shown_day(at_ms: int) -> date:
 def span_name(first: date, last: date) -> str:
     """Format a range of days with the year of the last: `November 23 to 29, 2026`."""
     if (first.year, first.month) == (last.year, last.month):
-        return gettext("%(month)s %(first)s to %(last)s, %(year)s") % {
-            "month": month_names()[first.month - 1],
-            "first": first.day,
-            "last": last.day,
-            "year": last.year,
-        }
-    return gettext("%(first)s to %(last)s, %(year)s") % {
-        "first": day_name(first),
-        "last": day_name(last),
-        "year": last.year,
-    }
+        return gettext(
+            "%(month)s %(first)s to %(last)s, %(year)s",
+            month=month_names()[first.month - 1],
+            first=first.day,
+            last=last.day,
+            year=last.year,
+        )
+    return gettext("%(first)s to %(last)s, %(year)s", first=day_name(first), last=day_name(last), year=last.year)
 
 
 def day_name(day: date) -> str:
@@ -91,32 +88,12 @@ def _day_text(day: date, months: Sequence[str], *, has_year: bool) -> str:
 
 
 def weekday_names() -> list[str]:
-    return [
-        gettext("Monday"),
-        gettext("Tuesday"),
-        gettext("Wednesday"),
-        gettext("Thursday"),
-        gettext("Friday"),
-        gettext("Saturday"),
-        gettext("Sunday"),
-    ]
+    return gettext("Monday Tuesday Wednesday Thursday Friday Saturday Sunday").split()
 
 
 def month_names() -> list[str]:
-    return [
-        gettext("January"),
-        gettext("February"),
-        gettext("March"),
-        gettext("April"),
-        gettext("May"),
-        gettext("June"),
-        gettext("July"),
-        gettext("August"),
-        gettext("September"),
-        gettext("October"),
-        gettext("November"),
-        gettext("December"),
-    ]
+    names = gettext("January February March April May June July August September October November December")
+    return names.split()
 
 
 def short_month_names() -> list[str]:
@@ -140,8 +117,6 @@ def when(at_ms: int | None, style: str = "relative") -> Markup:
     The controller `when` shows it in the reader's time zone and language, as `relative`, `date`, `minute` or `moment`
     (with seconds).
     """
-    from markupsafe import Markup
-
     if at_ms is None:
         return Markup("\u2013")
     iso = to_seconds_text(at_ms)
@@ -152,8 +127,6 @@ def when(at_ms: int | None, style: str = "relative") -> Markup:
 
 def dated(day: date) -> Markup:
     """Return a `<time>` element with a day that is the same in every time zone."""
-    from markupsafe import Markup
-
     return Markup('<time datetime="{}" data-controller="when" data-when-style-value="day">{}</time>').format(
         day.isoformat(), short_day_name(day)
     )
@@ -372,8 +345,6 @@ def day(at_ms: int | None) -> str:
 
 def linked(text: str) -> Markup:
     """Escape a user's text and link its URLs. The CSS class `written` keeps its line breaks."""
-    from markupsafe import Markup
-
     link = Markup('<a href="{0}" rel="noopener noreferrer nofollow">{0}</a>')
     parts = _ADDRESS.split(text)  # URLs have odd indexes
     return Markup("").join(link.format(part) if number % 2 else part for number, part in enumerate(parts))

@@ -74,21 +74,6 @@ class PageForm(msgspec.Struct):
     def is_refused(self) -> bool:
         return bool(self.faults or self.problems or self.now or self.is_gone)
 
-    def refuse(self, problem: Problem, names: Collection[str], called: Mapping[str, str] | None = None) -> None:
-        """Add the errors of `problem`.
-
-        `names` are the fields that show their own errors. `called` maps API field names to form field names, where they
-        differ.
-        """
-        self.status, self.reasons, self.is_late = problem.status, problem.reasons, isinstance(problem, ChangedMeanwhile)
-        by_field, self.problems = faults_of(problem)
-        for name, message in by_field.items():
-            field = (called or {}).get(name, name)
-            if field in names:
-                self.faults[field] = message
-            else:
-                self.problems.append(message)
-
     def compare(self, current: Mapping[str, str] | None) -> None:
         """Show the current values, or None if the object is gone. Sending the form again then overwrites them."""
         self.is_gone = current is None
@@ -114,14 +99,25 @@ def refused_form(
     section: str = "",
     called: Mapping[str, str] | None = None,
 ) -> PageForm:
-    """Return the sent form with its errors (see `PageForm.refuse`)."""
-    form = PageForm(fields, section=section, was=fields.get("was", ""))
-    form.refuse(problem, names, called)
+    """Return the sent form with its errors.
+
+    `names` are the fields that show their own errors. `called` maps API field names to form field names, where they
+    differ.
+    """
+    by_field, problems = faults_of(problem)
+    form = PageForm(fields, {}, problems, section, problem.reasons, problem.status, fields.get("was", ""))
+    form.is_late = isinstance(problem, ChangedMeanwhile)
+    for name, message in by_field.items():
+        field = (called or {}).get(name, name)
+        if field in names:
+            form.faults[field] = message
+        else:
+            form.problems.append(message)
     return form
 
 
 def form_page(
-    show: Callable[Concatenate[V, PageForm, P], Awaitable[Response]],
+    show: Callable[..., Awaitable[Response]],
     names: Collection[str] = (),
     *,
     section: str = "",
@@ -130,7 +126,7 @@ def form_page(
 ) -> Callable[[Save[V, P]], Save[V, P]]:
     """Decorate a function that saves a form: if it raises `on`, `show` responds with the rejected form.
 
-    The other parameters are those of `refused_form`.
+    `show` gets the parameters of the function, and the form. The other parameters are those of `refused_form`.
     """
 
     def declare(save: Save[V, P]) -> Save[V, P]:
@@ -140,7 +136,7 @@ def form_page(
                 return await save(visit, *site, **more)
             except on as problem:
                 form = refused_form(visit.fields, problem, names, section=section, called=called)
-            return await show(visit, form, *site, **more)
+            return await show(visit, *site, form, **more)
 
         return saved_or_shown
 

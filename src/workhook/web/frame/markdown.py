@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import nh3
+from markupsafe import Markup
 
 from workhook.core.caching import TextCache
 from workhook.storage import Reader
@@ -26,7 +27,6 @@ from workhook.work.kernel.access import Access
 if TYPE_CHECKING:
     from markdown_it.renderer import RendererHTML
     from markdown_it.token import Token
-    from markupsafe import Markup
 
 PAGE_CHARS_MAX = 200_000
 """Maximum number of characters on a page that are rendered as Markdown."""
@@ -53,10 +53,7 @@ _NAME_SPAN = re.compile(f'<span class="{_NAME}">([@#][A-Za-z0-9-]+)</span>')  # 
 
 
 class _Shown(NamedTuple):
-    """The rendered HTML of a text, the same for every reader, with each name in its own element.
-
-    `html` is None if the text is shown unrendered. `steps` counts parser steps.
-    """
+    """The HTML of a text, with each name in its own element; None if shown unrendered. `steps` counts parser steps."""
 
     html: str | None
     steps: int
@@ -97,8 +94,6 @@ class Prose:
 
     def __call__(self, text: str) -> Markup:
         """Render a text as HTML."""
-        from markupsafe import Markup
-
         self._chars_left -= len(text)
         if self._chars_left < 0 or self._steps_left < 0:
             return _plain(text)
@@ -110,8 +105,6 @@ class Prose:
 
     def reply(self, body: str) -> Markup:
         """Return a reply, whose HTML was sanitized when it was written, with its mentions marked."""
-        from markupsafe import Markup
-
         pieces = naming_pieces(body) if may_name(body) else [(body, False)]
         marked = (NAME.sub(lambda found: self._named(found[0]), piece) if names else piece for piece, names in pieces)
         return Markup("".join(marked))  # noqa: S704  # adds only our own markup
@@ -142,8 +135,6 @@ _shown = TextCache(_show, KEPT_BYTES, lambda shown: len((shown.html or "").encod
 
 
 def _plain(text: str) -> Markup:
-    from markupsafe import Markup
-
     return Markup('<p class="written">{}</p>').format(linked(text))
 
 
@@ -175,8 +166,6 @@ def _renderer() -> RendererHTML:
 
 def _picture_link(renderer: Any, tokens: list[Token], index: int, options: Any, env: Any) -> str:
     """Render an image as a link with its alternative text."""
-    from markupsafe import Markup
-
     address = str(tokens[index].attrs.get("src", ""))
     words = renderer.renderInlineAsText(tokens[index].children or [], options, env)
     return Markup('<a href="{}">{}</a>').format(address, words or address)

@@ -54,10 +54,7 @@ class Names:
 
 
 async def logins_of(reader: Reader, access: Access) -> dict[str, str]:
-    """Return the names of assignable people by login, oldest accounts first, at most `choices.PEOPLE_MAX`.
-
-    Clients see the team and themselves.
-    """
+    """Return the names of assignable people by login, oldest accounts first. Clients see the team and themselves."""
     return Names(await list_people(reader, access)).by_login
 
 

@@ -25,10 +25,7 @@ compression block the event loop."""
 
 
 def that_fit(listed: Sequence[T], limit: int, chars: Callable[[T], int]) -> Sequence[T]:
-    """Return the first `limit` rows, or fewer if their texts exceed `TEXTS_MAX_CHARS`, but at least one.
-
-    `chars` counts the characters of a row.
-    """
+    """Return the first `limit` rows, or fewer if their `chars` exceed `TEXTS_MAX_CHARS` in total, but at least one."""
     left = TEXTS_MAX_CHARS
     for number, each in enumerate(listed[:limit]):
         left -= chars(each)

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 
+from workhook.core import json
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Problem, say
 from workhook.events import order
 from workhook.http import parameters
@@ -159,10 +160,7 @@ class Visit:
         return access
 
     async def repository(self, rule: str) -> Repository:
-        """Return the repository in the path if the visitor has the right `policy.RULES[rule]`.
-
-        Raises `NotFound` or `Forbidden`.
-        """
+        """Return the repository in the path if the visitor has the right. Raises `NotFound` or `Forbidden`."""
         repository = policy.check_repository(await self._find_repository(), policy.RULES[rule], self.actor)
         self.call.actor = Caller(self.actor, rate.UNKNOWN, repository=repository)
         return repository
@@ -179,10 +177,7 @@ class Visit:
         return organization
 
     async def account(self) -> tuple[Account, str | None]:
-        """Return the account in the path and the visitor's role in it.
-
-        The role is `owner` in their own account and None without one. Raises `NotFound`.
-        """
+        """Return the account in the path and the visitor's role, `owner` in their own, or None. Raises `NotFound`."""
         found = await queries.find_account(self.database, self.path("owner"))
         if found is None or found.kind == "bot":
             raise NotFound()
@@ -232,10 +227,7 @@ class Visit:
         return found
 
     async def admit(self, fields: dict[str, list[str]]) -> None:
-        """Check and remove the field `csrf` of an upload form, before any of the file is kept.
-
-        The field must precede the file. Raises `Forbidden`.
-        """
+        """Check and remove `csrf` of an upload form, which must precede the file. Raises `Forbidden`."""
         key = "".join(fields.pop("csrf", []))
         check_key(self.call, self.session, key)
         if self.sent is not None:
@@ -301,18 +293,12 @@ def visit_of(call: Call, session: Session) -> Visit:
     return Visit(call, session, actor)
 
 
-class Places(Sequence[Operation], RouteDecorators):
+class Places(list[Operation], RouteDecorators):
     """A group of pages, in order of declaration. `tag` names the group in metrics and lists."""
 
     def __init__(self, tag: str) -> None:
+        super().__init__()
         self.tag = tag
-        self.operations: list[Operation] = []
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.operations[index]
-
-    def __len__(self) -> int:
-        return len(self.operations)
 
     def upload(self, path: str, **facts: Any) -> Callable[[H], H]:
         """Declare an upload form. Its page receives the file itself, after `Visit.admit`, so no file is ever in memory.
@@ -330,7 +316,7 @@ class Places(Sequence[Operation], RouteDecorators):
             name = f"place_{self.tag}_{getattr(function, '__name__', '')}"
             summary = (inspect.getdoc(function) or "").partition("\n\n")[0].removesuffix(".")
             handler = _handler(_once(function, reads_form) if makes else function, reads_form)
-            self.operations.append(
+            self.append(
                 Operation(PLACES, method, path, handler, name, summary, None, "pages", etag=False, makes=makes, **facts)
             )
             return function
@@ -357,7 +343,7 @@ def _once(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Call
     async def handle(visit: Visit) -> Any:
         visit.sent = sent = SentForm(visit.call, visit.session)
         if reads_form:
-            sent.add_fields(visit.fields)
+            sent.add(json.encode(sorted(visit.fields.items())))
             if (first := await sent.find_answer()) is not None:
                 return first
         answer = None

@@ -9,6 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from markupsafe import Markup
+
 from workhook.core.errors import Problem
 from workhook.http.calls import Response, current
 from workhook.http.negotiation import compressed
@@ -66,7 +68,11 @@ def plain(name: str, **context: object) -> str:
 
 def problem_page(problem: Problem, request_id: str) -> Response:
     """Return the page of an error, with the navigation for signed-in users."""
-    session = None if problem.code == "signed_out" else sessions.seen()
+    session, call, back = None if problem.code == "signed_out" else sessions.seen(), current(), ""
+    # After a 403 the visitor may still see the project. After a 404 a link would reveal that it exists.
+    if session and call and problem.status == _FORBIDDEN:
+        parts = (call.request.path_params.get(name) for name in ("owner", "project"))
+        back = "".join(f"/{each}" for each in parts if each)
     return page(
         "layout/problem.html",
         session=session,
@@ -78,8 +84,7 @@ def problem_page(problem: Problem, request_id: str) -> Response:
         message=problem.message,
         faults=problem.fault_messages,
         request_id=request_id,
-        # After a 403 the visitor may still see the project. After a 404 a link would reveal that it exists.
-        back=sessions.place_seen() if session and problem.status == _FORBIDDEN else "",
+        back=back,
     )
 
 
@@ -127,7 +132,6 @@ def _plain_environment() -> Environment:
 def _environment() -> Environment:
     # Imported late, because few processes render pages.
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
     environment = Environment(
         loader=PackageLoader("workhook.web"),
@@ -164,23 +168,22 @@ def _text_functions() -> dict[str, object]:
 
     Jinja's own functions look up the context for each message, which took a fifth of a board's rendering time.
     """
-    from markupsafe import Markup
 
     def filled(message: str, values: Mapping[str, object]) -> str:
         found = Markup(message)  # noqa: S704  # from our catalog
         return found % values if "%" in message else found
 
     def one(message: str, /, **values: object) -> str:
-        return filled(texts.gettext(message), values)
+        return filled(texts.translations().gettext(message), values)
 
     def many(singular: str, plural: str, num: int, /, **values: object) -> str:
-        return filled(texts.ngettext(singular, plural, num), {"num": num, **values})
+        return filled(texts.translations().ngettext(singular, plural, num), {"num": num, **values})
 
     def meant(context: str, message: str, /, **values: object) -> str:
         return filled(texts.pgettext(context, message), {"context": context, **values})
 
     def many_meant(context: str, singular: str, plural: str, num: int, /, **values: object) -> str:
         values = {"context": context, "num": num, **values}
-        return filled(texts.npgettext(context, singular, plural, num), values)
+        return filled(texts.translations().npgettext(context, singular, plural, num), values)
 
     return {"_": one, "gettext": one, "ngettext": many, "pgettext": meant, "npgettext": many_meant}

@@ -18,7 +18,6 @@ from collections.abc import Mapping
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict
 from workhook.http.calls import Call, Response
@@ -69,9 +68,6 @@ class SentForm:
         """Add a part to the form's identity."""
         self._digest = hashlib.sha256(self._digest + part).digest()
 
-    def add_fields(self, fields: Mapping[str, str]) -> None:
-        self.add(json.encode(sorted(fields.items())))
-
     async def take(self, tx: Transaction) -> None:
         """Store the form at the start of its change. Raises `Repeated`."""
         params = {"digest": self._digest, "session_id": self._session_id, "created_at": now_ms()}
@@ -79,10 +75,7 @@ class SentForm:
             raise Repeated
 
     async def answered(self, answer: Response | None) -> None:
-        """Store the response to a completed change: a redirect, or JSON for a script.
-
-        Pages may show secrets and aren't stored.
-        """
+        """Store the response to a completed change: a redirect, or JSON for a script. Pages may show secrets."""
         if not self.is_taken:
             return
         packed = b""

@@ -29,7 +29,6 @@ _DECODED_AT_MOST = 4
 
 
 _seen: ContextVar[Session | None] = ContextVar("session", default=None)
-_place: ContextVar[str] = ContextVar("place", default="")
 
 RECENT_MS = HOUR_MS
 """How long after a sign-in secrets, tokens and deletion need no new confirmation."""
@@ -69,19 +68,12 @@ async def signed_in(call: Call) -> Session | None:
         log.warning("session_last_use_not_recorded", session_id=found.id, error=problem.message)
     session = Session(found.id, found.user, cookies.csrf_of(secret), found.created_at, found.is_administrator)
     _seen.set(session)
-    owner, project = (call.request.path_params.get(name) for name in ("owner", "project"))
-    _place.set("/".join(["", *(each for each in (owner, project) if each)]) if owner else "")
     return session
 
 
 def seen() -> Session | None:
     """Return the session that `signed_in` found for the current request."""
     return _seen.get()
-
-
-def place_seen() -> str:
-    """Return the address of the current request's project or organization, or an empty string."""
-    return _place.get()
 
 
 async def start_session(tx: Transaction, call: Call, user: Account, *, how: str = "password") -> FormKey:
@@ -117,10 +109,7 @@ async def record(
 
 
 async def record_failure(tx: Transaction, call: Call, user: Account | None) -> None:
-    """Record a failed sign-in of a user, or of an unknown one (None).
-
-    The typed login isn't stored, because people sometimes type their password there.
-    """
+    """Record a failed sign-in. The typed login isn't stored, because people sometimes type their password there."""
     login, account_id = (user.login, user.id) if user else ("", 0)
     await audit.record(tx, None, "user.sign_in_failed", login, account_id=account_id, detail=_browser(call))
 
@@ -223,10 +212,7 @@ class FormKey(NamedTuple):
 
 
 def form_key(call: Call) -> FormKey:
-    """Return the key of forms without a session, which prevents login CSRF.
-
-    The cookie lasts until the browser closes, so several windows share it.
-    """
+    """Return the key of forms without a session, against login CSRF. Windows share it until the browser closes."""
     known = cookies.read(call, cookies.FORM)
     if known is not None:
         return FormKey(cookies.csrf_of(known), {})
@@ -280,10 +266,7 @@ async def check_alive(call: Call, session: Session | None) -> None:
 
 
 async def read_session_form(call: Call, again: str) -> tuple[Session, dict[str, str]]:
-    """Return the session and the fields of a form.
-
-    Raises the errors of `read_form`, and `Forbidden` with the sentence `again` without a session.
-    """
+    """Return the session and the fields of a form. Raises the errors of `read_form`, and `Forbidden` with `again`."""
     session = await signed_in(call)
     if session is None:
         raise Forbidden(say("You have been signed out. {}", again), code="signed_out")

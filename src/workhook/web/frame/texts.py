@@ -82,22 +82,24 @@ def text(message: str) -> str:
     return message
 
 
-def gettext(message: str) -> str:
-    """Translate the message into the reader's language."""
-    return _translations(language()).gettext(message)
+def gettext(message: str, /, **values: object) -> str:
+    """Translate the message into the reader's language, and insert the values."""
+    found = translations().gettext(message)
+    return found % values if values else found
 
 
-def ngettext(singular: str, plural: str, number: int) -> str:
-    return _translations(language()).ngettext(singular, plural, number)
+def ngettext(singular: str, plural: str, number: int, /) -> str:
+    """Translate the message for a number, and insert it as `num`."""
+    return translations().ngettext(singular, plural, number) % {"num": number}
 
 
 def pgettext(context: str, message: str) -> str:
     """Translate a message whose English text has several meanings."""
-    return _translations(language()).pgettext(context, message)
+    return translations().pgettext(context, message)
 
 
-def npgettext(context: str, singular: str, plural: str, number: int) -> str:
-    return _translations(language()).npgettext(context, singular, plural, number)
+def translations() -> gnu.NullTranslations:
+    return _translations(language())
 
 
 @cache

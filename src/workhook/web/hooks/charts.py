@@ -54,12 +54,9 @@ def in_words(health: HookHealth) -> str:
     """Describe the chart for screen readers."""
     if not health.deliveries:
         return gettext("No deliveries in the last 24 hours.")
-    counted = ngettext("%(num)d delivery", "%(num)d deliveries", health.deliveries) % {"num": health.deliveries}
+    counted = ngettext("%(num)d delivery", "%(num)d deliveries", health.deliveries)
     failed = sum(each.failed for each in health.buckets)
-    return gettext("%(deliveries)s in the last 24 hours, %(failed)d failed.") % {
-        "deliveries": counted,
-        "failed": failed,
-    }
+    return gettext("%(deliveries)s in the last 24 hours, %(failed)d failed.", deliveries=counted, failed=failed)
 
 
 def share(rate: float | None) -> str:
@@ -68,7 +65,7 @@ def share(rate: float | None) -> str:
         return "\u2013"
     tenths = int(rate * 1000)
     percent = str(tenths // 10) if tenths % 10 == 0 else with_mark(f"{tenths // 10}.{tenths % 10}")
-    return gettext("%(percent)s%%") % {"percent": percent}
+    return gettext("%(percent)s%%", percent=percent)
 
 
 def took(ms: float | None) -> str:

@@ -153,8 +153,9 @@ async def switch(visit: Visit, site: HookSite) -> Response:
         return redirect(f"{address}?off=1#off")
     await _update(visit, HookChange(active=active))
     if waiting.number:  # dropped events cannot be restored, so there is no undo
-        dropped = ngettext("%(num)d waiting event was discarded.", "%(num)d waiting events were discarded.",
-                           waiting.number) % {"num": waiting.number}  # fmt: skip
+        dropped = ngettext(
+            "%(num)d waiting event was discarded.", "%(num)d waiting events were discarded.", waiting.number
+        )
         return visit.done(address, gettext("Webhook disabled.") + " " + dropped)
     text = gettext("Webhook enabled.") if active else gettext("Webhook disabled. Nothing is sent to it.")
     return visit.done(address, text, undo=Undo(f"{address}/active", {"active": "0" if active else "1"}))
@@ -228,7 +229,7 @@ async def test_event(visit: Visit, site: HookSite) -> Response:
         raise Invalid(gettext("Choose an event first."), code="missing_event")
     with limit_in_words():
         await visit.change(lambda write: actions.send_sample(write, hook_id_of(visit), name, action or None))
-    text = gettext("Test event “%(event)s” sent.") % {"event": visit.fields.get("event", "")}
+    text = gettext("Test event “%(event)s” sent.", event=visit.fields.get("event", ""))
     # Keep the event selected for the next test.
     kept = urlencode({"test": visit.fields.get("event", "")})
     return visit.done(f"{site.address(hook_id_of(visit))}/deliveries?{kept}", text)

@@ -51,16 +51,13 @@ def briefly(status: str) -> str:
 
 
 def reason(status: str, *, url: str = "", limit_s: float | None = None) -> str:
-    """Return the text shown next to `briefly` or the response code.
-
-    `url` (of the receiver) and `limit_s` (for a response) make it more specific.
-    """
+    """Return the text next to `briefly` or the code. The receiver's `url` and the time limit make it more specific."""
     if _redirect(status) not in ("", _NOT_CHANGED):
         return gettext("redirects aren’t followed")
     if answered(status):
         return _answer(status)
     if status == send.TIMED_OUT and limit_s is not None:
-        return gettext(_LIMIT) % {"seconds": with_mark(f"{limit_s:g}")}
+        return gettext(_LIMIT, seconds=with_mark(f"{limit_s:g}"))
     if status == client.NO_HOST and _has_address(url):
         return gettext(_REFUSED)
     known = {**_UNSENT, **_UNANSWERED}.get(status)
@@ -78,7 +75,7 @@ def words(status: str, *, url: str = "", limit_s: float | None = None) -> str:
 
 def _answer(status: str) -> str:
     _, follows, code = status.partition(_CODE_FOLLOWS)
-    return gettext("Invalid HTTP Response: %(code)s") % {"code": code} if follows else gettext(status)
+    return gettext("Invalid HTTP Response: %(code)s", code=code) if follows else gettext(status)
 
 
 def _redirect(status: str) -> str:
@@ -113,10 +110,9 @@ def kept(response: DeliveryResponse) -> str:
     if size < client.MAX_BODY_BYTES - 3:
         return ""
     if not length.isascii() or not length.isdigit() or "content-encoding" in headers:
-        return gettext("Only the first %(most)s of a body are stored, so this one may be incomplete.") % {"most": most}
+        return gettext("Only the first %(most)s of a body are stored, so this one may be incomplete.", most=most)
     if int(length) <= client.MAX_BODY_BYTES:
         return ""
-    return gettext("The receiver sent %(all)s; only the first %(most)s are stored.") % {
-        "all": file_size(int(length)),
-        "most": most,
-    }
+    return gettext(
+        "The receiver sent %(all)s; only the first %(most)s are stored.", all=file_size(int(length)), most=most
+    )

@@ -11,14 +11,12 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
+from markupsafe import Markup, escape
 
 from workhook.core import json
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 SHOWN_MAX = 32 * 1024  # characters; the rest can be downloaded
 INDENTED_MAX = 1024 * 1024  # bytes; more is cut before it is indented
@@ -78,7 +76,7 @@ def _pretty(encoded: bytes) -> Shown:
         return _plain(encoded.decode("utf-8", "replace"), len(encoded))
     text = visible(found)
     start = _beginning(text)
-    return Shown(_coloured(start), len(encoded), len(start) < len(text), len(start), len(text))
+    return Shown(Markup("").join(_pieces(start)), len(encoded), len(start) < len(text), len(start), len(text))
 
 
 def body_text(text: str) -> Shown:
@@ -90,37 +88,27 @@ def body_text(text: str) -> Shown:
 
 
 def _plain(text: str, size: int) -> Shown:
-    from markupsafe import escape
-
     whole = visible(text)
     start = _beginning(whole)
     return Shown(escape(start), size, len(start) < len(whole), len(start), len(whole))
 
 
-def _beginning(text: str) -> str:
+def _beginning(whole: str) -> str:
     """Truncate the text to `SHOWN_MAX`, at the end of a line if lines are short."""
-    if len(text) <= SHOWN_MAX:
-        return text
-    end = text.rfind("\n", SHOWN_MAX // 2, SHOWN_MAX)
-    return text[: end if end > 0 else SHOWN_MAX]
+    if len(whole) <= SHOWN_MAX:
+        return whole
+    end = whole.rfind("\n", SHOWN_MAX // 2, SHOWN_MAX)
+    return whole[: end if end > 0 else SHOWN_MAX]
 
 
-def _coloured(text: str) -> Markup:
-    from markupsafe import Markup
-
-    return Markup("").join(_pieces(text))
-
-
-def _pieces(text: str) -> Iterator[Markup]:
-    from markupsafe import Markup, escape
-
+def _pieces(json_text: str) -> Iterator[Markup]:
     at = 0
-    for token in _TOKEN.finditer(text):
-        yield escape(text[at : token.start()])
+    for token in _TOKEN.finditer(json_text):
+        yield escape(json_text[at : token.start()])
         kind = "key" if token[2] else "string" if token[1] else "word" if token[3] else "number"
         yield Markup('<span class="j-{}">{}</span>{}').format(kind, token[1] or token[0], token[2] or "")
         at = token.end()
-    yield escape(text[at:])
+    yield escape(json_text[at:])
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -131,11 +119,8 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def difference(first: str, second: str) -> list[Line]:
-    """Compare both texts, truncated if long, line by line.
-
-    Takes up to `DIFFERENCE_LINES_MAX` squared steps: call it in a thread.
-    """
-    old, new = (visible(_indented(each)).split("\n")[:DIFFERENCE_LINES_MAX] for each in (first, second))
+    """Compare both texts, truncated, line by line. Takes `DIFFERENCE_LINES_MAX` squared steps: call it in a thread."""
+    old, new = (_lines(each[:SHOWN_MAX]) for each in (first, second))
     start = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
     if start is None:
         start = min(len(old), len(new))
@@ -179,5 +164,6 @@ def _common_lengths(old: list[str], new: list[str]) -> list[list[int]]:
     return [row[::-1] for row in reversed(lengths)]
 
 
-def _indented(text: str) -> str:
-    return json.indented(text[:SHOWN_MAX].encode("utf-8", "replace")) or text[:SHOWN_MAX]
+def _lines(start: str) -> list[str]:
+    indented = json.indented(start.encode("utf-8", "replace")) or start
+    return visible(indented).split("\n")[:DIFFERENCE_LINES_MAX]

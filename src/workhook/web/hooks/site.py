@@ -60,10 +60,7 @@ class HookPlaces(Places):
     """Places that exist for both kinds of sites and receive their `HookSite`."""
 
     def route(self, method: str, path: str, *, right: str = "", **facts: Any) -> Callable[[SitePage], SitePage]:  # type: ignore[override]
-        """Declare a page or form.
-
-        `right` is read, write, or delete, and defaults to the one that the method requires.
-        """
+        """Declare a page or form. `right` is read, write, or delete; by default, the one that the method requires."""
         asked = right or ("read" if method == "GET" else "write")
 
         def declare(function: SitePage) -> SitePage:
@@ -94,13 +91,13 @@ def limit_in_words() -> Iterator[None]:
     except Forbidden as problem:
         if problem.code != TOO_MANY:
             raise
-        wait_s = problem.headers["Retry-After"]
+        wait_s = int(problem.headers["Retry-After"])
         message = ngettext(
             "Too many pings, tests, and redeliveries. Try again in %(num)s second.",
             "Too many pings, tests, and redeliveries. Try again in %(num)s seconds.",
-            int(wait_s),
+            wait_s,
         )
-        raise TooManyRequests(message % {"num": wait_s}, retry_after_s=int(wait_s)) from problem
+        raise TooManyRequests(message, retry_after_s=wait_s) from problem
 
 
 async def hook_page(visit: Visit, template: str, site: HookSite, hook: Hook, **values: Any) -> Response:
@@ -124,10 +121,7 @@ SHOWN_MAX = 100
 
 
 async def list_app_hooks(visit: Visit, site: HookSite) -> tuple[list[AppHook], int]:
-    """Return the first webhooks that OAuth apps created in an organization, and their total.
-
-    Empty for a project, and for visitors who are not owners.
-    """
+    """Return the first webhooks that OAuth apps created in an organization, and their total; empty for others."""
     if site.owner.repository is not None:
         return [], 0
     found = await find_organization(visit.database, site.owner.account.login, visit.actor.user.id)

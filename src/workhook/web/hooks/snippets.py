@@ -72,10 +72,7 @@ def _is_form(headers: Mapping[str, str]) -> bool:
 
 
 def command(delivery: DeliveryDetail) -> str:
-    """Return the command for a POSIX shell with bash's `$'…'` quoting, including the signatures as sent.
-
-    Credentials are not stored, so a placeholder marks them.
-    """
+    """Return the command for bash, with the signatures as sent and a placeholder for the credentials."""
     lines = [f"curl {_quoted(delivery.url)}"]
     for name, value in delivery.request.headers.items():
         shown = value.replace(REDACTED, PASSWORD_PLACE) if name.lower().endswith("authorization") else value

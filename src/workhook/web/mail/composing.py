@@ -19,24 +19,23 @@ from workhook.identity.queries import find_account_by_id
 from workhook.identity.tables import NOTIFICATION_KINDS, NotificationKind
 from workhook.web.frame.texts import in_language
 from workhook.web.mail.letters import (
+    Envelope,
     Letter,
     confirmation_letter,
     invitation_letter,
     notification_letter,
     own_link_letter,
+    write_message,
 )
-from workhook.web.mail.writing import Envelope, write_message
 from workhook.work.history.notifications.queries import find_invitation, find_mail_notification, find_settings
-from workhook.work.money.invoices.mail import InvoiceFile, MailedInvoice, find_mailed_invoice, print_for
+from workhook.work.money.invoices.mail import InvoiceFile, find_mailed_invoice
+from workhook.work.money.invoices.schemas import Invoice
 
 log = structlog.get_logger(__name__)
 
 
 class Composer:
-    """Composes queued messages.
-
-    `base` is the address of this server, with which every link starts. All messages are from `sender`.
-    """
+    """Composes queued messages from `sender`. Every link starts with `base`, the address of this server."""
 
     def __init__(self, services: Services, base: str, sender: Address) -> None:
         self._services = services
@@ -67,15 +66,14 @@ class Composer:
         notification = await find_mail_notification(database, user, message.id)
         if notification is None:
             return None
-        invoice: MailedInvoice | None = None
+        invoice: Invoice | None = None
         files: list[InvoiceFile] = []
-        if message.invoice_id is not None:
+        if (invoice_id := message.invoice_id) is not None:
+            prints = kind == "invoice" and message.detail == "sent"
             try:
-                invoice = await find_mailed_invoice(self._services, user, message.invoice_id)
+                invoice, files = await find_mailed_invoice(self._services, user, invoice_id, self._base, prints=prints)
             except NotFound:
                 return None
-            if kind == "invoice" and message.detail == "sent":
-                files.append(await print_for(self._services, invoice, self._base))
         unsubscribe = unsubscribe_path(self._services.vault, Subscription(user.id, kind))
         with in_language(invoice.language if invoice else message.language or recipient.language):
             letter = notification_letter(notification, self._base, unsubscribe, invoice=invoice, has_pdf=bool(files))

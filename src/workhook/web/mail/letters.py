@@ -1,21 +1,30 @@
-"""The texts of messages, in the recipient's language or the invoice's. Everything here is plain text."""
+"""Letters: their texts, in the language of the recipient or invoice, and the messages with headers (RFC 5322)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from email.headerregistry import Address
+from email.utils import format_datetime
 
 import msgspec
 
 from workhook.core.disclosure import HiddenRepr
+from workhook.core.text import one_line
 from workhook.core.zones import day_in, is_day
+from workhook.delivery.mail.mime import Attachment, mailbox_header, message_bytes, raw_header, text_header
+from workhook.delivery.mail.smtp import Outgoing
 from workhook.identity.invitations import Invitation
 from workhook.web.frame.names import called
+from workhook.web.frame.render import html, plain
 from workhook.web.frame.texts import gettext, language, text
 from workhook.web.inbox import sentence
 from workhook.work.history.notifications.queries import Notification, path_of
-from workhook.work.money.invoices.mail import MailedInvoice
+from workhook.work.money.invoices.documents import PDF
+from workhook.work.money.invoices.mail import InvoiceFile
 from workhook.work.money.invoices.paper import DocumentLocale
+from workhook.work.money.invoices.rules import OPEN
+from workhook.work.money.invoices.schemas import Invoice
 
 
 class Letter(HiddenRepr, msgspec.Struct, frozen=True):
@@ -46,7 +55,7 @@ _BUTTONS: Mapping[str, str] = {
 
 
 def notification_letter(
-    notification: Notification, base: str, unsubscribe: str, *, invoice: MailedInvoice | None, has_pdf: bool
+    notification: Notification, base: str, unsubscribe: str, *, invoice: Invoice | None, has_pdf: bool
 ) -> Letter:
     """Return the letter for a notification.
 
@@ -56,7 +65,7 @@ def notification_letter(
     if notification.deadline is not None:
         is_bare = is_day(notification.deadline)
         at = _paper().day(day_in(notification.deadline, UTC)) if is_bare else _moment(notification.deadline)
-        notes.append(gettext("Due: %(at)s") % {"at": at})
+        notes.append(gettext("Due: %(at)s", at=at))
     if has_pdf:
         notes.append(gettext("The invoice is attached as a PDF."))
     button = gettext("View comment") if notification.comment else gettext(_BUTTONS[notification.subject])
@@ -84,13 +93,13 @@ def _paper() -> DocumentLocale:
     return DocumentLocale("de" if language() == "de" else "en")
 
 
-def _due_notes(mailed: MailedInvoice) -> list[str]:
-    if mailed.amount_due_minor is None:
+def _due_notes(invoice: Invoice) -> list[str]:
+    if invoice.status not in OPEN:
         return []
-    paper, currency = DocumentLocale(mailed.language), mailed.invoice.currency
-    notes = [gettext("Amount due: %(amount)s") % {"amount": paper.money(mailed.amount_due_minor, currency)}]
-    if mailed.due is not None:
-        notes.append(gettext("Due date: %(day)s") % {"day": paper.day(mailed.due)})
+    paper, due = DocumentLocale(invoice.language), invoice.days.due
+    notes = [gettext("Amount due: %(amount)s", amount=paper.money(invoice.books.due, invoice.currency))]
+    if due is not None:
+        notes.append(gettext("Due date: %(day)s", day=paper.day(due)))
     return notes
 
 
@@ -105,10 +114,10 @@ def invitation_letter(invitation: Invitation, link: str) -> Letter:
     """Return the letter. `link` is an absolute URL."""
     place = invitation.repository.title if invitation.repository else called(invitation.account)
     who = called(invitation.inviter)
-    until = gettext("This link expires on %(at)s.") % {"at": _moment(invitation.expires_at)}
+    until = gettext("This link expires on %(at)s.", at=_moment(invitation.expires_at))
     return Letter(
-        subject=gettext("%(who)s invited you to %(what)s") % {"who": who, "what": place},
-        intro=gettext("%(who)s invited you to %(what)s.") % {"who": who, "what": place},
+        subject=gettext("%(who)s invited you to %(what)s", who=who, what=place),
+        intro=gettext("%(who)s invited you to %(what)s.", who=who, what=place),
         button=(gettext("View invitation"), link),
         notes=[until, gettext("Anyone with this link can accept the invitation, once. Don’t forward it.")],
         reason=gettext(
@@ -130,7 +139,7 @@ _OWN = {
 def own_link_letter(kind: str, link: str, expires_at: int) -> Letter:
     """Return the letter with a link for the recipient's account. `kind`: `sign_in_link` or `password_link`."""
     subject, intro, button = map(gettext, _OWN[kind])
-    until = gettext("This link expires on %(at)s.") % {"at": _moment(expires_at)}
+    until = gettext("This link expires on %(at)s.", at=_moment(expires_at))
     return Letter(
         subject=subject,
         intro=intro,
@@ -160,4 +169,52 @@ def trial_letter(base: str) -> Letter:
         intro=gettext("This Workhook server can send e-mail."),
         button=(gettext("Open Workhook"), f"{base}/"),
         reason=gettext("You’re receiving this because an administrator sent a test."),
+    )
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """The addressing of a message. `name` is unique among the messages of this server, and stable across attempts."""
+
+    sender: Address
+    address: str
+    name: str
+    created_at: int
+
+
+def write_message(letter: Letter, envelope: Envelope, files: Sequence[InvoiceFile] = ()) -> Outgoing:
+    """Write the message in the current language (`texts.in_language`)."""
+    letter = _on_single_lines(letter)
+    sender, domain = envelope.sender, envelope.sender.domain
+    headers = [
+        mailbox_header("From", sender.display_name, sender.addr_spec),
+        mailbox_header("To", "", envelope.address),
+        text_header("Subject", letter.subject),
+        raw_header("Date", format_datetime(datetime.fromtimestamp(envelope.created_at // 1000, UTC))),
+        raw_header("Message-ID", f"<{envelope.name}@{domain}>"),
+        raw_header("Auto-Submitted", "auto-generated"),
+    ]
+    if letter.thread is not None:  # the task itself is not a message, but mail programs group by this ID nevertheless
+        headers += [raw_header(name, f"<{letter.thread}@{domain}>") for name in ("In-Reply-To", "References")]
+    if letter.unsubscribe is not None:
+        headers.append(raw_header("List-Unsubscribe", f"<{letter.unsubscribe}>"))
+        headers.append(raw_header("List-Unsubscribe-Post", "List-Unsubscribe=One-Click"))
+    content = message_bytes(
+        headers,
+        plain("mail/letter.txt", letter=letter),
+        html("mail/letter.html", letter=letter),
+        [Attachment(each.name, PDF, each.content) for each in files],
+    )
+    return Outgoing(sender.addr_spec, envelope.address, content)
+
+
+def _on_single_lines(letter: Letter) -> Letter:
+    """Replace line breaks, so that a title cannot add lines to the message, such as a link."""
+    return msgspec.structs.replace(
+        letter,
+        subject=one_line(letter.subject),
+        intro=one_line(letter.intro),
+        notes=[one_line(each) for each in letter.notes],
     )

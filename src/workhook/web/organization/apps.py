@@ -2,7 +2,7 @@
 
     places = AppPlaces("apps")
 
-    @places.shown("")
+    @places.get("")
     async def listed(visit: Visit, site: AppSite) -> Response:
         \"\"\"List the apps.\"\"\"
 
@@ -11,29 +11,26 @@ The addresses begin with `/{owner}/settings/oauth-apps` and `/{owner}/settings/a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import msgspec
-
-from workhook.core.disclosure import HiddenRepr
 from workhook.core.errors import Invalid
 from workhook.http.calls import Response
 from workhook.http.endpoints import Retry
 from workhook.identity.apps import actions, queries
 from workhook.identity.apps import app_schemas as s
 from workhook.identity.apps.actions import find_named_app
-from workhook.identity.apps.schemas import App, AppSecret
+from workhook.identity.apps.schemas import LEVELS, App, AppSecret
 from workhook.identity.context import Write
+from workhook.identity.policy import PERMISSIONS
 from workhook.identity.schemas import Organization
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
 from workhook.web.frame.forms import UNSENT, PageForm, form_page
 from workhook.web.frame.paging import numbered_page
 from workhook.web.frame.places import Places, Visit, for_site
-from workhook.web.frame.texts import gettext
-from workhook.web.organization import forms
+from workhook.web.frame.texts import gettext, text
 from workhook.web.organization.settings import owned, settings_address, settings_page
 
 SitePage = Callable[[Visit, "AppSite"], Awaitable[Response]]
@@ -64,29 +61,36 @@ class AppSite(NamedTuple):
     def address(self, app: App) -> str:
         return f"{self.base}/{app.client_id if app.is_oauth else app.slug}"
 
+    def page(self, visit: Visit, template: str, form: PageForm = UNSENT, **context: Any) -> Response:
+        return settings_page(visit, self.organization, template, form, site=self, **context)
+
 
 class AppPlaces(Places):
     """Places that exist for both kinds of apps and receive their `AppSite`."""
 
-    def shown(self, path: str = "", *, new: bool = False) -> Callable[[SitePage], SitePage]:
-        """Declare a page. Its path is relative to the list; `/*` matches an app. `new`: relative to `NEW` instead."""
-        return self._both("GET", path, new)
-
-    def sent(
-        self, path: str = "", *, action: str, new: bool = False, makes: bool = False
+    def route(  # type: ignore[override]
+        self,
+        method: str,
+        path: str = "",
+        *,
+        new: bool = False,
+        kinds: Sequence[str] = tuple(_PARTS),
+        action: str = "",
+        **facts: Any,
     ) -> Callable[[SitePage], SitePage]:
-        """Declare a form. For `makes`, see `Places.route`. `action` is its audit log action without the object."""
-        return self._both("POST", path, new, action, makes=makes)
+        """Declare a page or form.
 
-    def _both(
-        self, method: str, path: str, new: bool, action: str = "", *, makes: bool = False
-    ) -> Callable[[SitePage], SitePage]:
+        Its path is relative to the list, or with `new` to `NEW`; `/*` matches an app. `action` is its audit log action
+        without the object.
+        """
+
         def declare(function: SitePage) -> SitePage:
-            for kind, (part, parameter) in _PARTS.items():
+            for kind in kinds:
+                part, parameter = _PARTS[kind]
                 below = NEW[kind] if new else part + path.replace("*", f"{{{parameter}}}")
                 called = f"{'oauth_app' if kind == 'oauth' else 'app'}.{action}" if action else ""
-                place = for_site(function, kind, partial(_find_site, kind=kind))
-                self.route(method, f"/{{owner}}/settings/{below}", makes=makes, action=called)(place)
+                route = super(AppPlaces, self).route(method, f"/{{owner}}/settings/{below}", action=called, **facts)
+                route(for_site(function, kind, partial(_find_site, kind=kind)))
             return function
 
         return declare
@@ -99,6 +103,102 @@ async def _find_site(visit: Visit, *, kind: str) -> AppSite:
     return AppSite(kind, await owned(visit, *back))
 
 
+# --- the form of an app -----------------------------------------------------------------------------------------------
+
+PERMISSION = "permission."
+"""The prefix of a permission's field."""
+_TEXTS = ("name", "description", "homepage_url", "callback_urls", "public_key")
+FIELDS = frozenset({*_TEXTS, "permissions", "public"})
+_LABELS = {
+    "repository_hooks": (text("Project webhooks"), text("including their deliveries")),
+    "organization_hooks": (text("Organization webhooks"), text("including all events and the audit log")),
+    "work": (text("Work"), text("projects, tasks, files, time, and billing")),
+}
+_LEVELS = {"": text("no access"), "read": text("read"), "write": text("read and write")}
+
+
+class AppForm(PageForm):
+    """The form of an app with its options."""
+
+    device_flow: bool = False
+    public: bool = False
+    permissions: Mapping[str, str] = {}
+
+
+def form_of(app: App) -> AppForm:
+    """Return the form with the stored values."""
+    values = {"name": app.name, "description": app.description or "", "homepage_url": app.homepage_url or ""}
+    values["callback_urls"] = "\n".join(app.callback_urls)
+    return AppForm(values, device_flow=app.device_flow, public=app.public, permissions=app.permissions)
+
+
+def form_again(sent: PageForm) -> AppForm:
+    """Return the submitted form with its errors."""
+    fields = sent.values
+    values = {name: fields.get(name, "") for name in _TEXTS}
+    values["public_key"] = shown_key(values["public_key"])
+    return AppForm(
+        values,
+        sent.faults,
+        sent.problems,
+        status=sent.status,
+        device_flow="device_flow" in fields,
+        public="public" in fields,
+        permissions=_permissions(fields),
+    )
+
+
+def shown_key(typed: str) -> str:
+    """Return the typed key, or an empty text for a private one."""
+    return "" if "PRIVATE KEY" in typed else typed
+
+
+def create_of(visit: Visit, kind: str) -> s.OauthAppCreate:
+    """Read a new OAuth app, or a new app as `AppCreate`. Raises `Invalid`."""
+    values = _values(visit.fields, kind)
+    if kind == "oauth":
+        return visit.form(s.OauthAppCreate, **values)
+    return visit.form(s.AppCreate, "public_key", **values)
+
+
+def edit_of(visit: Visit, kind: str) -> s.OauthAppEdit:
+    """Read an edit of an OAuth app, or of an app as `AppEdit`. Raises `Invalid`."""
+    return visit.form(s.OauthAppEdit if kind == "oauth" else s.AppEdit, **_values(visit.fields, kind))
+
+
+def _values(fields: Mapping[str, str], kind: str) -> dict[str, object]:
+    values: dict[str, object] = {
+        "name": fields.get("name", "").strip(),
+        "description": fields.get("description", "").replace("\r\n", "\n").strip() or None,
+        "homepage_url": fields.get("homepage_url", "").strip() or None,
+        "callback_urls": [line for each in fields.get("callback_urls", "").splitlines() if (line := each.strip())],
+        "device_flow": "device_flow" in fields,
+    }
+    if kind == "app":
+        values |= {"permissions": _permissions(fields), "public": "public" in fields}
+    return values
+
+
+def _permissions(fields: Mapping[str, str]) -> dict[str, str]:
+    given = {name: fields.get(PERMISSION + name, "") for name in PERMISSIONS}
+    return {name: level for name, level in given.items() if level}
+
+
+def permissions() -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
+    """Return the name, label and hint of each permission, and the value and label of each level."""
+    named = [(name, *map(gettext, _LABELS[name])) for name in PERMISSIONS]
+    return named, [(level, gettext(_LEVELS[level])) for level in ("", *LEVELS)]
+
+
+def in_words(granted: Mapping[str, str]) -> list[str]:
+    """Return a phrase for each granted permission."""
+    return [
+        f"{gettext(_LABELS[name][0])}: {gettext(_LEVELS[granted[name]])}"
+        for name in PERMISSIONS
+        if granted.get(name) in LEVELS
+    ]
+
+
 # --- pages -----------------------------------------------------------------------------------------------------------
 
 places = AppPlaces("apps")
@@ -109,54 +209,27 @@ APP = "app"  # the form of the app itself on its page
 NAME_TAKEN = Retry(UniqueViolation)
 
 
-class MadeSecrets(HiddenRepr, msgspec.Struct, frozen=True):
-    """Secrets shown only once. `pem`: a private key."""
-
-    client_secret: str = ""
-    pem: str = ""
-    file_name: str = ""
-
-
-@places.shown()
+@places.get("")
 async def show_list(visit: Visit, site: AppSite) -> Response:
     """List the apps of an organization."""
     number, page = numbered_page(visit, PER_PAGE)
     found, total = await queries.list_apps(visit.database, site.organization.account.id, site.kind, page)
-    return settings_page(
-        visit,
-        site.organization,
-        "organization/apps.html",
-        site=site,
-        apps=found,
-        number=number,
-        more=number * PER_PAGE < total,
-    )
+    more = number * PER_PAGE < total
+    return site.page(visit, "organization/apps.html", apps=found, number=number, more=more)
 
 
-@places.shown(new=True)
-async def show_new(visit: Visit, site: AppSite) -> Response:
+@places.get("", new=True)
+async def show_new(visit: Visit, site: AppSite, sent: PageForm = UNSENT) -> Response:
     """Show the form for a new app."""
-    return await _new_page(visit, UNSENT, site)
+    form = form_again(sent) if sent.is_refused else AppForm()
+    return site.page(visit, "organization/app_new.html", form, permissions=permissions(), faults=form.problems)
 
 
-async def _new_page(visit: Visit, sent: PageForm, site: AppSite) -> Response:
-    form = forms.form_again(sent) if sent.is_refused else forms.AppForm()
-    return settings_page(
-        visit,
-        site.organization,
-        "organization/app_new.html",
-        form,
-        site=site,
-        permissions=forms.permissions(),
-        faults=form.problems,
-    )
-
-
-@places.sent(new=True, makes=True, action="create")
-@form_page(_new_page, forms.FIELDS)
+@places.post("", new=True, makes=True, action="create")
+@form_page(show_new, FIELDS)
 async def create(visit: Visit, site: AppSite) -> Response:
     """Create an app. Only this page shows its secret and private key."""
-    wanted = forms.create_of(visit, site.kind)
+    wanted = create_of(visit, site.kind)
     key = await actions.create_key(wanted.public_key) if isinstance(wanted, s.AppCreate) else None
 
     async def make(write: Write) -> tuple[App, str, str]:
@@ -166,46 +239,32 @@ async def create(visit: Visit, site: AppSite) -> Response:
         return *await actions.create_oauth_app(write.tx, write.actor, place, wanted), ""
 
     app, secret, pem = await visit.change(make, retry=NAME_TAKEN)
-    return _made_page(visit, site, app, MadeSecrets(secret, pem, f"{app.slug}.pem"), created=True)
+    return _made_page(visit, site, app, secret=secret, pem=pem, file_name=f"{app.slug}.pem", created=True)
 
 
-def _made_page(visit: Visit, site: AppSite, app: App, secrets: MadeSecrets, *, created: bool = False) -> Response:
-    return settings_page(
-        visit,
-        site.organization,
-        "organization/secrets.html",
-        status=201,
-        has_secret=True,
-        site=site,
-        app=app,
-        secrets=secrets,
-        created=created,
-    )
+def _made_page(visit: Visit, site: AppSite, app: App, **made: object) -> Response:
+    """Show secrets only once. `pem` is a private key."""
+    values: dict[str, Any] = {"secret": "", "pem": "", "file_name": "", "created": False, **made}
+    return site.page(visit, "organization/secrets.html", status=201, has_secret=True, app=app, **values)
 
 
-@places.shown("/*")
-async def show(visit: Visit, site: AppSite) -> Response:
+@places.get("/*")
+async def show(visit: Visit, site: AppSite, sent: PageForm = UNSENT) -> Response:
     """Show an app with its details, secrets, keys, and installations."""
-    return await _app_page(visit, UNSENT, site)
-
-
-async def _app_page(visit: Visit, sent: PageForm, site: AppSite) -> Response:
     app = await find_named_app(visit.call, visit.database)
-    form = forms.form_again(sent) if sent.section == APP else forms.form_of(app)
+    form = form_again(sent) if sent.section == APP else form_of(app)
     page = Page(INSTALLATIONS_MAX)
     installed, total = ([], 0) if app.is_oauth else await queries.list_installations_of(visit.database, app.id, page)
-    return settings_page(
+    return site.page(
         visit,
-        site.organization,
         "organization/app.html",
         form,
         status=sent.status,
-        site=site,
         app=app,
         address=site.address(app),
-        permissions=forms.permissions(),
+        permissions=permissions(),
         sent=sent,
-        own_key=forms.shown_key(sent.value("public_key")),
+        own_key=shown_key(sent.value("public_key")),
         faults=form.problems if sent.section == APP else sent.reasons,
         secrets=await queries.list_secrets(visit.database, app.id),
         secrets_max=actions.SECRETS_MAX,
@@ -217,21 +276,21 @@ async def _app_page(visit: Visit, sent: PageForm, site: AppSite) -> Response:
     )
 
 
-@places.sent("/*", action="update")
-@form_page(_app_page, forms.FIELDS, section=APP)
+@places.post("/*", action="update")
+@form_page(show, FIELDS, section=APP)
 async def update(visit: Visit, site: AppSite) -> Response:
     """Change the details and permissions of an app."""
 
     async def change(write: Write) -> App:
         return await actions.edit_app(write.tx, write.actor, await find_named_app(write.call, write.tx), edit)
 
-    edit = forms.edit_of(visit, site.kind)
+    edit = edit_of(visit, site.kind)
     changed = await visit.change(change, retry=NAME_TAKEN)
     return visit.done(site.address(changed), gettext("App saved."))
 
 
-@places.sent("/*/secrets", makes=True, action="create_secret")
-@form_page(_app_page, section="secrets")
+@places.post("/*/secrets", makes=True, action="create_secret")
+@form_page(show, section="secrets")
 async def add_secret(visit: Visit, site: AppSite) -> Response:
     """Create another client secret. Only this page shows it."""
 
@@ -240,10 +299,10 @@ async def add_secret(visit: Visit, site: AppSite) -> Response:
 
     app = await find_named_app(visit.call, visit.database)
     _, secret = await visit.change(add)
-    return _made_page(visit, site, app, MadeSecrets(secret))
+    return _made_page(visit, site, app, secret=secret)
 
 
-@places.sent("/*/secrets/{secret_id}/delete", action="delete_secret")
+@places.post("/*/secrets/{secret_id}/delete", action="delete_secret")
 async def delete_secret(visit: Visit, site: AppSite) -> Response:
     """Delete a client secret."""
     app = await find_named_app(visit.call, visit.database)
@@ -252,7 +311,7 @@ async def delete_secret(visit: Visit, site: AppSite) -> Response:
     return visit.done(f"{site.address(app)}#secrets", gettext("Client secret deleted."))
 
 
-@places.sent("/*/revoke-tokens", action="revoke_tokens")
+@places.post("/*/revoke-tokens", action="revoke_tokens")
 async def revoke_tokens(visit: Visit, site: AppSite) -> Response:
     """Revoke every token of an app."""
     app = await find_named_app(visit.call, visit.database)
@@ -260,60 +319,42 @@ async def revoke_tokens(visit: Visit, site: AppSite) -> Response:
     return visit.done(site.address(app), gettext("All tokens of the app revoked."))
 
 
-@places.shown("/*/delete")
-async def ask_to_delete(visit: Visit, site: AppSite) -> Response:
+@places.get("/*/delete")
+async def ask_to_delete(visit: Visit, site: AppSite, form: PageForm = UNSENT) -> Response:
     """Ask for the name of an app before it is deleted."""
-    return await _delete_page(visit, UNSENT, site)
-
-
-async def _delete_page(visit: Visit, form: PageForm, site: AppSite) -> Response:
     app = await find_named_app(visit.call, visit.database)
-    address = site.address(app)
-    return settings_page(
-        visit, site.organization, "organization/app_delete.html", form, site=site, app=app, address=address
-    )
+    return site.page(visit, "organization/app_delete.html", form, app=app, address=site.address(app))
 
 
-@places.sent("/*/delete", action="delete")
-@form_page(_delete_page)
+@places.post("/*/delete", action="delete")
+@form_page(ask_to_delete)
 async def delete(visit: Visit, site: AppSite) -> Response:
     """Delete an app if its name was typed."""
     app = await find_named_app(visit.call, visit.database)
     if visit.fields.get("name", "").strip() != app.name:
         raise Invalid(gettext("That isn’t the app’s name. Nothing was deleted."))
     await visit.change(lambda write: actions.delete_app(write.tx, write.actor, app))
-    return visit.done(site.base, gettext("“%(name)s” was deleted.") % {"name": app.name})
+    return visit.done(site.base, gettext("“%(name)s” was deleted.", name=app.name))
 
 
-async def _app_of_key(visit: Visit) -> tuple[AppSite, App]:
-    organization = await owned(visit, "apps", visit.path("slug"))
-    return AppSite("app", organization), await find_named_app(visit.call, visit.database)
-
-
-async def _keys_again(visit: Visit, form: PageForm) -> Response:
-    site, _ = await _app_of_key(visit)
-    return await _app_page(visit, form, site)
-
-
-@places.post("/{owner}/settings/apps/{slug}/keys", makes=True, action="app.create_key")
-@form_page(_keys_again, section="keys")
-async def add_key(visit: Visit) -> Response:
+@places.post("/*/keys", kinds=("app",), makes=True, action="create_key")
+@form_page(show, section="keys")
+async def add_key(visit: Visit, site: AppSite) -> Response:
     """Add a key to an app. If the key is generated, only this page shows its private half."""
-    site, app = await _app_of_key(visit)
+    app = await find_named_app(visit.call, visit.database)
     wanted = visit.form(s.AppKeyCreate, "public_key")
     key = await actions.create_key(wanted.public_key)
     made = await visit.change(lambda write: actions.add_key(write.tx, write.actor, app, key))
     if key.private_key is None:
         return visit.done(f"{site.address(app)}#keys", gettext("Key added."))
-    file_name = f"{app.slug}-{made.id}.pem"
-    return _made_page(visit, site, app, MadeSecrets(pem=key.private_key, file_name=file_name))
+    return _made_page(visit, site, app, pem=key.private_key, file_name=f"{app.slug}-{made.id}.pem")
 
 
-@places.post("/{owner}/settings/apps/{slug}/keys/{key_id}/delete", action="app.delete_key")
-@form_page(_keys_again, section="keys")
-async def delete_key(visit: Visit) -> Response:
+@places.post("/*/keys/{key_id}/delete", kinds=("app",), action="delete_key")
+@form_page(show, section="keys")
+async def delete_key(visit: Visit, site: AppSite) -> Response:
     """Delete a key of an app."""
-    site, app = await _app_of_key(visit)
+    app = await find_named_app(visit.call, visit.database)
     key_id = visit.call.path_integer("key_id")
     await visit.change(lambda write: actions.remove_key(write.tx, write.actor, app, key_id))
     return visit.done(f"{site.address(app)}#keys", gettext("Key deleted."))

@@ -21,7 +21,7 @@ from workhook.web.frame.forms import UNSENT, PageForm, form_page
 from workhook.web.frame.paging import numbered_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
-from workhook.web.organization import forms
+from workhook.web.organization.apps import in_words
 from workhook.web.organization.settings import owned, settings_address, settings_page
 from workhook.web.signin.installing import LISTED_MAX, PATH, RepositoryChoice, chosen_repositories, read_choice
 
@@ -47,7 +47,7 @@ async def show_list(visit: Visit, form: PageForm = UNSENT) -> Response:
         form,
         installations=found,
         asks_for_more=asks_for_more,
-        in_words=forms.in_words,
+        in_words=in_words,
         number=number,
         more=number * PER_PAGE < total,
     )
@@ -110,8 +110,8 @@ async def show(visit: Visit, form: PageForm = UNSENT) -> Response:
         installation=found,
         address=_address(place, found),
         developer=await find_account_by_id(reader, found.app.account_id),
-        granted=forms.in_words(found.permissions),
-        asked=forms.in_words(found.app.permissions) if asks_for_more(found) else [],
+        granted=in_words(found.permissions),
+        asked=in_words(found.app.permissions) if asks_for_more(found) else [],
         asked_key=_asked_key(found),
         repositories=listed,
         more=total > len(listed),
@@ -174,11 +174,8 @@ async def suspend(visit: Visit) -> Response:
     place, found = await _sent_to(visit)
     suspended = visit.fields.get("suspended") == "1"
 
-    async def change(write: Write, locked: Installation) -> None:
-        step = installer.suspend if suspended else installer.unsuspend
-        await step(write.tx, write.actor, locked)
-
-    await _change(visit, change)
+    step = installer.suspend if suspended else installer.unsuspend
+    await _change(visit, lambda write, locked: step(write.tx, write.actor, locked))
     text = gettext("%(app)s suspended.") if suspended else gettext("%(app)s unsuspended.")
     undo = Undo(_address(place, found, "suspended"), {"suspended": "0" if suspended else "1"})
     return visit.done(_address(place, found), text % {"app": found.app.name}, undo=undo)
@@ -198,12 +195,11 @@ async def uninstall(visit: Visit) -> Response:
     place, found = await _found(visit)
     remove = "remove_webhooks" in visit.fields
 
-    async def change(write: Write, locked: Installation) -> list[str]:
-        return await installer.uninstall(write.tx, write.actor, locked, remove_webhooks=remove)
-
-    webhooks = await _change(visit, change)
-    message = gettext("%(app)s uninstalled.") % {"app": found.app.name}
+    webhooks = await _change(
+        visit, lambda write, locked: installer.uninstall(write.tx, write.actor, locked, remove_webhooks=remove)
+    )
+    message = gettext("%(app)s uninstalled.", app=found.app.name)
     if webhooks and not remove:
-        left = ngettext("%(num)d webhook it created was kept.", "%(num)d webhooks it created were kept.", len(webhooks))
-        message += " " + left % {"num": len(webhooks)}
+        kept = ngettext("%(num)d webhook it created was kept.", "%(num)d webhooks it created were kept.", len(webhooks))
+        message += f" {kept}"
     return visit.done(settings_address(place.account, PART), message)

@@ -105,7 +105,7 @@ async def delete_organization_of_form(visit: Visit) -> Response:
     if not names(visit.fields.get("name", ""), account.login, account.name or account.login):
         raise Invalid(gettext("The name doesn’t match. Nothing was deleted."))
     await visit.change(lambda write: delete_organization(write, account))
-    return visit.done("/", gettext("%(name)s was deleted.") % {"name": account.name or account.login})
+    return visit.done("/", gettext("%(name)s was deleted.", name=account.name or account.login))
 
 
 # --- export -----------------------------------------------------------------------------------------------------------

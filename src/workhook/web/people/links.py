@@ -45,13 +45,9 @@ from workhook.work.people.membership import add_link, is_mailed, send_link
 
 
 class MadeLink(HiddenRepr, msgspec.Struct, frozen=True):
-    """A new link. `who` is the invited login or address. `is_sent`: the link is e-mailed.
-
-    `is_renewed`: it replaces an earlier link.
-    """
+    """A new link. `who` is the invited login or address. `is_renewed`: it replaces an earlier link."""
 
     who: str
-    role: str
     is_bound: bool
     is_sent: bool
     is_renewed: bool
@@ -59,10 +55,7 @@ class MadeLink(HiddenRepr, msgspec.Struct, frozen=True):
 
 
 async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLink | None:
-    """Create a link to an invitation of this transaction and e-mail it if possible.
-
-    Returns None unless the form requests the link.
-    """
+    """Create a link to an invitation if the form requests it; otherwise, e-mail one if possible."""
     if "link" not in visit.fields:
         await send_link(write, invitation, language())
         return None
@@ -92,12 +85,12 @@ async def withdraw(visit: Visit, place: Account | Repository) -> tuple[Invitatio
 
     ended = await visit.change(end)
     who = ended.invitee.login if ended.invitee else ended.email or ""
-    return ended, who, gettext("Invitation for %(who)s revoked.") % {"who": who}
+    return ended, who, gettext("Invitation for %(who)s revoked.", who=who)
 
 
 def _made(invitation: Invitation, link: SecretLink, *, is_renewed: bool) -> MadeLink:
     who = invitation.invitee.login if invitation.invitee else invitation.email or ""
-    return MadeLink(who, invitation.role, invitation.invitee is not None, is_mailed(invitation), is_renewed, link)
+    return MadeLink(who, invitation.invitee is not None, is_mailed(invitation), is_renewed, link)
 
 
 def link_page(visit: Visit, place: Account | Repository, made: MadeLink, back: str) -> Response:
@@ -250,7 +243,7 @@ async def accept(visit: Visit) -> Response:
     except Conflict as problem:
         return await _for_visitor(visit, invitation, problem.message)
     place = invitation.repository.title if invitation.repository else called(invitation.account)
-    return visit.done(_leads_to(invitation), gettext("Welcome to %(place)s.") % {"place": place})
+    return visit.done(_leads_to(invitation), gettext("Welcome to %(place)s.", place=place))
 
 
 @places.post("/invitations/links/{token}/decline", action="invitation.delete")
@@ -283,7 +276,7 @@ async def accept_organization(visit: Visit) -> Response:
     body = organization.AcceptBody(state="active")
     joined = await visit.change(lambda write: organization.user_memberships_accept(write, visit.path("org"), body))
     login = joined.organization.login
-    return visit.done(f"/{login}", gettext("Welcome to %(organization)s.") % {"organization": login})
+    return visit.done(f"/{login}", gettext("Welcome to %(organization)s.", organization=login))
 
 
 @own_places.post("/invitations/organizations/{org}/decline", action="invitation.delete")

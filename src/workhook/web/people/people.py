@@ -98,26 +98,26 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
         )
         made = await api.invite(write, body)
         if is_mailed(made):
-            return gettext("%(address)s invited. A link is on its way by e-mail.") % {"address": who}, made
+            return gettext("%(address)s invited. A link is on its way by e-mail.", address=who), made
         sentence = gettext(
             "%(address)s invited. No e-mail was sent. Existing users see the invitation on their home page; for anyone "
             "else, create a link and send it."
         )
         return sentence % {"address": who}, made
     if await find_member(write.tx, place.account.id, who) is not None:
-        message = gettext("%(login)s is already in %(place)s.") % {"login": who, "place": called(place.account)}
+        message = gettext("%(login)s is already in %(place)s.", login=who, place=called(place.account))
         raise Invalid(faults=[Fault(field="who", message=message)])
     try:
         person = (await api.find_user(write, who)).account
         login = person.login
         membership = await api.organization_memberships_set(write, login, visit.form(api.MembershipBody, role=role))
     except NotFound:
-        message = gettext("No user has the login “%(login)s”.") % {"login": who}
+        message = gettext("No user has the login “%(login)s”.", login=who)
         raise Invalid(faults=[Fault(field="who", message=message)]) from None
     if membership.state != "pending":
-        return gettext("%(login)s is now a member.") % {"login": called(person)}, None
+        return gettext("%(login)s is now a member.", login=called(person)), None
     pending = await invitations.find_pending(write.tx, place.account, person, write.actor.user)
-    return gettext("%(login)s invited.") % {"login": login}, pending
+    return gettext("%(login)s invited.", login=login), pending
 
 
 @places.post("/{owner}/people/{login}/role", action="member.update")
@@ -167,8 +167,8 @@ async def remove(visit: Visit) -> Response:
     visit.require_recent(f"{_address(visit)}/{member.account.login}/remove")
     await visit.change(lambda write: api.organization_members_remove(write, login))
     if key_of(login) == key_of(visit.actor.user.login):
-        return visit.done("/", gettext("You’ve left %(place)s.") % {"place": called(place.account)})
-    return visit.done(_address(visit), gettext("%(login)s removed.") % {"login": called(member.account)})
+        return visit.done("/", gettext("You’ve left %(place)s.", place=called(place.account)))
+    return visit.done(_address(visit), gettext("%(login)s removed.", login=called(member.account)))
 
 
 @places.post("/{owner}/people/invitations/{invitation_id}/link", action="invitation.link")

@@ -86,10 +86,7 @@ routes = Routes(PAGES, "pages", etag=False)
 
 @routes.get(AUTHORIZE, head=False, action="grant.authorize")
 async def page_authorize(call: Call) -> Response:
-    """Ask the user to authorize an app.
-
-    Skip the question if everything was authorized before.
-    """
+    """Ask the user to authorize an app, unless everything was authorized before."""
     session = await signed_in(call)
     try:
         request = await _read_request(call, call.query)
@@ -108,10 +105,7 @@ async def page_authorize(call: Call) -> Response:
 
 @routes.post(AUTHORIZE, action="grant.authorize")
 async def page_authorize_decide(call: Call) -> Response:
-    """Handle the user's decision.
-
-    The form carries the request, which is parsed and checked again.
-    """
+    """Handle the user's decision. The form carries the request, which is parsed and checked again."""
     session, fields = await read_session_form(call, say("Start again from the app."))
     try:
         request = await _read_request(call, {name: [value] for name, value in fields.items()})
@@ -259,10 +253,7 @@ async def page_device_decide(call: Call) -> Response:
 
 
 async def _find_request(call: Call, session: Session, typed: str) -> DeviceRequest | Response:
-    """Return the request with this code, or the form with an error.
-
-    Guesses are limited per session and address (RFC 8628 5.1).
-    """
+    """Return the request with this code, or the form with an error. Guesses are limited (RFC 8628 5.1)."""
     if not session.is_recent:
         return confirm_redirect(f"{DEVICE}?{urlencode({'user_code': typed})}")
     login = f"\0device {session.id}"  # no login can be this one, because no form accepts NUL
@@ -275,7 +266,7 @@ async def _find_request(call: Call, session: Session, typed: str) -> DeviceReque
             "Too many wrong codes. Try again in %(num)s second.",
             "Too many wrong codes. Try again in %(num)s seconds.",
             wait_s,
-        ) % {"num": wait_s}
+        )
         return _code_form(session, typed, message, problem)
     request = await codes.find_request(call.database, typed)
     if request is None:

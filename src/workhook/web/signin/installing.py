@@ -166,7 +166,7 @@ async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryC
     unknown = [each for each in dict.fromkeys(names) if key_of(each) not in known]
     if unknown:
         messages = [
-            gettext("%(organization)s has no project %(name)s.") % {"organization": called(place), "name": shown(each)}
+            gettext("%(organization)s has no project %(name)s.", organization=called(place), name=shown(each))
             for each in unknown
         ]
         raise Invalid(faults=[Fault("others", message=each) for each in messages])

@@ -5,6 +5,7 @@ Only the button on its page uses up a link, because mail scanners, previews, and
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import quote
 
 from workhook.core.config import Settings
@@ -21,6 +22,7 @@ from workhook.web.frame.render import page
 from workhook.web.frame.sessions import (
     QUERY_MAX_CHARS,
     FormKey,
+    Session,
     check_sender,
     form_key,
     read_form,
@@ -79,17 +81,21 @@ async def page_login_post(call: Call) -> Response:
 
 
 def _login_form(call: Call, return_to: str, login: str = "", problem: Problem | None = None) -> Response:
+    settings = call.services.settings
+    oidc, mails = settings.oidc_issuer is not None, is_offered(settings)
+    return _form(call, "signin/login.html", login, problem, return_to=return_to, oidc=oidc, mails=mails)
+
+
+def _form(call: Call, template: str, login: str, problem: Problem | None, **context: Any) -> Response:
     key = form_key(call)
     return page(
-        "signin/login.html",
+        template,
         status=problem.status if problem else 200,
         headers={**key.headers, **(problem.headers if problem else {})},
         csrf=key.csrf,
-        return_to=return_to,
         login=login[:LOGIN_MAX_CHARS],
         problem=problem and problem.message,
-        oidc=call.services.settings.oidc_issuer is not None,
-        mails=is_offered(call.services.settings),
+        **context,
     )
 
 
@@ -117,15 +123,17 @@ async def page_logout(call: Call) -> Response:
     session = await signed_in(call)
     check_sender(call, session)  # a cross-site form has no session cookie and must not delete it
     if session is not None:
-        user, session_id = session.user, session.id
         await read_form(call, session)
-
-        async def end(tx: Transaction) -> None:
-            await sessions.end(tx, user.id, session_id)
-            await record(tx, call, user, "user.sign_out")
-
-        await call.database.in_transaction(end)
+        await _sign_out(call, session)
     return redirect("/login", cookies.write(call, cookies.SESSION, "", max_age_s=0))
+
+
+async def _sign_out(call: Call, session: Session) -> None:
+    async def end(tx: Transaction) -> None:
+        await sessions.end(tx, session.user.id, session.id)
+        await record(tx, call, session.user, "user.sign_out")
+
+    await call.database.in_transaction(end)
 
 
 # --- links -----------------------------------------------------------------------------------------------------------
@@ -183,6 +191,8 @@ def _link_form(call: Call, link: sessions.SignInLink, faults: list[str]) -> Resp
 
 # --- a forgotten password --------------------------------------------------------------------------------------------
 
+FORGOTTEN = "signin/forgotten.html"
+
 
 def is_offered(settings: Settings) -> bool:
     """Return whether a mail server is set up, which password links require."""
@@ -193,7 +203,7 @@ def is_offered(settings: Settings) -> bool:
 async def page_forgotten(call: Call) -> Response:
     """Show the form to request a password link."""
     _require_mail(call)
-    return _forgotten_form(call)
+    return _form(call, FORGOTTEN, "", None)
 
 
 @routes.post("/login/forgotten", action="user.link_create")
@@ -203,29 +213,20 @@ async def page_forgotten_post(call: Call) -> Response:
     fields = await read_form(call, None)
     login, settings = fields.get("login", "").strip(), call.services.settings
     if not login:
-        return _forgotten_form(call, "", Invalid(""))
+        return _form(call, FORGOTTEN, "", Invalid(""))
     try:
         await passwords.mail_password_link(
             call.database, call.services.vault, login, call.address, without_password=settings.oidc_issuer is None
         )
     except TooManyRequests as problem:
         call.refused = problem
-        return _forgotten_form(call, login, problem)
+        return _form(call, FORGOTTEN, login, problem)
     return page("signin/forgotten_sent.html", login=login[:LOGIN_MAX_CHARS], minutes=passwords.LINK_MINUTES)
 
 
 def _require_mail(call: Call) -> None:
     if not is_offered(call.services.settings):
         raise NotFound()
-
-
-def _forgotten_form(call: Call, login: str = "", problem: Problem | None = None) -> Response:
-    key = form_key(call)
-    return page(
-        "signin/forgotten.html", status=problem.status if problem else 200,
-        headers={**key.headers, **(problem.headers if problem else {})}, csrf=key.csrf,
-        login=login[:LOGIN_MAX_CHARS], problem=problem and problem.message,
-    )  # fmt: skip
 
 
 # --- confirmation ----------------------------------------------------------------------------------------------------
@@ -269,15 +270,9 @@ async def confirm(visit: Visit) -> Response:
 @confirm_places.post("/login/again", action="user.sign_out")
 async def again(visit: Visit) -> Response:
     """Sign out and redirect to the sign-in page, for users without a password."""
-    call, user = visit.call, visit.actor.user
     return_to = safe_return_to(visit.fields.get("return_to"))
-
-    async def end(tx: Transaction) -> None:
-        await sessions.end(tx, user.id, visit.session.id)
-        await record(tx, call, user, "user.sign_out")
-
-    await call.database.in_transaction(end)
-    gone = cookies.write(call, cookies.SESSION, "", max_age_s=0)
+    await _sign_out(visit.call, visit.session)
+    gone = cookies.write(visit.call, cookies.SESSION, "", max_age_s=0)
     return redirect(f"/login?return_to={quote(return_to, safe='')}", gone)
 
 

@@ -54,10 +54,7 @@ class _Begun(msgspec.Struct, frozen=True):
 
 @routes.get("/login/oidc", head=False, action="user.sign_in")
 async def page_oidc(call: Call) -> Response:
-    """Send the browser to the identity provider.
-
-    Raises `NotFound` without one, `Unavailable` if it cannot be reached.
-    """
+    """Send the browser to the identity provider. Raises `NotFound` without one, `Unavailable` if it is unreachable."""
     provider = _provider(call)
     return_to = safe_return_to(call.query_text("return_to"))
     attempt = SignInAttempt.new()
@@ -69,10 +66,7 @@ async def page_oidc(call: Call) -> Response:
 
 @routes.get("/login/oidc/callback", head=False, action="user.sign_in")
 async def page_oidc_callback(call: Call) -> Response:
-    """Sign in the user returning from the identity provider.
-
-    Raises `SignInRefused`, `Forbidden`, `Malformed`, `TooManyRequests`, `Unavailable`.
-    """
+    """Sign in the user returning from the provider. Raises `SignInRefused`, `Forbidden`, `Malformed`, `Unavailable`."""
     provider = _provider(call)
     if any(len(call.query.get(name, ())) > 1 for name in _ANSWER):  # RFC 6749 3.1
         raise Malformed(text("The identity provider’s response repeats a parameter. Start again at /login."))

@@ -18,6 +18,7 @@ from workhook.core.money import to_minor_or_none
 from workhook.http.lists import Rows
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
+from workhook.web.files.view import last_edits
 from workhook.web.frame.formats import reader_zone, typed_amount
 from workhook.web.frame.names import Names
 from workhook.web.frame.paging import that_fit
@@ -37,7 +38,7 @@ from workhook.work.discussion.actions import find_imported, list_task_comments
 from workhook.work.discussion.schemas import TaskComment
 from workhook.work.files.actions import FILES
 from workhook.work.files.schemas import File
-from workhook.work.history.activity.task_history import LastEdit, find_last_edits
+from workhook.work.history.activity.task_history import LastEdit
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.durations import format_duration
@@ -195,15 +196,9 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         may_edit=access.may_change(task.user_id),
         may_set_rate=access.may_write and access.repository.role == "admin",
         zone=await find_zone(reader, access.repository.id) if task.repeat else UTC,
-        edits=await _read_edits(reader, access, comments),
+        edits=await last_edits(reader, access, "task_comment", comments),
         imported=await find_imported(reader, access, shown_comments),
     )
-
-
-async def _read_edits(reader: Reader, access: Access, comments: Sequence[TaskComment]) -> Mapping[str, LastEdit]:
-    if all(each.updated_at == each.created_at for each in comments):
-        return {}
-    return await find_last_edits(reader, access.repository.id, "task_comment")
 
 
 async def _read_subtasks(reader: Reader, access: Access, task: Task) -> list[Task]:

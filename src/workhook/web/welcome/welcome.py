@@ -18,15 +18,14 @@ from workhook.identity.signin import passwords
 from workhook.identity.signin.sessions import is_first_user
 from workhook.storage import Reader
 from workhook.storage.pages import Page
-from workhook.web.frame.forms import PageForm, form_page
+from workhook.web.frame.forms import UNSENT, PageForm, form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.sessions import record, redirect, renew_session
 from workhook.web.frame.texts import gettext
 from workhook.web.home import PROJECT_TEMPLATES, add_from_template
 from workhook.web.hooks.receiver import WELCOME, read_receiver
-from workhook.web.welcome.importing import imported_page, take_export
-from workhook.web.welcome.plans import ImportPreview
+from workhook.web.welcome.importing import ImportPreview, imported_page, take_export
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.projects.schemas import ProjectCreate
 from workhook.work.board.tasks.queries import has_any_task
@@ -84,17 +83,14 @@ async def save_names(visit: Visit) -> Response:
 
 
 @places.get("/welcome/project")
-async def project(visit: Visit) -> Response:
+async def project(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Show the forms for the first project."""
-    return _project_page(visit, await _organization(visit))
-
-
-async def _project_again(visit: Visit, form: PageForm) -> Response:
-    return _project_page(visit, await _organization(visit), {"title": " ".join(map(in_words, form.reasons))})
+    faults = {"title": " ".join(map(in_words, form.reasons))} if form.reasons else {}
+    return _project_page(visit, await _organization(visit), faults)
 
 
 @places.post("/welcome/project", makes=True, action="project.create")
-@form_page(_project_again)
+@form_page(project)
 async def create_project(visit: Visit) -> Response:
     """Create the first project."""
     organization = await _organization(visit)
@@ -171,10 +167,10 @@ async def _read_password(visit: Visit) -> tuple[str | None, list[str]]:
 
 
 def _project_page(
-    visit: Visit, organization: Account, faults: dict[str, str] | None = None, preview: ImportPreview | None = None
+    visit: Visit, organization: Account, faults: dict[str, str], preview: ImportPreview | None = None
 ) -> Response:
     return visit.page(
         "welcome/project.html", status=422 if faults else 200, owner=organization, templates=PROJECT_TEMPLATES,
-        faults=faults or {}, preview=preview,
+        faults=faults, preview=preview,
         given={"title": "", "template": PROJECT_TEMPLATES[0].name, **visit.fields},
     )  # fmt: skip

@@ -172,12 +172,10 @@ class BatchWriter:
         return msgspec.structs.replace(
             build_blank_task(self.access, target, task_id, planned.title, now),
             description=planned.description,
-            cover_url=planned.cover_url,
             deadline=planned.deadline,
             priority=planned.priority,
             estimate_ms=planned.estimate_ms,
-            repeat=planned.repeat,
-            billable=planned.billable,
+            **planned.more,
             fields=json.encode_text(fields),
             sections=json.encode_text(planned.sections),
             labels=json.encode_text(planned.labels),

@@ -7,16 +7,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook.core import json
+from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
 from workhook.core.errors import Malformed, NotFound
 from workhook.core.text import one_line
+from workhook.core.zones import end_of
 from workhook.http.calls import Response
 from workhook.identity.context import Write
-from workhook.web.board.view import FILTERS, read_board
+from workhook.storage import Reader
 from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
+from workhook.web.frame.formats import hue, reader_zone
 from workhook.web.frame.names import logins_of
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
@@ -24,11 +28,15 @@ from workhook.web.home import PROJECT_TEMPLATES, add_columns
 from workhook.web.listing import BUSY
 from workhook.work.board import columns
 from workhook.work.board.filters import find_filters, save_filters
+from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import actions, bulk, choices, column_tasks, queries
 from workhook.work.board.tasks.bulk import OPERATIONS_MAX, TaskOperation
 from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
-from workhook.work.board.tasks.schemas import Column, Task
+from workhook.work.board.tasks.schemas import Column, Task, Urgency, urgency
+from workhook.work.discussion.schemas import count_on_tasks, task_comments
+from workhook.work.files import schemas as file_schemas
 from workhook.work.kernel.access import Access
+from workhook.work.time.timesheets.queries import list_running
 
 places = Places("board")
 FILTER_MAX = 255  # characters
@@ -96,11 +104,12 @@ async def move_task(visit: Visit) -> Response:
     before, after = await visit.change(move, retry=BUSY)
     place = {"column_id": before.column.id, "position": str(before.position), "back": visit.fields.get("back", "")}
     undo = Undo(f"{paging.project_address(visit)}/tasks/{task_id}/move", place)
-    message = gettext("“%(title)s” was moved to position %(number)s in “%(column)s”.") % {
-        "title": before.title,
-        "number": after.position + 1,
-        "column": after.column.title,
-    }
+    message = gettext(
+        "“%(title)s” was moved to position %(number)s in “%(column)s”.",
+        title=before.title,
+        number=after.position + 1,
+        column=after.column.title,
+    )
     return visit.done(board_address(visit), message, undo=undo)
 
 
@@ -113,7 +122,7 @@ def board_address(visit: Visit) -> str:
 
 card_places = Places("selection")
 
-CARDS_MAX = 200
+CHOSEN_MAX = 200
 CHOSEN = "card-"  # prefix of a card's checkbox, followed by its ID
 
 
@@ -123,8 +132,8 @@ async def change_cards(visit: Visit) -> Response:
     access = await visit.access()
     chosen = [name.removeprefix(CHOSEN) for name in visit.fields if name.startswith(CHOSEN)]
     change = _CHANGES.get(visit.fields.get("step", ""))
-    if change is None or len(chosen) > CARDS_MAX:
-        raise Malformed(gettext("Select at most %(number)s cards.") % {"number": CARDS_MAX})
+    if change is None or len(chosen) > CHOSEN_MAX:
+        raise Malformed(gettext("Select at most %(number)s cards.", number=CHOSEN_MAX))
     if not chosen:
         return visit.done(board_address(visit), gettext("Select at least one card first."))
 
@@ -137,11 +146,9 @@ async def change_cards(visit: Visit) -> Response:
         return undo
 
     undo = await visit.change(apply, retry=BUSY)
-    message = ngettext("%(num)s card was updated.", "%(num)s cards were updated.", len(chosen)) % {"num": len(chosen)}
+    message = ngettext("%(num)s card was updated.", "%(num)s cards were updated.", len(chosen))
     if visit.fields["step"] == "delete":
-        message = ngettext("%(num)s card was deleted.", "%(num)s cards were deleted.", len(chosen)) % {
-            "num": len(chosen)
-        }
+        message = ngettext("%(num)s card was deleted.", "%(num)s cards were deleted.", len(chosen))
     return visit.done(board_address(visit), message, undo=undo)
 
 
@@ -306,7 +313,7 @@ async def place_column(visit: Visit) -> Response:
     edit = visit.form(columns.ColumnEdit, "position")
     await visit.change(lambda write: columns.edit_column(write, before.id, edit))
     undo = Undo(f"{paging.project_address(visit)}/columns/{before.id}/place", {"position": str(before.position)})
-    message = gettext("“%(title)s” was moved.") % {"title": before.title}
+    message = gettext("“%(title)s” was moved.", title=before.title)
     return visit.done(board_address(visit), message, undo=undo)
 
 
@@ -327,7 +334,7 @@ async def move_all(visit: Visit) -> Response:
     before = await visit.change(move, retry=BUSY)
     number = len(before[column.id])
     undo = Undo(f"{paging.project_address(visit)}/board/places", {"places": places_of(before)}) if number else None
-    message = ngettext("%(num)s card was moved.", "%(num)s cards were moved.", number) % {"num": number}
+    message = ngettext("%(num)s card was moved.", "%(num)s cards were moved.", number)
     return visit.done(board_address(visit), message, undo=undo)
 
 
@@ -345,7 +352,7 @@ async def delete_column(visit: Visit) -> Response:
     flags = {name: "1" for name in ("finished", "start_timer") if getattr(column, name)}
     kept = {"title": column.title, "position": str(column.position), "stage": column.stage or "", "cards": cards}
     undo = Undo(f"{paging.project_address(visit)}/board/column", {**kept, **flags})
-    message = gettext("The column “%(title)s” was deleted.") % {"title": column.title}
+    message = gettext("The column “%(title)s” was deleted.", title=column.title)
     return visit.done(board_address(visit), message, undo=undo)
 
 
@@ -381,3 +388,128 @@ async def _cards(visit: Visit, write: Write, access: Access, column: Column) -> 
     read = await column_tasks.read_column(write.tx, visit.actor, column.id, after=None, limit=OPERATIONS_MAX)
     tasks: list[Any] = await column_tasks.to_responses(write.tx, read, read.rows)
     return {column.id: [(task.position, task.id) for task in tasks]}
+
+
+# --- reading a board --------------------------------------------------------------------------------------------------
+
+CARDS_MAX = 1000  # per column
+TIMERS_MAX = 200
+DUE_SOON_DAYS = 7
+FILTERS = ("q", "assignee", "label", "priority", "due")
+TICKED, ITEM = "complete", ("complete", "incomplete")
+
+
+class BoardCard(msgspec.Struct, frozen=True):
+    """A task on the board, as the API returns it.
+
+    `state` is its urgency. `labels` are pairs of name and hue. It has `items` checklist items, of which `ticked` are
+    done. `runs` is true if a timer is running.
+    """
+
+    task: Any
+    deadline: int | None
+    state: Urgency
+    labels: Sequence[tuple[str, int]]
+    comments: int
+    files: int
+    ticked: int
+    items: int
+    runs: bool
+
+
+class BoardColumn(msgspec.Struct, frozen=True):
+    """A column and its cards that match the filters. `count` includes the others; `more`: over `CARDS_MAX`."""
+
+    column: Column
+    cards: Sequence[BoardCard]
+    count: int
+    more: bool
+
+
+class BoardView(msgspec.Struct, frozen=True):
+    columns: Sequence[BoardColumn]
+
+    @property
+    def count(self) -> int:
+        return sum(each.count for each in self.columns)
+
+    @property
+    def shown(self) -> int:
+        return sum(len(each.cards) for each in self.columns)
+
+
+async def read_board(reader: Reader, access: Access, filters: Mapping[str, str]) -> BoardView:
+    """Return all columns of the project with the cards that match `filters`."""
+    found = await columns.list_board_columns(reader, access.repository.id)
+    read = await asyncio.gather(*(_read_tasks(reader, access, column) for column in found))
+    now, running = now_ms(), set[str]()
+    fitting = [[task for task in tasks if fits(task, filters, now)] for tasks, _ in read]
+    ids = [task.id for tasks in fitting for task in tasks]
+    comments, files, colors = await asyncio.gather(
+        count_on_tasks(reader, access, task_comments, ids),
+        count_on_tasks(reader, access, file_schemas.files, ids),
+        find_label_colors(reader, access.repository.id),
+    )
+    if not access.is_client:
+        timers = await list_running(reader, access, limit=TIMERS_MAX)
+        running = {each.task.id for each in timers if each.task is not None}
+
+    def card(task: Any) -> BoardCard:
+        deadline = None if task.deadline is None else parse_rfc3339(task.deadline)
+        ticks = [value for items in task.sections.values() for value in items.values() if value in ITEM]
+        return BoardCard(
+            task,
+            deadline,
+            urgency(deadline, is_completed=task.completed_at is not None, now=now, zone=reader_zone()),
+            labels=[(label, hue(label, colors)) for label in task.labels],
+            comments=comments.get(task.id, 0),
+            files=files.get(task.id, 0),
+            ticked=ticks.count(TICKED),
+            items=len(ticks),
+            runs=task.id in running,
+        )
+
+    return BoardView(
+        [
+            BoardColumn(column, [card(task) for task in shown], len(tasks), more)
+            for column, (tasks, more), shown in zip(found, read, fitting, strict=True)
+        ]
+    )
+
+
+async def _read_tasks(reader: Reader, access: Access, column: Column) -> tuple[Sequence[Any], bool]:
+    """Return the column's tasks as the API does, and whether there are more than `CARDS_MAX`."""
+    read = await column_tasks.read_column(reader, access.actor, column.id, after=None, limit=CARDS_MAX + 1)
+    tasks = await column_tasks.to_responses(reader, read, read.rows[:CARDS_MAX])
+    return tasks, len(read.rows) > CARDS_MAX or read.cut
+
+
+# --- filters ----------------------------------------------------------------------------------------------------------
+
+
+def fits(task: Any, filters: Mapping[str, str], now: int) -> bool:
+    """Return whether a task, as the API returns it, matches the filters."""
+    for name, value in filters.items():
+        if name == "q" and value.casefold() not in task.title.casefold():
+            return False
+        if name == "assignee" and value not in [person.login for person in task.assignees]:
+            return False
+        if name == "label" and value not in task.labels:
+            return False
+        if name == "priority" and value != (task.priority or "none"):
+            return False
+        if name == "due" and not _is_due(task, value, now):
+            return False
+    return True
+
+
+def _is_due(task: Any, span: str, now: int) -> bool:
+    """Return whether the deadline is in `span`: `none`, `overdue` or `week`. Any other span matches."""
+    if span == "none":
+        return task.deadline is None
+    if span not in ("overdue", "week"):
+        return True
+    if task.deadline is None or task.completed_at is not None:
+        return False
+    ends = end_of(parse_rfc3339(task.deadline), reader_zone())
+    return ends <= now if span == "overdue" else ends <= now + DUE_SOON_DAYS * DAY_MS

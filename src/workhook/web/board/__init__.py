@@ -1,1 +1,0 @@
-"""The board of a project: its columns and cards."""
