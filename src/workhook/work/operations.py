@@ -11,10 +11,10 @@ from workhook.work.board.projects import actions as projects
 from workhook.work.board.tasks import api as tasks
 from workhook.work.discussion import api as comments
 from workhook.work.files import api as files
+from workhook.work.history import all_projects as across
 from workhook.work.history import time_reports as timesheet_reports
 from workhook.work.history import trash
 from workhook.work.history.activity import api as activity
-from workhook.work.history.all_projects import api as across
 from workhook.work.history.notifications import api as notifications
 from workhook.work.history.search import search
 from workhook.work.kernel import quota

@@ -28,8 +28,8 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.project import names
 from workhook.work.administration.accounts import find_obstacles, remove_user
-from workhook.work.history.all_projects import api as across
-from workhook.work.history.all_projects.schemas import (
+from workhook.work.history import all_projects as across
+from workhook.work.history.all_projects import (
     AllCommentsQuery,
     AllFilesQuery,
     AllTasksQuery,

@@ -28,7 +28,7 @@ from workhook.work.board.tasks import actions
 from workhook.work.board.tasks.assigned import list_assigned, list_assigned_finished
 from workhook.work.board.tasks.listing import list_tasks
 from workhook.work.board.tasks.schemas import Task
-from workhook.work.history.all_projects.schemas import AllTasksQuery, AllTimesheetsQuery
+from workhook.work.history.all_projects import AllTasksQuery, AllTimesheetsQuery
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.lists import read
 from workhook.work.kernel.scopes import source_across_projects
