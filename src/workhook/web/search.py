@@ -21,8 +21,8 @@ from workhook.work.board.projects import listing
 from workhook.work.board.projects.schemas import Project
 from workhook.work.board.tasks.matching import PART_MIN, QUERY_MAX_CHARS, fold_text, words_of
 from workhook.work.board.tasks.search_indexes import MARK
-from workhook.work.history.search.schemas import DRAFT, KINDS, SearchQuery, SearchResult, fold
-from workhook.work.history.search.search import search as search_api
+from workhook.work.history.search import DRAFT, KINDS, SearchQuery, SearchResult, fold
+from workhook.work.history.search import search as search_api
 
 _EMPHASIS = re.compile(r"(\*\*|\*|`|~~)(?=\S)(.+?)(?<=\S)\1")
 _LINE_SIGNS = re.compile(r"(?<!\S)(?:#{1,6}|>|\||:?-{3,}:?|[-*] \[[ x]\])(?!\S)")

@@ -20,8 +20,7 @@ from workhook.identity import audit_queries
 from workhook.identity.tokens import issue as tokens
 from workhook.work.administration import deletion
 from workhook.work.files import trash as files_trash
-from workhook.work.history import trash
-from workhook.work.history.notifications import chores as notifications
+from workhook.work.history import notifications, trash
 from workhook.work.money.checkouts import billing
 from workhook.work.money.credits import ledger
 from workhook.work.portability.imports import people as imported_people

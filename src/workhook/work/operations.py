@@ -12,11 +12,9 @@ from workhook.work.board.tasks import api as tasks
 from workhook.work.discussion import api as comments
 from workhook.work.files import api as files
 from workhook.work.history import all_projects as across
+from workhook.work.history import notifications, search, trash
 from workhook.work.history import time_reports as timesheet_reports
-from workhook.work.history import trash
-from workhook.work.history.activity import api as activity
-from workhook.work.history.notifications import api as notifications
-from workhook.work.history.search import search
+from workhook.work.history.activity import live as activity
 from workhook.work.kernel import quota
 from workhook.work.kernel.tables import import_links as _import_links  # noqa: F401  # only declares tables
 from workhook.work.money import budgets

@@ -34,7 +34,7 @@ from workhook.work.discussion.schemas import CommentedFile, CommentedTask, file_
 from workhook.work.files import api as files_api
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import FileQuery, FilesAnswer, files
-from workhook.work.history.search.scopes import SCOPES, SearchScope
+from workhook.work.history.search import SCOPES, SearchScope
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel import lists as scans
 from workhook.work.kernel.day_bounds import TimeZone, zone_named
