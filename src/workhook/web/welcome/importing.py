@@ -17,13 +17,12 @@ from workhook.web.frame.texts import gettext, ngettext, text
 from workhook.web.home import OwnerView, find_owner
 from workhook.work.files.upload import Fields, read_form
 from workhook.work.kernel.access import find_access
-from workhook.work.portability.imports.apply import Imported, import_plan, preview
+from workhook.work.portability.imports.apply import Import, Imported, import_plan, preview
 from workhook.work.portability.imports.json_file import InvalidFile
 from workhook.work.portability.imports.people import People, addresses_of, members_of
 from workhook.work.portability.imports.plan import Choices, ImportPlan, Lost, PlannedColumn, PlannedField
 from workhook.work.portability.imports.plan_process import plan_in_process
 from workhook.work.portability.imports.sources import SourceFile
-from workhook.work.portability.imports.writer import Import
 
 PEOPLE_SHOWN = 30
 PARTS_MAX = 256
