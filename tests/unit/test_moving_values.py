@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 
 from workhook import asgi
 from workhook.http import parameters
-from workhook.work.portability.transfer.checks import CHECKED_BY_NAME, EMPTIED, INPUTS, declared_check
 from workhook.work.portability.transfer.kinds import KINDS, LineKind
-from workhook.work.portability.transfer.lines import Field, fields_of_kind
+from workhook.work.portability.transfer.lines import (
+    CHECKED_BY_NAME,
+    EMPTIED,
+    INPUTS,
+    Field,
+    declared_check,
+    fields_of_kind,
+)
 
 assert asgi, "it knows every table"
 

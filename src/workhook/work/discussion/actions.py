@@ -27,9 +27,9 @@ from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.board.tasks.schemas import tasks
+from workhook.work.discussion.markdown import names_in_markdown, names_in_markup
 from workhook.work.discussion.markup import plain
 from workhook.work.discussion.mentions import Naming, store_mentions
-from workhook.work.discussion.names import names_in_markdown, names_in_markup
 from workhook.work.discussion.schemas import (
     CommentCreate,
     CommentedFile,

@@ -263,7 +263,7 @@ def inert_media_type(media_type: str) -> str:
 class Upload:
     """Context manager for an uploaded file, whose blob is removed unless a row references it.
 
-    If the outcome of a commit is unknown, the blob is left for `trash.purge`. Set `is_stored` to False if no row
+    If the outcome of a commit is unknown, the blob is left for `actions.purge`. Set `is_stored` to False if no row
     references the blob.
     """
 

@@ -55,8 +55,8 @@ from workhook.storage.record_rows import assigned
 from workhook.storage.sweeping import in_batches, in_order
 from workhook.work.board.tasks.assignees import is_client_there, on_team
 from workhook.work.board.tasks.schemas import needs_reminder, task_assignees, tasks
+from workhook.work.discussion.markdown import plain_words, prepare_words
 from workhook.work.discussion.mentions import beginning, is_hidden, quoted
-from workhook.work.discussion.names import plain_words, prepare_words
 from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import RANKS, is_client, is_insider

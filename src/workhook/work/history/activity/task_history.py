@@ -21,7 +21,7 @@ from workhook.storage.index_ranges import HIGHEST, ColumnValue, index_range
 from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
 from workhook.work.board.tasks.schemas import Task
-from workhook.work.discussion.names import Names, names_in_markdown, names_in_markup, prepare_names
+from workhook.work.discussion.markdown import Names, names_in_markdown, names_in_markup, prepare_names
 from workhook.work.history.activity.queries import PAGE_BYTES, moments
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import ADDRESS_HIDDEN, PersonShape, person_columns, person_of_row
