@@ -11,7 +11,7 @@ from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_o
 from workhook.http.calls import Services
 from workhook.identity.tokens.lookup import find_actor
 from workhook.work.board.tasks.actions import get_task
-from workhook.work.history.activity.task_history import read_task_history
+from workhook.work.history.activity.queries import read_task_history
 from workhook.work.kernel.access import find_access
 
 MARKDOWN = "**bold** [x](javascript:alert(1)) <b>raw</b>"

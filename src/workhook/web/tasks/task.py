@@ -38,7 +38,7 @@ from workhook.work.board.tasks.schemas import TERMS, Column, Task, completes
 from workhook.work.discussion import actions as discussion
 from workhook.work.discussion.schemas import CommentCreate, CommentEdit, TaskComment
 from workhook.work.files.upload import limit_of
-from workhook.work.history.activity.task_history import mentions_task, prepare_mentions, read_task_history
+from workhook.work.history.activity.queries import mentions_task, prepare_mentions, read_task_history
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.people import person_of_row

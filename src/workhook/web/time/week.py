@@ -20,7 +20,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.time.days import DAYS, Period, field_text, read_day, week_of, zone_name
 from workhook.web.time.forms import offer_tasks, rate_hint
-from workhook.work.history.activity.task_history import find_last_edits
+from workhook.work.history.activity.queries import find_last_edits
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.durations import format_duration
 from workhook.work.kernel.people import PersonShape

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -177,6 +177,9 @@ class _RowMapper:
                 kept[shown(text(meaning))] = None
         people = [Person("", each, each) for each in self._list(text("assignee"))]
         own = self._own(row)
+        elsewhere = {name for meaning, name in self._chosen.items() if meaning not in left}
+        elsewhere |= READ_HERE | {"parent_id"} if self._table.is_own else set()
+        others = ((title_of(name), cell) for name, cell in row.cells.items() if name not in elsewhere)
         return PlannedTask(
             key=key,
             column_key=column.key,
@@ -184,7 +187,7 @@ class _RowMapper:
             description=described("title", text("title"), text("description"), warn),
             deadline=self._moment(row, "due"),
             labels=first_of([title_of(each) for each in self._list(text("labels"))], LABELS_MAX, say("labels"), warn),
-            fields={**own.pop("fields", {}), **self._fields(row, left, PropertyBudget(warn))},
+            fields={**own.pop("fields", {}), **PropertyBudget(warn).fields(others)},
             sections=own.pop("sections", {}),
             members=first_of(people, PEOPLE_MAX, say("people"), warn),
             finished=finished or column.completes,
@@ -237,13 +240,6 @@ class _RowMapper:
             seen.add(at.line)
             at = self._by_key.get(self._by_name.get(self._text(at, "parent")) or "")
         return ""
-
-    def _fields(self, row: TableRow, left: Collection[str], budget: PropertyBudget) -> dict[str, str]:
-        """Return the cells of unrecognized columns and of those in `left`."""
-        elsewhere = {name for meaning, name in self._chosen.items() if meaning not in left}
-        if self._table.is_own:
-            elsewhere |= READ_HERE | {"parent_id"}
-        return budget.fields((title_of(name), cell) for name, cell in row.cells.items() if name not in elsewhere)
 
     def _moment(self, row: TableRow, meaning: str) -> int | None:
         text = self._text(row, meaning)
