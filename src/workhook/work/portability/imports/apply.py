@@ -73,6 +73,7 @@ _links = (
     .join_from(import_links, projects, projects.c.repository_id == import_links.c.repository_id)
     .where(*_of_source, any_of(import_links.c.external_id, "keys"), projects.c.deleted_at.is_(None))
 )
+# Links into deleted projects.
 _forget = sa.delete(import_links).where(
     *_of_source,
     import_links.c.repository_id.in_(
@@ -89,13 +90,6 @@ _columns = sa.select(columns.c.id).where(columns.c.repository_id == bigint_param
 _tasks = sa.select(tasks.c.id, tasks.c.title).where(
     tasks.c.repository_id == bigint_param("repository_id"), tasks.c.deleted_at.is_(None), any_of(tasks.c.id, "task_ids")
 )
-
-
-async def forget_links(tx: Transaction, account_id: int, source: str, gone: Sequence[str]) -> None:
-    """Delete links into deleted projects, and the links with keys in `gone`."""
-    await tx.execute(_forget, {"account_id": account_id, "source": source})
-    if gone:
-        await tx.execute(_forget_keys, {"account_id": account_id, "source": source, "keys": list(gone)})
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -310,7 +304,10 @@ class BatchWriter:
 
     async def write(self, rest: Remaining) -> None:
         task_import, source = self._this, self._this.plan.source
-        await forget_links(self._tx, task_import.organization.id, source, rest.recreated_columns)
+        account = {"account_id": task_import.organization.id, "source": source}
+        await self._tx.execute(_forget, account)
+        if rest.recreated_columns:
+            await self._tx.execute(_forget_keys, {**account, "keys": rest.recreated_columns})
         self._ids = dict(rest.ids)
         if rest.repository is None:
             self._link("project", task_import.plan.key, self.access.repository.project_id, "")
@@ -322,7 +319,7 @@ class BatchWriter:
             for comment in planned.comments
         ]
         await self._comments([*rest.comments, *on_new])
-        ids = {"account_id": task_import.organization.id, "source": source, "repository_id": self.access.repository.id}
+        ids = {**account, "repository_id": self.access.repository.id}
         await self._tx.execute_many(insert_link, [{**ids, **each} for each in self._links])
 
     def _link(self, kind: str, key: str, internal_id: str, mark: str) -> None:
