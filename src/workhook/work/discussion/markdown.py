@@ -182,7 +182,6 @@ def _without_closing_marks(address: str) -> str:
 
 # --- names of people and tasks, and plain words -----------------------------------------------------------------------
 
-
 QUOTE_STEPS_MAX = 6_000
 """Maximum number of parser steps for a quoted excerpt, since a list quotes many comments."""
 

@@ -260,7 +260,6 @@ async def _publish(write: Write, access: Access, action: str, file: File) -> Wir
 
 # --- folders ----------------------------------------------------------------------------------------------------------
 
-
 FOLDERS = Listing[Folder](
     folders,
     lambda page, _: sa.select(*_folder_columns).join(page, page.c.id == folders.c.id),
@@ -426,7 +425,6 @@ async def all_folders(reader: Reader, access: Access) -> list[Folder]:
 
 
 # --- the removal of deleted files, and of content without a file ------------------------------------------------------
-
 
 KEPT_MS = 30 * DAY_MS
 ORPHAN_MS = DAY_MS

@@ -155,7 +155,6 @@ class AnyCommentsAnswer(msgspec.Struct):
 
 # --- comments and replies, in order of creation -----------------------------------------------------------------------
 
-
 _KEY = ("created_at", "kind", "id")
 KINDS: Sequence[CommentKind] = ("task_comment", "file_comment", "reply")
 _CURSOR = tuple[CursorInteger, Annotated[int, Meta(ge=0, lt=len(KINDS))], CursorInteger]
@@ -325,7 +324,6 @@ async def list_all_people(reader: Reader, actor: Actor, query: Any, *, archived:
 
 
 # --- the API ----------------------------------------------------------------------------------------------------------
-
 
 routes = Routes(WORK_API, read="work.read", write="work.write")
 

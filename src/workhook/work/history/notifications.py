@@ -562,7 +562,6 @@ def _rests_on_oneself(write: Write) -> None:
 
 # --- chores: pruning notifications, and announcing due dates ----------------------------------------------------------
 
-
 KEPT_MS = 90 * DAY_MS
 KEPT_MAX = 1_000
 BATCH, PEOPLE = 1_000, 100

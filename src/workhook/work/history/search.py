@@ -195,7 +195,6 @@ def fold(text: str) -> tuple[str, list[int]]:
 
 # --- the tables to search, and the conditions for access to their rows ------------------------------------------------
 
-
 _caller = bigint_param("user_id")
 _owners = sa.select(_caller).union_all(sa.select(memberships.c.organization_id).where(memberships.c.user_id == _caller))
 _given = (
@@ -338,7 +337,6 @@ SCOPES: Mapping[Kind, SearchScope] = {
 
 
 # --- the search -------------------------------------------------------------------------------------------------------
-
 
 routes = Routes(WORK_API, "Search", read="work.read", write="work.write")
 

@@ -294,7 +294,6 @@ def _activity_shape(row: Row) -> ActivityShape:
 
 # --- the history of a task, texts that mention it, and the last editor of a record ------------------------------------
 
-
 SCAN_MAX = 1_000
 """The number of events that a page reads with their payloads."""
 

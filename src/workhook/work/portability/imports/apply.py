@@ -66,7 +66,6 @@ from workhook.work.portability.imports.plan import (
 
 # --- comparison of a plan with the existing records -------------------------------------------------------------------
 
-
 _of_source = (import_links.c.account_id == bigint_param("account_id"), import_links.c.source == sa.bindparam("source"))
 _links = (
     sa.select(import_links, projects.c.id.label("project_id"))
@@ -270,7 +269,6 @@ def _compare(
 
 # --- one batch --------------------------------------------------------------------------------------------------------
 
-
 Progress = Callable[[str, int, int], None]
 """A callback that receives the step, its progress and its total."""
 
@@ -438,7 +436,6 @@ class BatchWriter:
 
 
 # --- all batches ------------------------------------------------------------------------------------------------------
-
 
 BATCH = 250
 """Tasks and comments per transaction, small enough for other writers to get a turn."""

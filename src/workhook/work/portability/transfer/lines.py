@@ -76,7 +76,6 @@ from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 # --- checks on the values of a line beyond their types ----------------------------------------------------------------
 
-
 Check = Callable[[Any], str | None]
 """Returns why a non-null value is invalid, or None."""
 
@@ -459,7 +458,6 @@ _JSON: dict[str, Check] = {
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
-
 
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _OWNERS = ("account_id", "organization_id")
