@@ -10,8 +10,8 @@ from workhook.web.frame import formats
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
-from workhook.work.history.notifications import queries
-from workhook.work.history.notifications.queries import ID_MAX, Notification, path_of
+from workhook.work.history import notifications as queries
+from workhook.work.history.notifications import ID_MAX, Notification, path_of
 
 _SENTENCES: Mapping[str, str] = {
     "mention": text("%(who)s mentioned you in “%(what)s”."),

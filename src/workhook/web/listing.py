@@ -33,8 +33,7 @@ from workhook.work.board.tasks import actions, export, listing, queries
 from workhook.work.board.tasks.choices import PEOPLE_MAX
 from workhook.work.board.tasks.inputs import TaskEdit, TasksQuery
 from workhook.work.board.tasks.schemas import Task, urgency
-from workhook.work.history.all_projects.people import list_all_people
-from workhook.work.history.all_projects.schemas import AllTasksQuery
+from workhook.work.history.all_projects import AllTasksQuery, list_all_people
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import cursor_of

@@ -21,8 +21,8 @@ from workhook.work.board.projects import listing
 from workhook.work.board.projects.schemas import Project
 from workhook.work.board.tasks.matching import PART_MIN, QUERY_MAX_CHARS, fold_text, words_of
 from workhook.work.board.tasks.search_indexes import MARK
-from workhook.work.history.search.schemas import DRAFT, KINDS, SearchQuery, SearchResult, fold
-from workhook.work.history.search.search import search as search_api
+from workhook.work.history.search import DRAFT, KINDS, SearchQuery, SearchResult, fold
+from workhook.work.history.search import search as search_api
 
 _EMPHASIS = re.compile(r"(\*\*|\*|`|~~)(?=\S)(.+?)(?<=\S)\1")
 _LINE_SIGNS = re.compile(r"(?<!\S)(?:#{1,6}|>|\||:?-{3,}:?|[-*] \[[ x]\])(?!\S)")
@@ -38,11 +38,11 @@ def marked(text: str, words: str, *, inside: bool = False) -> list[Part]:
         return [(text, False)]
     parts: list[Part] = []
     at = 0
-    whole = fold(text)
+    letters, places = fold(text)
     # Short words match only at the beginning of a word.
     each = (("" if len(word) >= PART_MIN and inside else r"(?<!\w)") + re.escape(word) for word in wanted)
-    for found in re.finditer("|".join(each), whole.letters):
-        start, end = whole.places[found.start()], whole.places[found.end() - 1] + 1
+    for found in re.finditer("|".join(each), letters):
+        start, end = places[found.start()], places[found.end() - 1] + 1
         if start < at:  # the second letter of a character that is spelled with two
             continue
         parts += [(text[at:start], False), (text[start:end], True)]

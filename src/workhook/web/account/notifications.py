@@ -26,7 +26,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.render import page
 from workhook.web.frame.texts import gettext, language, text
 from workhook.web.inbox import KINDS as WORDS
-from workhook.work.history.notifications.settings import KindSetting, find_settings, save_settings
+from workhook.work.history.notifications import KindSetting, find_settings, save_settings
 
 places = Places("notification_settings")
 

@@ -26,7 +26,7 @@ from workhook.work.discussion.schemas import FileComment, Reply, TaskComment
 from workhook.work.files import actions
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import File, Folder
-from workhook.work.history.activity.task_history import LastEdit, Noun, find_last_edits
+from workhook.work.history.activity.queries import LastEdit, Noun, find_last_edits
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import NEWEST_FIRST, read
 from workhook.work.kernel.scopes import source_of_project

@@ -46,7 +46,7 @@ from workhook.web.frame.sessions import (
     sign_in_redirect,
     signed_in,
 )
-from workhook.work.history.notifications.queries import count_unread
+from workhook.work.history.notifications import count_unread
 from workhook.work.kernel.access import Access, find_access
 from workhook.work.time.timesheets.queries import RunningTimer, find_timer
 

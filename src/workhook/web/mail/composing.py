@@ -27,8 +27,7 @@ from workhook.web.mail.letters import (
     own_link_letter,
     write_message,
 )
-from workhook.work.history.notifications.queries import find_invitation, find_mail_notification
-from workhook.work.history.notifications.settings import find_settings
+from workhook.work.history.notifications import find_invitation, find_mail_notification, find_settings
 from workhook.work.money.invoices.mail import InvoiceFile, find_mailed_invoice
 from workhook.work.money.invoices.schemas import Invoice
 

@@ -19,7 +19,7 @@ from workhook.web.frame.names import called
 from workhook.web.frame.render import html, plain
 from workhook.web.frame.texts import gettext, language, text
 from workhook.web.inbox import sentence
-from workhook.work.history.notifications.queries import Notification, path_of
+from workhook.work.history.notifications import Notification, path_of
 from workhook.work.money.invoices.documents import PDF
 from workhook.work.money.invoices.mail import InvoiceFile
 from workhook.work.money.invoices.paper import DocumentLocale

@@ -125,7 +125,7 @@ async def download(visit: Visit) -> Response:
     """Download the export of an organization."""
     account, call = (await owned(visit, "export")).account, visit.call
     archive = await create_archive(call.services, visit.actor, account, call.public_base, call.request_id)
-    return Response(archive, headers=headers_of(account, now_ms()), media_type=MEDIA_TYPE)
+    return Response(archive, headers=headers_of(account), media_type=MEDIA_TYPE)
 
 
 # --- deleted projects -------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from workhook.work.board.tasks.schemas import TERMS, Column, Task, completes
 from workhook.work.discussion import actions as discussion
 from workhook.work.discussion.schemas import CommentCreate, CommentEdit, TaskComment
 from workhook.work.files.upload import limit_of
-from workhook.work.history.activity.task_history import mentions_task, prepare_mentions, read_task_history
+from workhook.work.history.activity.queries import mentions_task, prepare_mentions, read_task_history
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.people import person_of_row
@@ -487,22 +487,22 @@ async def task_history(visit: Visit) -> Response:
     access, task = await task_at(visit)
     access.require_not_client()
     before = visit.query_id("before")
-    found = await read_task_history(visit.database, access, task, before=before, limit=ROWS)
+    rows, more = await read_task_history(visit.database, access, task, before=before, limit=ROWS)
     titles = {each.id: each.title for each in await columns.list_board_columns(visit.database, access.repository.id)}
     people = await logins_of(visit.database, access)
     place = ProjectNames(f"/{access.repository.full_name}", titles, people)
-    payloads = [json.decode_stored(to_show(row["payload"])) for row in found.rows]
-    for row, payload in zip(found.rows, payloads, strict=True):
+    payloads = [json.decode_stored(to_show(row["payload"])) for row in rows]
+    for row, payload in zip(rows, payloads, strict=True):
         if not row["published"]:
             await prepare_mentions(row["name"], payload, task.number)
-    entries = [_entry(place, task, row, payload) for row, payload in zip(found.rows, payloads, strict=True)]
+    entries = [_entry(place, task, row, payload) for row, payload in zip(rows, payloads, strict=True)]
     return visit.page(
         "tasks/history.html",
         access=access,
         task=task,
         here=address(visit),
         entries=[entry for entry in entries if entry is not None],
-        more=found.before,
+        more=more,
         is_later=before is not None,
     )
 

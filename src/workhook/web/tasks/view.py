@@ -38,7 +38,7 @@ from workhook.work.discussion.actions import find_imported, list_task_comments
 from workhook.work.discussion.schemas import TaskComment
 from workhook.work.files.actions import FILES
 from workhook.work.files.schemas import File
-from workhook.work.history.activity.task_history import LastEdit
+from workhook.work.history.activity.queries import LastEdit
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.durations import format_duration

@@ -31,8 +31,8 @@ from workhook.work.board.tasks.actions import get_task
 from workhook.work.board.tasks.assigned import list_assigned
 from workhook.work.board.tasks.listing import list_tasks
 from workhook.work.board.tasks.schemas import Task
-from workhook.work.history.activity.task_history import find_last_edits
-from workhook.work.history.all_projects.schemas import AllTasksQuery, AllTimesheetsQuery
+from workhook.work.history.activity.queries import find_last_edits
+from workhook.work.history.all_projects import AllTasksQuery, AllTimesheetsQuery
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.durations import format_duration

@@ -17,13 +17,12 @@ from workhook.web.frame.texts import gettext, ngettext, text
 from workhook.web.home import OwnerView, find_owner
 from workhook.work.files.upload import Fields, read_form
 from workhook.work.kernel.access import find_access
-from workhook.work.portability.imports.apply import Imported, import_plan, preview
+from workhook.work.portability.imports.apply import Import, Imported, import_plan, preview
 from workhook.work.portability.imports.json_file import InvalidFile
 from workhook.work.portability.imports.people import People, addresses_of, members_of
 from workhook.work.portability.imports.plan import Choices, ImportPlan, Lost, PlannedColumn, PlannedField
 from workhook.work.portability.imports.plan_process import plan_in_process
 from workhook.work.portability.imports.sources import SourceFile
-from workhook.work.portability.imports.writer import Import
 
 PEOPLE_SHOWN = 30
 PARTS_MAX = 256
@@ -190,16 +189,6 @@ class ImportResult(NamedTuple):
     preview: ImportPreview | None = None
 
 
-class _Memory:
-    """An export in memory."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    async def write(self, data: bytes) -> None:
-        self.data += data
-
-
 @places.get("/{owner}/-/import")
 async def ask_for_export(visit: Visit) -> Response:
     """Show the import form."""
@@ -225,13 +214,17 @@ def _form_page(visit: Visit, account: Account, result: ImportResult) -> Response
 
 async def take_export(visit: Visit, account: Account) -> ImportResult:
     """Read the uploaded file and import it unless `step` is `look`. Raises the errors of `read_form`, `import_plan`."""
-    memory = _Memory()
-    form = await read_form(visit.call, memory, limit=EXPORT_MAX_BYTES, admit=visit.admit, parts=PARTS_MAX)
+    data = bytearray()
+
+    async def keep(piece: bytes) -> None:
+        data.extend(piece)
+
+    form = await read_form(visit.call, keep, limit=EXPORT_MAX_BYTES, admit=visit.admit, parts=PARTS_MAX)
     await visit.call.body_came()
     await check_alive(visit.call, visit.session)
-    if form.faults or not memory.data:
+    if form.faults or not data:
         return ImportResult(faults=[gettext("Choose the exported file first.")])
-    file, choices = SourceFile(form.name, bytes(memory.data)), FormChoices.of(form.fields, form.name)
+    file, choices = SourceFile(form.name, bytes(data)), FormChoices.of(form.fields, form.name)
     try:
         not_done = [each for each in choices.columns if each not in choices.done]
         wanted = Choices(title=choices.title, done=choices.done, not_done=not_done)

@@ -230,7 +230,7 @@ tasks = sa.Table(
     sa.Column("bucket_id", sa.BigInteger, sa.ForeignKey("task_buckets.id", ondelete="SET NULL")),
     sa.Column("rank", sa.BigInteger),
     sa.Column("deleted_at", sa.BigInteger),
-    sa.Column("deadline_told", sa.BigInteger),  # the deadline of the last reminder (`notifications.chores`)
+    sa.Column("deadline_told", sa.BigInteger),  # the deadline of the last reminder (`history.notifications`)
     # When a task is purged, its subtasks become independent tasks.
     *table_columns(
         Task,
