@@ -44,7 +44,6 @@ FILTER_MAX = 255  # characters
 
 @places.get("/{owner}/{project}")
 async def board(visit: Visit) -> Response:
-    """Show the board of a project."""
     access = await visit.follow()
     given = paging.given(visit)
     filters = {name: given[name] for name in FILTERS if name in given}
@@ -83,7 +82,6 @@ async def filter_cards(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/columns/{column_id}/tasks", makes=True, action="task.create")
 async def add_task(visit: Visit) -> Response:
-    """Add a card to a column."""
     access = await visit.access()
     create = visit.form(TaskCreate, "title", project_id=access.repository.project_id)
     task = await visit.change(lambda write: actions.create_task(write, visit.path("column_id"), create), retry=BUSY)

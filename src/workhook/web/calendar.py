@@ -212,7 +212,6 @@ async def page_calendar_feed(call: Call) -> Response:
 
 @feed_places.get(_FEED)
 async def show_feeds(visit: Visit) -> Response:
-    """Show the visitor's feeds."""
     return await _page(visit, await visit.access())
 
 

@@ -87,7 +87,6 @@ class OwnerView(NamedTuple):
 
 @places.get("/{owner}")
 async def show(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Show the projects and people of an account."""
     view = await find_owner(visit)
     shown = sorted(view.projects[:PROJECTS_MAX], key=lambda each: each.title.casefold())
     people: list[InOrganization] = []

@@ -66,7 +66,6 @@ ROWS = 50
 
 @places.get("/inbox")
 async def inbox(visit: Visit) -> Response:
-    """Show the visitor's notifications."""
     unread, before = visit.query("unread") == "1", visit.query_id("before")
     found = await queries.find_notifications(
         visit.database,
@@ -94,7 +93,6 @@ def _query(query: dict[str, str]) -> str:
 
 @places.post("/inbox/{notification_id}/read", action="notification.mark_read")
 async def read_one(visit: Visit) -> Response:
-    """Mark a notification as read."""
     number = visit.call.path_integer("notification_id")
     if not await visit.change(lambda write: queries.mark_read(write.tx, write.actor, number, write.now)):
         raise NotFound()

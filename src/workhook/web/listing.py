@@ -187,7 +187,6 @@ def keep_time(visit: Visit, edit: TaskEdit, before: Task) -> None:
 
 
 def undo_of(action: str, before: Task, edit_fields: dict[str, str]) -> Undo:
-    """Return the form that restores the changed fields."""
     fields = {"back": edit_fields.get("back", "")}
     if "priority" in edit_fields:
         fields["priority"] = before.priority or ""
@@ -207,7 +206,6 @@ places = Places("list")
 
 @places.get("/{owner}/{project}/list")
 async def task_list(visit: Visit) -> Response:
-    """Show the tasks of a project as a table."""
     access = await visit.follow()
     query, now = query_of(visit), now_ms()
     source, sort = source_of_project(access), listing.sort_of(query)
@@ -264,7 +262,6 @@ async def choose_people(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/list/{task_id}", action="task.edit")
 async def edit_row(visit: Visit) -> Response:
-    """Change a field of a task in the list."""
     access = await visit.access()
     task_id = visit.path("task_id")
     before, after = await edit_task(visit, task_id, edit_of(visit, access))
@@ -293,7 +290,6 @@ def _query_of(visit: Visit) -> AllTasksQuery:
 
 @all_places.get(PATH)
 async def all_tasks(visit: Visit) -> Response:
-    """Show the tasks of all projects as a table."""
     query, given = _query_of(visit), defaultdict(str, paging.given(visit))
     # Archived projects are hidden unless the visitor filters by one.
     source, sort = source_across_projects(visit.actor, query, archived="project_id" in given), listing.sort_of(query)

@@ -59,7 +59,6 @@ def settings_address(visit: Visit, section: str = "") -> str:
 
 @places.get("/{owner}/{project}/settings")
 async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Show the settings of a project."""
     access = await administered(visit)
     reader, repository, page = visit.database, access.repository, Page(SHOWN_MAX)
     added, total = await members.list_collaborators(reader, repository, "direct", "none", page)
@@ -130,7 +129,6 @@ async def color_label(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/settings/archive", action="project.edit")
 async def archive(visit: Visit) -> Response:
-    """Archive or unarchive a project."""
     access = await administered(visit)
     archived = visit.fields.get("archive") == "1"
     edit = ProjectEdit(archive=archived)
@@ -177,7 +175,6 @@ def names(typed: str, *names: str) -> bool:
 
 @places.post("/{owner}/-/projects/{project_id}/restore", action="project.restore")
 async def restore_project(visit: Visit) -> Response:
-    """Restore a deleted project."""
     restored = await visit.change(lambda write: trash.restore_project(write, visit.path("project_id")))
     full_name = str(restored.project.full_name)  # type: ignore[attr-defined]
     return visit.done(f"/{full_name}", gettext("The project was restored."))

@@ -150,7 +150,6 @@ def _hit(result: SearchResult, project: Project, words: str) -> Hit:
 
 
 def _address(result: SearchResult) -> str:
-    """Return the address within the project."""
     if result.invoice:
         return f"/billing/{result.invoice.id}"
     found = result.task or result.file

@@ -36,7 +36,6 @@ ADDRESS = "/settings/notifications"
 
 @places.get("/settings/notifications")
 async def notification_settings(visit: Visit) -> Response:
-    """Show the notification settings."""
     chosen = await find_settings(visit.database, visit.actor.user.id)
     kinds = [(kind, *map(gettext, WORDS[kind]), choice) for kind, choice in chosen.items()]
     recipient = await find_recipient(visit.database, visit.actor.user.id)
@@ -45,7 +44,6 @@ async def notification_settings(visit: Visit) -> Response:
 
 @places.post("/settings/notifications", action="notification_setting.edit")
 async def edit_notification_settings(visit: Visit) -> Response:
-    """Change the notification settings."""
     # Without a mail server the page has no e-mail checkboxes, and the stored choices are kept.
     has_email = "email" in visit.fields
 

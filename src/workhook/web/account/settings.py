@@ -142,7 +142,6 @@ async def choose_appearance(visit: Visit) -> Response:
 
 @routes.post("/settings/sessions/{session_id}/end", action="user.session_end")
 async def page_session_end(call: Call) -> Response:
-    """End a session."""
 
     async def step(tx: Transaction, session: Session) -> None:
         session_id = call.path_integer("session_id")
@@ -155,7 +154,6 @@ async def page_session_end(call: Call) -> Response:
 
 @routes.post("/settings/sessions/end-others", action="user.session_end")
 async def page_sessions_end(call: Call) -> Response:
-    """End all other sessions."""
 
     async def step(tx: Transaction, session: Session) -> None:
         ended = await sessions.end_others(tx, session.user.id, session.id)

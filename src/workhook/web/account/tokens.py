@@ -54,7 +54,6 @@ async def list_tokens(visit: Visit) -> Response:
 
 @places.get("/settings/tokens/new")
 async def ask_for_token(visit: Visit) -> Response:
-    """Show the form for a new token."""
     visit.require_recent()
     return await _form(visit, PageForm({"days": DEFAULT_DAYS}))
 

@@ -73,13 +73,11 @@ async def page_docs_search(call: Call) -> Response:
 
 @routes.get("/docs/guide/{name}")
 async def page_guide(call: Call, name: str) -> Response:
-    """Show a page of the guide."""
     return await _guide_page(call, name)
 
 
 @routes.get("/docs/guide/{folder}/{name}")
 async def page_guide_in_folder(call: Call, folder: str, name: str) -> Response:
-    """Show a page in a folder of the guide."""
     return await _guide_page(call, f"{folder}/{name}")
 
 

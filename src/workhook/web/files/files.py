@@ -65,7 +65,6 @@ async def upload(visit: Visit) -> Response:
 
 @places.get("/{owner}/{project}/files/{file_id}")
 async def file(visit: Visit) -> Response:
-    """Show a file and the comments on it."""
     access, found = await view.find_file(visit, await visit.follow())
     kind = view.kind_of(found)
     people = await choices.list_people(visit.database, access)
@@ -107,7 +106,6 @@ async def delete_file(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/files/{file_id}/restore", action="file.restore")
 async def restore_file(visit: Visit) -> Response:
-    """Restore a deleted file."""
     await visit.access()
     file_id = visit.path("file_id")
     made: Any = await visit.change(lambda write: actions.restore_file(write, file_id))
@@ -117,7 +115,6 @@ async def restore_file(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/folders", makes=True, action="folder.create")
 async def create_folder(visit: Visit) -> Response:
-    """Create a folder."""
     access = await visit.access()
     create = visit.form(FolderCreate, "title")
     made: Any = await visit.change(
@@ -144,7 +141,6 @@ async def delete_folder(visit: Visit) -> Response:
 
 
 def files_address(visit: Visit, folder_id: str | None = None) -> str:
-    """Return the address of a folder, or of the files page."""
     base = paging.project_address(visit, "files")
     return f"{base}?folder={quote(folder_id)}" if folder_id else base
 
@@ -161,7 +157,6 @@ _ID = "fil_"
 
 @change_places.post("/{owner}/{project}/files/{file_id}/rename", action="file.edit")
 async def rename_file(visit: Visit) -> Response:
-    """Rename a file."""
     _, found = await view.find_file(visit)
     edit = FileEdit(title=visit.form(FolderCreate, "title").title)
     before = await _edit(visit, found.id, edit)
@@ -220,7 +215,6 @@ async def attach_file(visit: Visit) -> Response:
 
 @change_places.post("/{owner}/{project}/folders/{folder_id}/rename", action="folder.edit")
 async def rename_folder(visit: Visit) -> Response:
-    """Rename a folder."""
     await visit.access()
     folder_id, edit = visit.path("folder_id"), FolderEdit(title=visit.form(FolderCreate, "title").title)
 
@@ -283,7 +277,6 @@ _REPLY = f"{_COMMENT}/replies/{{reply_id}}"
 
 @comment_places.post(f"{_FILE}/comments", makes=True, action="file_comment.create")
 async def comment(visit: Visit) -> Response:
-    """Comment on a file."""
     access, file = await view.find_file(visit)
     create = visit.form(CommentCreate, "text", **_private(visit, access))
     await create.prepare()
@@ -293,7 +286,6 @@ async def comment(visit: Visit) -> Response:
 
 @comment_places.post(f"{_COMMENT}/edit", action="file_comment.edit")
 async def edit_comment(visit: Visit) -> Response:
-    """Edit a comment."""
     access, _ = await view.find_file(visit)
     edit = visit.form(CommentEdit, "text", **_private(visit, access))
     await edit.prepare()
@@ -311,7 +303,6 @@ async def delete_comment(visit: Visit) -> Response:
 
 @comment_places.post(f"{_COMMENT}/replies", makes=True, action="file_comment_reply.create")
 async def reply(visit: Visit) -> Response:
-    """Reply to a comment."""
     access, _ = await view.find_file(visit)
     create = visit.form(ReplyCreate, "body", **_private(visit, access))
     await _on_comment(visit, lambda write, held: discussion.create_reply(write, held.comment.id, create))
@@ -320,7 +311,6 @@ async def reply(visit: Visit) -> Response:
 
 @comment_places.post(f"{_REPLY}/edit", action="file_comment_reply.edit")
 async def edit_reply(visit: Visit) -> Response:
-    """Edit a reply."""
     access, _ = await view.find_file(visit)
     edit = visit.form(ReplyEdit, "body", **_private(visit, access))
     await _on_reply(visit, lambda write, held: discussion.edit(write, held, edit))
@@ -329,7 +319,6 @@ async def edit_reply(visit: Visit) -> Response:
 
 @comment_places.post(f"{_REPLY}/delete", action="file_comment_reply.delete")
 async def delete_reply(visit: Visit) -> Response:
-    """Delete a reply."""
     await view.find_file(visit)
     await _on_reply(visit, discussion.delete)
     return visit.done(_address(visit), gettext("The reply was deleted."))

@@ -14,7 +14,6 @@ redirected to the sign-in page.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -314,10 +313,9 @@ class Places(list[Operation], RouteDecorators):
 
         def declare(function: H) -> H:
             name = f"place_{self.tag}_{getattr(function, '__name__', '')}"
-            summary = (inspect.getdoc(function) or "").partition("\n\n")[0].removesuffix(".")
             handler = _handler(_once(function, reads_form) if makes else function, reads_form)
             self.append(
-                Operation(PLACES, method, path, handler, name, summary, None, "pages", etag=False, makes=makes, **facts)
+                Operation(PLACES, method, path, handler, name, "", None, "pages", etag=False, makes=makes, **facts)
             )
             return function
 
@@ -333,7 +331,6 @@ def for_site(
         return await function(visit, await find(visit))
 
     place.__name__ = f"{kind}_{getattr(function, '__name__', '')}"
-    place.__doc__ = inspect.getdoc(function)
     return place
 
 

@@ -48,7 +48,6 @@ def states() -> dict[str, str]:
 
 @places.get("/{hook_id}/deliveries")
 async def deliveries(visit: Visit, site: HookSite) -> Response:
-    """Show the deliveries of a webhook."""
     hook = await hook_at(visit)
     chosen = filter_of(visit)
     cursor = parse_cursor(visit.query("cursor") or None)
@@ -104,7 +103,6 @@ class Compared(msgspec.Struct, frozen=True):
 
 @places.get("/{hook_id}/deliveries/{delivery_id}")
 async def delivery(visit: Visit, site: HookSite) -> Response:
-    """Show a delivery with its request and response."""
     hook = await hook_at(visit)
     return await _delivery_page(visit, site, hook)
 
@@ -267,7 +265,6 @@ async def redeliver_many(visit: Visit, site: HookSite) -> Response:
 
 @places.get("/{hook_id}/redeliveries/{redelivery_id}")
 async def redelivery(visit: Visit, site: HookSite) -> Response:
-    """Show the progress of a redelivery."""
     hook = await hook_at(visit)
     job = await redelivery_jobs.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
     ended = await redelivery_jobs.results(visit.database, job)
@@ -281,7 +278,6 @@ def _mark(job: redelivery_jobs.Redelivery, ended: redelivery_jobs.Results) -> st
 
 @places.get("/{hook_id}/redeliveries/{redelivery_id}/progress")
 async def progress(visit: Visit, site: HookSite) -> Response:
-    """Return the progress to a polling page."""
     hook = await hook_at(visit)
     job = await redelivery_jobs.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
     text = _mark(job, await redelivery_jobs.results(visit.database, job))
@@ -309,7 +305,6 @@ class DeliveryFilter(msgspec.Struct):
 
     @classmethod
     def of(cls, fields: Mapping[str, str]) -> DeliveryFilter:
-        """Read the fields of a form."""
         values = {name: fields[name].strip() for name in _NAMES if fields.get(name, "").strip()}
         found = cls(values, Filters(), text=values.get("q", "")[:TEXT_MAX])
         try:

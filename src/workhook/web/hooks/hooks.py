@@ -48,7 +48,6 @@ async def hooks(visit: Visit, site: HookSite) -> Response:
 
 @places.get("/new", right="write")
 async def new(visit: Visit, site: HookSite) -> Response:
-    """Show the form for a new webhook."""
     visit.require_recent()
     return _new_page(visit, site, forms.HookForm({"url": "", "content_type": "json"}))
 
@@ -109,7 +108,6 @@ async def _hook_page(
 
 @places.post("/{hook_id}", action="hook.update")
 async def update(visit: Visit, site: HookSite) -> Response:
-    """Change a webhook."""
     found = await hook_at(visit)
     try:
         change = forms.parse(visit.fields, site.owner.target, visit.call.services.check_url, hook=found)
@@ -203,7 +201,6 @@ async def change_secret(visit: Visit, site: HookSite) -> Response:
 
 @places.post("/{hook_id}/delete", right="delete", action="hook.delete")
 async def delete(visit: Visit, site: HookSite) -> Response:
-    """Delete a webhook."""
     await visit.change(lambda write: actions.hooks_delete(write, hook_id_of(visit)))
     return visit.done(site.base, gettext("Webhook deleted."))
 

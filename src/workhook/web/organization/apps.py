@@ -211,7 +211,6 @@ NAME_TAKEN = Retry(UniqueViolation)
 
 @places.get("")
 async def show_list(visit: Visit, site: AppSite) -> Response:
-    """List the apps of an organization."""
     number, page = numbered_page(visit, PER_PAGE)
     found, total = await queries.list_apps(visit.database, site.organization.account.id, site.kind, page)
     more = number * PER_PAGE < total
@@ -220,7 +219,6 @@ async def show_list(visit: Visit, site: AppSite) -> Response:
 
 @places.get("", new=True)
 async def show_new(visit: Visit, site: AppSite, sent: PageForm = UNSENT) -> Response:
-    """Show the form for a new app."""
     form = form_again(sent) if sent.is_refused else AppForm()
     return site.page(visit, "organization/app_new.html", form, permissions=permissions(), faults=form.problems)
 
@@ -304,7 +302,6 @@ async def add_secret(visit: Visit, site: AppSite) -> Response:
 
 @places.post("/*/secrets/{secret_id}/delete", action="delete_secret")
 async def delete_secret(visit: Visit, site: AppSite) -> Response:
-    """Delete a client secret."""
     app = await find_named_app(visit.call, visit.database)
     secret_id = visit.call.path_integer("secret_id")
     await visit.change(lambda write: actions.remove_secret(write.tx, write.actor, app, secret_id))
@@ -353,7 +350,6 @@ async def add_key(visit: Visit, site: AppSite) -> Response:
 @places.post("/*/keys/{key_id}/delete", kinds=("app",), action="delete_key")
 @form_page(show, section="keys")
 async def delete_key(visit: Visit, site: AppSite) -> Response:
-    """Delete a key of an app."""
     app = await find_named_app(visit.call, visit.database)
     key_id = visit.call.path_integer("key_id")
     await visit.change(lambda write: actions.remove_key(write.tx, write.actor, app, key_id))

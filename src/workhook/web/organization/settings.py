@@ -39,7 +39,6 @@ def entries() -> list[Tab]:
 
 
 def settings_address(account: Account, *more: str) -> str:
-    """Return the address of the settings or of one of their pages."""
     return paging.address_of(account.login, "settings", *more)
 
 
@@ -73,7 +72,6 @@ class OrganizationEdit(msgspec.Struct):
 
 @places.get("/{owner}/settings")
 async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Show the settings of an organization."""
     organization = await owned(visit)
     typed = form.value("name") if form.is_refused else organization.account.name or ""
     return settings_page(visit, organization, "organization/general.html", form, typed=typed)
@@ -82,7 +80,6 @@ async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Response:
 @places.post("/{owner}/settings", action="organization.edit")
 @form_page(show_settings)
 async def save_settings(visit: Visit) -> Response:
-    """Change the name of an organization."""
     account = (await owned(visit)).account
     edit = visit.form(OrganizationEdit, "name")
     await visit.change(lambda write: actions.rename(write.tx, account, edit.name, actor=write.actor))
@@ -115,14 +112,12 @@ export_places = Places("export")
 
 @export_places.get("/{owner}/settings/export")
 async def show_export(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Show the contents of an export."""
     return settings_page(visit, await owned(visit), "organization/export.html", form)
 
 
 @export_places.post("/{owner}/settings/export", action="organization.export")
 @form_page(show_export, on=(Conflict, TooManyRequests))
 async def download(visit: Visit) -> Response:
-    """Download the export of an organization."""
     account, call = (await owned(visit, "export")).account, visit.call
     archive = await create_archive(call.services, visit.actor, account, call.public_base, call.request_id)
     return Response(archive, headers=headers_of(account, now_ms()), media_type=MEDIA_TYPE)

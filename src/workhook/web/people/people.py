@@ -123,7 +123,6 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
 @places.post("/{owner}/people/{login}/role", action="member.update")
 @form_page(people, section="role")
 async def change_role(visit: Visit) -> Response:
-    """Change the role of a member."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
     role = visit.fields.get("role", "")
@@ -173,7 +172,6 @@ async def remove(visit: Visit) -> Response:
 
 @places.post("/{owner}/people/invitations/{invitation_id}/link", action="invitation.link")
 async def renew_link(visit: Visit) -> Response:
-    """Replace the link of an invitation."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
     return await make_new_link(visit, place.account, _address(visit))
@@ -181,7 +179,6 @@ async def renew_link(visit: Visit) -> Response:
 
 @places.post("/{owner}/people/invitations/{invitation_id}/cancel", action="invitation.delete")
 async def cancel(visit: Visit) -> Response:
-    """Revoke an invitation to an organization."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
     ended, who, text = await withdraw(visit, place.account)

@@ -212,7 +212,6 @@ _TYPED_MAX_CHARS = 40
 
 @routes.get(DEVICE)
 async def page_device(call: Call) -> Response:
-    """Show the form for a device code."""
     session = await signed_in(call)
     if session is None:
         return sign_in_redirect(call)

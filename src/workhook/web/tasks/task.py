@@ -240,7 +240,6 @@ async def delete_task(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/tasks/{task_id}/restore", action="task.restore")
 async def restore_task(visit: Visit) -> Response:
-    """Restore a deleted task."""
     project_id = (await visit.access()).repository.project_id
     task_id = visit.path("task_id")
     await visit.change(lambda write: actions.restore_task(write, task_id, project_id=project_id), retry=BUSY)
@@ -248,7 +247,6 @@ async def restore_task(visit: Visit) -> Response:
 
 
 def address(visit: Visit) -> str:
-    """Return the address of the task's page."""
     return f"/{visit.path('owner')}/{visit.path('project')}/tasks/{visit.path('task_id')}"
 
 
@@ -386,7 +384,6 @@ comment_places = Places("task_comments")
 
 @comment_places.post("/{owner}/{project}/tasks/{task_id}/comments", makes=True, action="task_comment.create")
 async def add_comment(visit: Visit) -> Response:
-    """Comment on a task."""
     await task_at(visit)
     more = {"private": True} if visit.fields.get("private") else {}
     create = visit.form(CommentCreate, "text", **more)
@@ -397,7 +394,6 @@ async def add_comment(visit: Visit) -> Response:
 
 @comment_places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/edit", action="task_comment.edit")
 async def edit_comment(visit: Visit) -> Response:
-    """Edit a comment."""
     access, _ = await task_at(visit)
     # Browsers don't send an unticked checkbox. Clients don't have it.
     hidden = {} if access.is_client else {"private": "private" in visit.fields}
@@ -413,7 +409,6 @@ async def edit_comment(visit: Visit) -> Response:
 
 @comment_places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/delete", action="task_comment.delete")
 async def delete_comment(visit: Visit) -> Response:
-    """Delete a comment."""
     await task_at(visit)
 
     async def delete(write: Write) -> None:

@@ -118,7 +118,6 @@ class TaskView(msgspec.Struct, frozen=True):
 
     @property
     def next_deadline(self) -> int | None:
-        """Return the deadline of the next occurrence."""
         following = occurrence_after(self.task, now_ms(), self.zone)
         return following.at if following else None
 

@@ -191,8 +191,6 @@ class ImportResult(NamedTuple):
 
 
 class _Memory:
-    """An export in memory."""
-
     def __init__(self) -> None:
         self.data = bytearray()
 
@@ -202,7 +200,6 @@ class _Memory:
 
 @places.get("/{owner}/-/import")
 async def ask_for_export(visit: Visit) -> Response:
-    """Show the import form."""
     return _form_page(visit, (await _owner(visit)).account, ImportResult())
 
 

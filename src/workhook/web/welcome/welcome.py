@@ -50,7 +50,6 @@ class WelcomeNames(msgspec.Struct):
 
 @places.get("/welcome")
 async def names(visit: Visit) -> Response:
-    """Ask for the names of the organization and of the visitor."""
     return await _names_page(visit, await _organization(visit), {})
 
 
@@ -84,7 +83,6 @@ async def save_names(visit: Visit) -> Response:
 
 @places.get("/welcome/project")
 async def project(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Show the forms for the first project."""
     faults = {"title": " ".join(map(in_words, form.reasons))} if form.reasons else {}
     return _project_page(visit, await _organization(visit), faults)
 
@@ -92,7 +90,6 @@ async def project(visit: Visit, form: PageForm = UNSENT) -> Response:
 @places.post("/welcome/project", makes=True, action="project.create")
 @form_page(project)
 async def create_project(visit: Visit) -> Response:
-    """Create the first project."""
     organization = await _organization(visit)
     template = visit.fields.get("template", "")
     create = visit.form(ProjectCreate, "title", organization=organization.login)
