@@ -372,7 +372,6 @@ async def activity(visit: Visit) -> Response:
         entries.append(ActivityEntry(each.id, each.actor, words, each.event, each.action, at))
     return visit.page(
         "activity/activity.html",
-        access=access,
         entries=entries,
         given=defaultdict(str, given),
         kinds={name: gettext(label) for name, label in KINDS.items()},
@@ -395,7 +394,7 @@ async def payload(visit: Visit) -> Response:
         raise NotFound()
     sent = to_show(rows[0]["payload"])
     text = json.indented(sent) or sent.decode("utf-8", "replace")
-    return visit.page("activity/payload.html", access=access, event_id=event_id, row=rows[0], text=text)
+    return visit.page("activity/payload.html", event_id=event_id, row=rows[0], text=text)
 
 
 # --- the stream that makes open pages reload --------------------------------------------------------------------------

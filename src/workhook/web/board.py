@@ -56,15 +56,12 @@ async def board(visit: Visit) -> Response:
     )
     return visit.page(
         "board/board.html",
-        access=access,
         board=shown,
         filters=filters,
         given={name: filters.get(name, "") for name in FILTERS},
         people=people,
         labels=labels,
         back=back,
-        may_write=access.may_write,
-        may_arrange=access.may_write and not access.is_client,
         starter=PROJECT_TEMPLATES[0],
     )
 

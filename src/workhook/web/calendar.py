@@ -158,7 +158,6 @@ async def calendar(visit: Visit) -> Response:
     people = await logins_of(visit.database, access)
     return visit.page(
         "calendar/calendar.html",
-        access=access,
         span=span,
         calendar=await read_calendar(visit, access, span),
         today=formats.today(),
@@ -242,7 +241,6 @@ async def _page(visit: Visit, access: Access, *, address: str = "", made: str = 
     return visit.page(
         "calendar/feed.html",
         has_secret=bool(address),
-        access=access,
         feeds=[(PROJECT, of_project), (ASSIGNED, assigned)],
         address=address,
         made=made,

@@ -214,7 +214,6 @@ async def task_list(visit: Visit) -> Response:
     page, headers = lists.page(visit.call, found, query)
     return visit.page(
         "listing/list.html",
-        access=access,
         groups=_grouped([task_row(access, task, now) for task in page], visit.query("group"), now),
         more=paging.next_page(headers),
         colors=await find_label_colors(visit.database, access.repository.id),
@@ -251,7 +250,6 @@ async def choose_people(visit: Visit) -> Response:
     assigned = [person.login for person in task.assignees]
     return visit.page(
         "listing/people.html",
-        access=access,
         task=task,
         assigned=assigned,
         people={**Names(task.assignees).by_login, **await logins_of(visit.database, access)},

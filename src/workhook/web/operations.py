@@ -87,7 +87,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *apps.places,
     *installations.places,
     *organization.export_places,
-    *organization.trash_places,
+    *trash.owner_places,
     *project.places,
     *collaborators.places,
     *collaborators.client_places,

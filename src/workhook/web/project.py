@@ -70,7 +70,6 @@ async def show_settings(visit: Visit, form: PageForm = UNSENT) -> Response:
         "project/settings.html",
         form=form,
         status=200 if form is UNSENT else 422,
-        access=access,
         added=added,
         more_added=total > len(added),
         waiting=waiting,
@@ -142,12 +141,11 @@ async def archive(visit: Visit) -> Response:
 @places.get("/{owner}/{project}/settings/delete")
 async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Response:
     """Show the confirmation form before a project is deleted."""
-    access = await administered(visit)
+    await administered(visit)
     visit.require_recent()
     return visit.page(
         "project/delete.html",
         status=422 if form.is_refused else 200,
-        access=access,
         days=trash.KEPT_MS // DAY_MS,
         faults=form.reasons,
     )

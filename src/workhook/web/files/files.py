@@ -36,9 +36,7 @@ async def folder(visit: Visit) -> Response:
     shown = await view.read_folder(visit, access)
     return visit.page(
         "files/folder.html",
-        access=access,
         shown=shown,
-        may_write=access.may_write,
         icon_of=view.icon_of,
         limit=limit_of(visit.call),
         back=paging.with_query(visit).removeprefix("?"),
@@ -78,7 +76,6 @@ async def file(visit: Visit) -> Response:
         ),
         people=people,
         has_secret=True,  # the signed link
-        access=access,
         file=found,
         link=view.link_of(visit.call, found),
         kind=kind,
@@ -86,7 +83,6 @@ async def file(visit: Visit) -> Response:
         text=await view.read_text(visit.call, found) if kind == "text" else None,
         is_cut=found.size > view.TEXT_BYTES,
         comments=comments,
-        may_write=access.may_write,
         writable=view.writable,
         folders=await actions.all_folders(visit.database, access),
         task=await view.read_task(visit, found),

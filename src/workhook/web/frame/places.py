@@ -110,6 +110,8 @@ class Visit:
     fields: dict[str, str] = field(default_factory=dict)
     timer: RunningTimer | None = None
     unread: int = 0
+    project_access: Access | None = None
+    """The result of `access`, which the page gets."""
     live: str | None = None
     """The address of the project's event stream, for pages that follow it."""
     sent: SentForm | None = None
@@ -142,7 +144,8 @@ class Visit:
         found = await self._find_repository()
         if found is None:
             raise NotFound()
-        return await find_access(self.database, self.actor, found.project_id)
+        self.project_access = await find_access(self.database, self.actor, found.project_id)
+        return self.project_access
 
     async def follow(self) -> Access:
         """Return `access`, for a page that reloads when its project changes.
@@ -275,7 +278,7 @@ class Visit:
             live=self.live,
             form_action=(),
             form=form,
-            **context,
+            **{"access": self.project_access, **context},
         )
 
     def done(self, location: str, text: str = "", *, undo: flash.Undo | None = None) -> Response:

@@ -187,11 +187,8 @@ async def response_file(visit: Visit, site: HookSite) -> Response:
 
 
 def _file(body: bytes, name: str) -> Response:
-    headers = {
-        "Cache-Control": "no-store",
-        **disposition(name),
-        "Content-Security-Policy": "sandbox; default-src 'none'",
-    }
+    headers = {"Cache-Control": "no-store", **disposition(name)}
+    headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
     return Response(body, headers=headers, media_type="application/octet-stream")
 
 
@@ -308,12 +305,8 @@ class DeliveryFilter(msgspec.Struct):
         values = {name: fields[name].strip() for name in _NAMES if fields.get(name, "").strip()}
         found = cls(values, Filters(), text=values.get("q", "")[:TEXT_MAX])
         try:
-            found.filters = parse_filters(
-                {
-                    name: _moment(value) if name in ("since", "until") else value
-                    for name, value in _named(values).items()
-                }
-            )
+            moments = {name: _moment(values[name]) for name in values.keys() & {"since", "until"}}
+            found.filters = parse_filters({**_named(values), **moments})
         except Invalid as problem:
             found.faults = list(problem.faults)
         found.codes = _codes(values.get("code", ""))
@@ -372,11 +365,6 @@ def _codes(text: str) -> range:
 _JSON = re.compile(r'("(?:[^"\\]|\\.)*"?)|\s+')
 
 
-def _compact(text: str) -> str:
-    """Convert indented JSON to the compact form in which it is sent."""
-    return _JSON.sub(lambda found: found[1] or "", text) if '"' in text else text
-
-
 def _moment(text: str) -> str:
     """Complete the value of `<input type="datetime-local">`, which is in UTC."""
     return f"{text}:00Z" if len(text) == _MINUTES else text if text.endswith("Z") or "+" in text else f"{text}Z"
@@ -414,9 +402,9 @@ async def read_rows(
     items = [each for each in page.items if not chosen.codes or each.status_code in chosen.codes]
     too_large = 0
     if chosen.text:
-        matches = await history.find_text(
-            reader, hook_id, [each.id for each in items], chosen.text, _compact(chosen.text)
-        )
+        # Payloads are sent as compact JSON.
+        compact = _JSON.sub(lambda found: found[1] or "", chosen.text) if '"' in chosen.text else chosen.text
+        matches = await history.find_text(reader, hook_id, [each.id for each in items], chosen.text, compact)
         items, too_large = [each for each in items if each.id in matches.ids], matches.too_large
     oldest = page.items[-1].delivered_at if page.items else None
     return Rows(items, page.next_cursor, page.prev_cursor, len(page.items), oldest, too_large)

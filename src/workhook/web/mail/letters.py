@@ -67,10 +67,13 @@ def notification_letter(
     if has_pdf:
         notes.append(gettext("The invoice is attached as a PDF."))
     button = gettext("View comment") if notification.comment else gettext(_BUTTONS[notification.subject])
-    is_discussed = notification.subject in ("task", "file", "invoice")
+    is_discussed, intro = notification.subject in ("task", "file", "invoice"), sentence(notification)
+    subject = intro.rstrip(".")
+    if notification.subject in ("task", "file"):  # constant, so that mail programs group the messages
+        subject = f"[{notification.project_title}] {notification.title}"
     return Letter(
-        subject=_subject(notification),
-        intro=sentence(notification),
+        subject=subject,
+        intro=intro,
         button=(button, base + path_of(notification)),
         quote=notification.words or "",
         notes=notes,
@@ -99,13 +102,6 @@ def _due_notes(mailed: MailedInvoice) -> list[str]:
     if mailed.due is not None:
         notes.append(gettext("Due date: %(day)s", day=paper.day(mailed.due)))
     return notes
-
-
-def _subject(notification: Notification) -> str:
-    """Return the subject, which is constant for a task or file so that mail programs group its messages."""
-    if notification.subject in ("task", "file"):
-        return f"[{notification.project_title}] {notification.title}"
-    return sentence(notification).rstrip(".")
 
 
 def invitation_letter(invitation: Invitation, link: str) -> Letter:

@@ -1,16 +1,14 @@
-"""`/{owner}/settings`: rename, export, and delete an organization; `/{owner}/-/trash`: its deleted projects."""
+"""`/{owner}/settings`: rename, export, and delete an organization."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
-from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
+from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Invalid, TooManyRequests
 from workhook.http.calls import Response
-from workhook.http.lists import ListQuery
 from workhook.http.parameters import Title
 from workhook.identity import actions
 from workhook.identity.schemas import Account, Organization
@@ -21,7 +19,6 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.project import names
 from workhook.work.administration.deletion import count_issued_invoices, delete_organization
-from workhook.work.history import trash as api
 from workhook.work.portability.transfer.exports import MEDIA_TYPE, create_archive, headers_of
 
 
@@ -121,31 +118,3 @@ async def download(visit: Visit) -> Response:
     account, call = (await owned(visit, "export")).account, visit.call
     archive = await create_archive(call.services, visit.actor, account, call.public_base, call.request_id)
     return Response(archive, headers=headers_of(account, now_ms()), media_type=MEDIA_TYPE)
-
-
-# --- deleted projects -------------------------------------------------------------------------------------------------
-
-trash_places = Places("deleted_projects")
-ROWS = 50
-
-
-@trash_places.get("/{owner}/-/trash")
-async def show(visit: Visit) -> Response:
-    """Show the deleted projects of an account that the visitor can restore."""
-    account, role = await visit.account()
-    cursor = visit.query("cursor")
-    listed = await api.list_trash_of(visit.call, ListQuery(per_page=ROWS, cursor=cursor or UNSET), account.id)
-    if role is None and not listed.body.trash:  # a stranger may have been an admin of a deleted project
-        raise visit.hidden(account)
-    return settings_page(
-        visit,
-        Organization(account, role),
-        "organization/trash.html",
-        entries=entries() if account.kind == "organization" and role == "owner" else [],
-        deleted=[(each, parse_rfc3339(each.deleted_at)) for each in listed.body.trash],
-        kept_ms=api.KEPT_MS,
-        now=now_ms(),
-        days=api.KEPT_MS // DAY_MS,
-        more=paging.next_page(listed.headers),
-        begins=not cursor,
-    )

@@ -107,7 +107,7 @@ async def ask_to_remove(visit: Visit) -> Response:
     if found is None or not await is_collaborator(visit.database, access.repository, found.account):
         raise NotFound()
     visit.require_recent()
-    return visit.page("project/remove.html", access=access, person=found.account)
+    return visit.page("project/remove.html", person=found.account)
 
 
 @places.post("/{owner}/{project}/settings/people/{login}/remove", action="member.remove")

@@ -87,7 +87,6 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Respo
     return visit.page(
         "tasks/task.html",
         status=status,
-        access=access,
         shown=shown,
         conflict=conflict,
         yours=yours,
@@ -350,7 +349,7 @@ async def find_blockers(visit: Visit) -> Response:
         filters = {"q": words, "finished": False}
         page = await listing.list_tasks(visit.database, source_of_project(access), filters, after=None, limit=FOUND_MAX)
         found = [each for each in page if each.id != task.id and each.id not in task.blocked_by]
-    return visit.page("tasks/waits.html", access=access, task=task, here=address(visit), q=asked, found=found)
+    return visit.page("tasks/waits.html", task=task, here=address(visit), q=asked, found=found)
 
 
 @blocker_places.post("/{owner}/{project}/tasks/{task_id}/waits", action="task.edit")
@@ -446,7 +445,6 @@ async def preview(visit: Visit) -> Response:
     await visit.load_frame()
     return visit.page(
         "tasks/preview.html",
-        access=access,
         task=task,
         here=page_address,
         key=key,
@@ -493,7 +491,6 @@ async def task_history(visit: Visit) -> Response:
     entries = [_entry(place, task, row, payload) for row, payload in zip(found.rows, payloads, strict=True)]
     return visit.page(
         "tasks/history.html",
-        access=access,
         task=task,
         here=address(visit),
         entries=[entry for entry in entries if entry is not None],

@@ -72,11 +72,7 @@ class ChecklistView(msgspec.Struct, frozen=True):
 
 
 class TaskView(msgspec.Struct, frozen=True):
-    """A task and everything on its page.
-
-    `may_edit` is the right to change the task, `may_set_rate` to change its hourly rate, and `may_write` to write in
-    its project.
-    """
+    """A task and everything on its page. `may_edit` is the right to change it, and `may_set_rate` its hourly rate."""
 
     task: Task
     labels: Sequence[str]
@@ -101,7 +97,6 @@ class TaskView(msgspec.Struct, frozen=True):
     more_files: bool
     timesheets: Sequence[tuple[Timesheet, int]]
     more_timesheets: bool
-    may_write: bool
     may_edit: bool
     may_set_rate: bool
     zone: tzinfo
@@ -112,9 +107,9 @@ class TaskView(msgspec.Struct, frozen=True):
     """IDs of comments that the visitor imported rather than wrote."""
 
     @property
-    def may_tick(self) -> bool:
-        """Return whether the visitor can tick subtasks: this needs a column of open and one of completed tasks."""
-        return self.may_write and len({completes(each.stage, each.finished) for each in self.columns}) == 2
+    def has_both_kinds(self) -> bool:
+        """Return whether subtasks can be ticked: this needs a column of open and one of completed tasks."""
+        return len({completes(each.stage, each.finished) for each in self.columns}) == 2
 
     @property
     def next_deadline(self) -> int | None:
@@ -191,7 +186,6 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         more_files=len(files) > FILES_MAX,
         timesheets=[(each, elapsed_ms(each.times, now)) for each in times[:TIMESHEETS_MAX]],
         more_timesheets=times.truncated or len(times) > TIMESHEETS_MAX,
-        may_write=access.may_write,
         may_edit=access.may_change(task.user_id),
         may_set_rate=access.may_write and access.repository.role == "admin",
         zone=await find_zone(reader, access.repository.id) if task.repeat else UTC,
