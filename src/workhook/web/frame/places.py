@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -58,38 +59,23 @@ STREAM_TYPE = "text/vnd.turbo-stream.html"
 
 
 class NumberField(str):
-    """The name of a form field with a localized number: `visit.form(LineInput, NumberField("qty"))`."""
+    """The name of a form field with a localized number, parsed by `read`: `visit.form(Line, NumberField("qty"))`."""
 
-    def read(self, typed: str) -> str:
-        return formats.read_number(typed)
+    read: Callable[[str], str]
 
-
-class QuantityField(NumberField):
-    """The name of a form field with a quantity."""
-
-    def read(self, typed: str) -> str:
-        return formats.read_quantity(typed)
-
-
-class AmountField(NumberField):
-    """The name of a form field for money or, without a currency, for credits or hours with two decimal places."""
-
-    currency: str | None
-
-    def __new__(cls, name: str, currency: str | None = None) -> AmountField:
+    def __new__(cls, name: str, read: Callable[[str], str] = formats.read_number) -> NumberField:
         made = super().__new__(cls, name)
-        made.currency = currency
+        made.read = read
         return made
 
-    def read(self, typed: str) -> str:
-        return formats.read_amount(typed, self.currency)
+
+QuantityField = partial(NumberField, read=formats.read_quantity)
+PercentField = partial(NumberField, read=formats.read_percent)
 
 
-class PercentField(NumberField):
-    """The name of a form field with a percentage."""
-
-    def read(self, typed: str) -> str:
-        return formats.read_percent(typed)
+def AmountField(name: str, currency: str | None = None) -> NumberField:  # noqa: N802  # like the others
+    """Return the name of a form field for money or, without a currency, for credits or hours with two decimals."""
+    return NumberField(name, partial(formats.read_amount, currency=currency))
 
 
 class ConfirmFirst(Exception):
