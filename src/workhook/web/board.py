@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
-from workhook.core.errors import Malformed, NotFound
+from workhook.core.errors import Malformed, NotFound, require_found
 from workhook.core.text import one_line
 from workhook.core.zones import end_of
 from workhook.http.calls import Response
@@ -372,9 +372,7 @@ async def _column(visit: Visit) -> tuple[Access, Column, list[Column]]:
     """Return the access, the column in the path and all columns of the project. Raises `NotFound`."""
     access = await visit.access()
     found = await columns.list_board_columns(visit.database, access.repository.id)
-    column = next((each for each in found if each.id == visit.path("column_id")), None)
-    if column is None:
-        raise NotFound()
+    column = require_found(next((each for each in found if each.id == visit.path("column_id")), None))
     return access, column, found
 
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import NamedTuple
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import NotFound
+from workhook.core.errors import NotFound, require_found
 from workhook.http.calls import Call, Response
 from workhook.identity import members
 from workhook.identity.context import Write
@@ -53,9 +53,7 @@ PROJECT_TEMPLATES = (
 
 async def add_from_template(write: Write, create: ProjectCreate, name: str) -> Project:
     """Create a project with the columns of a template. Raises `NotFound` for an unknown template."""
-    template = next((each for each in PROJECT_TEMPLATES if each.name == name), None)
-    if template is None:
-        raise NotFound()
+    template = require_found(next((each for each in PROJECT_TEMPLATES if each.name == name), None))
     project = await add_project(write, create)
     await add_columns(write, project.id, template)
     return project

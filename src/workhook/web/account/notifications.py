@@ -37,7 +37,7 @@ ADDRESS = "/settings/notifications"
 @places.get("/settings/notifications")
 async def notification_settings(visit: Visit) -> Response:
     chosen = await find_settings(visit.database, visit.actor.user.id)
-    kinds = [(kind, *map(gettext, WORDS[kind]), choice) for kind, choice in chosen.items()]
+    kinds = [(kind, *map(gettext, WORDS[kind][1:]), choice) for kind, choice in chosen.items()]
     recipient = await find_recipient(visit.database, visit.actor.user.id)
     return visit.page("account/notifications.html", kinds=kinds, has_mail=recipients.sends_mail(), recipient=recipient)
 
@@ -154,7 +154,7 @@ def _subscription(call: Call) -> Subscription:
 
 
 def _page(call: Call, subscription: Subscription, *, done: bool) -> Response:
-    label, hint = map(gettext, WORDS[subscription.kind])
+    label, hint = map(gettext, WORDS[subscription.kind][1:])
     return page(
         "mail/unsubscribe.html", done=done, label=label, hint=hint, address=UNSUBSCRIBE_PATH + call.path("token")
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from workhook.core.errors import NotFound
+from workhook.core.errors import require_found
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES, Operation, is_for_programs
@@ -82,9 +82,7 @@ async def page_guide_in_folder(call: Call, folder: str, name: str) -> Response:
 
 
 async def _guide_page(call: Call, name: str) -> Response:
-    if (found := guide.pages().get(name)) is None:
-        raise NotFound()
-    return await show(call, "docs/guide.html", guide_page=found)
+    return await show(call, "docs/guide.html", guide_page=require_found(guide.pages().get(name)))
 
 
 async def show(call: Call, template: str, **context: Any) -> Response:

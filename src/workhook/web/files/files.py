@@ -122,12 +122,12 @@ async def create_folder(visit: Visit) -> Response:
 @places.post("/{owner}/{project}/folders/{folder_id}/delete", action="folder.delete")
 async def delete_folder(visit: Visit) -> Response:
     """Delete an empty folder. The undo creates a folder with the same title, since an empty one has nothing else."""
-    await visit.access()
+    access = await visit.access()
 
     async def delete(write: Write) -> Folder:
-        access, locked = await actions.lock_folder(write.tx, write.actor, visit.path("folder_id"))
-        view.require_place(visit, access)
-        await actions.delete_folder(write, access, locked)
+        its, locked = await actions.lock_folder(write.tx, write.actor, visit.path("folder_id"))
+        access.require_same_project(its)
+        await actions.delete_folder(write, its, locked)
         return locked
 
     gone = await visit.change(delete)
@@ -211,13 +211,13 @@ async def attach_file(visit: Visit) -> Response:
 
 @change_places.post("/{owner}/{project}/folders/{folder_id}/rename", action="folder.edit")
 async def rename_folder(visit: Visit) -> Response:
-    await visit.access()
+    access = await visit.access()
     folder_id, edit = visit.path("folder_id"), FolderEdit(title=visit.form(FolderCreate, "title").title)
 
     async def rename(write: Write) -> Folder:
-        access, locked = await actions.lock_folder(write.tx, write.actor, folder_id)
-        view.require_place(visit, access)
-        await actions.edit_folder(write, access, locked, edit)
+        its, locked = await actions.lock_folder(write.tx, write.actor, folder_id)
+        access.require_same_project(its)
+        await actions.edit_folder(write, its, locked, edit)
         return locked
 
     before = await visit.change(rename)

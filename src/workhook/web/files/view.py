@@ -114,12 +114,6 @@ async def read_task(visit: Visit, file: File) -> Task | None:
         return None
 
 
-def require_place(visit: Visit, access: Access) -> None:
-    """Raise `NotFound` unless `access` is to the project of the path."""
-    if access.repository.full_name.lower() != f"{visit.path('owner')}/{visit.path('project')}".lower():
-        raise NotFound()
-
-
 async def read_comments(visit: Visit, file: File) -> Comments:
     """Return the comments after the cursor in the query, without private ones for clients."""
     after = (visit.query_id("after") or 0,)

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from workhook.core import json
-from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Problem, say
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Problem, require_found, say
 from workhook.events import order
 from workhook.http import parameters
 from workhook.http.calls import Call, Response
@@ -127,9 +127,7 @@ class Visit:
 
     async def access(self) -> Access:
         """Return the visitor's rights in the project in the path. Raises `NotFound`."""
-        found = await self._find_repository()
-        if found is None:
-            raise NotFound()
+        found = require_found(await self._find_repository())
         self.project_access = await find_access(self.database, self.actor, found.project_id)
         return self.project_access
 
@@ -346,27 +344,30 @@ def _once(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Call
 
 def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Callable[[Call], Awaitable[Response]]:
     async def handle(call: Call) -> Response:
-        session = await signed_in(call)
-        if call.operation.method == "GET":
-            if session is None:
-                return sign_in_redirect(call)
-            visit = visit_of(call, session)
-            await call.services.count_page(str(session.user.id))
-            if call.operation.head:  # not for streams
-                await visit.load_frame()
-            return await _confirmed(function, visit)
+        session, is_get = await signed_in(call), call.operation.method == "GET"
+        if is_get and session is None:
+            return sign_in_redirect(call)
         try:
             if session is None:  # no redirect: the sign-in page could not restore the sent form
                 raise Forbidden(say("You have been signed out. {}", say("Sign in again.")), code="signed_out")
             visit = visit_of(call, session)
-            await call.services.count_form(f"pages:{session.user.id}")
             media_type = (call.header("content-type") or "").lstrip().lower()
-            if reads_form or not media_type.startswith("multipart/form-data"):  # `read_form` rejects other types
-                visit.fields = await read_form(call, session)
+            if is_get:
+                await call.services.count_page(str(session.user.id))
+                if call.operation.head:  # not for streams
+                    await visit.load_frame()
             else:
-                check_sender(call, session)
-            answer = await _confirmed(function, visit)
+                await call.services.count_form(f"pages:{session.user.id}")
+                if reads_form or not media_type.startswith("multipart/form-data"):  # `read_form` rejects other types
+                    visit.fields = await read_form(call, session)
+                else:
+                    check_sender(call, session)
+            answer: Response = await function(visit)
+        except ConfirmFirst as needed:
+            return confirm_redirect(needed.return_to)
         except Problem as problem:
+            if is_get:
+                raise
             refusals.translate(problem)
             if STREAM_TYPE not in (call.header("accept") or "") or problem.status >= 500:  # not sent by Turbo
                 raise
@@ -375,14 +376,6 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
         return answer
 
     return handle
-
-
-async def _confirmed(function: Callable[[Visit], Awaitable[Any]], visit: Visit) -> Response:
-    try:
-        answer: Response = await function(visit)
-    except ConfirmFirst as needed:
-        return confirm_redirect(needed.return_to)
-    return answer
 
 
 def toast(problem: Problem) -> Response:

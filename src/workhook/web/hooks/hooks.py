@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 from urllib.parse import urlencode
 
-from workhook.core.errors import Invalid, NotFound
+from workhook.core.errors import Invalid, NotFound, require_found
 from workhook.events import samples
 from workhook.events.catalog import CATALOG
 from workhook.events.hook_config import fault, parse_config
@@ -235,9 +235,7 @@ async def test_event(visit: Visit, site: HookSite) -> Response:
 @trial_places.get("/events/{name}")
 async def event(visit: Visit, site: HookSite) -> Response:
     """Show an event of the catalog with a sample payload."""
-    found = CATALOG.get(visit.path("name"))
-    if found is None:
-        raise NotFound()
+    found = require_found(CATALOG.get(visit.path("name")))
     action = visit.query("action")
     if action and action not in found.actions:
         raise NotFound()

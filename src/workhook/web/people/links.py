@@ -13,7 +13,7 @@ import msgspec
 
 from workhook.core.clock import now_ms
 from workhook.core.disclosure import HiddenRepr
-from workhook.core.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from workhook.core.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable, require_found
 from workhook.http import parameters
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
@@ -286,9 +286,7 @@ async def accept_project(visit: Visit) -> Response:
     invitation_id = visit.call.path_integer("invitation_id")
 
     async def accept(write: Write) -> Invitation:
-        found = await invitations.find_to_repository(write.tx, write.actor.user, invitation_id)
-        if found is None:
-            raise NotFound()
+        found = require_found(await invitations.find_to_repository(write.tx, write.actor.user, invitation_id))
         await repository.join(write, found)
         return found
 

@@ -130,9 +130,7 @@ async def change_role(visit: Visit) -> Response:
         raise NotFound()
 
     async def change(write: Write) -> InOrganization:
-        member = await find_member(write.tx, place.account.id, visit.path("login"))
-        if member is None:
-            raise NotFound()
+        member = require_found(await find_member(write.tx, place.account.id, visit.path("login")))
         body = visit.form(api.MembershipBody, role=_API_ROLES[role])
         await api.organization_memberships_set(write, member.account.login, body)
         return member

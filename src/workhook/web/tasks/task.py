@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, Malformed, NotFound, say
+from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, Malformed, NotFound, require_found, say
 from workhook.events.payloads import to_show
 from workhook.http.calls import Response
 from workhook.http.parameters import TITLE_MAX_CHARS
@@ -295,9 +295,7 @@ async def add_subtask(visit: Visit) -> Response:
     column = next((each for each in found if each.id == task.column.id), None)
     if column is None or is_final(column):
         column = column_for(found, completed=False) or column
-    if column is None:
-        raise NotFound()
-    column_id = column.id
+    column_id = require_found(column).id
     create = visit.form(TaskCreate, "title", parent_id=task.id, project_id=access.repository.project_id)
     await visit.change(lambda write: actions.create_task(write, column_id, create), retry=BUSY)
     return visit.done(f"{address(visit)}#subtasks")
