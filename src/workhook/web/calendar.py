@@ -23,7 +23,7 @@ from workhook.web.frame.formats import day_name, month_names, reader_zone, shown
 from workhook.web.frame.names import called, logins_of
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.listing import TaskRow, edit_task, task_row, undo_of
+from workhook.web.listing import TaskRow, edit_task, row_of, undo_of
 from workhook.work.board.tasks import listing
 from workhook.work.board.tasks.inputs import TaskEdit
 from workhook.work.history.feeds import feeds, ical
@@ -136,7 +136,8 @@ async def read_calendar(visit: Visit, access: Access, span: Span) -> Calendar:
     by_day: dict[date, list[TaskRow]] = {}
     for task in shown:
         assert task.deadline is not None, "the list has only tasks with a deadline"
-        by_day.setdefault(shown_day(task.deadline), []).append(task_row(access, task, now))
+        row = row_of(task, now, may_edit=access.may_change(task.user_id))
+        by_day.setdefault(shown_day(task.deadline), []).append(row)
     days = []
     for number in range((after - span.first).days):
         day = span.first + timedelta(days=number)

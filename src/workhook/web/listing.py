@@ -68,10 +68,6 @@ def query_of(visit: Visit) -> TasksQuery:
     return query
 
 
-def task_row(access: Access, task: Task, now: int) -> TaskRow:
-    return row_of(task, now, may_edit=access.may_change(task.user_id))
-
-
 def row_of(task: Task, now: int, *, may_edit: bool) -> TaskRow:
     """Return a table row. `now` is in milliseconds since the epoch."""
     is_completed, zone = task.completed_at is not None, formats.reader_zone()
@@ -212,9 +208,12 @@ async def task_list(visit: Visit) -> Response:
     filters, after = listing.filters_of(query, source), cursor_of(query, listing.ORDERS[sort])
     found = await listing.list_tasks(visit.database, source, filters, sort=sort, after=after, limit=ROWS + 1)
     page, headers = lists.page(visit.call, found, query)
+    rows = [row_of(task, now, may_edit=access.may_change(task.user_id)) for task in page]
     return visit.page(
         "listing/list.html",
-        groups=_grouped([task_row(access, task, now) for task in page], visit.query("group"), now),
+        groups=_grouped(
+            [row_of(task, now, may_edit=access.may_change(task.user_id)) for task in page], visit.query("group"), now
+        ),
         more=paging.next_page(headers),
         colors=await find_label_colors(visit.database, access.repository.id),
         given=defaultdict(str, paging.given(visit)),

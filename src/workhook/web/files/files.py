@@ -33,10 +33,9 @@ places = Places("files")
 async def folder(visit: Visit) -> Response:
     """Show the files of a project, one folder at a time."""
     access = await visit.follow()
-    shown = await view.read_folder(visit, access)
     return visit.page(
         "files/folder.html",
-        shown=shown,
+        shown=await view.read_folder(visit, access),
         icon_of=view.icon_of,
         limit=limit_of(visit.call),
         back=paging.with_query(visit).removeprefix("?"),

@@ -25,7 +25,7 @@ from workhook.work.discussion.markup import clean
 from workhook.work.discussion.schemas import FileComment, Reply, TaskComment
 from workhook.work.files import actions
 from workhook.work.files.links import links_of
-from workhook.work.files.schemas import File, Folder
+from workhook.work.files.schemas import File
 from workhook.work.history.activity.task_history import LastEdit, Noun, find_last_edits
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import NEWEST_FIRST, read
@@ -46,20 +46,6 @@ _ICONS = {"image": "image", "audio": "play", "video": "play", "text": "file-text
 log = structlog.get_logger(__name__)
 
 
-class FolderPage(msgspec.Struct, frozen=True):
-    """The contents of a folder.
-
-    `folder` is None at the top level, which lists `folders`. `every` contains all folders of the project. `older` is
-    the cursor of the next page: the ID of the last file.
-    """
-
-    folder: Folder | None
-    folders: Sequence[Folder]
-    every: Sequence[Folder]
-    files: Sequence[File]
-    older: str | None
-
-
 class Comments(msgspec.Struct, frozen=True):
     """Comments on a file, newest last.
 
@@ -73,8 +59,8 @@ class Comments(msgspec.Struct, frozen=True):
     reply_edits: Mapping[str, LastEdit] = {}
 
 
-async def read_folder(visit: Visit, access: Access) -> FolderPage:
-    """Return the folder and page in the query. Raises `NotFound`."""
+async def read_folder(visit: Visit, access: Access) -> dict[str, object]:
+    """Return the folder and page in the query. `folder` is None at the top level, which lists `folders`."""
     folder_id, before = visit.query("folder"), visit.query("before")
     folders = await actions.all_folders(visit.database, access)
     folder = next((each for each in folders if each.id == folder_id), None)
@@ -93,7 +79,8 @@ async def read_folder(visit: Visit, access: Access) -> FolderPage:
     )
     shown = found[:FILES_MAX]
     older = shown[-1].id if len(found) > FILES_MAX else None
-    return FolderPage(folder, [] if folder or before else folders, folders, shown, older)
+    listed = [] if folder or before else folders
+    return {"folder": folder, "folders": listed, "every": folders, "files": shown, "older": older}
 
 
 async def find_file(visit: Visit, access: Access | None = None) -> tuple[Access, File]:

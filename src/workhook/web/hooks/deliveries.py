@@ -54,7 +54,7 @@ async def deliveries(visit: Visit, site: HookSite) -> Response:
     retries = actions.retries_of(visit.call, hook)
     mark = await newest(visit, hook)  # before the rows, so that nothing in between is missed
     rows = await read_rows(visit.database, hook.id, chosen, cursor, retries)
-    now = now_ms()
+    now, limit_s = now_ms(), visit.call.services.settings.delivery_timeout_s
     ids = [each.id for each in rows.items]
     own, common = catalogue(site.owner.target)
     tests, old, waiting, running = await asyncio.gather(
@@ -66,13 +66,9 @@ async def deliveries(visit: Visit, site: HookSite) -> Response:
     return await hook_page(
         visit, "hooks/deliveries.html", site, hook, status=422 if chosen.faults else 200, chosen=chosen, rows=rows,
         states=states(), events=list(CATALOG), charts=charts, outcomes=outcomes, mark=mark, first=cursor is None,
-        tests=tests, now=now, utc=to_seconds_text(now)[11:16], old=old, limit_s=_limit_s(visit), own=own,
+        tests=tests, now=now, utc=to_seconds_text(now)[11:16], old=old, limit_s=limit_s, own=own,
         common=common, test_event=visit.query("test"), waiting=waiting, running=running,
     )  # fmt: skip
-
-
-def _limit_s(visit: Visit) -> float:
-    return visit.call.services.settings.delivery_timeout_s
 
 
 @places.get("/{hook_id}/deliveries/newest")
@@ -117,6 +113,7 @@ async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_sinc
         other = await _find(visit, hook, visit.query_id("with") or 0)
         compared = await asyncio.to_thread(_compare, found, other)
     newer, older = await _neighbours(visit, hook, found.id)
+    limit_s = visit.call.services.settings.delivery_timeout_s
     return await hook_page(
         visit, "hooks/delivery.html", site, hook, delivery=found, attempts=attempts, compared=compared,
         payload=pretty(found.request.payload) if found.request.payload else None,
@@ -124,7 +121,7 @@ async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_sinc
         charts=charts, outcomes=outcomes, now=now_ms(), visible=visible, waits=bool(waits_since), mark=mark,
         file=snippets.FILE, place=snippets.PASSWORD_PLACE, newer=newer, older=older,
         is_test=bool(await history.find_test_deliveries(visit.database, hook.id, [found.id])),
-        is_old=bool(attempts) and attempts[-1].id > found.id, limit_s=_limit_s(visit),
+        is_old=bool(attempts) and attempts[-1].id > found.id, limit_s=limit_s,
     )  # fmt: skip
 
 

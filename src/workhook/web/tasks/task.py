@@ -81,8 +81,8 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Respo
     after = visit.query_id("after") or 0
     shown = await read_task(visit.database, visit.actor, access, visit.path("task_id"), after)
     yours = visit.fields.get(conflict, "") if conflict else ""
-    logins = [each.login for each in shown.people]
-    texts = [shown.task.description, *(each.text for each in shown.comments)]
+    logins = [each.login for each in shown["people"]]
+    texts = [shown["task"].description, *(each.text for each in shown["comments"])]
     tasks = await find_named_tasks(visit.database, access, texts)
     return visit.page(
         "tasks/task.html",
@@ -90,10 +90,10 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Respo
         shown=shown,
         conflict=conflict,
         yours=yours,
-        task=shown.task,
+        task=shown["task"],
         here=address(visit),
-        people=Names(shown.people).by_login,
-        names=shown.names,
+        people=Names(shown["people"]).by_login,
+        names=shown["names"],
         prose=await Prose(logins, visit.actor.user.login, tasks).prepare(texts),
         icon_of=icon_of,
         limit=limit_of(visit.call),
