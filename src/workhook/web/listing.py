@@ -211,9 +211,7 @@ async def task_list(visit: Visit) -> Response:
     rows = [row_of(task, now, may_edit=access.may_change(task.user_id)) for task in page]
     return visit.page(
         "listing/list.html",
-        groups=_grouped(
-            [row_of(task, now, may_edit=access.may_change(task.user_id)) for task in page], visit.query("group"), now
-        ),
+        groups=_grouped(rows, visit.query("group"), now),
         more=paging.next_page(headers),
         colors=await find_label_colors(visit.database, access.repository.id),
         given=defaultdict(str, paging.given(visit)),
