@@ -66,12 +66,12 @@ async def file(visit: Visit) -> Response:
     kind = view.kind_of(found)
     people = await choices.list_people(visit.database, access)
     comments = await view.read_comments(visit, found)
-    texts = [text for each in comments.shown for text in (each.text, *(reply.body for reply in each.comments))]
+    texts = [text for each in comments["shown"] for text in (each.text, *(reply.body for reply in each.comments))]
     tasks = await find_named_tasks(visit.database, access, texts)
     return visit.page(
         "files/file.html",
         prose=await Prose([each.login for each in people], visit.actor.user.login, tasks).prepare(
-            each.text for each in comments.shown
+            each.text for each in comments["shown"]
         ),
         people=people,
         has_secret=True,  # the signed link

@@ -46,19 +46,6 @@ _ICONS = {"image": "image", "audio": "play", "video": "play", "text": "file-text
 log = structlog.get_logger(__name__)
 
 
-class Comments(msgspec.Struct, frozen=True):
-    """Comments on a file, newest last.
-
-    `later` is the cursor of the next page: the ID of the last comment. `edits` and `reply_edits` are the last edits, by
-    ID as a string.
-    """
-
-    shown: Sequence[FileComment]
-    later: int | None
-    edits: Mapping[str, LastEdit] = {}
-    reply_edits: Mapping[str, LastEdit] = {}
-
-
 async def read_folder(visit: Visit, access: Access) -> dict[str, object]:
     """Return the folder and page in the query. `folder` is None at the top level, which lists `folders`."""
     folder_id, before = visit.query("folder"), visit.query("before")
@@ -101,7 +88,7 @@ async def read_task(visit: Visit, file: File) -> Task | None:
         return None
 
 
-async def read_comments(visit: Visit, file: File) -> Comments:
+async def read_comments(visit: Visit, file: File) -> dict[str, Any]:
     """Return the comments after the cursor in the query, without private ones for clients."""
     after = (visit.query_id("after") or 0,)
     access, found = await comments.list_file_comments(
@@ -118,7 +105,7 @@ async def read_comments(visit: Visit, file: File) -> Comments:
         last_edits(visit.database, access, "file_comment", shown),
         last_edits(visit.database, access, "file_comment_reply", replies),
     )
-    return Comments(shown, later, edits, reply_edits)
+    return {"shown": shown, "later": later, "edits": edits, "reply_edits": reply_edits}
 
 
 async def last_edits(

@@ -28,7 +28,7 @@ from workhook.web.frame.sessions import redirect
 from workhook.web.frame.texts import gettext
 from workhook.web.hooks import charts, outcomes, snippets
 from workhook.web.hooks.forms import catalogue
-from workhook.web.hooks.payloads import Line, body_text, difference, pretty, visible
+from workhook.web.hooks.payloads import body_text, difference, pretty, visible
 from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_page, limit_in_words
 
 places = HookPlaces("delivery")
@@ -87,16 +87,6 @@ async def newest(visit: Visit, hook: Hook) -> str:
     return str(rows[0]["id"]) if rows else "0"
 
 
-class Compared(msgspec.Struct, frozen=True):
-    """Two deliveries side by side, with the headers that differ: name and both values."""
-
-    other: DeliveryDetail
-    request_headers: list[tuple[str, str, str]]
-    response_headers: list[tuple[str, str, str]]
-    payload: list[Line]
-    body: list[Line]
-
-
 @places.get("/{hook_id}/deliveries/{delivery_id}")
 async def delivery(visit: Visit, site: HookSite) -> Response:
     hook = await hook_at(visit)
@@ -149,16 +139,17 @@ async def _attempts(visit: Visit, hook: Hook, guid: str) -> Sequence[DeliveryIte
     return page.items[::-1]
 
 
-def _compare(one: DeliveryDetail, other: DeliveryDetail) -> Compared:
+def _compare(one: DeliveryDetail, other: DeliveryDetail) -> dict[str, object]:
+    """Return what differs, such as the name and both values of each header."""
     newer, older = (one, other) if one.id > other.id else (other, one)
     payloads = [json.encode(each.request.payload).decode() for each in (newer, older)]
-    return Compared(
-        other,
-        _different(one.request.headers, other.request.headers),
-        _different(one.response.headers, other.response.headers),
-        difference(*payloads) if payloads[0] != payloads[1] else [],
-        difference(newer.response.payload, older.response.payload),
-    )
+    return {
+        "other": other,
+        "request_headers": _different(one.request.headers, other.request.headers),
+        "response_headers": _different(one.response.headers, other.response.headers),
+        "payload": difference(*payloads) if payloads[0] != payloads[1] else [],
+        "body": difference(newer.response.payload, older.response.payload),
+    }
 
 
 def _different(one: dict[str, str], other: dict[str, str]) -> list[tuple[str, str, str]]:

@@ -19,7 +19,6 @@ from workhook.identity.queries import find_account_by_id
 from workhook.identity.tables import NOTIFICATION_KINDS, NotificationKind
 from workhook.web.frame.texts import in_language
 from workhook.web.mail.letters import (
-    Envelope,
     Letter,
     confirmation_letter,
     invitation_letter,
@@ -120,4 +119,4 @@ class Composer:
         if not address or not is_address(address):
             return None
         name = f"workhook.{message.id}.{message.created_at}"
-        return write_message(letter, Envelope(self._sender, address, name, message.created_at), files or [])
+        return write_message(letter, self._sender, address, name, message.created_at, files or [])

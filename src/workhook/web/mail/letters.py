@@ -169,25 +169,17 @@ def trial_letter(base: str) -> Letter:
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 
-class Envelope(msgspec.Struct, frozen=True):
-    """The addressing of a message. `name` is unique among the messages of this server, and stable across attempts."""
-
-    sender: Address
-    address: str
-    name: str
-    created_at: int
-
-
-def write_message(letter: Letter, envelope: Envelope, files: Sequence[InvoiceFile] = ()) -> Outgoing:
-    """Write the message in the current language (`texts.in_language`)."""
-    letter = _on_single_lines(letter)
-    sender, domain = envelope.sender, envelope.sender.domain
+def write_message(
+    letter: Letter, sender: Address, address: str, name: str, created_at: int, files: Sequence[InvoiceFile] = ()
+) -> Outgoing:
+    """Write the message in the current language. `name` is unique on this server, and stable across attempts."""
+    letter, domain = _on_single_lines(letter), sender.domain
     headers = [
         mailbox_header("From", sender.display_name, sender.addr_spec),
-        mailbox_header("To", "", envelope.address),
+        mailbox_header("To", "", address),
         text_header("Subject", letter.subject),
-        raw_header("Date", format_datetime(datetime.fromtimestamp(envelope.created_at // 1000, UTC))),
-        raw_header("Message-ID", f"<{envelope.name}@{domain}>"),
+        raw_header("Date", format_datetime(datetime.fromtimestamp(created_at // 1000, UTC))),
+        raw_header("Message-ID", f"<{name}@{domain}>"),
         raw_header("Auto-Submitted", "auto-generated"),
     ]
     if letter.thread is not None:  # the task itself is not a message, but mail programs group by this ID nevertheless
@@ -201,7 +193,7 @@ def write_message(letter: Letter, envelope: Envelope, files: Sequence[InvoiceFil
         html("mail/letter.html", letter=letter),
         [Attachment(each.name, PDF, each.content) for each in files],
     )
-    return Outgoing(sender.addr_spec, envelope.address, content)
+    return Outgoing(sender.addr_spec, address, content)
 
 
 def _on_single_lines(letter: Letter) -> Letter:

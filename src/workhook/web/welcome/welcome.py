@@ -25,7 +25,7 @@ from workhook.web.frame.sessions import record, redirect, renew_session
 from workhook.web.frame.texts import gettext
 from workhook.web.home import PROJECT_TEMPLATES, add_from_template
 from workhook.web.hooks.receiver import WELCOME, read_receiver
-from workhook.web.welcome.importing import ImportPreview, imported_page, take_export
+from workhook.web.welcome.importing import Preview, imported_page, take_export
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.projects.schemas import ProjectCreate
 from workhook.work.board.tasks.queries import has_any_task
@@ -164,7 +164,7 @@ async def _read_password(visit: Visit) -> tuple[str | None, list[str]]:
 
 
 def _project_page(
-    visit: Visit, organization: Account, faults: dict[str, str], preview: ImportPreview | None = None
+    visit: Visit, organization: Account, faults: dict[str, str], preview: Preview | None = None
 ) -> Response:
     return visit.page(
         "welcome/project.html", status=422 if faults else 200, owner=organization, templates=PROJECT_TEMPLATES,
