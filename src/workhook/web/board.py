@@ -419,19 +419,7 @@ class BoardColumn(msgspec.Struct, frozen=True):
     more: bool
 
 
-class BoardView(msgspec.Struct, frozen=True):
-    columns: Sequence[BoardColumn]
-
-    @property
-    def count(self) -> int:
-        return sum(each.count for each in self.columns)
-
-    @property
-    def shown(self) -> int:
-        return sum(len(each.cards) for each in self.columns)
-
-
-async def read_board(reader: Reader, access: Access, filters: Mapping[str, str]) -> BoardView:
+async def read_board(reader: Reader, access: Access, filters: Mapping[str, str]) -> list[BoardColumn]:
     """Return all columns of the project with the cards that match `filters`."""
     found = await columns.list_board_columns(reader, access.repository.id)
     read = await asyncio.gather(*(_read_tasks(reader, access, column) for column in found))
@@ -462,12 +450,10 @@ async def read_board(reader: Reader, access: Access, filters: Mapping[str, str])
             runs=task.id in running,
         )
 
-    return BoardView(
-        [
-            BoardColumn(column, [card(task) for task in shown], len(tasks), more)
-            for column, (tasks, more), shown in zip(found, read, fitting, strict=True)
-        ]
-    )
+    return [
+        BoardColumn(column, [card(task) for task in shown], len(tasks), more)
+        for column, (tasks, more), shown in zip(found, read, fitting, strict=True)
+    ]
 
 
 async def _read_tasks(reader: Reader, access: Access, column: Column) -> tuple[Sequence[Any], bool]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from datetime import date, timedelta
 
 import msgspec
@@ -56,22 +55,6 @@ class Span(msgspec.Struct, frozen=True):
         return ("week", self.first.isoformat()) if self.month is None else ("month", f"{self.month:%Y-%m}")
 
 
-class Day(msgspec.Struct, frozen=True):
-    """A day of the calendar. `is_other` marks days outside the shown month."""
-
-    day: date
-    is_other: bool
-    rows: Sequence[TaskRow]
-
-
-class Calendar(msgspec.Struct, frozen=True):
-    """The due tasks of a span. `more` is true if more tasks are due than are shown."""
-
-    weeks: Sequence[Sequence[Day]]
-    count: int
-    more: bool
-
-
 def span_of(visit: Visit) -> Span:
     """Return the span in the query, by default the current month."""
     if week := _read(visit.query("week")):
@@ -120,8 +103,8 @@ def _month(first: date) -> Span:
     )
 
 
-async def read_calendar(visit: Visit, access: Access, span: Span) -> Calendar:
-    """Return the tasks that are due in the span."""
+async def read_calendar(visit: Visit, access: Access, span: Span) -> dict[str, object]:
+    """Return the weeks of the span with the tasks that are due, and whether `more` are due than are shown."""
     zone, after = reader_zone(), span.last + timedelta(days=1)
     start = min(midnight_of(span.first), start_of(span.first, zone))
     end = max(midnight_of(after), start_of(after, zone))
@@ -142,8 +125,8 @@ async def read_calendar(visit: Visit, access: Access, span: Span) -> Calendar:
     for number in range((after - span.first).days):
         day = span.first + timedelta(days=number)
         is_other = span.month is not None and day.month != span.month.month
-        days.append(Day(day, is_other, by_day.get(day, [])))
-    return Calendar([days[at : at + 7] for at in range(0, len(days), 7)], len(shown), more)
+        days.append({"day": day, "is_other": is_other, "rows": by_day.get(day, [])})
+    return {"weeks": [days[at : at + 7] for at in range(0, len(days), 7)], "count": len(shown), "more": more}
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------

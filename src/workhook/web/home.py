@@ -78,10 +78,6 @@ class OwnerView(NamedTuple):
     role: str | None
     projects: list[Project]
 
-    @property
-    def may_create(self) -> bool:
-        return self.role is not None
-
 
 @places.get("/{owner}")
 async def show(visit: Visit, form: PageForm = UNSENT) -> Response:
@@ -109,7 +105,7 @@ async def show(visit: Visit, form: PageForm = UNSENT) -> Response:
 async def create_project(visit: Visit) -> Response:
     """Create a project with the columns of a template."""
     view = await find_owner(visit)
-    if not view.may_create:
+    if view.role is None:
         raise NotFound()
     template = visit.fields.get("template", "")
     create = visit.form(ProjectCreate, "title", organization=view.account.login, private="private" in visit.fields)

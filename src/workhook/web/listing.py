@@ -54,13 +54,6 @@ class TaskRow(msgspec.Struct, frozen=True):
     may_edit: bool
 
 
-class Group(msgspec.Struct, frozen=True):
-    """Rows under a heading. `title` is None in a list without groups."""
-
-    title: str | None
-    rows: Sequence[TaskRow]
-
-
 def query_of(visit: Visit) -> TasksQuery:
     """Return the filters in the query. Raises `Invalid`."""
     query = paging.query_of(TasksQuery, paging.given(visit), ROWS)
@@ -89,11 +82,11 @@ def sort_links(visit: Visit, otherwise: str = "") -> Mapping[str, tuple[str, str
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
-def _grouped(rows: Sequence[TaskRow], by: str, now: int) -> list[Group]:
-    """Group the rows. A task with several assignees or labels is in several groups."""
+def _grouped(rows: Sequence[TaskRow], by: str, now: int) -> list[tuple[str | None, Sequence[TaskRow]]]:
+    """Return the groups with their titles. A task with several assignees or labels is in several groups."""
     keys = _KEYS.get(by)
     if keys is None:
-        return [Group(None, rows)] if rows else []
+        return [(None, rows)] if rows else []
     names: dict[str, str] = {}
     if by == "person":
         names = Names(person for row in rows for person in row.task.assignees).by_login
@@ -105,7 +98,7 @@ def _grouped(rows: Sequence[TaskRow], by: str, now: int) -> list[Group]:
         order = [key for key in _SPANS if key in found]
     else:
         order = sorted(found, key=lambda key: (key == "", (names.get(key) or key).casefold()))
-    return [Group(_heading(by, names.get(key, key)), found[key]) for key in order]
+    return [(_heading(by, names.get(key, key)), found[key]) for key in order]
 
 
 _SPANS = ("overdue", "today", "week", "later", "none", "done")

@@ -243,6 +243,6 @@ async def _look(visit: Visit, task_import: Import) -> Imported:
 
 async def _owner(visit: Visit) -> OwnerView:
     view = await find_owner(visit)
-    if not view.may_create:
+    if view.role is None:
         raise NotFound()
     return view
