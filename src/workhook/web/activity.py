@@ -335,8 +335,6 @@ def _address(base: str, event: str, payload: Any) -> str:
     return f"{base}/{noun}s/{quote(its_id, safe='')}{fragment}"
 
 
-# --- the page ---------------------------------------------------------------------------------------------------------
-
 places = Places("activity")
 ROWS = 50
 
@@ -396,8 +394,6 @@ async def payload(visit: Visit) -> Response:
     text = json.indented(sent) or sent.decode("utf-8", "replace")
     return visit.page("activity/payload.html", event_id=event_id, row=rows[0], text=text)
 
-
-# --- the stream that makes open pages reload --------------------------------------------------------------------------
 
 live_places = Places("live")
 

@@ -32,7 +32,6 @@ _PLACE_FIELDS = ("login", "admin", "profile_name")
 
 @places.get("/settings/administration")
 async def show_administration(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Show all accounts, and forms for new users and organizations."""
     await require_administrator(visit.database, visit.actor)
     visit.require_recent(HERE)
     if form.is_refused:  # a POST has not loaded the header

@@ -67,7 +67,6 @@ def _sentence(name: str, data: dict[str, Any]) -> str:
 
 
 def _label(name: str) -> str:
-    """Return the label of a field in the webhook form."""
     known = {
         "events": gettext("Events"),
         "config.url": gettext("Payload URL"),
@@ -87,8 +86,6 @@ def _shown(value: object) -> str:
         return ", ".join(map(str, value))
     return gettext("none") if value in (None, "") else str(value)
 
-
-# --- the page ---------------------------------------------------------------------------------------------------------
 
 places = Places("audit")
 

@@ -113,8 +113,6 @@ def board_address(visit: Visit) -> str:
     return paging.back_to(visit, paging.project_address(visit))
 
 
-# --- bulk changes ----------------------------------------------------------------------------------------------------
-
 card_places = Places("selection")
 
 CHOSEN_MAX = 200
@@ -271,8 +269,6 @@ def _priority(visit: Visit, tasks: Sequence[Task]) -> Planned:
 _CHANGES = {"move": _move, "assign": _assign, "label": _label, "priority": _priority, "delete": _delete}
 
 
-# --- columns ---------------------------------------------------------------------------------------------------------
-
 column_places = Places("columns")
 
 
@@ -303,7 +299,6 @@ async def edit_column(visit: Visit) -> Response:
 
 @column_places.post("/{owner}/{project}/columns/{column_id}/place", action="column.edit")
 async def place_column(visit: Visit) -> Response:
-    """Move a column to `position`."""
     _, before, _ = await _column(visit)
     edit = visit.form(columns.ColumnEdit, "position")
     await visit.change(lambda write: columns.edit_column(write, before.id, edit))

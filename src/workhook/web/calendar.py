@@ -129,8 +129,6 @@ async def read_calendar(visit: Visit, access: Access, span: Span) -> dict[str, o
     return {"weeks": [days[at : at + 7] for at in range(0, len(days), 7)], "count": len(shown), "more": more}
 
 
-# --- the page ---------------------------------------------------------------------------------------------------------
-
 places = Places("calendar")
 
 
@@ -166,8 +164,6 @@ async def move_deadline(visit: Visit) -> Response:
     undo = undo_of(f"{address}/{task_id}", before, visit.fields)
     return visit.done(paging.back_to(visit, address), message % {"title": after.title, "day": day}, undo=undo)
 
-
-# --- feeds ------------------------------------------------------------------------------------------------------------
 
 routes = Routes(PAGES, "pages")
 feed_places = Places("calendar_feeds")

@@ -64,8 +64,6 @@ async def add_columns(write: Write, project_id: str, template: ProjectTemplate) 
         await add_column(write, project_id, ColumnCreate(title=gettext(title), finished=finished))
 
 
-# --- an organization or a user ----------------------------------------------------------------------------------------
-
 places = Places("owner")
 
 PROJECTS_MAX, PEOPLE_MAX = 500, 100

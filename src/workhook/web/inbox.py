@@ -48,8 +48,6 @@ def sentence(each: Notification) -> str:
     return gettext(_SENTENCES[key], who=who, what=each.title, amount=amount)
 
 
-# --- the page ---------------------------------------------------------------------------------------------------------
-
 places = Places("inbox")
 
 ROWS = 50

@@ -188,8 +188,6 @@ def undo_of(action: str, before: Task, edit_fields: dict[str, str]) -> Undo:
     return Undo(action, fields)
 
 
-# --- the list of a project --------------------------------------------------------------------------------------------
-
 places = Places("list")
 
 

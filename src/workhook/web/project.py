@@ -53,7 +53,6 @@ async def administered(visit: Visit, *, recently: bool = False) -> Access:
 
 
 def settings_address(visit: Visit, section: str = "") -> str:
-    """Return the address of the page, or of one of its sections."""
     return paging.project_address(visit, "settings") + (f"#{section}" if section else "")
 
 
@@ -140,7 +139,6 @@ async def archive(visit: Visit) -> Response:
 
 @places.get("/{owner}/{project}/settings/delete")
 async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Show the confirmation form before a project is deleted."""
     await administered(visit)
     visit.require_recent()
     return visit.page(

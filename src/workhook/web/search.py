@@ -54,8 +54,6 @@ def without_signs(text: str) -> str:
     return " ".join(_LINE_SIGNS.sub(" ", plain).split())
 
 
-# --- the page ---------------------------------------------------------------------------------------------------------
-
 places = Places("search")
 PROJECTS = "project"  # a kind of result that only this page has
 _ANCHORS = {"task_comment": "comment", "file_comment": "comment", "file_comment_reply": "reply"}

@@ -47,7 +47,6 @@ def _page(listed: Any, cursor: str) -> dict[str, Any]:
 
 @places.post("/{owner}/{project}/trash/{kind}/{deleted_id}", action="trash.restore")
 async def restore(visit: Visit) -> Response:
-    """Restore a task or a file."""
     access = await visit.access()
     access.require_member("see deleted items")
     project_id, deleted_id = access.repository.project_id, visit.path("deleted_id")
@@ -65,8 +64,6 @@ async def restore(visit: Visit) -> Response:
     title = await visit.change(take_out, retry=BUSY)
     return visit.done(paging.project_address(visit, "trash"), gettext("“%(title)s” was restored.", title=title))
 
-
-# --- deleted projects -------------------------------------------------------------------------------------------------
 
 owner_places = Places("deleted_projects")
 

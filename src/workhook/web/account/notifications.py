@@ -92,7 +92,6 @@ async def ask_to_confirm(visit: Visit) -> Response:
 
 @places.get("/settings/notifications/confirm/{token}", action="notification_setting.edit")
 async def show_confirmation(visit: Visit) -> Response:
-    """Ask the visitor to confirm the address."""
     address = await _confirmed_by(visit, visit.database)
     return visit.page("account/confirm_address.html", address=address, action=f"{CONFIRM_PATH}{visit.path('token')}")
 
@@ -126,13 +125,11 @@ routes = Routes(PAGES, "pages", etag=False)
 
 @routes.get("/mail/unsubscribe/{token}", action="notification_setting.edit")
 async def page_unsubscribe(call: Call) -> Response:
-    """Ask whether to unsubscribe from a kind of e-mail."""
     return _page(call, _subscription(call), done=False)
 
 
 @routes.post("/mail/unsubscribe/{token}", action="notification_setting.edit")
 async def page_unsubscribe_post(call: Call) -> Response:
-    """Unsubscribe from a kind of e-mail."""
     subscription = _subscription(call)
     await call.database.in_transaction(lambda tx: _end(tx, subscription))
     return _page(call, subscription, done=True)

@@ -103,7 +103,6 @@ async def settings(visit: Visit) -> Response:
 
 @places.post("/settings/profile", action="user.edit")
 async def edit_profile(visit: Visit) -> Response:
-    """Change the user's name."""
     edit, user = visit.form(ProfileEdit, "name", "email"), visit.actor.user
     if edit.email is not UNSET and edit.email != await _own_email(visit):
         visit.require_recent("/settings")  # users can sign in with it
@@ -164,7 +163,6 @@ async def page_sessions_end(call: Call) -> Response:
 
 @routes.post("/settings/grants/{grant_id}/revoke", action="grant.revoke")
 async def page_grant(call: Call) -> Response:
-    """Revoke the access of an app."""
 
     async def step(tx: Transaction, session: Session) -> None:
         app_id = await grants.revoke_own_grant(tx, session.user.id, call.path_integer("grant_id"))
@@ -187,7 +185,6 @@ async def _change(call: Call, step: Callable[[Transaction, Session], Awaitable[N
 
 @routes.get("/settings/password")
 async def page_password(call: Call) -> Response:
-    """Show the form to change or set the password."""
     session = await signed_in(call)
     if session is None:
         return sign_in_redirect(call)

@@ -47,7 +47,6 @@ class NoteField(msgspec.Struct):
 
 @places.get("/settings/tokens")
 async def list_tokens(visit: Visit) -> Response:
-    """List the tokens that act for the user."""
     found, total = await personal.list_own(visit.database, visit.actor, Page(SHOWN_MAX, 0))
     return visit.page("account/tokens.html", tokens=found, more=total > len(found))
 

@@ -90,7 +90,6 @@ async def file(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/files/{file_id}/delete", action="file.delete")
 async def delete_file(visit: Visit) -> Response:
-    """Move a file to the trash."""
     _, found = await view.find_file(visit)
 
     gone = await _change(visit, found.id, actions.delete_file)
@@ -139,8 +138,6 @@ def files_address(visit: Visit, folder_id: str | None = None) -> str:
     base = paging.project_address(visit, "files")
     return f"{base}?folder={quote(folder_id)}" if folder_id else base
 
-
-# --- changes ---------------------------------------------------------------------------------------------------------
 
 change_places = Places("file_changes")
 
@@ -261,8 +258,6 @@ def _back(visit: Visit, file_id: str = "") -> str:
         return paging.back_to(visit, files_address(visit))
     return f"{files_address(visit)}/{quote(file_id, safe='')}"
 
-
-# --- comments ---------------------------------------------------------------------------------------------------------
 
 comment_places = Places("file_comments")
 _FILE = "/{owner}/{project}/files/{file_id}"

@@ -36,7 +36,6 @@ ATTEMPTS_MAX = 100
 
 
 def states() -> dict[str, str]:
-    """Return the labels of event states."""
     return {
         "pending": gettext("queued for redelivery"),
         "retrying": gettext("retry scheduled"),
@@ -234,7 +233,6 @@ def _failures(chosen: DeliveryFilter) -> Filters:
 
 @places.post("/{hook_id}/redeliveries", action="delivery.redeliver_many")
 async def redeliver_many(visit: Visit, site: HookSite) -> Response:
-    """Redeliver all failed deliveries of a period."""
     hook = await hook_at(visit)
     chosen = DeliveryFilter.of({**visit.fields, "status": "failure"})
     if faults := _selection_faults(chosen):

@@ -33,7 +33,6 @@ ROTATIONS_S = (0, 3600, 24 * 3600, 7 * 24 * 3600)
 
 @places.get("")
 async def hooks(visit: Visit, site: HookSite) -> Response:
-    """Show the webhooks with their health."""
     number, page = numbered_page(visit, PER_PAGE)
     found, total = await queries.list_hooks(visit.database, site.owner, page)
     healths = await asyncio.gather(*(health.hook_health(visit.database, hook) for hook in found))
@@ -205,14 +204,11 @@ async def delete(visit: Visit, site: HookSite) -> Response:
     return visit.done(site.base, gettext("Webhook deleted."))
 
 
-# --- tools to try a webhook ------------------------------------------------------------------------------------------
-
 trial_places = HookPlaces("trial")
 
 
 @trial_places.post("/{hook_id}/ping", action="hook.ping")
 async def ping(visit: Visit, site: HookSite) -> Response:
-    """Send a ping to a webhook."""
     with limit_in_words():
         await visit.change(lambda write: actions.hooks_ping(write, hook_id_of(visit)))
     return visit.done(f"{site.address(hook_id_of(visit))}/deliveries", gettext("Ping sent."))

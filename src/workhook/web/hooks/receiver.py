@@ -48,7 +48,6 @@ async def page_receive(call: Call) -> Response:
 
 @places.get("/{owner}/{project}/webhooks/receiver")
 async def arrived(visit: Visit) -> Response:
-    """Show the requests received for a project."""
     site = await _site(visit, "read")
     view = await read_receiver(visit.database, site.owner)
     return visit.page("hooks/receiver.html", site=site, receiver=view)

@@ -51,7 +51,6 @@ class AppSite(NamedTuple):
 
     @property
     def base(self) -> str:
-        """Return the address of the list."""
         return settings_address(self.organization.account, _PARTS[self.kind][0])
 
     @property
@@ -118,15 +117,12 @@ _LEVELS = {"": text("no access"), "read": text("read"), "write": text("read and 
 
 
 class AppForm(PageForm):
-    """The form of an app with its options."""
-
     device_flow: bool = False
     public: bool = False
     permissions: Mapping[str, str] = {}
 
 
 def form_of(app: App) -> AppForm:
-    """Return the form with the stored values."""
     values = {"name": app.name, "description": app.description or "", "homepage_url": app.homepage_url or ""}
     values["callback_urls"] = "\n".join(app.callback_urls)
     return AppForm(values, device_flow=app.device_flow, public=app.public, permissions=app.permissions)
@@ -198,8 +194,6 @@ def in_words(granted: Mapping[str, str]) -> list[str]:
         if granted.get(name) in LEVELS
     ]
 
-
-# --- pages -----------------------------------------------------------------------------------------------------------
 
 places = AppPlaces("apps")
 
@@ -310,7 +304,6 @@ async def delete_secret(visit: Visit, site: AppSite) -> Response:
 
 @places.post("/*/revoke-tokens", action="revoke_tokens")
 async def revoke_tokens(visit: Visit, site: AppSite) -> Response:
-    """Revoke every token of an app."""
     app = await find_named_app(visit.call, visit.database)
     await visit.change(lambda write: actions.revoke_tokens(write.tx, write.actor, app))
     return visit.done(site.address(app), gettext("All tokens of the app revoked."))

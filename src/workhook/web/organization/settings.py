@@ -58,8 +58,6 @@ def settings_page(
     return visit.page(template, form=form, place=place, **values)
 
 
-# --- general ----------------------------------------------------------------------------------------------------------
-
 places = Places("organization")
 
 
@@ -85,7 +83,6 @@ async def save_settings(visit: Visit) -> Response:
 
 @places.get("/{owner}/settings/delete")
 async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Response:
-    """Ask for the name of an organization before it is deleted."""
     organization = await owned(visit)
     issued = await count_issued_invoices(visit.database, organization.account)
     return settings_page(visit, organization, "organization/delete.html", form, issued=issued)
@@ -101,8 +98,6 @@ async def delete_organization_of_form(visit: Visit) -> Response:
     await visit.change(lambda write: delete_organization(write, account))
     return visit.done("/", gettext("%(name)s was deleted.", name=account.name or account.login))
 
-
-# --- export -----------------------------------------------------------------------------------------------------------
 
 export_places = Places("export")
 

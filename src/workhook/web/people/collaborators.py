@@ -34,7 +34,6 @@ _PERMISSIONS = {"read": "pull", "write": "push", "admin": "admin"}
 @places.post("/{owner}/{project}/settings/people", makes=True, action="member.add")
 @form_page(show_settings, section=SECTION)
 async def add(visit: Visit) -> Response:
-    """Add a person to a project, or invite them."""
     access = await administered(visit, recently=True)
     body = _body(visit)
     text, link = await visit.change(lambda write: _add_with_link(visit, write, access, body))
@@ -153,8 +152,6 @@ def _body(visit: Visit) -> api.CollaboratorBody:
 def _is_own(visit: Visit) -> bool:
     return key_of(visit.path("login")) == key_of(visit.actor.user.login)
 
-
-# --- clients ----------------------------------------------------------------------------------------------------------
 
 client_places = Places("clients")
 

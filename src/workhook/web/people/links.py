@@ -251,8 +251,6 @@ async def decline(visit: Visit) -> Response:
     return visit.done("/", gettext("Invitation declined."))
 
 
-# --- open invitations ------------------------------------------------------------------------------------------------
-
 own_places = Places("invitations")
 
 SHOWN_MAX = 20

@@ -157,7 +157,6 @@ async def ask_to_remove(visit: Visit, form: PageForm = UNSENT) -> Response:
 @places.post("/{owner}/people/{login}/remove", action="member.remove")
 @form_page(ask_to_remove)
 async def remove(visit: Visit) -> Response:
-    """Remove a member from an organization, or leave it."""
     place = await visit.organization("organization.leave")
     login = visit.path("login")
     member = require_found(await find_member(visit.database, place.account.id, login))

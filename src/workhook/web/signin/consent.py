@@ -231,7 +231,6 @@ async def page_device_enter(call: Call) -> Response:
 
 @routes.post(f"{DEVICE}/decide", action="grant.authorize")
 async def page_device_decide(call: Call) -> Response:
-    """Handle the user's decision."""
     session, fields = await read_session_form(call, _AGAIN)
     request = await _find_request(call, session, fields.get("user_code", "")[:_TYPED_MAX_CHARS])
     if isinstance(request, Response):

@@ -122,7 +122,6 @@ async def page_install_decide(call: Call) -> Response:
 
 
 async def about(call: Call) -> Response:
-    """Redirect to the page of the app."""
     return redirect(PATH.format(slug=quote(call.path("slug"), safe="")))
 
 

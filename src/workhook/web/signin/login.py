@@ -233,7 +233,6 @@ confirm_places = Places("confirm")
 
 @confirm_places.get("/login/confirm")
 async def ask(visit: Visit) -> Response:
-    """Ask for the password again."""
     return_to = safe_return_to(visit.query("return_to"))
     return onwards(return_to, {}) if visit.session.is_recent else await _confirm_form(visit, return_to)
 

@@ -137,13 +137,11 @@ async def edit_task(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/tasks/{task_id}/labels", action="task.edit")
 async def change_labels(visit: Visit) -> Response:
-    """Add a label to a task or remove one."""
     return await _change_list(visit, "labels", lambda found: json.decode(found.labels))
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/assignees", action="task.edit")
 async def change_assignees(visit: Visit) -> Response:
-    """Add an assignee to a task or remove one."""
     return await _change_list(visit, "assignees", lambda found: [each.login for each in found.assignees])
 
 
@@ -223,7 +221,6 @@ async def duplicate_task(visit: Visit) -> Response:
 
 @places.post("/{owner}/{project}/tasks/{task_id}/delete", action="task.delete")
 async def delete_task(visit: Visit) -> Response:
-    """Move a task to the trash."""
     access = await visit.access()
 
     async def delete(write: Write) -> AccessedTask:
@@ -248,8 +245,6 @@ async def restore_task(visit: Visit) -> Response:
 def address(visit: Visit) -> str:
     return f"/{visit.path('owner')}/{visit.path('project')}/tasks/{visit.path('task_id')}"
 
-
-# --- timers -----------------------------------------------------------------------------------------------------------
 
 timer_places = Places("timers")
 
@@ -281,8 +276,6 @@ async def change_timer(visit: Visit) -> Response:
     await visit.change(lambda write: step(write, timesheet_id))
     return visit.done(safe_return_to(visit.fields.get("back")))
 
-
-# --- subtasks ---------------------------------------------------------------------------------------------------------
 
 subtask_places = Places("subtasks")
 
@@ -331,8 +324,6 @@ def column_for(found: Sequence[Column], *, completed: bool) -> Column | None:
     return next((each for each in found if is_final(each) == completed), None)
 
 
-# --- blockers ---------------------------------------------------------------------------------------------------------
-
 blocker_places = Places("task_waits")
 FOUND_MAX = 20
 
@@ -373,8 +364,6 @@ async def change_blockers(visit: Visit) -> Response:
         undo=Undo(f"{address(visit)}/waits", {"add": gone}),
     )
 
-
-# --- comments ---------------------------------------------------------------------------------------------------------
 
 comment_places = Places("task_comments")
 
@@ -424,15 +413,12 @@ async def _lock(visit: Visit, write: Write) -> discussion.Held[TaskComment]:
     return held
 
 
-# --- previews ---------------------------------------------------------------------------------------------------------
-
 preview_places = Places("task_preview")
 DESCRIPTION, NEW = "description", "new"
 
 
 @preview_places.post("/{owner}/{project}/tasks/{task_id}/preview", action="page.view")
 async def preview(visit: Visit) -> Response:
-    """Preview a text, with a form to save it."""
     access, task = await task_at(visit)
     if not access.may_write:
         raise Forbidden(text("You have read-only access to this project."), code="missing_role")
@@ -465,8 +451,6 @@ def _action(page_address: str, key: str) -> str:
         raise Malformed("Problems parsing the form")
     return f"{page_address}/comments/{key}/edit"
 
-
-# --- history ----------------------------------------------------------------------------------------------------------
 
 history_places = Places("task_history")
 ROWS = 30

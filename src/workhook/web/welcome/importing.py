@@ -148,8 +148,6 @@ def made_things(imported: Imported) -> list[str]:
     ]
 
 
-# --- pages -----------------------------------------------------------------------------------------------------------
-
 places = Places("import")
 
 EXPORT_MAX_BYTES = 16 * 1024 * 1024
@@ -178,7 +176,6 @@ async def ask_for_export(visit: Visit) -> Response:
 
 @places.upload("/{owner}/-/import", action="project.create")
 async def import_board(visit: Visit) -> Response:
-    """Preview or run an import."""
     account = (await _owner(visit)).account
     result = await take_export(visit, account)
     if result.imported is None:

@@ -99,7 +99,6 @@ async def create_project(visit: Visit) -> Response:
 
 @places.upload("/welcome/import", action="project.create")
 async def import_first(visit: Visit) -> Response:
-    """Preview or run an import of the first project."""
     organization = await _organization(visit)
     result = await take_export(visit, organization)
     if result.imported is None:
