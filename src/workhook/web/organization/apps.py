@@ -1,13 +1,4 @@
-"""The pages of an organization's apps. Most exist for OAuth apps and for apps.
-
-    places = AppPlaces("apps")
-
-    @places.get("")
-    async def listed(visit: Visit, site: AppSite) -> Response:
-        \"\"\"List the apps.\"\"\"
-
-The addresses begin with `/{owner}/settings/oauth-apps` and `/{owner}/settings/apps`.
-"""
+"""The apps of an organization, at `/{owner}/settings/oauth-apps` and `/{owner}/settings/apps`."""
 
 from __future__ import annotations
 
