@@ -240,7 +240,7 @@ def sentence(
         "whose": bold.format(place.people.get(author := found_in(payload, event, "user", "login"), author)),
         "to": bold.format(found_in(payload, event, "column", "title")),
         "from": bold.format(place.columns.get(found_in(payload, "changes", "column_id", "from"), "…")),
-        "fields": ", ".join(gettext(_FIELDS[name]) for name in _changed(payload)),
+        "fields": ", ".join(gettext(_FIELDS[name]) for name in _changes(payload) if name in _FIELDS),
         "commit": Markup("<code>{}</code>").format(found_in(payload, "commit", "id")[:_COMMIT_CHARS]),
         "message": Markup("<bdi>{}</bdi>").format(found_in(payload, "commit", "message")),
         "event": event,
@@ -268,7 +268,7 @@ def _template(event: str, action: str | None, payload: Any) -> str:
         return _ACROSS
     if event == "task" and moved and action == "completed":
         return _FINISHED_BY
-    if event == "task" and action == "edited" and _changed(payload):
+    if event == "task" and action == "edited" and _FIELDS.keys() & _changes(payload):
         return _CHANGED
     if event == "file" and action == "edited" and (changed := _change_of(payload, "task_id")) is not None:
         return _ATTACHED if changed.get("to") else _TAKEN_OFF
@@ -288,15 +288,14 @@ def _is_emptied(event: str, payload: Any) -> bool:
     return change is not None and change.get("to") == ""
 
 
+def _changes(payload: Any) -> dict[str, Any]:
+    changes = payload.get("changes") if isinstance(payload, dict) else None
+    return changes if isinstance(changes, dict) else {}
+
+
 def _change_of(payload: Any, name: str) -> dict[str, Any] | None:
-    changes = payload.get("changes") if isinstance(payload, dict) else None
-    change = changes.get(name) if isinstance(changes, dict) else None
+    change = _changes(payload).get(name)
     return change if isinstance(change, dict) else None
-
-
-def _changed(payload: Any) -> list[str]:
-    changes = payload.get("changes") if isinstance(payload, dict) else None
-    return [name for name in changes if name in _FIELDS] if isinstance(changes, dict) else []
 
 
 _TITLES: Mapping[str, tuple[str, ...]] = {
@@ -317,12 +316,9 @@ def _what(place: ProjectNames, event: str, action: str | None, payload: Any) -> 
         title = place.people.get(title, title)
     address = _address(place.base, event, payload)
     is_gone = action == "deleted" and event in ("task", "file")
-    form = (
-        Markup('<a href="{address}"><bdi>{title}</bdi></a>')
-        if address and not is_gone
-        else Markup("<bdi>{title}</bdi>")
-    )
-    return form.format(address=address, title=title)
+    if address and not is_gone:
+        return Markup('<a href="{}"><bdi>{}</bdi></a>').format(address, title)
+    return Markup("<bdi>{}</bdi>").format(title)
 
 
 def _address(base: str, event: str, payload: Any) -> str:

@@ -180,12 +180,10 @@ async def change_sight(visit: Visit) -> Response:
     before = await _edit(visit, found.id, edit)
     was = {"private": "1" if before.private else "0", **_where_from(visit)}
     undo = Undo(f"{files_address(visit)}/{found.id}/sight", was)
-    text = (
-        gettext("“%(title)s” is now hidden from clients.")
-        if edit.private
-        else gettext("“%(title)s” is now visible to clients.")
-    )
-    return visit.done(_back(visit, found.id), text % {"title": before.title}, undo=undo)
+    text = gettext("“%(title)s” is now visible to clients.", title=before.title)
+    if edit.private:
+        text = gettext("“%(title)s” is now hidden from clients.", title=before.title)
+    return visit.done(_back(visit, found.id), text, undo=undo)
 
 
 @change_places.post("/{owner}/{project}/files/{file_id}/task", action="file.edit")
@@ -197,12 +195,10 @@ async def attach_file(visit: Visit) -> Response:
     task_id = edit.task_id or before.task_id
     address = f"{paging.project_address(visit)}/tasks/{quote(task_id, safe='')}#files" if task_id else ""
     undo = Undo(f"{files_address(visit)}/{found.id}/task", {"task_id": before.task_id or ""})
-    text = (
-        gettext("“%(title)s” was attached to the task.")
-        if edit.task_id
-        else gettext("“%(title)s” was removed from the task.")
-    )
-    return visit.done(address or _back(visit, found.id), text % {"title": before.title}, undo=undo)
+    text = gettext("“%(title)s” was removed from the task.", title=before.title)
+    if edit.task_id:
+        text = gettext("“%(title)s” was attached to the task.", title=before.title)
+    return visit.done(address or _back(visit, found.id), text, undo=undo)
 
 
 @change_places.post("/{owner}/{project}/folders/{folder_id}/rename", action="folder.edit")

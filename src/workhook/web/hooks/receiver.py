@@ -134,9 +134,6 @@ def _change(call: Call, key: str) -> HookChange:
 
 async def _add_card(write: Write, access: Access) -> None:
     columns = await list_board_columns(write.tx, access.repository.id)
-    if columns:
-        column_id = columns[0].id
-    else:
-        made = await add_column(write, access.repository.project_id, ColumnCreate(title=gettext("To do")))
-        column_id = made.id
-    await create_task(write, column_id, TaskCreate(title=gettext("My first card")))
+    if not columns:
+        columns = [await add_column(write, access.repository.project_id, ColumnCreate(title=gettext("To do")))]
+    await create_task(write, columns[0].id, TaskCreate(title=gettext("My first card")))

@@ -82,11 +82,8 @@ async def invite(visit: Visit) -> Response:
         return sentence, None if made is None else await link_of(visit, write, made)
 
     sentence, link = await visit.change(change)
-    return (
-        visit.done(_address(visit), sentence)
-        if link is None
-        else link_page(visit, place.account, link, _address(visit))
-    )
+    back = _address(visit)
+    return visit.done(back, sentence) if link is None else link_page(visit, place.account, link, back)
 
 
 async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str, Invitation | None]:

@@ -186,13 +186,10 @@ def typed_value(name: str, value: object, currency: str) -> str:
     if isinstance(value, int):
         if name == "hourly_rate":
             return typed_amount(value, currency)
-        return (
-            to_millis_text(value)
-            if name == "deadline"
-            else format_duration(value)
-            if name == "estimate"
-            else str(value)
-        )
+        if name == "deadline":
+            return to_millis_text(value)
+        if name == "estimate":
+            return format_duration(value)
     return str(value)
 
 
