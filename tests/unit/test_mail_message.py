@@ -17,7 +17,7 @@ from workhook.core.text import one_line
 from workhook.delivery.mail.mime import LINE_CHARS, Attachment, mailbox_header, message_bytes, raw_header, text_header
 from workhook.delivery.mail.smtp import Outgoing
 from workhook.web.frame.texts import in_language
-from workhook.web.mail.letters import Letter, write_message
+from workhook.web.mail import Letter, write_message
 from workhook.work.money.invoices.mail import InvoiceFile
 
 HEADERS = {

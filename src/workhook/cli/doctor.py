@@ -278,7 +278,7 @@ async def send_trial(
         raise Misuse(f"{address} is not an e-mail address.", "Use one such as ada@example.com.")
     from workhook.core.mail_address import parse_sender, parse_smtp_url
     from workhook.delivery.mail.smtp import WORDS, SmtpConnection
-    from workhook.web.mail.letters import trial_letter, write_message
+    from workhook.web.mail import trial_letter, write_message
 
     now = now_ms()
     sender, name = parse_sender(settings.mail_from), f"workhook.test.{now}"

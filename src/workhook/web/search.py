@@ -61,7 +61,6 @@ _ANCHORS = {"task_comment": "comment", "file_comment": "comment", "file_comment_
 
 @places.get("/search")
 async def search(visit: Visit) -> Response:
-    """Search tasks, comments, files, projects, invoices and credit notes."""
     text, kind = visit.query("q")[:QUERY_MAX_CHARS], visit.query("type")
     within = await _project(visit)
     words = words_of(text)

@@ -81,7 +81,6 @@ async def download_own_data(visit: Visit) -> Response:
 
 
 def _timed(row: Row) -> dict[str, Any]:
-    """Return a row with its times in the API's format."""
     names: Sequence[str] = row.keys()
     return {name: to_millis_text(row[name]) if name.endswith("_at") else row[name] for name in names}
 

@@ -120,7 +120,6 @@ def form_of(app: App) -> AppForm:
 
 
 def form_again(sent: PageForm) -> AppForm:
-    """Return the submitted form with its errors."""
     fields = sent.values
     values = {name: fields.get(name, "") for name in _TEXTS}
     values["public_key"] = shown_key(values["public_key"])

@@ -53,7 +53,6 @@ async def owned(visit: Visit, *return_to: str) -> Organization:
 def settings_page(
     visit: Visit, place: Organization, template: str, form: PageForm = UNSENT, **context: Any
 ) -> Response:
-    """Show a settings page with the errors of its form."""
     values: dict[str, Any] = {"entries": entries(), "faults": form.reasons, **context}
     return visit.page(template, form=form, place=place, **values)
 

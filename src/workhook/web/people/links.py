@@ -178,7 +178,6 @@ def _leads_to(invitation: Invitation) -> str:
 
 @routes.post("/invitations/links/{token}", action="member.add")
 async def page_invitation_post(call: Call) -> Response:
-    """Create an account and join with it."""
     fields = await read_form(call, None)
     invitation = await _find(call, None)
     if not _may_be_new(call, invitation):

@@ -315,12 +315,10 @@ async def tick_subtask(visit: Visit) -> Response:
 
 
 def is_final(column: Column) -> bool:
-    """Return whether tasks that enter the column are completed."""
     return completes(column.stage, column.finished)
 
 
 def column_for(found: Sequence[Column], *, completed: bool) -> Column | None:
-    """Return the first column of completed or of open tasks."""
     return next((each for each in found if is_final(each) == completed), None)
 
 

@@ -160,7 +160,6 @@ async def _read_times(reader: Reader, access: Access, task_id: str) -> Rows[Time
 
 
 def value_of(task: Task, name: str) -> object:
-    """Return the value of the API field `name`."""
     return task.column.id if name == "column_id" else getattr(task, TERMS.get(name, name))
 
 

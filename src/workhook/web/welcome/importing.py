@@ -133,12 +133,10 @@ def _offers(imported: Imported, plan: ImportPlan, choices: FormChoices) -> list[
 
 
 def lost_things(imported: Imported) -> list[tuple[str, Lost]]:
-    """Return what cannot be imported, with labels."""
     return [(gettext(LOST_LABELS[each.what]), each) for each in imported.lost]
 
 
 def made_things(imported: Imported) -> list[str]:
-    """Return the counts of imported items as texts."""
     made = imported.created
     return [
         ngettext("%(num)s card", "%(num)s cards", made.tasks),
