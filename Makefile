@@ -51,7 +51,7 @@ docs: install-dev ## build the documentation as a static site in build/docs; a d
 bench: install-dev ## measure, print the table and write JSON (ARGS=…)
 	@exec $(BIN)/python -m bench $(ARGS)
 
-soak: install-dev ## run for an hour at half rate and watch memory (ARGS=…)
+soak: install-dev ## run for an hour at half rate, watch memory and descriptors (ARGS=--postgresql)
 	@exec $(BIN)/python -m bench soak $(ARGS)
 
 release: git install-dev ## build wheel, source distribution, SBOM and SHA256SUMS of the commit into dist/VERSION

@@ -1,7 +1,7 @@
 """`python -m bench` measures the figures and prints them.
 
-`python -m bench soak` watches memory for an hour. `python -m bench lists` fills a database and measures every list
-endpoint of the API with all of its filters and sort orders.
+`python -m bench soak` watches memory and descriptors for an hour. `python -m bench lists` fills a database and measures
+every list endpoint of the API with all of its filters and sort orders.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=60.0, help="how long to soak (default 60)")
     parser.add_argument("--rows", type=int, default=100_000, metavar="N", help="deliveries behind the lists")
     parser.add_argument("--times", type=int, default=20, metavar="N", help="how often each list is requested")
-    parser.add_argument("--postgresql", action="store_true", help="measure the lists on PostgreSQL, not on SQLite")
+    parser.add_argument("--postgresql", action="store_true", help="soak or lists on PostgreSQL, not on SQLite")
     parser.add_argument("--keep", type=_new_folder, metavar="DIR", help="new folder for the data, which is not deleted")
     found = parser.parse_args()
     found.only = IDS if found.only is None else tuple(found.only.upper().split(","))
@@ -74,14 +74,19 @@ def _measure(console: Console, arguments: argparse.Namespace, folder: Path) -> i
     return 1 if any(figure.trouble for figure in figures) else 0
 
 
-def _measure_lists(console: Console, arguments: argparse.Namespace, folder: Path, core: int) -> bool:
-    if not arguments.postgresql:
-        return lists.run(console, Place(folder / "lists", None), core, arguments.rows, arguments.times)
-    postgres = Postgres(folder / "postgres")
-    try:
-        return lists.run(console, Place(folder / "lists", postgres.new()), core, arguments.rows, arguments.times)
-    finally:
-        postgres.close()
+def _run_command(console: Console, arguments: argparse.Namespace, folder: Path) -> bool:
+    core, rest = cores()
+    os.sched_setaffinity(0, {rest})
+    with ExitStack() as stack:
+        url = None
+        if arguments.postgresql:
+            postgres = Postgres(folder / "postgres")
+            stack.callback(postgres.close)
+            url = postgres.new()
+        place = Place(folder / arguments.command, url)
+        if arguments.command == "soak":
+            return soak(console, place, core, rest, arguments.minutes)
+        return lists.run(console, place, core, arguments.rows, arguments.times)
 
 
 def main() -> int:
@@ -101,11 +106,7 @@ def main() -> int:
         try:
             if arguments.command is None:
                 return _measure(console, arguments, folder)
-            core, rest = cores()
-            os.sched_setaffinity(0, {rest})
-            if arguments.command == "soak":
-                return 0 if soak(console, folder, core, rest, arguments.minutes) else 1
-            return 0 if _measure_lists(console, arguments, folder, core) else 1
+            return 0 if _run_command(console, arguments, folder) else 1
         except CannotMeasure as error:
             console.print(f"could not be measured: {error}", style="red", markup=False)
             return 1

@@ -93,6 +93,9 @@ class Process:
     def rss_bytes(self) -> int:
         return int(self.info.memory_info().rss)
 
+    def descriptors(self) -> int:
+        return int(self.info.num_fds())
+
     def ended(self) -> bool:
         return self._process.poll() is not None
 

@@ -211,9 +211,9 @@ class Run:
             place = self._shared.place("busy", "SQLite")
             with latency.Publisher(place, self._shared.receiver, self._shared.core) as publisher:
                 self._shared.say("M1: at half rate")
-                per_s, samples = soak.work(publisher, seconds, lambda *_: None, seconds / 20)
-            figure.rounds, figure.made = [soak.grown_mib(samples)], 1
-            figure.details = {"rate": f"{per_s:,.0f}/s", "resident at the end": f"{samples[-1][1]:.0f} MiB"}
+                per_s, samples = soak.work(publisher, seconds, lambda _: None, seconds / 20)
+            figure.rounds, figure.made = [soak.growth(samples)[0]], 1
+            figure.details = {"rate": f"{per_s:,.0f}/s", "resident at the end": f"{samples[-1].mib:.0f} MiB"}
         return figure
 
     def _idle(self) -> Iterator[Figure]:

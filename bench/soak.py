@@ -1,11 +1,14 @@
-"""M1 after an hour at half rate: `python -m bench soak` watches the memory of a server that delivers continuously."""
+"""M1 after an hour at half rate: `python -m bench soak` watches a server that delivers continuously.
+
+Neither its memory nor its open descriptors may grow once it has warmed up.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -17,39 +20,57 @@ from bench.report import write_json
 BURST_S = 10.0
 SHARE = 0.5  # of the maximum rate
 PROBE = 2_000  # events used to find the maximum rate
-Samples = list[tuple[float, float]]
-Tell = Callable[[float, float, int], object]
 
 GROWTH_MIB = 5.0  # from the end of the first quarter to the end; more counts as growth
+GROWTH_DESCRIPTORS = 5
 
 
-def soak(console: Console, folder: Path, core: int, rest: int, minutes: float) -> bool:
-    """Run the soak and write `soak-<date>.json`. Returns whether memory stayed level; raises `CannotMeasure`."""
+class Sample(NamedTuple):
+    """The server after a burst: seconds since the start, resident memory, open descriptors, and events so far."""
+
+    seconds: float
+    mib: float
+    descriptors: int
+    published: int
+
+
+def soak(console: Console, place: Place, core: int, rest: int, minutes: float) -> bool:
+    """Run the soak and write `soak-<date>.json`. Returns whether the server stayed level; raises `CannotMeasure`."""
     with ExitStack() as stack:
         receiver = Receiver(rest)
         stack.callback(receiver.close)
-        publisher = stack.enter_context(Publisher(Place(folder / "soak", None), receiver, core))
+        publisher = stack.enter_context(Publisher(place, receiver, core))
 
-        def tell(elapsed: float, mib: float, published: int) -> None:
-            console.print(f"{elapsed:6.0f} s  {mib:6.1f} MiB  {published:,} events")
+        def tell(sample: Sample) -> None:
+            console.print(
+                f"{sample.seconds:6.0f} s  {sample.mib:6.1f} MiB  {sample.descriptors} descriptors  "
+                f"{sample.published:,} events"
+            )
 
         per_s, samples = work(publisher, minutes * 60, tell)
-    grown = grown_mib(samples)
-    path = write_json(None, "soak", {"per_s": per_s, "samples_s_mib": samples, "grown_mib": grown})
-    console.print(f"memory grew by {grown:.1f} MiB after the first quarter; {path}")
-    return grown <= GROWTH_MIB
+    mib, descriptors = growth(samples)
+    result = {"database": place.kind, "per_s": per_s, "grown_mib": mib, "grown_descriptors": descriptors}
+    path = write_json(None, "soak", {**result, "samples": [each._asdict() for each in samples]})
+    console.print(
+        f"{place.kind}, {per_s:,.0f} events a second: after the first quarter, memory grew by {mib:.1f} MiB and "
+        f"descriptors by {descriptors}; {path}"
+    )
+    return mib <= GROWTH_MIB and descriptors <= GROWTH_DESCRIPTORS
 
 
-def grown_mib(samples: Samples) -> float:
-    """Return the growth from the end of the first quarter, when warm-up is over, to the end."""
-    return samples[-1][1] - samples[len(samples) // 4][1]
+def growth(samples: Sequence[Sample]) -> tuple[float, int]:
+    """Return the growth in MiB and descriptors from the end of the first quarter, after the warm-up, to the end."""
+    warm, last = samples[len(samples) // 4], samples[-1]
+    return last.mib - warm.mib, last.descriptors - warm.descriptors
 
 
-def work(publisher: Publisher, seconds: float, tell: Tell, burst_s: float = BURST_S) -> tuple[float, Samples]:
-    """Publish at half of the maximum rate. Returns that rate, and a sample of seconds and MiB per burst."""
+def work(
+    publisher: Publisher, seconds: float, tell: Callable[[Sample], object], burst_s: float = BURST_S
+) -> tuple[float, list[Sample]]:
+    """Publish at half of the maximum rate. Returns that rate, and a sample per burst."""
     receiver = publisher.receiver
     per_s = publisher.highest_rate(0, PROBE) * SHARE
-    samples: Samples = []
+    samples: list[Sample] = []
     started = time.monotonic()
     count = max(1, round(per_s * burst_s))
     first = PROBE
@@ -58,6 +79,7 @@ def work(publisher: Publisher, seconds: float, tell: Tell, burst_s: float = BURS
         publisher.publish(first, count, per_s)
         receiver.wait_for(count, 60)
         first += count
-        samples.append((elapsed, publisher.process.rss_bytes() / 2**20))
-        tell(elapsed, samples[-1][1], first)
+        server = publisher.process
+        samples.append(Sample(elapsed, server.rss_bytes() / 2**20, server.descriptors(), first))
+        tell(samples[-1])
     return per_s, samples

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from workhook.core.records import EventSchema, JsonForm, RecordField, shown_fields
+from workhook.core.records import DESCRIBED, EventSchema, JsonForm, RecordField, shown_fields
 from workhook.events.schemas import (
     AMOUNT,
     COUNT,
@@ -85,7 +85,10 @@ def _of_struct(struct: type[msgspec.Struct]) -> Schema:
 def _of_field(field: RecordField, mark: EventSchema | None) -> Schema:
     form = field.mark(JsonForm)
     schema = _of_type(form.kind if form else field.base_type, field.name)
-    if mark is not None and mark.schema is not None:
+    if mark is DESCRIBED:
+        [text] = [str(each.description) for each in field.hint.__metadata__ if isinstance(each, msgspec.Meta)]
+        schema = {**schema, "description": text[0].lower() + text[1:].rstrip(".")}
+    elif mark is not None and mark.schema is not None:
         schema = dict(mark.schema) if "type" in mark.schema else {**schema, **mark.schema}
     return nullable(schema) if field.nullable else schema
 

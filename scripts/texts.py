@@ -21,6 +21,7 @@ from babel.messages.pofile import read_po, write_po
 
 from hatch_build import LOCALES, compile_texts
 from workhook.events.catalog import CATALOG
+from workhook.web.activity import FIELDS
 
 WEB = Path(__file__).parent.parent / "src" / "workhook" / "web"
 ENGLISH = LOCALES / "en" / "LC_MESSAGES" / "workhook.po"
@@ -45,6 +46,8 @@ def collected() -> Catalog:
         catalog.add(message, None, [(name, 1)], auto_comments=comments, context=context)
     for sentence in sorted(message_sentences()):
         catalog.add(sentence, None, [("said", 1)])
+    for name in FIELDS.values():
+        catalog.add(name, None, [("fields", 1)])
     for event in CATALOG.values():  # shown in the forms of webhooks
         catalog.add(event.description, None, [("events", 1)])
     for each in stored_in(ENGLISH):

@@ -83,7 +83,6 @@ def build_app(
     checks: Callable[[], dict[str, str]] = dict,
     metrics: Callable[[], Awaitable[bytes]] = system.own_metrics,
 ) -> routing.AsgiApp:
-    """Build the application. `metrics` returns the content of `/metrics`."""
     limiter, refusals = RateLimiter(services.settings.api_rate_limit, services.database), Refusals(services.database)
     pages = PageLimiter(services.settings.page_rate_limit)
     authenticator = Authenticator(limiter, pages, services.database)

@@ -40,8 +40,7 @@ _set_key_check = _set_key_check.on_conflict_do_nothing()
 async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIterator[Services]:
     """Migrate and open the database. With `serving`, also listen for changes by other processes.
 
-    Raises `core.errors.Unavailable` if the database cannot be reached, and `storage.migrate.NewerSchema` if its schema
-    is newer.
+    Raises `Unavailable` if the database cannot be reached, and `NewerSchema` if its schema is newer.
     """
     questions.answer_with(_register_answers)
     outbox.fan_outs.subscribe(audit.of_events)  # first, because its entry is sent with the query of the next one
@@ -103,7 +102,6 @@ def _quota_watcher(settings: Settings) -> outbox.Watcher | None:
 
 
 async def _open_vault(settings: Settings, database: Database) -> Vault:
-    """Open the vault with the key of this database. Raises `VaultError` if the key is missing or a different one."""
     row = await database.fetch_one(_key_check)
     vault = open_vault(settings.data, settings.secret_key, make=row is None)
     if row is None:

@@ -86,7 +86,6 @@ class Delivery:
 
     @property
     def state(self) -> str:
-        """Return `ok`, or why no deliveries are started at the moment."""
         return self._worker.state
 
     async def start(self) -> None:
@@ -148,7 +147,6 @@ class _Server(uvicorn.Server):
 
 
 def _server(app: AsgiApp, settings: Settings, ready: Callable[[], Awaitable[None]]) -> _Server:
-    """Create a server with limits on connections and requests."""
     config = uvicorn.Config(
         app,
         loop="none",
@@ -172,11 +170,8 @@ async def serve(
 ) -> int:
     """Run the API and, with `work`, deliveries until SIGTERM or SIGINT. Returns the exit status.
 
-    `welcome` is called with the services and the address before the ready line. `say` prints the ready line, on which
-    scripts may rely. `processes` is the number of processes behind the port. Each of them calls this function too and
-    reports to its supervisor when it is ready.
-
-    Raises `OperatorError` and the errors of `open_services`.
+    `welcome` is called before `say` prints the ready line, on which scripts may rely. Each of several `processes`
+    behind the port calls this function too. Raises `OperatorError` and the errors of `open_services`.
     """
     _prepare_process(settings)
     supervised = await Supervised.join()
@@ -248,10 +243,7 @@ async def _announce(services: Services, address: str, say: Say, welcome: Welcome
 
 
 async def work(settings: Settings, *, say: Say) -> int:
-    """Run only deliveries, otherwise like `serve`.
-
-    `say` prints the address of health and metrics, if served, and a line once deliveries have started.
-    """
+    """Run only deliveries, like `serve`. `say` prints the address of /metrics, if served, and the ready line."""
     _prepare_process(settings)
     async with _traces("worker"), open_services(settings, serving=True) as services:
         delivery = Delivery(services, beside_api=False)
@@ -324,10 +316,7 @@ def _files_max() -> int:
 
 
 class _Draining:
-    """The shutdown of a process: unready for `delay_s`, so that load balancers stop sending requests, then stopped.
-
-    A second signal ends the delay.
-    """
+    """The shutdown of a process: unready for `delay_s` or until a second signal, then stopped."""
 
     def __init__(self, delay_s: float, drain_s: float) -> None:
         self._delay_s, self._drain_s = delay_s, drain_s

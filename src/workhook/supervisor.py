@@ -16,9 +16,10 @@ import struct
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from typing import Any
 
 import structlog
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
@@ -72,7 +73,6 @@ class Supervised:
 
     @classmethod
     async def join(cls) -> Supervised | None:
-        """Return this process's connection, or None if it was not started by a supervisor."""
         if (joined := os.environ.pop(_JOINED, None)) is None:
             return None
         number, listening, line = map(int, joined.split(":"))
@@ -116,8 +116,6 @@ class Supervised:
 
 
 class _Child:
-    """A process, from its start to its end."""
-
     def __init__(
         self,
         number: int,
@@ -134,7 +132,6 @@ class _Child:
         self._answers: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> None:
-        """Read messages from the process until it ends, and respond to its requests."""
         with suppress(EOFError, OSError):
             while True:
                 kind, data = await _receive(self._reader)
@@ -156,10 +153,7 @@ class _Child:
             await _send(self._writer, _TELL, await _told_or_nothing(self._gather()))
 
     async def metrics(self) -> bytes | None:
-        """Return the process's metrics, or None if it is not serving or is too slow.
-
-        Must not be called concurrently.
-        """
+        """Return the process's metrics, or None if it is not serving or is too slow. Not for concurrent calls."""
         if not self._is_serving:
             return None
         while not self._told.empty():  # late responses to requests that gave up
@@ -177,7 +171,6 @@ class Supervisor:
     """The parent of `count` processes of the current command. It restarts those that exit on their own."""
 
     def __init__(self, count: int, listening: socket.socket, *, stop_s: float) -> None:
-        """Create a supervisor. `stop_s` is how long a process may take to stop."""
         self._listening, self._stop_s = listening, stop_s
         self._children: dict[int, _Child] = {}
         # Set once a process has been ready, even if it has ended since.
@@ -194,12 +187,9 @@ class Supervisor:
                 each.process.send_signal(signal.SIGTERM)
 
     async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
-        """Run until `stop` is called. `ready` is called once all processes are serving.
-
-        Raises `OperatorError` if a process ends before that, after reporting the reason itself.
-        """
+        """Run until `stop` is called, and call `ready` once all serve. Raises `OperatorError` if one ends earlier."""
         keeping = [asyncio.create_task(self._keep(number), name=f"process-{number}") for number in self._ready]
-        waiting = asyncio.create_task(self._all_ready(), name="ready")
+        waiting: asyncio.Future[Any] = asyncio.gather(*(each.wait() for each in self._ready.values()))
         try:
             await asyncio.wait([*keeping, waiting], return_when=asyncio.FIRST_COMPLETED)
             if waiting.done() and not self._stopping.is_set():
@@ -212,10 +202,6 @@ class Supervisor:
         for each in found:
             if isinstance(each, BaseException):
                 raise each
-
-    async def _all_ready(self) -> None:
-        for each in self._ready.values():
-            await each.wait()
 
     async def _keep(self, number: int) -> None:
         loop, pause_s = asyncio.get_running_loop(), PAUSES_S[0]
@@ -288,25 +274,21 @@ class Supervisor:
         return await asyncio.to_thread(merged, texts)
 
 
-class _Merged(Collector):
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = families
+class _Merged(dict[str, Metric], Collector):
+    """Families of metrics by name."""
 
     def collect(self) -> Iterable[Metric]:
-        return self._families
+        return self.values()
 
 
 def merged(texts: Mapping[int, bytes]) -> bytes:
-    """Merge the metrics of several processes into one text, labeling each sample with its process number."""
     from prometheus_client.parser import text_string_to_metric_families  # not needed by a single process
 
-    families: dict[str, Metric] = {}
+    families = _Merged()
     for number, text in texts.items():
         for family in text_string_to_metric_families(text.decode()):
             known = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
             known.samples += [
                 Sample(each.name, {**each.labels, "process": str(number)}, each.value) for each in family.samples
             ]
-    of_all = CollectorRegistry()
-    of_all.register(_Merged(list(families.values())))
-    return generate_latest(of_all)
+    return generate_latest(families)

@@ -168,6 +168,7 @@ async def test_the_dialog_has_the_address_of_the_task_page(visit: Visits, team: 
     await page.go_back()
     await expect(page).to_have_url(f"{board.server.url}{board.base}?q=logo")
     await expect(page.locator(".board-card")).to_have_count(1)
+    await ready(page)
     await live(page)
     # Otherwise the card would be replaced during the click.
     await expect(page.locator("html[aria-busy]")).to_have_count(0)

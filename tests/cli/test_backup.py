@@ -27,7 +27,8 @@ from tests.harness.databases import Databases, databases
 from tests.harness.s3 import S3, running_s3
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, finish, until
-from workhook.storage.backups import lock_for_restore
+from workhook.storage.backups import set_revision
+from workhook.storage.migrate import RESTORING
 
 
 @pytest.fixture
@@ -342,7 +343,7 @@ def test_a_database_of_another_schema_is_not_backed_up(small: Small, tmp_path: P
 def test_every_command_refuses_a_database_whose_restore_was_interrupted(made: Path, tmp_path: Path) -> None:
     cli = nobody(tmp_path)
     cli.json("restore", str(made))
-    lock_for_restore(cli.data / "workhook.db")
+    set_revision(cli.data / "workhook.db", RESTORING)
     assert "its restore was interrupted" in cli.refused("user", "list")
     assert "its restore was interrupted" in cli.refused("backup", str(tmp_path / "again"))
     with pytest.raises(AssertionError, match="its restore was interrupted"):

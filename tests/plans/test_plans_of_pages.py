@@ -27,9 +27,9 @@ from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.tasks import assigned
 from workhook.work.discussion import mentions
 from workhook.work.discussion.mentions import list_mentions
+from workhook.work.history import feeds
 from workhook.work.history.activity import task_history
 from workhook.work.history.activity.task_history import find_last_edits
-from workhook.work.history.feeds import feeds
 from workhook.work.history.notifications import queries as notifications
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.lists import NEWEST_FIRST, read
@@ -254,7 +254,7 @@ def test_sums_of_a_project_read_only_paused_time_entries_and_those_on_drafts(sce
 def test_time_that_is_not_billable_is_read_from_the_sums_only(scene: Scene) -> None:
     reader = RecordingReader()
     with pytest.raises(AssertionError, match="no row here"):
-        asyncio.run(_await(queries.find_unbillable_ms(reader, _access())))  # type: ignore[arg-type]
+        asyncio.run(_await(queries.find_unbilled_ms(reader, _access(), billable=False)))  # type: ignore[arg-type]
     verdicts = scene.judge.judge(*reader.asked[0])
     assert [each.plan for each in verdicts if "timesheets" in each.plan] == []
     assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > BOUND] == []

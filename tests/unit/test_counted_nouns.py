@@ -71,6 +71,6 @@ def test_sentences_of_commands(number: int, ending: str) -> None:
 
 def test_permissions_are_shown_as_they_are_entered() -> None:
     assert cell({"work": "write", "repository_hooks": "read"}) == "repository_hooks=read, work=write"
-    assert permission_list("work=write,repository_hooks=read") == "work=write,repository_hooks=read"
-    assert permission_list("work:write,repository_hooks:read") == "work=write,repository_hooks=read"
+    for text in ("work=write,repository_hooks=read", "work:write, repository_hooks:read,"):
+        assert permission_list(text) == {"work": "write", "repository_hooks": "read"}
     assert not [path.name for path in COMMANDS.glob("*.py") if "NAME:LEVEL,…" in path.read_text(encoding="utf-8")]

@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from workhook.core.clock import DAY_MS
-from workhook.work.history.feeds.feeds import DueTask
-from workhook.work.history.feeds.ical import LINE_BYTES, calendar_bytes
+from workhook.work.history.feeds import LINE_BYTES, DueTask, calendar_bytes
 
 BASE = "https://work.example.com"
 AT = 1_800_000_000_000

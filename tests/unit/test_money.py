@@ -14,7 +14,6 @@ from workhook.core.errors import Invalid
 from workhook.core.money import (
     AMOUNT_MAX_MINOR,
     CURRENCIES,
-    MOST_DIGITS,
     TOTAL_MAX_MINOR,
     UNUSUAL_DIGITS,
     amount_text,
@@ -40,7 +39,6 @@ def test_the_decimals_of_currencies_match_babel() -> None:
     assert others == set(_CUSTOMARY.split())
     assert {get_currency_precision(code) for code in others} == {0}
     assert set(UNUSUAL_DIGITS) < CURRENCIES
-    assert MOST_DIGITS == 3
 
 
 @given(AMOUNTS, SOME_CURRENCIES)

@@ -13,7 +13,7 @@ from tests.walls.dump import TABLES, Dump
 from tests.walls.owners import OWNERS, Find
 from tests.walls.world import Walls
 from workhook.core.clock import now_ms
-from workhook.work.administration import purging
+from workhook.work.administration import deletion
 
 STAYS = {"accounts", "grants", "tokens"}
 """Tables in which rows about an organization may remain: its number, and rows that belong to its people."""
@@ -75,8 +75,8 @@ def _delete(walls: Walls, token: str, organization: str) -> None:
 
 
 def test_every_table_is_emptied_or_listed_with_what_happens_to_its_rows() -> None:
-    emptied = {table.name for table in purging.tables_of_projects()}
-    emptied |= {table.name for table, _ in purging.tables_of_accounts()}
+    emptied = {table.name for table in deletion.tables_of_projects()}
+    emptied |= {table.name for table, _ in deletion.tables_of_accounts()}
     emptied |= {"events", "deliveries", "hooks", "projects"}
     names = {table.name for table in TABLES}
     assert emptied.isdisjoint(ELSEWHERE)
@@ -112,9 +112,9 @@ def test_deleting_an_organization_removes_all_of_it_and_nothing_else(walls: Wall
     waits = {r["hook_id"] for r in hidden["dispatches"].values() if r["next_attempt_at"] is not None}
     assert waits, "its own webhooks get the event"
     now = now_ms()
-    assert not walls.server.run(partial(purging.purge_one, account_id=beyond.id, now=now))
+    assert not walls.server.run(partial(deletion.purge_one, account_id=beyond.id, now=now))
     assert walls.server.run(
-        partial(purging.purge_one, account_id=beyond.id, now=now + purging.LAST_DELIVERIES_MS + 60_000)
+        partial(deletion.purge_one, account_id=beyond.id, now=now + deletion.LAST_DELIVERIES_MS + 60_000)
     )
 
     after = walls.reader.dump()

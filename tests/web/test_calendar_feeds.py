@@ -18,7 +18,7 @@ from workhook.core.clock import DAY_MS, now_ms, to_millis_text
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.storage.metadata import bigint_param
-from workhook.work.history.feeds.feeds import REQUESTS_MAX, calendar_feeds
+from workhook.work.history.feeds import REQUESTS_MAX, calendar_feeds
 
 _digests = sa.select(calendar_feeds.c.digest).where(calendar_feeds.c.user_id == bigint_param("user_id"))
 DAY = now_ms() // DAY_MS * DAY_MS

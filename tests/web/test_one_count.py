@@ -13,6 +13,7 @@ from tests.harness.server import Server
 from tests.web.browser import PASSWORD, Browser, add_person
 from tests.web.pauses import end_pauses, lengthen_pauses
 from tests.work.counted import Counted
+from workhook.core.clock import now_ms
 from workhook.core.errors import TooManyRequests
 from workhook.http.calls import Services
 from workhook.identity.actions import create_account
@@ -112,8 +113,12 @@ async def test_an_address_shared_by_several_users_identifies_none(services: Serv
 
 
 @pytest.mark.usefixtures("long_pauses")
-async def test_responses_do_not_reveal_whether_two_names_belong_to_one_user(services: Services) -> None:
+async def test_responses_do_not_reveal_whether_two_names_belong_to_one_user(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nor whether they exist at all: answers, `Retry-After` and the executed statements are identical."""
+    started = now_ms()
+    monkeypatch.setattr(throttle, "now_ms", lambda: started)  # the answers name the seconds that are left
     counted = Counted(services.database)
     watched: Services = replace(services, database=counted)  # type: ignore[arg-type]  # behaves like a Database
 

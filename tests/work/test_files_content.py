@@ -18,7 +18,7 @@ from tests.harness.world import add_token
 from tests.work.studio import Caller, JsonObject, Studio
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
-from workhook.work.files.links import Links, links_from
+from workhook.work.files.links import Links
 
 DATA = bytes(range(256)) * 40
 
@@ -154,7 +154,8 @@ def test_a_link_is_valid_for_one_file_and_a_limited_time(studio: Studio, file: J
 
 def test_an_old_link_is_expired(studio: Studio, file: JsonObject) -> None:
     async def make(services: Services) -> Links:
-        return links_from(services.vault, f"{studio.server.url}/api/v1")
+        expires_s = int(httpx.URL(file["file_link"]).params["expires"])
+        return Links(f"{studio.server.url}/api/v1", services.vault.derive("file links")[0], expires_s)
 
     links: Links = studio.server.run(make)
     assert links(file["id"]) == file["file_link"]

@@ -19,7 +19,7 @@ from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.tables import accounts
 from workhook.work.chores import CHORES, run_once
-from workhook.work.portability.imports import late
+from workhook.work.portability.imports import people as imported_people
 from workhook.work.portability.imports.csv_tasks import read_rows
 from workhook.work.portability.imports.people import add_strangers_field, without_name
 from workhook.work.portability.imports.plan import Choices, Person, PlannedTask
@@ -131,7 +131,7 @@ def test_only_people_who_see_the_project_are_assigned(studio: Studio, importer: 
 def test_tasks_changed_in_the_meantime_are_left_alone(
     studio: Studio, importer: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(late, "BATCH", 2)
+    monkeypatch.setattr(imported_people, "BATCH", 2)
     person = studio.stranger
     members = [{"id": "m1", "fullName": "", "username": person.login}]
     project_id = importer.board(small(*[{"idMembers": ["m1"]}] * 5, members=members))["project_id"]

@@ -135,7 +135,7 @@ def test_a_task_has_the_data_of_its_card(studio: Studio, importer: Importer) -> 
             comment(1, "from Ada", str(card["id"]), ada),
         ],
     )
-    made = importer.board(board, member=[f"bob77={login['owner']}"])
+    made = importer.board(board, member=[("bob77", login["owner"])])
     assert made["warnings"] == ["no user matches Eve (eve): use --member NAME=LOGIN to match people"]
     ideas, done = columns_of(studio, made["project_id"])
     assert (ideas["stage"], done["stage"]) == (None, "done")
@@ -247,7 +247,7 @@ def test_an_import_that_fails_halfway_writes_nothing(studio: Studio, importer: I
 def test_unknown_people_and_organizations_are_named(studio: Studio, importer: Importer) -> None:
     place = studio.world.organization
     login = studio.stranger.login
-    for wanted in ({"as_login": login}, {"member": [f"x={login}"]}):
+    for wanted in ({"as_login": login}, {"member": [("x", login)]}):
         with pytest.raises(CliError, match=f"{login} is not in {place}"):
             importer.board(small({}), **wanted)
     file = importer.file(small({}))

@@ -326,7 +326,7 @@ def test_custom_fields_attachments_and_other_data_become_fields() -> None:
         "Points (2)": "4",
         "custom field": "true",
     }
-    assert task.cover_url == "https://trello.com/1/photo.png"
+    assert task.more == {"cover_url": "https://trello.com/1/photo.png"}
     assert task.priority == "high"
     assert made.warnings == []
     assert lost(made) == {
@@ -340,7 +340,7 @@ def test_custom_fields_attachments_and_other_data_become_fields() -> None:
 )
 def test_an_invalid_cover_address_is_ignored(url: str) -> None:
     made = plan(board_with({"cover": {"sharedSourceUrl": url}}))
-    assert made.tasks[0].cover_url is None
+    assert made.tasks[0].more == {}
     assert made.warnings == ["card “Card 0”: its cover image is left out because its URL is not valid"]
 
 

@@ -21,7 +21,7 @@ from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
-from workhook.storage import Transaction
+from workhook.storage import Reader, Transaction
 from workhook.work.board import columns
 from workhook.work.board.columns import ColumnCreate
 from workhook.work.board.projects import actions as projects_actions
@@ -32,9 +32,9 @@ from workhook.work.kernel.access import find_access
 from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import ServiceCheckoutCreate
 from workhook.work.money.invoices import actions, queries
-from workhook.work.money.invoices import api as invoices
+from workhook.work.money.invoices import actions as invoices
 from workhook.work.money.invoices.drafts import OfferedTime
-from workhook.work.money.invoices.queries import lock_times
+from workhook.work.money.invoices.queries import find_times
 from workhook.work.money.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceItemInput
 from workhook.work.money.invoices.time_lines import InvoicedTime
 from workhook.work.money.services import actions as services_actions
@@ -154,9 +154,9 @@ async def test_releasing_invoiced_time_while_another_invoice_claims_it_does_not_
 
     async with services.database.transaction() as tx:
         repository_id = (await find_access(tx, actor, world.project_id)).repository.id
-        await lock_times(tx, repository_id, [first], "")
+        await find_times(tx, repository_id, [first], lock=True)
         freeing = await beside.begin(free)
-        await lock_times(tx, repository_id, [first, second], "")
+        await find_times(tx, repository_id, [first, second], lock=True)
     await freeing
 
 
@@ -165,11 +165,14 @@ async def test_time_is_locked_once_when_it_is_invoiced(
 ) -> None:
     locks: list[Sequence[str]] = []
 
-    async def lock(tx: Transaction, repository_id: int, ids: Sequence[str], invoice_id: str) -> list[InvoicedTime]:
+    async def find(
+        reader: Reader, repository_id: int, ids: Sequence[str], invoice_id: str = "", *, lock: bool = False
+    ) -> list[InvoicedTime]:
         locks.append(ids)
-        return await lock_times(tx, repository_id, ids, invoice_id)
+        assert lock
+        return await find_times(reader, repository_id, ids, invoice_id, lock=lock)
 
-    monkeypatch.setattr(queries, "lock_times", lock)
+    monkeypatch.setattr(queries, "find_times", find)
     async with services.database.transaction() as tx:
         write = Write(tx, actor, BASE, moment=now_ms())
         task = await tasks.create_task(write, await _column(tx, actor, world.project_id), TaskCreate(title="Draw"))

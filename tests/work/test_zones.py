@@ -23,11 +23,11 @@ from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
 from workhook.storage.metadata import bigint_param
 from workhook.work.kernel.settings import account_billing
-from workhook.work.money.credit_notes import api as credit_notes
+from workhook.work.money.credit_notes import actions as credit_notes
 from workhook.work.money.credit_notes.schemas import CreditNoteCreate
 from workhook.work.money.invoices import actions
 from workhook.work.money.invoices.paper import DocumentLocale
-from workhook.work.money.payments import api as payments
+from workhook.work.money.payments import recording as payments
 from workhook.work.money.payments.schemas import PaymentCreate
 
 _NAMES = {"udt": "urn:un:unece:uncefact:data:standard:UnqualifiedDataType:100"}

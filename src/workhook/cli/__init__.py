@@ -9,7 +9,6 @@ from workhook.core.text import guard_streams
 
 
 def main() -> None:
-    """Run the command line of this process and exit."""
     guard_streams()
     if sys.argv[1:3] == ["git-hook", "post-receive"]:
         from workhook.git_push.__main__ import main as git_push  # a push waits for this, so nothing else is imported

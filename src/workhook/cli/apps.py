@@ -41,9 +41,9 @@ class AppKind(NamedTuple):
 APP, OAUTH_APP = AppKind(app, "app", "app"), AppKind(oauth_app, "oauth-app", "OAuth app")
 
 
-def permission_list(text: str) -> str:
+def permission_list(text: str) -> dict[str, Any]:
     """Parse permissions with their levels, separated by commas, as for tokens. May be empty."""
-    return options.permission_list(text) if text.strip(", ") else ""
+    return options.permission_list(text) if text.strip(", ") else {}
 
 
 OrganizationOption = Annotated[str, Option("LOGIN", "The organization.")]
@@ -52,7 +52,9 @@ _Id = Annotated[int, Argument("ID", "ID, as shown by the `show` command.", parse
 _Name = Annotated[str, Option("TEXT", "Name shown to users; unique on the server.")]
 _NewName = Annotated[str | None, Option("TEXT", "New name. This also changes the slug.", flag="--name")]
 _TEXTS = ("homepage_url", "description", "device_flow")
-_Permissions = Annotated[str | None, Option("NAME=LEVEL,…", "For example work=write.", parse=permission_list)]
+_Permissions = Annotated[
+    dict[str, Any] | None, Option("NAME=LEVEL,…", "For example work=write.", parse=permission_list)
+]
 _KeyFile = Annotated[
     Path | None, Option("FILE", "New file for the private key, readable only by you. Default: print the key.")
 ]
@@ -75,8 +77,6 @@ class ProfileOptions:
 
 @dataclass(frozen=True)
 class NewProfile(ProfileOptions):
-    """The profile of a new app."""
-
     device_flow: Annotated[bool, Flag("Allow users to authorize it on another device.")] = False
 
     def values(self) -> dict[str, Any]:
@@ -117,10 +117,7 @@ async def _read_or_make_key(public_key: Path | None, key_file: Path | None) -> c
 
 @contextmanager
 def _new_file(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """Yield a function that writes a key to a new private file before the commit, so that no valid key is lost.
-
-    The file is removed if a later step fails.
-    """
+    """Yield a function that writes a key to a new private file, which a later error removes again."""
     if path is None:
         yield lambda pem: None
         return
@@ -164,7 +161,6 @@ async def create_app(
 ) -> None:
     """Register an app. Its client secret and its private key are shown only once."""
     key = await _read_or_make_key(public_key, key_file)
-    granted = permissions_of(permissions or "")
     with _new_file(key_file) as write_key:
         async with context.transaction() as tx:
             owner = await get_organization(tx, organization)
@@ -172,7 +168,7 @@ async def create_app(
                 tx,
                 None,
                 owner,
-                app_schemas.AppCreate(name=name, permissions=granted, public=public, **profile.values()),
+                app_schemas.AppCreate(name=name, permissions=permissions or {}, public=public, **profile.values()),
                 key=key,
             )
             write_key(pem)
@@ -254,8 +250,7 @@ async def edit_app(
 
     New permissions take effect once an owner of the organization grants them.
     """
-    granted = None if permissions is None else permissions_of(permissions)
-    await _edit(context, name, APP, profile.change(name=new_name, public=public, permissions=granted))
+    await _edit(context, name, APP, profile.change(name=new_name, public=public, permissions=permissions))
 
 
 @command(oauth_app, "edit")
@@ -352,7 +347,7 @@ async def install(
     name: AppArgument,
     organization: OrganizationOption,
     permissions: Annotated[
-        str | None,
+        dict[str, Any] | None,
         Option(
             "NAME=LEVEL,…",
             "Permissions to grant, among those the app requests. Default at the first installation: all.",
@@ -378,7 +373,7 @@ async def install(
         if not found.public and found.account_id != place.id:
             remedy = f"To allow other organizations to install it, run `workhook app edit {found.slug} --public`."
             raise CliError(f"{found.slug} is private to its own organization.", remedy)
-        granted = dict(found.permissions) if permissions is None else permissions_of(permissions)
+        granted = dict(found.permissions) if permissions is None else permissions
         chosen = await _find_repository_ids(tx, place, repository)
         keep = (permissions is None and not all_permissions, chosen is None and not all_repositories)
         before, after = await _install(tx, found, place, granted, chosen, keep=keep)
@@ -410,10 +405,7 @@ async def _install(
 
 
 async def _find_repository_ids(tx: Transaction, place: Account, names: Sequence[str]) -> list[int] | None:
-    """Return the IDs of the organization's repositories, or None without names.
-
-    Raises `CliError` listing all unknown names.
-    """
+    """Return the IDs of the repositories, or None without names. Raises `CliError` listing all unknown names."""
     if not names:
         return None
     found = await identity_queries.find_repositories(tx, place, names=names)
@@ -485,7 +477,6 @@ def _installation_json(installation: schemas.Installation) -> dict[str, object]:
 
 
 async def find_app(reader: Reader, name: str, kind: AppKind) -> schemas.App:
-    """Find an app by slug or client ID. Raises `CliError`."""
     # In this order, because a slug can be derived from any name, even one that equals another app's client ID in lower
     # case.
     app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
@@ -504,14 +495,7 @@ async def _owner_of(reader: Reader, app: schemas.App) -> Account:
     return owner
 
 
-def permissions_of(text: str) -> dict[str, Any]:
-    """Return the permissions in a string accepted by `permission_list`."""
-    parts = [part.partition("=") for part in text.split(",") if part.strip()]
-    return {name.strip(): level.strip() for name, _, level in parts}
-
-
 def _app_json(app: schemas.App, owner: Account) -> dict[str, object]:
-    """Return the app for `--json`, without secrets."""
     data: dict[str, object] = {name: getattr(app, name) for name in ("id", "slug", "name", "client_id")}
     data |= {"organization": owner.login, "description": app.description, "homepage_url": app.homepage_url}
     data |= {"callback_urls": list(app.callback_urls), "device_flow": app.device_flow}

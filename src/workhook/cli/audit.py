@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 from workhook.cli.common import Context, command, get_organization, new_app
 from workhook.cli.error_messages import CliError
-from workhook.cli.options import Argument, Option, time_text, whole_from
+from workhook.cli.options import Argument, Option, positive, time_text
 from workhook.cli.output import Progress, show_progress
 from workhook.core.clock import parse_rfc3339, to_millis_text
 from workhook.core.text import counted, visible_json
@@ -26,8 +26,6 @@ app = new_app("Read the audit log: who did what, from where, and what was denied
 
 @dataclass(frozen=True)
 class EntryOptions:
-    """Options that select entries."""
-
     organization: Annotated[
         str | None, Option("LOGIN", "Only entries about this organization. Default: all entries.")
     ] = None
@@ -40,7 +38,6 @@ class EntryOptions:
     ] = None
 
     async def selection(self, reader: Reader) -> audit_queries.Selection:
-        """Return the query for these options. Raises `CliError` for an unknown organization."""
         place = await get_organization(reader, self.organization) if self.organization else None
         return audit_queries.Selection(
             account_id=place.id if place else None,
@@ -55,7 +52,7 @@ async def list_entries(
     context: Context,
     *,
     chosen: EntryOptions,
-    limit: Annotated[int, Option("NUMBER", "Number of entries, newest first.", parse=whole_from(1))] = 30,
+    limit: Annotated[int, Option("NUMBER", "Number of entries, newest first.", parse=positive)] = 30,
 ) -> None:
     """List entries of the audit log, newest first."""
     import msgspec

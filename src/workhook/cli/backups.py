@@ -200,10 +200,7 @@ async def _require_empty(settings: Settings) -> None:
 
 
 def _check_key(settings: Settings, folder: Path) -> str:
-    """Return whether the key is `present`, `restored` from the backup or `missing`.
-
-    Raises `CliError` for a wrong key.
-    """
+    """Return whether the key is `present`, `restored` from the backup or `missing`. Raises `CliError` if wrong."""
     from workhook.storage.backups import DATABASE
     from workhook.storage.row_stream import open_connection
 
@@ -225,9 +222,9 @@ def _check_key(settings: Settings, folder: Path) -> str:
 
 
 async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequence[Any], progress: Progress) -> int:
-    """Restore the database and the files. Returns the number of rows."""
-    from workhook.storage.backups import BlobCopy, lock_for_restore, restore_database, unlock_restored
+    from workhook.storage.backups import BlobCopy, restore_database, set_revision
     from workhook.storage.blobs import FOLDER, FolderBlobs
+    from workhook.storage.migrate import RESTORING
 
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     if (path := settings.sqlite_path) is not None:
@@ -235,7 +232,7 @@ async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequ
         draft = path.with_name(f"{path.name}.restoring")
         draft.unlink(missing_ok=True)
         await restore_database(folder, draft, progress)
-        lock_for_restore(draft)  # incomplete without the files
+        set_revision(draft, RESTORING)  # incomplete without the files
         draft.rename(path)
     source, target = FolderBlobs(folder / FOLDER), bootstrap.open_blobs(settings.data, settings.files_url)
     try:
@@ -245,15 +242,12 @@ async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequ
         target.close()
     if path is None:
         return await _fill_postgresql(settings, folder, progress)
-    unlock_restored(path, made.schema)
+    set_revision(path, made.schema)
     return sum(made.database.rows.values())
 
 
 async def _fill_postgresql(settings: Settings, folder: Path, progress: Progress) -> int:
-    """Copy from a temporary copy of the backup's database, because copying marks and migrates its source.
-
-    Returns the rows.
-    """
+    """Copy from a temporary copy of the backup, because copying changes its source. Returns the number of rows."""
     from workhook.storage.backups import restore_database
     from workhook.storage.copying import copy
     from workhook.storage.migrate import migrate_sqlite

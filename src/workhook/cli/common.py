@@ -66,10 +66,7 @@ class Context:
 
     @asynccontextmanager
     async def services(self, *, make: bool = False) -> AsyncIterator[Services]:
-        """Open the migrated database and the other services, with or without a running server.
-
-        `make` creates missing data, which otherwise raises `CliError`.
-        """
+        """Open the migrated database and the other services. Missing data raises `CliError` unless `make`."""
         log.configure("warning" if self.settings.log_level == "info" else self.settings.log_level)
         if not make:
             if self.settings.database_url is None and not self.settings.data.is_dir():
@@ -94,7 +91,6 @@ class Context:
             yield identity_context.Write(tx, None, base_address(self.settings))
 
     def print_result(self, data: object, sentence: str) -> None:
-        """Print `data` for scripts, or the sentence for people."""
         if self.as_json:
             print_json(data)
         else:
@@ -124,20 +120,14 @@ CONNECT_TIMEOUT_S = 5.0
 
 
 async def revision(settings: Settings) -> str | None:
-    """Return the schema revision of the database, or None without one.
-
-    Raises the drivers' errors and `TimeoutError`.
-    """
+    """Return the schema revision, or None without one. Raises the drivers' errors and `TimeoutError`."""
     from workhook.storage.migrate import postgresql_revision, sqlite_revision
 
     return await _look(settings, sqlite_revision, postgresql_revision)
 
 
 async def key_check(settings: Settings) -> bytes | None:
-    """Return the value that the first start encrypted with the key, or None before that.
-
-    Raises the errors of `revision`.
-    """
+    """Return the value that the first start encrypted with the key, or None. Raises the errors of `revision`."""
     found: bytes | None = await _first_value(settings, "SELECT sealed FROM key_check")
     return found
 
@@ -159,7 +149,6 @@ async def _first_value(settings: Settings, query: str) -> Any:
 
 
 async def _look(settings: Settings, in_file: Callable[[Path], T], in_server: Callable[[Connection], Awaitable[T]]) -> T:
-    """Read a value from the database without opening a pool."""
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
         if settings.sqlite_path is not None:
             return await asyncio.to_thread(in_file, settings.sqlite_path)
@@ -296,7 +285,6 @@ async def get_organization(reader: Reader, login: str) -> Account:
 
 
 async def existing_organizations(reader: Reader) -> str:
-    """Return a hint that names the organizations of the server."""
     from workhook.cli.queries import organizations
 
     found = [each.login for each in await organizations(reader)]
@@ -305,7 +293,6 @@ async def existing_organizations(reader: Reader) -> str:
 
 
 async def _get_account(reader: Reader, login: str, kind: str) -> Account:
-    """Raise `CliError` if no account has this login and kind."""
     account = await queries.find_account(reader, login)
     article = "an" if kind == "organization" else "a"
     if account is None:
@@ -319,7 +306,6 @@ async def _get_account(reader: Reader, login: str, kind: str) -> Account:
 
 
 async def get_repository(reader: Reader, full_name: str) -> Repository:
-    """Find a repository by `owner/name`. Raises `CliError`."""
     owner, _, name = full_name.partition("/")
     if not owner or not name or "/" in name:
         raise Misuse(f"{full_name} is not the name of a repository.", "Write OWNER/NAME, such as acme/website.")

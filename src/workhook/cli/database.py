@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from workhook import bootstrap
 from workhook.cli.common import Context, command, every_table, new_app
-from workhook.cli.error_messages import CliError, Misuse, explain, require_postgresql
+from workhook.cli.error_messages import CliError, Misuse, explain
 from workhook.cli.options import Argument
 from workhook.cli.output import complain, show_progress
-from workhook.core import log
+from workhook.core import config, log
 from workhook.core.text import counted
 
 if TYPE_CHECKING:
@@ -64,7 +64,11 @@ async def copy(
     tables = every_table()
     log.configure("warning")
     path = _path(file)
-    require_postgresql("the PostgreSQL URL", url)
+    try:
+        config.postgresql_url(url)
+    except ValueError:  # the error would reveal the password
+        remedy = "In the username and the password, write %2F for /, %40 for @, and %3A for a colon."
+        raise Misuse("the PostgreSQL URL must have the form postgresql://USER@HOST/NAME.", remedy) from None
     with _in_words(context, path, url), _interruptible(path), show_progress() as progress:
         done = await copy_database(path, url, tables, progress)
     context.print_result(_to_json(path, done), _sentences(path, done))

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, get_organization, get_repository, new_app
 from workhook.cli.error_messages import CliError, Misuse, not_together
-from workhook.cli.options import Argument, Flag, Option, row_id, time_text, whole_from
+from workhook.cli.options import Argument, Flag, Option, positive, row_id, time_text
 from workhook.cli.output import Progress, cell, complain, show_progress
 from workhook.core import errors, json
 from workhook.core.text import counted
 from workhook.hooks import deliveries, history, publishing, records
 from workhook.hooks import queries as hooks_queries
 from workhook.hooks import redelivery as hooks_redelivery
+from workhook.storage.pages import parse_cursor
 
 if TYPE_CHECKING:
     from workhook.hooks.records import DeliveryItem
@@ -79,8 +80,6 @@ def _read_payload(source: str | None) -> Any:
 
 @dataclass(frozen=True)
 class DeliveryOptions:
-    """Options that select deliveries."""
-
     hook: Annotated[int | None, Option("ID", "Deliveries of this webhook.", parse=row_id)] = None
     repository: Annotated[str | None, Option("OWNER/NAME", "Deliveries of the webhooks of this repository.")] = None
     organization: Annotated[str | None, Option("LOGIN", "Deliveries of the webhooks of this organization itself.")] = (
@@ -110,7 +109,6 @@ class DeliveryOptions:
         return self.hook, self.repository, self.organization
 
     async def hook_ids(self, reader: Reader) -> list[int]:
-        """Return the IDs of the webhooks named by the options. Raises `CliError`."""
         if sum(each is not None for each in self.owners) != 1:
             remedy = "Use exactly one of --hook, --repository, and --organization."
             raise Misuse("the webhooks are not specified.", remedy)
@@ -132,7 +130,7 @@ async def list_deliveries(
     context: Context,
     *,
     chosen: DeliveryOptions,
-    limit: Annotated[int, Option("NUMBER", "Number of deliveries, newest first.", parse=whole_from(1))] = 30,
+    limit: Annotated[int, Option("NUMBER", "Number of deliveries, newest first.", parse=positive)] = 30,
     follow: Annotated[bool, Flag("Keep printing new deliveries until Ctrl-C.")] = False,
 ) -> None:
     """List deliveries of a webhook, or of all webhooks of a repository or organization, newest first.
@@ -244,10 +242,7 @@ HookIds = Callable[["Reader"], Awaitable[list[int]]]
 
 
 async def follow_deliveries(context: Context, hook_ids: HookIds, filters: history.Filters, limit: int) -> None:
-    """Print at most `limit` of the newest deliveries, newest last, then each new one.
-
-    Ends when interrupted or when the output is closed. Webhooks created meanwhile are followed too.
-    """
+    """Print at most `limit` of the newest deliveries, newest last, then each new one, until interrupted."""
     with until_interrupted():
         async with context.services() as services:
             follower = Follower(services.database, hook_ids, filters)
@@ -301,7 +296,6 @@ class Follower:
         return sorted(found, key=_id_of)[-limit:]
 
     async def poll(self) -> list[dict[str, object]]:
-        """Return new deliveries, oldest first."""
         start = time.monotonic()
         found: list[dict[str, object]] = []
         for hook_id in await self._hook_ids(self._database):
@@ -349,12 +343,11 @@ def _print(context: Context, rows: Sequence[dict[str, object]]) -> None:
 
 
 async def newest(reader: Reader, hook_id: int, filters: history.Filters, limit: int) -> list[DeliveryItem]:
-    """Return at most `limit` of the newest deliveries, newest first."""
     found: list[DeliveryItem] = []
     cursor: str | None = None
     while len(found) < limit:
         wanted = min(PAGE, limit - len(found))
-        at = deliveries.parse_cursor(cursor)
+        at = parse_cursor(cursor)
         page = await deliveries.list_deliveries(reader, hook_id, filters, cursor=at, per_page=wanted)
         found += page.items
         cursor = page.next_cursor

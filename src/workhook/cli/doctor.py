@@ -163,7 +163,6 @@ def _key(settings: Settings, sealed: bytes | None) -> Check:
 
 
 async def _database(settings: Settings) -> Check:
-    """Check the database without creating anything."""
     from workhook.storage import migrate as migrations
 
     kind = "SQLite" if settings.sqlite_path else "PostgreSQL"
@@ -208,7 +207,6 @@ async def _waiting(settings: Settings, server: Check) -> Check:
 
 
 async def _quotas(settings: Settings) -> Check:
-    """Report the organizations and people close to their quota."""
     bootstrap.import_tables()  # so that no table is missed
     limits, full, unknown = counting.Limits.of(settings), list[str](), list[str]()
     async with bootstrap.open_services(settings) as services:

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from workhook.core import config, errors, vault
+from workhook.core import errors, vault
 from workhook.core.config import Settings
 from workhook.git_push import install
 
@@ -32,22 +32,27 @@ def explain(error: Exception, settings: Settings | None, option: str | None = No
 
     `option`: the argument that names the database of `settings`, if it is not --data or --database-url.
     """
+    from workhook.storage.database import UniqueViolation
+    from workhook.storage.migrate import NewerSchema
+
     if isinstance(error, errors.OperatorError):
         return [error.message, error.remedy]
-    return _ours(error, settings, option) or _the_databases(error, settings, option)
-
-
-def require_postgresql(name: str, url: str) -> None:
-    """Raise `Misuse` if the URL is not a PostgreSQL URL. `name` is the name of the argument."""
-    try:
-        config.postgresql_url(url)
-    except ValueError:  # the error would reveal the password
-        remedy = "In the username and the password, write %2F for /, %40 for @, and %3A for a colon."
-        raise Misuse(f"{name} must have the form postgresql://USER@HOST/NAME.", remedy) from None
+    if isinstance(error, errors.Problem) and error.status < 500:
+        return [fault.message or f"{fault.field} is {fault.code}" for fault in error.faults] or [error.message]
+    if isinstance(error, errors.Problem):
+        cause = _the_databases(error.__cause__, settings, option) if error.__cause__ else None
+        text = error.message.removeprefix("The database cannot be used right now").strip(" :.")
+        return cause or [f"{_database(settings)}: {text or 'it cannot be used right now'}.", _remedy(settings, option)]
+    if isinstance(error, NewerSchema | install.InstallError):
+        return [f"{str(error).rstrip('.')}."]
+    if isinstance(error, vault.VaultError):
+        return _the_key(error, settings)
+    if isinstance(error, UniqueViolation):
+        return ["another process created the same record at the same time.", "Rerun the command."]
+    return _the_databases(error, settings, option)
 
 
 def not_together(option: dict[str, bool]) -> None:
-    """Raise `Misuse` if all of these options, keyed by flag, were given."""
     if all(option.values()):
         raise Misuse(f"{' and '.join(option)} cannot be combined.", "Use only one of them.")
 
@@ -89,7 +94,6 @@ def missing_key_error(settings: Settings) -> CliError:
 
 
 def _database(settings: Settings | None) -> str:
-    """Return the location of the database, without its password."""
     if settings is None:
         return "the database"
     if settings.sqlite_path is not None:
@@ -111,25 +115,6 @@ def _remedy(settings: Settings | None, option: str | None) -> str:
     return f"Check {option or flag}, and that this user can write there."
 
 
-def _ours(error: Exception, settings: Settings | None, option: str | None) -> list[str] | None:
-    from workhook.storage.database import UniqueViolation
-    from workhook.storage.migrate import NewerSchema
-
-    if isinstance(error, errors.Problem) and error.status < 500:
-        return [fault.message or f"{fault.field} is {fault.code}" for fault in error.faults] or [error.message]
-    if isinstance(error, errors.Problem):
-        cause = _the_databases(error.__cause__, settings, option) if error.__cause__ else None
-        text = error.message.removeprefix("The database cannot be used right now").strip(" :.")
-        return cause or [f"{_database(settings)}: {text or 'it cannot be used right now'}.", _remedy(settings, option)]
-    if isinstance(error, NewerSchema | install.InstallError):
-        return [f"{str(error).rstrip('.')}."]
-    if isinstance(error, vault.VaultError):
-        return _the_key(error, settings)
-    if isinstance(error, UniqueViolation):
-        return ["another process created the same record at the same time.", "Rerun the command."]
-    return None
-
-
 def _the_key(error: vault.VaultError, settings: Settings | None) -> list[str]:
     text = str(error).removesuffix("Restore the right file.").strip(" .")
     if settings is not None and settings.secret_key:
@@ -145,7 +130,6 @@ _POSTGRESQL = ("08", "25", "28", "3D", "42501", "53", "57", "58")  # prefixes of
 
 
 def _the_databases(error: BaseException | None, settings: Settings | None, option: str | None) -> list[str] | None:
-    """Explain errors of the operating system and the databases."""
     origin = type(error).__module__.partition(".")[0]
     if origin == "sqlalchemy":
         return _the_databases(getattr(error, "orig", None), settings, option)

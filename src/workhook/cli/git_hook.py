@@ -74,7 +74,6 @@ async def install(
 
 
 async def _kept_token(services: Services, git_dir: Path, repository: Repository, user: str | None) -> str | None:
-    """Return the token of an earlier installation if it may still publish."""
     try:
         token = spool.load_config(spool.HookFolder(git_dir)).token
     except spool.ConfigError:

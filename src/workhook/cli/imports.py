@@ -36,27 +36,26 @@ TABLE_FIELDS = (
 )  # fmt: skip
 """The names in `words.FIELDS`, which is not imported just to show help."""
 _HOW: Mapping[Source, str] = {
-    "trello": "In Trello, open the board's menu and choose Print, export, and share, then Export as JSON.",
-    "asana": "In Asana, open the menu next to the project's name and choose Export, then JSON.",
-    "github": "Export with `gh issue list` and `gh project item-list`, as JSON.",
-    "csv": "Fix the table, or save it again.",
+    "trello": "In Trello, open the board's menu and choose Print, export, and share, then Export as JSON. Nothing "
+    "was imported.",
+    "asana": "In Asana, open the menu next to the project's name and choose Export, then JSON. Nothing was imported.",
+    "github": "Export with `gh issue list` and `gh project item-list`, as JSON. Nothing was imported.",
+    "csv": "Fix the table, or save it again. Nothing was imported.",
 }
 
 
-def _mapped(text: str) -> str:
-    field, sign, _ = text.partition("=")
-    if not sign or field.strip() not in TABLE_FIELDS:
+def _mapped(text: str) -> tuple[str, str]:
+    field, sign, header = (each.strip() for each in text.partition("="))
+    if not sign or field not in TABLE_FIELDS:
         raise click.BadParameter(f"{text!r} is not of the form FIELD=NAME with one of {', '.join(TABLE_FIELDS)}.")
-    return text
+    return field, header
 
 
 @dataclass(frozen=True)
 class ImportTarget:
-    """Options shared by all import sources, such as the target organization and the importing user."""
-
     organization: Annotated[str, Option("LOGIN", "Organization to create the projects in.")]
     member: Annotated[
-        tuple[str, ...],
+        tuple[tuple[str, str], ...],
         Option(
             "NAME=LOGIN",
             "Map a person in the file to a login. Repeatable.",
@@ -133,7 +132,7 @@ async def csv(
     target: ImportTarget,
     title: Title = None,
     mapping: Annotated[
-        tuple[str, ...],
+        tuple[tuple[str, str], ...],
         Option(
             "FIELD=NAME",
             f"Name of a field in the table. Fields: {', '.join(TABLE_FIELDS)}. An empty NAME ignores the field. "
@@ -150,8 +149,7 @@ async def csv(
     """
     if title is not None and len(files) > 1:
         raise Misuse("--title names one project, but each file becomes a project.", "Import the files one by one.")
-    named = {name.strip(): header.strip() for name, _, header in (each.partition("=") for each in mapping)}
-    await _import(context, "csv", files, target, title or "", named)
+    await _import(context, "csv", files, target, title or "", dict(mapping))
 
 
 async def _import(
@@ -169,7 +167,7 @@ async def _import(
             plans = sources.plans_of(source, read, choices)  # all are checked before anything is written
         except json_file.InvalidFile as problem:
             faults = "\n  ".join(["this cannot be imported:", *problem.faults])
-            raise CliError(faults, _how_to_export(source)) from None
+            raise CliError(faults, _HOW[source]) from None
         async with context.services() as services:
             made = await import_boards(services.database, plans, target, base_address(context.settings), progress)
     names = [str(file) for file in files] if len(plans) == len(files) else [", ".join(map(str, files))]
@@ -185,7 +183,7 @@ async def import_boards(
     """Import boards one after another. `base`: prefix of links in events. Raises `CliError`."""
     place = await get_organization(database, target.organization)
     actor = await _actor(database, place, target.as_login)
-    members = await _people(database, place, target.member)
+    members = await _people(database, place, dict(target.member))
     made = []
     for plan in plans:
         task_import = writer.Import(plan, place, actor, members, base)
@@ -198,10 +196,6 @@ async def import_boards(
     return made
 
 
-def _how_to_export(source: Source) -> str:
-    return f"{_HOW[source]} Nothing was imported."
-
-
 def _read(file: Path, progress: Progress, source: Source) -> bytes:
     try:
         with file.open("rb") as opened:
@@ -211,7 +205,7 @@ def _read(file: Path, progress: Progress, source: Source) -> bytes:
                 data += block
                 progress(f"{file.name}: bytes read", len(data), max(size, len(data) + 1))
                 if len(data) > FILE_MAX_BYTES:
-                    raise CliError(f"{file} has more than {FILE_MAX_BYTES >> 30} GiB.", _how_to_export(source))
+                    raise CliError(f"{file} has more than {FILE_MAX_BYTES >> 30} GiB.", _HOW[source])
             progress(f"{file.name}: bytes read", len(data), len(data))
             return bytes(data)
     except OSError as error:
@@ -229,8 +223,7 @@ async def _actor(reader: Reader, place: Account, login: str | None) -> Actor:
     return queries.acting(user)
 
 
-async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> people.People:
-    named = {name: login.strip() for name, _, login in (each.rpartition("=") for each in pairs)}
+async def _people(reader: Reader, place: Account, named: dict[str, str]) -> people.People:
     addresses = await people.addresses_of(reader, place.id)
     try:
         return people.People(await people.members_of(reader, place.id), named, addresses)

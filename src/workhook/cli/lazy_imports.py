@@ -18,10 +18,7 @@ from types import ModuleType
 
 class _LazyFinder(MetaPathFinder):
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Find the module with a lazy loader.
-
-        Packages are loaded immediately, because their modules are found through them.
-        """
+        """Find the module with a lazy loader. Packages are not lazy: their modules are found through them."""
         spec = PathFinder.find_spec(name, path, target) if name.startswith("workhook.") else None
         if spec is None or spec.loader is None or spec.submodule_search_locations is not None:
             return None

@@ -116,7 +116,6 @@ async def _mirror(context: Context, services: Services, hook_id: int, names: Seq
 async def _own_hook(
     context: Context, services: Services, repository: str, names: Sequence[str], secret: str
 ) -> AsyncIterator[int]:
-    """Create a webhook, yield its ID, and delete it afterwards."""
     found = await get_repository(services.database, repository)
     owner, key, base = records.HookOwner(found.owner, found), new_receiver_key(), base_address(context.settings)
     config = {"url": f"{base}{RECEIVE_PATH}{key}", "content_type": "json", "secret": secret, "retries": "0"}
@@ -171,7 +170,6 @@ async def _forward(
 async def _send(
     client: Client, target: Target, headers: Mapping[str, str], body: bytes
 ) -> tuple[int | None, str | None, float]:
-    """Return the status code, the error, and the start time."""
     from workhook.delivery.client import SendError
 
     start = time.monotonic()

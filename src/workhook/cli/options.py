@@ -60,12 +60,10 @@ class Argument:
 
 
 def click_parameters(declared: inspect.Parameter) -> list[click.Parameter]:
-    """Return the Click parameters declared by an annotated function parameter."""
     return [_click_parameter(each) for each in _members(declared) or [declared]]
 
 
 def grouped(declared: Iterable[inspect.Parameter], text: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a function's arguments, built from the values that Click has parsed."""
     arguments = {}
     for each in declared:
         members = {member.name: text[member.name] for member in _members(each)}
@@ -120,7 +118,6 @@ def path_completion(metavar: str) -> Completion | None:
 
 
 def _type_of(kind: Any, how: Option | Argument) -> tuple[bool, click.ParamType[Any]]:
-    """Return whether several values are allowed, and the type of one value."""
     plain = kind
     if type(None) in get_args(kind):
         plain = next(each for each in get_args(kind) if each is not type(None))
@@ -191,14 +188,14 @@ def time_text(text: str) -> str:
     return text
 
 
-def assignment(form: str) -> Callable[[str], str]:
+def assignment(form: str) -> Callable[[str], tuple[str, str]]:
     """Return a parser of `NAME=VALUE` in which neither is empty. `form`: its name in messages."""
 
-    def parse(text: str) -> str:
+    def parse(text: str) -> tuple[str, str]:
         name, sign, value = text.rpartition("=")
         if not sign or not name.strip() or not value.strip():
             raise click.BadParameter(f"{text!r} is not of the form {form}.")
-        return text
+        return name, value.strip()
 
     return parse
 
@@ -207,24 +204,26 @@ def comma_list(text: str | None) -> list[str]:
     return [each.strip() for each in (text or "").split(",") if each.strip()]
 
 
-def scope_list(text: str) -> str:
-    unknown = [each for each in comma_list(text) if each not in policy.SCOPES]
-    if unknown or not text.strip(", "):
+def scope_list(text: str) -> list[str]:
+    scopes = comma_list(text)
+    unknown = [each for each in scopes if each not in policy.SCOPES]
+    if unknown or not scopes:
         raise click.BadParameter(f"{_not_among(unknown or [text])} {', '.join(policy.SCOPES)}.")
-    return text
+    return scopes
 
 
-def permission_list(text: str) -> str:
-    """Parse permissions with their levels, such as work=read,repository_hooks=write."""
-    wrong = []
+def permission_list(text: str) -> dict[str, Any]:
+    """Parse permissions with their levels, such as work=read,repository_hooks=write; `:` is accepted too."""
+    found, wrong = dict[str, Any](), []
     for each in comma_list(text):
-        name, _, level = each.replace(":", "=").partition("=")
-        if name.strip() not in policy.PERMISSIONS or level.strip() not in ("read", "write"):
+        name, _, level = (part.strip() for part in each.replace(":", "=").partition("="))
+        found[name] = level
+        if name not in policy.PERMISSIONS or level not in ("read", "write"):
             wrong.append(each)
-    if wrong or not text.strip(", "):
+    if wrong or not found:
         names = ", ".join(policy.PERMISSIONS)
         raise click.BadParameter(f"{_not_among(wrong or [text])} {names} with =read or =write after it.")
-    return text.replace(":", "=")  # NAME:LEVEL is accepted too
+    return found
 
 
 def _not_among(text: Sequence[str]) -> str:
@@ -241,20 +240,19 @@ def days(text: str) -> float:
     return number
 
 
-def whole_from(least: int) -> Callable[[str], int]:
-    """Return a parser of whole numbers of at least `least`."""
-    return lambda text: _parse_integer(text, least, f"a whole number of at least {least}")
+def row_id(text: str | int) -> int:
+    return _parse_positive(text, f"an ID: a whole number from 1 to {IDS_MAX:,}")
 
 
-def _parse_integer(text: str | int, least: int, wanted: str) -> int:
+def positive(text: str | int) -> int:
+    return _parse_positive(text, "a whole number of at least 1")
+
+
+def _parse_positive(text: str | int, wanted: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        number = least - 1
-    if not least <= number <= IDS_MAX:
+        number = 0
+    if not 1 <= number <= IDS_MAX:
         raise click.BadParameter(f"{text!r} is not {wanted}.")
     return number
-
-
-def row_id(text: str | int) -> int:
-    return _parse_integer(text, 1, f"an ID: a whole number from 1 to {IDS_MAX:,}")

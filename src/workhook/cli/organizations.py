@@ -100,7 +100,7 @@ async def delete(
     """
     from workhook.core.clock import now_ms
     from workhook.identity.context import Write
-    from workhook.work.administration import deletion, purging
+    from workhook.work.administration import deletion
 
     every_table()
     async with context.services() as services:
@@ -116,7 +116,7 @@ async def delete(
         await services.database.in_transaction(
             lambda tx: deletion.delete_organization(Write(tx, None, base), organization)
         )
-        gone = await purging.purge_one(services, organization.id, now_ms())
+        gone = await deletion.purge_one(services, organization.id, now_ms())
     data = {"organization": organization.login, "issued_invoices": issued, "purged": gone}
     rest = "" if gone else "; a server removes the rest within an hour, once its webhooks have been notified"
     context.print_result(data, f"deleted {organization.login} with {invoices}{rest}")
@@ -131,7 +131,7 @@ async def import_(
         str | None, Option("LOGIN", "Login of the organization on this server. Default: the exported one.")
     ] = None,
     member: Annotated[
-        tuple[str, ...],
+        tuple[tuple[str, str], ...],
         Option(
             "OLD=LOGIN",
             "Map a person in the export to a user on this server. Repeatable.",
@@ -162,14 +162,13 @@ async def import_(
         except validation.ExportNotUsable as error:
             raise CliError("\n  ".join(["this cannot be imported:", *error.faults]), _NOTHING) from error
     async with context.services() as services:
-        named = dict(each.rpartition("=")[::2] for each in member)
-        plan = imports.Plan(
-            checked, login or checked.organization.login, await _matched(services.database, checked, named)
-        )
+        matched = await _matched(services.database, checked, dict(member))
+        plan = imports.Plan(checked, login or checked.organization.login, matched)
         if faults := await actions.faults_of_login(services.database, plan.login):
             raise CliError(f"{faults[0].message}.", f"Use --login to give the organization another one. {_NOTHING}")
         if dry_run:
-            made = await _preview(services.database, plan)
+            people = await imports.assign_logins(services.database, checked.people.values(), matched)
+            made = imports.summary(plan, [each for _, each in people], None, checked.timers)
         else:
             with _in_words(path), _refused(context), show_progress() as progress:
                 made = await imports.import_organization(services.database, services.blobs, plan, progress)
@@ -201,16 +200,13 @@ def _refused(context: Context) -> Iterator[None]:
 
 
 async def _matched(reader: Reader, checked: validation.CheckedExport, named: dict[str, str]) -> dict[str, Account]:
-    """Return accounts by their login in the export.
-
-    Raises `CliError` for people missing in the export or here, and if the organization would have no owner.
-    """
+    """Return accounts by their login in the export. Raises `CliError` for unknown people or a missing owner."""
     found: dict[str, Account] = {}
     for old, login in named.items():
         if old not in checked.people:
             known = ", ".join(sorted(checked.people)[:10])
             raise Misuse(f"--member: the export has no person {old}.", f"Its people: {known}. {_NOTHING}")
-        user = await get_enabled_user(reader, login.strip())
+        user = await get_enabled_user(reader, login)
         if double := next((each for each, other in found.items() if other.id == user.id), None):
             raise Misuse(f"--member: {user.login} cannot be both {double} and {old}.", _NOTHING)
         found[old] = user
@@ -219,12 +215,6 @@ async def _matched(reader: Reader, checked: validation.CheckedExport, named: dic
         remedy = f"Match one of its owners ({owners}): --member {(checked.owners or ['OLD'])[0]}=LOGIN. {_NOTHING}"
         raise Misuse("the organization would have no owner.", remedy)
     return found
-
-
-async def _preview(reader: Reader, plan: imports.Plan) -> imports.ImportedOrganization:
-    """Return the result of an import without writing."""
-    named = await imports.assign_logins(reader, plan.checked.people.values(), plan.matched)
-    return imports.summary(plan, [each for _, each in named], None, plan.checked.timers)
 
 
 def _sentences(made: imports.ImportedOrganization, *, dry_run: bool) -> str:
@@ -269,7 +259,6 @@ def _make_private(path: Path) -> None:
 
 @contextmanager
 def _in_words(path: Path) -> Iterator[None]:
-    """Raise `CliError` for a full disk or an unusable file."""
     try:
         yield
     except OSError as error:

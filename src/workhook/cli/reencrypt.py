@@ -116,10 +116,7 @@ async def database_time(database: Database) -> float:
 
 
 async def wait_for_transactions(database: Database, since: float) -> bool:
-    """Wait until every earlier transaction has ended, because the values it encrypts are not visible before.
-
-    Returns False if one takes too long.
-    """
+    """Wait until transactions that may still store older secrets have ended. Returns False if one takes too long."""
     if database.name == "sqlite":
         async with database.transaction() as tx:  # waits for any writer, which locks the file until its commit
             await tx.execute(_replace["key_check.sealed"], {"row_id": 0, "before": b"", "after": b""})

@@ -14,7 +14,7 @@ import click
 from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, get_enabled_user, get_organization
 from workhook.cli.error_messages import CliError, Misuse
-from workhook.cli.options import Flag, Option, comma_list, days, scope_list
+from workhook.cli.options import Flag, Option, days, scope_list
 from workhook.cli.output import write_private
 from workhook.core import errors, log
 from workhook.http import parameters
@@ -62,7 +62,6 @@ class _Made(dict[str, object]):
     """New records by kind: a login, or the ID of a token. A project has its own audit entry."""
 
     async def record(self, tx: Transaction, place: Account, user: Account) -> None:
-        """Add an entry to the audit log, unless nothing was created."""
         if self:
             detail = {"user": user.login, "made": dict(self)}
             await audit.record(tx, None, "organization.setup", place.login, account_id=place.id, detail=detail)
@@ -80,7 +79,7 @@ async def setup(
     project: Annotated[str | None, Option("TITLE", "Title of a first project, such as Website. Default: none.")] = None,
     new_token: Annotated[bool, Flag("Create another token even if one exists.")] = False,
     scopes: Annotated[
-        str | None,
+        list[str] | None,
         Option("SCOPE,…", f"Scopes of the token. Default: {','.join(TOKEN_SCOPES)}.", parse=scope_list),
     ] = None,
     expires_in: Annotated[
@@ -96,7 +95,6 @@ async def setup(
     """
     if expires_in is not None and expires_in > TOKEN_DAYS:
         raise Misuse(f"--expires-in {expires_in:g} is more than {TOKEN_DAYS} days.", "Create a new token each year.")
-    granted = comma_list(scopes) or list(TOKEN_SCOPES)
 
     async def step(tx: Transaction) -> tuple[Account, Account, Repository | None, str | None]:
         await queries.lock_first_start(tx)
@@ -106,7 +104,7 @@ async def setup(
         await administrators.appoint_first(tx, user)
         base = base_address(context.settings)
         repository = await _project(tx, place, user, project, base) if project else None
-        token = await _token(tx, made, user, granted, expires_in or TOKEN_DAYS, always=new_token)
+        token = await _token(tx, made, user, scopes or list(TOKEN_SCOPES), expires_in or TOKEN_DAYS, always=new_token)
         await made.record(tx, place, user)
         return place, user, repository, token
 
@@ -126,11 +124,7 @@ async def setup(
 
 
 async def first_start(services: Services, base: str) -> FirstStart | None:
-    """Create an owner, an organization, a project, a token and a sign-in link on an empty database.
-
-    Returns None if any account exists. If several processes start concurrently, or `workhook setup` runs, only one of
-    them does it.
-    """
+    """Create an owner, an organization, a project, a token and a sign-in link, or return None if any account exists."""
     if not await queries.is_empty(services.database):
         return None
 

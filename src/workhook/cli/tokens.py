@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from workhook.cli.common import Context, command, get_enabled_user, get_user, new_app
 from workhook.cli.error_messages import CliError, Misuse
@@ -17,14 +17,15 @@ _OF_FINE_GRAINED = ("--permissions", "--organization", "--repositories")
 
 
 _Scopes = Annotated[
-    str | None, Option("SCOPE,…", "Scopes of a classic token, such as repo,admin:repo_hook,work.", parse=scope_list)
+    list[str] | None,
+    Option("SCOPE,…", "Scopes of a classic token, such as repo,admin:repo_hook,work.", parse=scope_list),
 ]
 _Kind = Annotated[
     Literal["classic", "fine-grained"],
     Option("classic|fine-grained", "classic (scopes) or fine-grained (permissions in one organization or account)."),
 ]
 _Permissions = Annotated[
-    str | None,
+    dict[str, Any] | None,
     Option(
         "NAME=LEVEL,…",
         "Permissions of a fine-grained token, such as work=read,repository_hooks=write.",
@@ -58,9 +59,15 @@ async def create(
     note: Annotated[str | None, Option("TEXT", "Description.")] = None,
 ) -> None:
     """Issue a token. It is shown only once."""
-    options = (permissions, organization, repositories)
-    _require(kind, scopes, options)
-    wanted = _token_from_options(kind, scopes, options, expires_in, note)
+    wanted = personal.TokenCreate(note=note, expires_in_days=expires_in)
+    _require(kind, scopes, (permissions, organization, repositories))
+    if kind == _FINE_GRAINED:
+        wanted.kind, wanted.permissions = "fine_grained", permissions or {}
+        if organization is not None:
+            wanted.organization = organization
+        wanted.repositories = "all" if repositories in (None, "all") else comma_list(repositories)
+    else:
+        wanted.scopes = scopes or []
     async with context.transaction() as tx:
         who = await get_enabled_user(tx, user)
         issued, details = await personal.create(tx, who, wanted, None)
@@ -76,7 +83,7 @@ async def create(
     context.print_result(data, issued.token)
 
 
-def _require(kind: str, scopes: str | None, options: tuple[str | None, ...]) -> None:
+def _require(kind: str, scopes: object, options: tuple[object, ...]) -> None:
     """Raise `Misuse` for missing options, and for options of the other kind of token."""
     if kind == _FINE_GRAINED:
         if scopes is not None:
@@ -90,24 +97,6 @@ def _require(kind: str, scopes: str | None, options: tuple[str | None, ...]) -> 
         raise Misuse(f"{', '.join(beyond)}: only for a fine-grained token.", f"Add --kind {_FINE_GRAINED}.")
     if scopes is None:
         raise Misuse("a classic token needs --scopes.", "For example: --scopes repo,work.")
-
-
-def _token_from_options(
-    kind: str, scopes: str | None, options: tuple[str | None, ...], expires_in: float | None, note: str | None
-) -> personal.TokenCreate:
-    from msgspec import UNSET
-
-    permissions, organization, repositories = options
-    wanted = personal.TokenCreate(note=note, expires_in_days=expires_in)
-    if kind == _FINE_GRAINED:
-        wanted.kind = "fine_grained"
-        pairs = [each.partition("=") for each in comma_list(permissions)]
-        wanted.permissions = {name.strip(): level.strip() for name, _, level in pairs}
-        wanted.organization = UNSET if organization is None else organization
-        wanted.repositories = "all" if repositories in (None, "all") else comma_list(repositories)
-    else:
-        wanted.scopes = comma_list(scopes)
-    return wanted
 
 
 @command(app, "list")

@@ -25,8 +25,7 @@ ENTRY_BYTES = 200
 def put_bounded(entries: OrderedDict[K, V], key: K, value: V, maximum: int) -> None:
     """Append an entry, and drop the oldest one if there are more than `maximum`.
 
-    `entries` is an `OrderedDict` because finding the first entry of a plain dict means scanning all entries deleted
-    before it.
+    The first entry of a plain dict is found only after scanning all that were deleted before it.
     """
     entries[key] = value
     entries.move_to_end(key)
@@ -35,10 +34,9 @@ def put_bounded(entries: OrderedDict[K, V], key: K, value: V, maximum: int) -> N
 
 
 class TextCache(Generic[R]):
-    """A cache of the results of `work`, keyed by the hash of the string.
+    """A cache of the results of `work`, which must not raise, by the hash of the string.
 
-    `work` must not raise and must depend only on the string. The least recently used results are dropped once all of
-    them together exceed `max_bytes`.
+    The least recently used results are dropped once all of them together exceed `max_bytes`.
     """
 
     def __init__(self, work: Callable[[str], R], max_bytes: int, size: Callable[[R], int]) -> None:
@@ -48,7 +46,6 @@ class TextCache(Generic[R]):
         self._bytes = 0
 
     def get(self, text: str) -> R:
-        """Return the result, computing it now if it is not cached."""
         key = _key(text)
         if key in self._results:
             self._results.move_to_end(key)
@@ -58,8 +55,7 @@ class TextCache(Generic[R]):
     async def prepare(self, text: str) -> R:
         """Return the result, computing it in a thread if it is not cached.
 
-        All strings share one thread, so the event loop competes with only one. Concurrent requests for the same
-        string share one result.
+        All strings share one thread, and concurrent requests for the same string one result.
         """
         key = _key(text)
         if len(text) <= SHORT_CHARS or key in self._results:

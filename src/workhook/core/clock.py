@@ -18,10 +18,7 @@ DAY_MS = 24 * HOUR_MS
 
 
 class _Followed:
-    """The followed clock.
-
-    `ahead_ns` is its offset from this process's monotonic clock, or None if no clock is followed.
-    """
+    """The offset `ahead_ns` of the followed clock from this process's monotonic clock; None: not followed."""
 
     ahead_ns: int | None = None
 
@@ -35,8 +32,7 @@ def now_ms() -> int:
 def follow_clock(at_ns: int, monotonic_ns: int, wrong_by_ns: int = 0) -> None:
     """Make `now_ms` follow a clock that showed `at_ns` (nanoseconds since the epoch) at `monotonic_ns`.
 
-    If the host's clock agrees within the error `wrong_by_ns`, it is followed instead, because the two may be the same
-    clock.
+    If the host's clock agrees within `wrong_by_ns`, it is followed instead: the two may be the same.
     """
     looks = []
     for _ in range(5):  # use the reading with the least interruption

@@ -37,7 +37,6 @@ _FLAGS = {
 
 
 def flag_of(name: str) -> str:
-    """Return the command-line option of a setting."""
     return _FLAGS.get(name, f"--{name.replace('_', '-')}")
 
 
@@ -339,7 +338,6 @@ class Settings:
 
     @property
     def migration_url(self) -> str | None:
-        """Return the URL for migrations, which need a single session."""
         return self.database_session_url or self.database_url
 
     @property
@@ -353,7 +351,6 @@ class Settings:
 
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
-    """Read and validate all settings. Raises `SettingsError` that lists each fault with its remedy."""
     environ = os.environ if environ is None else environ
     faults: list[str] = []
     raw_values: dict[str, tuple[str, Any]] = {}
@@ -385,7 +382,6 @@ def expected_value(parse: Callable[[Any], Any]) -> str:
 
 
 def _apart(values: Mapping[str, Any], given: Container[str]) -> list[str]:
-    """Return a fault for each valid setting that is given without another one it requires."""
     needed = {
         "database_session_url": "database_url",
         "oidc_issuer": "oidc_client_id",
@@ -398,7 +394,6 @@ def _apart(values: Mapping[str, Any], given: Container[str]) -> list[str]:
 
 
 def _as_text(raw: object) -> str:
-    """Return the value as it is written in the file."""
     if isinstance(raw, (list, tuple)):
         return f"[{', '.join(map(_as_text, raw))}]"
     if isinstance(raw, bool):

@@ -47,18 +47,12 @@ class Message(str):
 
 
 def say(sentence: str, /, *values: object) -> Message:
-    """Format a sentence, filling its `{}` with the values.
-
-    The sentence must be a literal, because the translation catalogs are extracted from these calls.
-    """
+    """Format a sentence, filling its `{}`. It must be a literal: the catalogs are extracted from these calls."""
     return _build_message(sentence.format(*values), sentence, values)
 
 
 def compose(sentence: str, /, *values: object) -> Message:
-    """Build a sentence, or a part of one, out of parts.
-
-    Values that are messages are merged into the sentence's ID. The catalogs contain only whole sentences.
-    """
+    """Build a sentence, or a part of one, out of parts. Messages among the values are merged into its ID."""
     whole, *pieces = sentence.split("{}")
     of_whole: list[object] = []
     for value, piece in zip(values, pieces, strict=True):
@@ -105,7 +99,6 @@ def serialize_message(value: object) -> object:
 
 
 def deserialize_message(_kind: type, value: Any) -> Any:
-    """Restore a packed message or one of its values."""
     if isinstance(value, dict):
         return _build_message(
             value["text"], value["id"], tuple(deserialize_message(str, each) for each in value["values"])
@@ -149,7 +142,6 @@ class Problem(Exception):
 
     @property
     def reasons(self) -> list[str]:
-        """Return the messages of the faults, or the problem's own message if there are no faults."""
         return self.fault_messages or [self.message]
 
 

@@ -25,11 +25,7 @@ os.register_at_fork(after_in_child=_pool.clear)
 
 
 def _random() -> bytes:
-    """Return 16 random bytes for an ID.
-
-    Bytes for 256 IDs are read at a time, because a system call per ID took longer than everything else in creating a
-    request's ID.
-    """
+    """Return 16 random bytes. Those for 256 IDs are read at a time, because a system call for each is slow."""
     try:
         return _pool.pop()
     except IndexError:
@@ -39,10 +35,7 @@ def _random() -> bytes:
 
 
 def new_id(prefix: str) -> str:
-    """Return `prefix_` and 26 lower-case base32 characters, for example `prj_…`.
-
-    They encode 48 bits of milliseconds and 80 random bits, which makes IDs sort by time.
-    """
+    """Return `prefix_` and 26 base32 characters, for example `prj_…`: 48 bits of milliseconds, 80 random bits."""
     return _id(prefix, now_ms(), int.from_bytes(_random()[:10]))
 
 
@@ -71,10 +64,7 @@ def new_guid() -> str:
 
 
 def slug(text: str, max_chars: int, *, otherwise: str) -> str:
-    """Return the text as lower-case ASCII letters and digits with hyphens: `Büro: Website 2` becomes `buro-website-2`.
-
-    `otherwise` is returned if nothing remains.
-    """
+    """Return `otherwise`, or the text as ASCII letters and digits: `Büro: Website 2` becomes `buro-website-2`."""
     plain = unicodedata.normalize("NFKD", text).casefold()
     ascii_only = "".join(each for each in plain if not unicodedata.combining(each))
     words = re.findall(r"[a-z0-9]+", ascii_only)
@@ -100,10 +90,7 @@ def _checksum(body: str) -> str:
 
 
 def new_token(prefix: str) -> str:
-    """Return `prefix`, 30 random base62 characters and 6 characters of CRC32.
-
-    The checksum detects typing errors and wrong secrets without a database lookup.
-    """
+    """Return `prefix`, 30 random base62 characters and 6 of CRC32, which detects errors without the database."""
     body = "".join(secrets.choice(_BASE62) for _ in range(TOKEN_RANDOM_CHARS))
     return prefix + body + _checksum(body)
 

@@ -33,7 +33,7 @@ def is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass
     return True
 
 
@@ -62,10 +62,7 @@ class ProcessFailed(Exception):
 
 
 async def run(script: Path, job: Mapping[str, object], limits: Limits, content: bytes = b"") -> ProcessOutput:
-    """Call `answer(job, folder)` of the script (see `limited_main`).
-
-    `content`, unless empty, is written to the file `content` in that folder. Raises `ProcessFailed`.
-    """
+    """Call `answer(job, folder)` of the script, with `content` as a file in the folder. Raises `ProcessFailed`."""
     whole = {
         **job,
         "path": [each for each in sys.path if each],
@@ -91,7 +88,8 @@ async def _answer(script: Path, job: bytes, folder: str, limits: Limits) -> Proc
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=minimal_environment(os.environ),
+        # Only what it needs to start, because the server's environment contains secrets.
+        env={name: os.environ[name] for name in _TO_START if name in os.environ},
         cwd=folder,
         close_fds=True,
     )
@@ -122,11 +120,6 @@ async def _answer(script: Path, job: bytes, folder: str, limits: Limits) -> Proc
     return ProcessOutput(output, stderr)
 
 
-def minimal_environment(of_server: Mapping[str, str]) -> dict[str, str]:
-    """Return only the variables that a process needs to start, because the server's environment contains secrets."""
-    return {name: of_server[name] for name in _TO_START if name in of_server}
-
-
 async def _first(stream: asyncio.StreamReader, limit: int) -> bytes:
     """Return the first `limit` bytes, and discard the rest to let the writer finish."""
     kept = bytearray()
@@ -136,7 +129,6 @@ async def _first(stream: asyncio.StreamReader, limit: int) -> bytes:
 
 
 async def write_all(stream: asyncio.StreamWriter, data: bytes) -> None:
-    """Write to a process that may already have ended."""
     if stream.is_closing():  # ended before the first write; uvloop then raises `RuntimeError`
         return
     try:

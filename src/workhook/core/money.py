@@ -32,7 +32,6 @@ _THREE = "BHD IQD JOD KWD LYD OMR TND"
 UNUSUAL_DIGITS = {**dict.fromkeys(_WITHOUT.split(), 0), **dict.fromkeys(_THREE.split(), 3)}
 """Decimal places of the currencies that do not have two."""
 USUAL_DIGITS = 2
-MOST_DIGITS = max(UNUSUAL_DIGITS.values())
 
 
 def digits_of(currency: str) -> int:
@@ -56,37 +55,29 @@ _DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,4})?", re.ASCI
 
 
 def parse_money(raw: object) -> Decimal:
-    """Parse a non-negative amount whose currency, and therefore whose exact bound, is not known yet.
-
-    Raises `ValueError` stating the accepted values.
-    """
-    wanted = "a number of at least 0"
-    amount = parse_decimal(raw, wanted)
-    if amount < 0:
-        raise ValueError(wanted)
-    if amount > TOTAL_MAX_MINOR:
-        raise ValueError(compose("{}, and at most {}", phrase(wanted), TOTAL_MAX_MINOR))
-    return amount
+    """Parse a non-negative amount whose currency is not known yet. Raises `ValueError` stating what is accepted."""
+    return _parse_up_to(raw, "a number of at least 0", TOTAL_MAX_MINOR)
 
 
 def parse_hundredths(raw: object) -> int:
     """Parse a non-negative number with at most two decimal places. Raises `ValueError` stating the accepted values."""
     wanted = "a number of at least 0 with at most two decimal places"
-    amount = parse_decimal(raw, wanted)
-    if amount < 0:
-        raise ValueError(wanted)
-    if amount > HUNDREDTHS_MAX:
-        raise ValueError(compose("{}, and at most {}", phrase(wanted), HUNDREDTHS_MAX))
-    if (found := _scaled(amount, HUNDREDTH_DIGITS)) is None:
+    if (found := _scaled(_parse_up_to(raw, wanted, HUNDREDTHS_MAX), HUNDREDTH_DIGITS)) is None:
         raise ValueError(wanted)
     return found
 
 
-def parse_decimal(raw: object, wanted: str) -> Decimal:
-    """Parse a decimal number in JSON's notation, given as a number or a string.
+def _parse_up_to(raw: object, wanted: str, maximum: int) -> Decimal:
+    amount = parse_decimal(raw, wanted)
+    if amount < 0:
+        raise ValueError(wanted)
+    if amount > maximum:
+        raise ValueError(compose("{}, and at most {}", phrase(wanted), maximum))
+    return amount
 
-    Rejects `1_000` and digits of other scripts. Raises `ValueError(wanted)`.
-    """
+
+def parse_decimal(raw: object, wanted: str) -> Decimal:
+    """Parse a number in JSON's notation, without `1_000` and other scripts' digits. Raises `ValueError(wanted)`."""
     if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
         raise ValueError(wanted)
     try:
@@ -131,10 +122,7 @@ def decimals(currency: str) -> Message:
 
 
 def to_minor(amount: Decimal, currency: str, field: str, *, maximum_minor: int = AMOUNT_MAX_MINOR) -> int:
-    """Return the amount in minor units.
-
-    Raises `Invalid`, naming the field and the currency, for too many decimal places or more than `maximum_minor`.
-    """
+    """Return the amount in minor units. Raises `Invalid` like `amount_fault`."""
     if fault := amount_fault(amount, currency, field, maximum_minor=maximum_minor):
         raise Invalid(faults=[fault])
     found = to_minor_or_none(amount, currency)
@@ -143,15 +131,11 @@ def to_minor(amount: Decimal, currency: str, field: str, *, maximum_minor: int =
 
 
 def half_up(value: int, unit: int) -> int:
-    """Divide a non-negative value by a unit, rounding half up."""
     return (2 * value + unit) // (2 * unit)
 
 
 def convert_minor(minor: int, before: str, after: str) -> int | None:
-    """Convert an amount to the minor units of another currency, keeping the number.
-
-    Returns None if the other currency has too few decimal places or the result would be too large.
-    """
+    """Return the same number in minor units of another currency, or None if it has too few decimals or is too large."""
     more = digits_of(after) - digits_of(before)
     if more >= 0:
         larger = minor * int(10**more)
@@ -162,7 +146,6 @@ def convert_minor(minor: int, before: str, after: str) -> int | None:
 
 
 def amount_of(minor: int, currency: str) -> Decimal:
-    """Return minor units as a number with all decimal places of the currency."""
     return Decimal(minor).scaleb(-digits_of(currency))
 
 
@@ -177,7 +160,6 @@ def to_amount(minor: int, currency: str) -> int | float:
 
 
 def to_hundredths(hundredths: int) -> int | float:
-    """Return hundredths as a JSON number."""
     return _shown(hundredths, HUNDREDTH_DIGITS)
 
 

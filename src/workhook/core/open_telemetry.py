@@ -22,7 +22,6 @@ logger = structlog.get_logger(__name__)
 
 
 def enabling_variable(environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the variable that enables traces, or None."""
     environ = os.environ if environ is None else environ
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or environ.get("OTEL_TRACES_EXPORTER") == "none":
         return None
@@ -48,9 +47,7 @@ def fault(environ: Mapping[str, str] | None = None) -> str | None:
 
 
 def turn_on(role: str) -> Callable[[], None]:
-    """Start tracing in this process if it is requested.
-
-    Returns a function that sends the remaining spans and stops tracing.
+    """Start tracing if it is requested. Returns a function that sends the remaining spans and stops.
 
     `role` is `serve` or `worker`. Faults are logged, and the process continues without traces.
     """

@@ -33,15 +33,12 @@ logger = structlog.get_logger(__name__)
 
 
 def start(role: str) -> Callable[[], None]:
-    """Start creating spans in this process. Returns a function that stops it.
-
-    Raises `ValueError` for an invalid variable of the SDK.
-    """
+    """Start creating spans. Returns a function that stops it. Raises `ValueError` for the SDK's variables."""
     own = Resource({"service.name": "workhook", "service.version": __version__, "workhook.process": role})
     resource = Resource.create().merge(own).merge(OTELResourceDetector().detect())
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    counts = _SpanCounts()
-    provider.add_span_processor(_CountedProcessor(_CountedExporter(counts), counts))
+    exporter = _CountedExporter()
+    provider.add_span_processor(_CountedProcessor(exporter))
     tracing.turn_on(_SdkSpanMaker(provider.get_tracer("workhook", __version__)))
 
     def end() -> None:
@@ -51,71 +48,58 @@ def start(role: str) -> Callable[[], None]:
         last = threading.Thread(target=provider.shutdown, name="workhook-spans", daemon=True)
         last.start()
         last.join(LAST_S)
-        if lost := counts.give_up():
+        if lost := exporter.give_up():
             logger.warning("spans_lost_at_exit", count=lost, remedy="Check that the collector is running and responds.")
 
     return end
 
 
-class _SpanCounts:
-    """A thread-safe count of ended spans and their outcomes."""
+class _CountedExporter(OTLPSpanExporter):
+    """An exporter that gives up after some retries, logs the lost spans, and counts all of them in any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open = 0
+        super().__init__()
+        self._counting = threading.Lock()
+        self._ended = 0  # without an outcome
         self._is_over = False
 
     def add(self) -> None:
-        with self._lock:
-            self._open += 1
+        with self._counting:
+            self._ended += 1
 
-    def tell(self, number: int, *, is_sent: bool) -> bool:
-        """Record an outcome. Returns False after the end, when the spans were already counted as lost."""
-        with self._lock:
-            if self._is_over:
-                return False
-            self._open -= number
-            (SENT if is_sent else LOST).inc(number)
-            return True
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = super().export(spans)
+        is_sent = result is SpanExportResult.SUCCESS
+        with self._counting:
+            if self._is_over:  # already counted as lost
+                return result
+            self._ended -= len(spans)
+            (SENT if is_sent else LOST).inc(len(spans))
+        if not is_sent:
+            remedy = "Check that the collector is running and accepts OTLP."
+            logger.warning("spans_lost", count=len(spans), remedy=remedy)
+        return result
 
     def give_up(self) -> int:
         """Count the remaining spans as lost, and return their number."""
-        with self._lock:
-            lost, self._open, self._is_over = self._open, 0, True
+        with self._counting:
+            lost, self._ended, self._is_over = self._ended, 0, True
         LOST.inc(lost)
         return lost
 
 
 class _CountedProcessor(BatchSpanProcessor):
-    def __init__(self, exporter: _CountedExporter, counts: _SpanCounts) -> None:
+    def __init__(self, exporter: _CountedExporter) -> None:
         super().__init__(exporter)
-        self._counts = counts
+        self._counted = exporter
 
     def on_end(self, span: ReadableSpan) -> None:
         if span.context and span.context.trace_flags.sampled:
-            self._counts.add()
+            self._counted.add()
         super().on_end(span)
 
 
-class _CountedExporter(OTLPSpanExporter):
-    """An exporter that gives up after some retries, and logs the lost spans."""
-
-    def __init__(self, counts: _SpanCounts) -> None:
-        super().__init__()
-        self._counts = counts
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        result = super().export(spans)
-        is_sent = result is SpanExportResult.SUCCESS
-        if self._counts.tell(len(spans), is_sent=is_sent) and not is_sent:
-            remedy = "Check that the collector is running and accepts OTLP."
-            logger.warning("spans_lost", count=len(spans), remedy=remedy)
-        return result
-
-
 class _SdkSpan:
-    """A span of the SDK behind the interface of `tracing`."""
-
     __slots__ = ("_span", "traceparent")
 
     def __init__(self, span: Span) -> None:
@@ -133,10 +117,9 @@ class _SdkSpan:
 
 
 class _SdkSpanMaker:
-    """A factory of spans whose names and attributes follow the semantic conventions for HTTP.
+    """A factory of spans that follow https://opentelemetry.io/docs/specs/semconv/http/http-spans/.
 
-    See https://opentelemetry.io/docs/specs/semconv/http/http-spans/. Spans never contain the path or query of a request
-    or of a receiver's URL, because links contain secrets.
+    They never contain the path or query of a request or of a receiver's URL, because links contain secrets.
     """
 
     def __init__(self, tracer: Tracer) -> None:

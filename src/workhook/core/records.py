@@ -62,10 +62,7 @@ class JsonName(FieldMark, frozen=True):
 
 
 class EventSchema(FieldMark, frozen=True, eq=False):
-    """Additions to the field's type in event schemas. With `type`, they replace it.
-
-    `optional` means that the field may be missing there.
-    """
+    """Additions to the type in event schemas, or with `type` its replacement. `optional`: it may be missing there."""
 
     schema: Mapping[str, object] | None = None
     optional: bool = False
@@ -77,6 +74,8 @@ HIDDEN = FieldMark()
 NOT_STORED = Stored(None)
 """Marks a field whose value is supplied when the record is created from a row."""
 
+DESCRIBED = EventSchema()
+"""The field has its description (`msgspec.Meta`) in event schemas, too."""
 MOMENT = EventSchema({"format": "date-time"})
 LINK = EventSchema({"format": "uri"})
 CURRENCY = EventSchema({"pattern": "^[A-Z]{3}$", "description": "ISO 4217"})
@@ -115,13 +114,11 @@ M = TypeVar("M", bound=FieldMark)
 
 @cache
 def fields_of(struct: type[msgspec.Struct]) -> tuple[RecordField, ...]:
-    """Return the fields of a record, or of any struct, in order."""
     hints = get_type_hints(struct, include_extras=True)
     return tuple(_field(name, hints[name]) for name in struct.__struct_fields__)
 
 
 def shown_fields(struct: type[msgspec.Struct]) -> list[RecordField]:
-    """Return the fields that JSON includes."""
     return [each for each in fields_of(struct) if HIDDEN not in each.marks]
 
 
@@ -174,7 +171,6 @@ class _Beside(msgspec.Struct, frozen=True):
 
 
 def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None]:
-    """Return the JSON type of a field's type, and the conversion to it."""
     if get_origin(hint) is Annotated:
         kind, convert = _json_type(hint.__origin__)
         for each in hint.__metadata__:
@@ -201,7 +197,6 @@ def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None
 
 
 def to_response(record: R) -> Wire[R]:
-    """Return the JSON form of the record."""
     return _responder(record.__class__)(record)
 
 
@@ -239,8 +234,5 @@ def converted(record: type[Record], sources: Mapping[str, str]) -> Expression:
 
 
 def compiled(function: str, names: Mapping[str, object]) -> Any:
-    """Compile a function from source text, as `dataclasses` does for `__init__`. The text contains only field names.
-
-    A loop over the fields would take twice as long.
-    """
+    """Compile a function from source text made of field names. A loop over the fields would take twice as long."""
     return eval(function, dict(names))  # noqa: S307  # our own source text

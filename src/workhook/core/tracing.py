@@ -32,7 +32,6 @@ class Trace(NamedTuple):
     flags: int
 
     def header(self) -> str:
-        """Return the `traceparent` value."""
         return f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}"
 
 
@@ -42,10 +41,7 @@ class TraceSpan(Protocol):
     traceparent: str
 
     def end(self, status: int | None, *, error: str | None) -> None:
-        """End the span.
-
-        `status` is the response's status code, if there was a response; `error` is the kind of failure.
-        """
+        """End the span with the status code of the response, if any, and the kind of failure."""
 
 
 class SpanMaker(Protocol):
@@ -67,9 +63,8 @@ def turn_on(maker: SpanMaker | None) -> None:
     _maker = maker
 
 
-def is_on() -> bool:
-    """Return whether spans are created."""
-    return _maker is not None
+def span_maker() -> SpanMaker | None:
+    return _maker
 
 
 def read(header: str | None) -> Trace | None:
@@ -94,8 +89,3 @@ def begin_request(method: str, route: str, header: str | None) -> TraceSpan | No
     span = _maker.request(method, route, read(header))
     _current.set(span.traceparent)
     return span
-
-
-def begin_attempt(url: str, facts: dict[str, str | int], header: str | None) -> TraceSpan | None:
-    """Start the span of a delivery attempt to `url`. The attempt belongs to the trace in `header`."""
-    return None if _maker is None else _maker.attempt(url, facts, read(header))

@@ -37,8 +37,7 @@ def is_http_url(url: str) -> bool:
 def request_target(url: str) -> str:
     """Return the path and query of an absolute URL byte for byte, as in a request line.
 
-    Libraries decode %3A and drop dot segments and empty queries, which breaks signed URLs. Here only the fragment,
-    which is never sent, is dropped, and an empty path becomes `/`.
+    Libraries decode %3A and drop dot segments and empty queries, which breaks signed URLs.
     """
     rest = url.partition("://")[2].partition("#")[0]
     end = _AUTHORITY_ENDS.search(rest)
@@ -58,10 +57,7 @@ def requested_url(url: str) -> str:
 
 
 def with_parameters(uri: str, parameters: Iterable[tuple[str, str | None]]) -> str:
-    """Append parameters to the URI's query, leaving the rest unchanged. Parameters that are None are skipped.
-
-    Only characters that are invalid in URIs are encoded.
-    """
+    """Append parameters, except those that are None, to the URI's query, leaving the rest unchanged."""
     added = urlencode([(name, value) for name, value in parameters if value is not None])
     before, hash_sign, fragment = uri.partition("#")
     if added and "?" not in before:
@@ -91,20 +87,15 @@ def without_receiver_key(text: str) -> str:
 
 
 class OwnAddress:
-    """The address of this server. `base` is scheme, host and port.
-
-    It is None if unknown, as in a worker without `base_url`; then no URL counts as the server's own.
-    """
+    """Scheme, host and port of this server in `base`, or None if unknown; then no URL is the server's own."""
 
     def __init__(self, base: str | None = None) -> None:
         self.base = base
 
     def receiver_url(self, key: str) -> str | None:
-        """Return the URL that webhooks deliver to, or None if the address is unknown."""
         return None if self.base is None else f"{self.base}{RECEIVE_PATH}{key}"
 
     def is_receiver(self, url: str) -> bool:
-        """Return whether the URL is exactly that of a receiver on this server."""
         if self.base is None:
             return False
         start = self.base + RECEIVE_PATH

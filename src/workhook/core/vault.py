@@ -25,14 +25,12 @@ class VaultError(Exception):
 
 
 class Vault:
-    """A set of keys, newest first. The newest one encrypts and all of them decrypt, to support rotation.
+    """A set of keys. The first one encrypts and all of them decrypt, to support rotation.
 
-    `source` is the key file. After a rotation the new keys are loaded without a restart: before sealing or deriving,
-    and when a secret cannot be opened. This way no process seals with a key that is about to be removed.
+    Before sealing or deriving, and when a secret cannot be opened, new keys are loaded from the file `source`.
     """
 
     def __init__(self, keys: Sequence[bytes], source: Path | None = None) -> None:
-        """Raise `VaultError` if a key is invalid."""
         self._source = source
         self._stamp: tuple[int, ...] | None = None
         self._take(keys)
@@ -60,8 +58,7 @@ class Vault:
     def seal(self, secret: str | None) -> bytes | None:
         """Encrypt a secret. Returns None for None and the empty string.
 
-        Call it in the transaction that stores the secret, after its first statement, because a rotation waits for
-        transactions.
+        Call it after the first statement of the transaction that stores it: rotations wait for those.
         """
         if not secret:
             return None
@@ -89,10 +86,7 @@ class Vault:
         return None
 
     def derive(self, purpose: str) -> tuple[bytes, ...]:
-        """Derive a 32-byte key from each key for one purpose, such as signing.
-
-        The first one signs; all of them verify.
-        """
+        """Derive a 32-byte key from each key for one purpose. The first one signs; all of them verify."""
         self._look()
         return tuple(hmac.digest(key, b"workhook:" + purpose.encode(), "sha256") for key in self._keys)
 
@@ -115,10 +109,7 @@ class Vault:
 
 
 def open_vault(data: Path, secret_key: str | None, *, make: bool) -> Vault:
-    """Open the vault of a data folder. The key file has one key per line, newest first.
-
-    `make` creates a missing key file; without it, raises `VaultError`. Also raises it for an invalid key.
-    """
+    """Open the vault of a data folder. Raises `VaultError` for an invalid key file, or a missing one unless `make`."""
     if secret_key:
         return Vault(setting_keys(secret_key))
     path = data / KEY_FILE
@@ -152,10 +143,7 @@ def read_keys(path: Path) -> list[bytes]:
 
 
 def write_keys(path: Path, keys: Sequence[bytes]) -> None:
-    """Replace the key file atomically and durably. Raises `OSError`.
-
-    The owner is preserved, because a command may run as a different user than the server.
-    """
+    """Replace the key file atomically, durably and with the same owner. Raises `OSError`."""
     path = path.resolve()
     for stale in path.parent.glob(f".{path.name}.*"):  # left by a process that was killed here
         stale.unlink(missing_ok=True)

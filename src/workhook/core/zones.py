@@ -17,7 +17,6 @@ log = structlog.get_logger(__name__)
 
 
 def zone_of(name: str) -> tzinfo:
-    """Return the time zone with an IANA name. Raises `ValueError`."""
     if name == "UTC":
         return UTC
     try:
@@ -35,20 +34,14 @@ def is_known(name: str) -> bool:
 
 
 def zone_fault(name: str) -> str | None:
-    """Return the accepted values for a time zone name, or None if `name` is valid.
-
-    UTC is the only valid name without a place: `localtime` or `EST5EDT` differ between servers.
-    """
+    """Return what is accepted, or None for a valid name: UTC or a place. `EST5EDT` differs between servers."""
     if name == "UTC" or ("/" in name and is_known(name)):
         return None
     return "the name of a time zone, such as Europe/Vienna"
 
 
 def zone_or_utc(name: str | None) -> tzinfo:
-    """Return the time zone of a stored name.
-
-    Falls back to UTC if it is None or, with a warning, unknown on this server.
-    """
+    """Return the time zone of a stored name, or UTC if it is None or, with a warning, unknown on this server."""
     try:
         return zone_of(name or "UTC")
     except ValueError:
@@ -58,7 +51,6 @@ def zone_or_utc(name: str | None) -> tzinfo:
 
 @lru_cache(maxsize=1000)
 def _warn_unknown(name: str | None) -> None:
-    """Log a warning once per name."""
     log.warning("time_zone_unknown", timezone=name)
 
 
@@ -92,11 +84,6 @@ def start_of(day: date, zone: tzinfo) -> int:
 def end_of(at_ms: int, zone: tzinfo) -> int:
     """Return when a due time ends: a moment at that moment, a bare day at the end of the day in the time zone."""
     return start_of(day_in(at_ms, UTC) + timedelta(days=1), zone) if is_day(at_ms) else at_ms
-
-
-def has_passed(at_ms: int, now_ms: int, zone: tzinfo) -> bool:
-    """Return whether a due time has passed. A bare day lasts until its end in the time zone."""
-    return end_of(at_ms, zone) <= now_ms
 
 
 def moved_to(day: date, at_ms: int, zone: tzinfo) -> int:

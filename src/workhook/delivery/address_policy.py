@@ -92,19 +92,14 @@ class AddressRefused(Exception):
 
 
 class ResourceExhausted(OSError):
-    """This process has run out of descriptors, memory or threads.
+    """This process has run out of descriptors, memory or threads, which does not count as an attempt.
 
-    It is not the receiver's fault and does not count as an attempt.
-
-    Derives from `OSError` because Happy Eyeballs propagates only those.
+    An `OSError`, because Happy Eyeballs propagates only those.
     """
 
 
 class UrlError(msgspec.Struct, frozen=True):
-    """The reason why nothing can ever be delivered to a URL.
-
-    `code`: `malformed`, `scheme`, `userinfo`, `host`, `port`, `unreachable`.
-    """
+    """Why nothing can ever be delivered: `malformed`, `scheme`, `userinfo`, `host`, `port` or `unreachable`."""
 
     code: str
     message: str
@@ -131,10 +126,6 @@ class AddressPolicy:
             parsed = parsed.ipv4_mapped
         return _is_public(parsed) or any(parsed in network for network in self._allow)
 
-    @property
-    def permits_loopback(self) -> bool:
-        return self.permits("127.0.0.1") or self.permits("::1")
-
 
 class Resolved(TypedDict):
     """An address of a name, in the shape that aiohttp expects."""
@@ -154,8 +145,6 @@ class Resolver(Protocol):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> Sequence[Resolved]: ...
 
-    async def close(self) -> None: ...
-
 
 class GuardedResolver:
     """Rejects a name if any of its addresses is rejected; otherwise the order of the addresses would decide."""
@@ -167,7 +156,6 @@ class GuardedResolver:
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> Sequence[Resolved]:
-        """Resolve `host`. Raises `AddressRefused`, or `OSError` for an unknown host."""
         answers = await self._resolver.resolve(host, port, family)
         if not answers:
             raise socket.gaierror(socket.EAI_NONAME, "the name has no address")
@@ -175,9 +163,6 @@ class GuardedResolver:
             if not self._policy.permits(answer["host"]):
                 raise AddressRefused(answer["host"])
         return answers
-
-    async def close(self) -> None:
-        await self._resolver.close()
 
 
 def as_resource_exhausted(error: OSError) -> ResourceExhausted | None:
@@ -189,12 +174,7 @@ def as_resource_exhausted(error: OSError) -> ResourceExhausted | None:
 
 
 def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
-    """Return a socket for the address about to be connected to, provided it is permitted.
-
-    Covers IP literals in URLs too.
-
-    Raises `AddressRefused` or `ResourceExhausted`.
-    """
+    """Return a socket if the address, maybe a literal, is permitted. Raises `AddressRefused`, `ResourceExhausted`."""
     address = str(info[4][0])
     if not policy.permits(address):
         raise AddressRefused(address)
@@ -211,7 +191,6 @@ def open_socket(info: AddrInfoType) -> socket.socket:
 
 
 async def check_target(url: URL, policy: AddressPolicy, resolver: Resolver) -> None:
-    """Check the address of a connection that a proxy opens. Raises `AddressRefused` or `OSError`."""
     host = url.raw_host or ""
     if parse_ip(host) is None:
         await GuardedResolver(policy, resolver).resolve(host, url.port or 0)
@@ -220,7 +199,6 @@ async def check_target(url: URL, policy: AddressPolicy, resolver: Resolver) -> N
 
 
 def check_url(url: str, policy: AddressPolicy) -> str | None:
-    """Return why nothing can ever be delivered to `url`, or None."""
     fault = validate_url(url, policy)
     return None if fault is None else fault.message
 
@@ -261,7 +239,7 @@ def _examine_name(host: str, policy: AddressPolicy) -> UrlError | None:
     """Check a host name as yarl passes it to the connector: IDNA-encoded and in lower case."""
     name = host.removesuffix(".")
     labels = name.split(".")
-    if labels[-1] == "localhost" and not policy.permits_loopback:
+    if labels[-1] == "localhost" and not (policy.permits("127.0.0.1") or policy.permits("::1")):
         return UrlError("unreachable", compose(_UNREACHABLE_URL, host))
     if len(name) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
         return UrlError("host", MALFORMED_URL)

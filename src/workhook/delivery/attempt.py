@@ -35,15 +35,12 @@ _LONGEST_HEADER = 64
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """`retries` retries, the first after `first_s`, each later interval `factor` times as long as the previous one.
-
-    The defaults give 8 retries within 36 hours. `jitter` is the largest fraction added to an interval.
-    """
+    """`retries` retries, the first after `first_s`, each later interval `factor` times as long as the previous one."""
 
     retries: int = 8
     first_s: float = 10.0
     factor: float = 3.7
-    jitter: float = 0.2
+    jitter: float = 0.2  # largest fraction added to an interval
 
     def step_s(self, attempt: int) -> float:
         """Return the seconds between attempt `attempt` (from 1) and the next, without jitter."""
@@ -66,9 +63,8 @@ def next_attempt_at(
 ) -> int | None:
     """Return the time of the next attempt in milliseconds since the epoch, or None to stop.
 
-    `attempt` counts from 1; `random` is in [0, 1). Retries stop after a success, after 410 Gone (which also deactivates
-    the hook) and when the attempts are used up. `Retry-After` extends an interval to at most twice its length and never
-    shortens it. Jitter is added on top, so deliveries that failed together are not retried together.
+    `attempt` counts from 1; `random` is in [0, 1). `Retry-After` extends an interval to at most twice its length and
+    never shortens it. Jitter keeps deliveries that failed together from being retried together.
     """
     if ok or status_code == GONE or attempt > policy.retries:
         return None
@@ -79,10 +75,7 @@ def next_attempt_at(
 
 
 def retry_after_ms(text: str, now_ms: int) -> int | None:
-    """Return the delay of a `Retry-After` value, negative for a past date, or None if it is invalid.
-
-    The value is a number of seconds or a date (RFC 9110, 10.2.3).
-    """
+    """Return the delay of a `Retry-After` (RFC 9110, 10.2.3), negative for a past date, or None if it is invalid."""
     text = text.strip()
     if len(text) > _LONGEST_HEADER or not text.isascii():
         return None
@@ -108,8 +101,6 @@ _signing = ThreadPoolExecutor(2, "workhook-sign")
 
 @dataclass(slots=True)
 class FinishedAttempt:
-    """A finished attempt that is not recorded yet."""
-
     lane: Lane
     work: PendingAttempt
     hook: Hook  # as of when the attempt was sent
@@ -119,7 +110,6 @@ class FinishedAttempt:
     next_at: int | None
 
     def delivery(self) -> DeliveryRow:
-        """Return the row for `deliveries`."""
         work, outcome, hook = self.work, self.outcome, self.hook
         caused_by = work.installation_id if work.installation_id is not None else hook.installation_id
         return (
@@ -130,7 +120,6 @@ class FinishedAttempt:
         )  # fmt: skip
 
     def advance(self) -> AdvanceRow:
-        """Return the update of the dispatch."""
         work = self.work
         return work.id, work.attempts, 1 if work.wanted else 0, work.retries + 1, self.next_at, self.lane.epoch
 
@@ -147,7 +136,8 @@ async def attempt(
     insecure = hook.config.get("insecure_ssl") == "1"
     outcome = await sender.send(hook.config["url"], prepared, insecure_ssl=insecure)
     if span is not None:
-        _end_span(span, outcome)
+        code = outcome.status_code if outcome.response_headers else None  # without a response, it is Workhook's own
+        span.end(code, error=None if outcome.ok else outcome.status if code is None else str(code))
     lane.connected, lane.timing_out = True, outcome.status == TIMED_OUT  # not any 504: a gateway sends one at once
     finished_at = now_ms()
     allowed = lane.hook.retries_allowed
@@ -167,7 +157,7 @@ async def attempt(
 
 
 def _begin_span(hook: Hook, work: PendingAttempt) -> TraceSpan | None:
-    if not tracing.is_on():
+    if (maker := tracing.span_maker()) is None:
         return None
     facts: dict[str, str | int] = {
         "workhook.hook_id": hook.id,
@@ -178,13 +168,7 @@ def _begin_span(hook: Hook, work: PendingAttempt) -> TraceSpan | None:
         facts["workhook.action"] = work.action
     if work.attempts:
         facts["http.request.resend_count"] = work.attempts
-    return tracing.begin_attempt(hook.config["url"], facts, work.traceparent)
-
-
-def _end_span(span: TraceSpan, outcome: Outcome) -> None:
-    """End the span, omitting the status code of an attempt without a response, because that code is Workhook's own."""
-    code = outcome.status_code if outcome.response_headers else None
-    span.end(code, error=None if outcome.ok else outcome.status if code is None else str(code))
+    return maker.attempt(hook.config["url"], facts, tracing.read(work.traceparent))
 
 
 async def _prepare(

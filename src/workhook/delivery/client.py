@@ -128,10 +128,7 @@ class ConnectionPool:
         self._make_room()
 
     def release(self, connection: Pooled, *, idle: bool) -> None:
-        """Move a connection out of use: it is now `idle`, or closed.
-
-        Connections to a proxy were never counted as used.
-        """
+        """Move a connection out of use: it is now `idle`, or closed. Those to a proxy never counted as used."""
         self._used.discard(connection)
         if idle:
             self._idle[connection] = None
@@ -195,10 +192,7 @@ class _Connection(asyncio.Protocol):
         return self._answer is not None
 
     def begin(self, head: bytes, body: bytes) -> asyncio.Future[Response]:
-        """Send a request.
-
-        The future resolves to the response or raises `SendError`, `_StaleConnection`, `TimeoutError` or `ssl.SSLError`.
-        """
+        """Send a request. The future may raise `SendError`, `_StaleConnection`, `TimeoutError` or `ssl.SSLError`."""
         answer = self._answer = self._loop.create_future()
         self._requests += 1
         self._await_head()
@@ -220,7 +214,6 @@ class _Connection(asyncio.Protocol):
         self._fail(TimeoutError())
 
     def end(self) -> None:
-        """Close the connection and fail the request in progress."""
         self._fail(SendError(CLOSED))
 
     def cancel(self, answer: asyncio.Future[Response]) -> None:
@@ -396,8 +389,7 @@ def _with_one_length(data: bytes) -> bytes:
 class Client:
     """Connections to receivers that are reached without a proxy. Bound to the running loop.
 
-    Connections with and without certificate verification are never shared; neither are connections to public receivers
-    and to receivers inside this server.
+    Those without certificate verification, and those to receivers inside this server, are never shared with others.
     """
 
     def __init__(self, policy: AddressPolicy, resolver: Resolver, pool: ConnectionPool) -> None:
@@ -417,9 +409,7 @@ class Client:
     ) -> Response:
         """Send one request and read the response by `deadline`, in the loop's time.
 
-        A receiver may close a kept-alive connection just as it is reused. Whether it has read the request is unknown;
-        because delivery is at least once, the request is retried once on a new connection.
-
+        A receiver may close a kept-alive connection just as it is reused; then the request is retried on a new one.
         Raises `SendError`, `TimeoutError`, `AddressRefused` or `ssl.SSLError`, and `OSError` while connecting.
         """
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
@@ -437,7 +427,6 @@ class Client:
         return await self._exchange(connection, head, body, deadline)
 
     def close(self) -> None:
-        """Close every connection. Requests in progress fail as closed connections."""
         self._is_closed = True
         for each in [*self._deadlines, *(each for idle in self._idle.values() for each in idle)]:
             each.end()

@@ -24,7 +24,6 @@ _Key = tuple[bytes, socket.AddressFamily]
 
 LOOKUPS_AT_ONCE = 32
 LOOKUPS_OF_A_DOMAIN = 4
-LOOKUPS_OF_SLOW_DOMAINS = LOOKUPS_AT_ONCE // 2  # unless there are fewer slots
 LONGEST_S = 10.0  # for a slot, and again for the result
 
 SLOW_S = 2.0  # a domain with a lookup this long is slow ...
@@ -54,10 +53,7 @@ class SystemResolver:
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[Resolved]:
-        """Resolve `host`.
-
-        Raises `OSError` for an unknown host, `ResourceExhausted` if this process could not perform the lookup.
-        """
+        """Resolve `host`. Raises `OSError` for an unknown host, and `ResourceExhausted`."""
         try:
             # As bytes: Python encodes text again and raises UnicodeError for labels that are too long.
             key = host.encode("ascii"), family
@@ -71,9 +67,6 @@ class SystemResolver:
             Resolved(hostname=host, host=_address_of(where), port=port, family=family, proto=protocol, flags=flags)
             for family, _, protocol, _, where in found
         ]
-
-    async def close(self) -> None:
-        """Do nothing, because lookups end on their own."""
 
     async def _answer_to(self, key: _Key) -> _Answer:
         until, kept = self._kept.get(key, (0.0, []))
@@ -159,10 +152,7 @@ def _ask(name: bytes, family: socket.AddressFamily) -> _Answer:
 
 
 def _no_descriptor_left() -> ResourceExhausted | None:
-    """Return `ResourceExhausted` if no descriptor is left.
-
-    Without one, the system can neither read its hosts file nor query a server, and reports an unknown host.
-    """
+    """Return `ResourceExhausted` if no descriptor is left, which the system reports as an unknown host."""
     try:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
     except OSError as error:
@@ -171,10 +161,7 @@ def _no_descriptor_left() -> ResourceExhausted | None:
 
 
 def _domain_of(name: bytes) -> bytes:
-    """Return approximately the part of a name that belongs to one registrant.
-
-    That is two labels, or three below `co.uk` and similar.
-    """
+    """Return roughly the part that belongs to one registrant: two labels, or three below `co.uk` and similar."""
     labels = name.removesuffix(b".").lower().split(b".")
     below_registry = len(labels[-1]) == 2 and len(labels) > 2 and labels[-2] in _REGISTRIES
     return b".".join(labels[-3 if below_registry else -2 :])

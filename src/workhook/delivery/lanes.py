@@ -14,7 +14,6 @@ from workhook.core.clock import now_ms
 from workhook.core.vault import Vault
 from workhook.delivery.sign import HeaderStyle, Profile, Signer
 from workhook.hooks.records import Hook
-from workhook.storage import Row
 
 DEFAULT_CONCURRENCY = 8
 UNRECORDED = 2  # answered attempts per slot that may await their record; a crash repeats them
@@ -49,21 +48,14 @@ class PendingAttempt(msgspec.Struct):
     answered: bool = False  # successfully: only the record is missing
 
 
-_work_columns = itemgetter(
+work_columns = itemgetter(
     "id", "event_id", "guid", "attempts", "retries", "wanted", "next_attempt_at", "event", "action", "repository_id",
     "size", "installation_id", "traceparent",
 )  # fmt: skip
 
 
-def work_from_row(row: Row) -> PendingAttempt:
-    return PendingAttempt(*_work_columns(row))
-
-
 def precedes(one: PendingAttempt, other: PendingAttempt) -> bool:
-    """Return whether `one` is sent before `other`.
-
-    First attempts are ordered by ID, regardless of clocks; otherwise the earlier due time comes first.
-    """
+    """Return whether `one` is sent before `other`: first attempts by ID, otherwise the earlier due time first."""
     if not one.attempts and not other.attempts:
         return one.id < other.id
     return (one.due_at, one.id) < (other.due_at, other.id)
@@ -152,10 +144,7 @@ class Lane:
 
     @property
     def slots(self) -> int:
-        """The number of slots.
-
-        A receiver that timed out gets one until it responds, so hung receivers cannot fill the process.
-        """
+        """The number of slots; one after a timeout, so that hung receivers cannot fill the process."""
         return 1 if self.timing_out else int(self.hook.config.get("max_concurrency", DEFAULT_CONCURRENCY))
 
     @property
@@ -174,12 +163,10 @@ class Lane:
 
     @property
     def paused(self) -> bool:
-        """Whether the lane may currently neither start nor read anything."""
         return self.closed or self.needs_reload or self.deactivating
 
     @property
     def needs_more(self) -> bool:
-        """Whether the lane needs more work from the database."""
         return self.may_have_more and not self.paused
 
     def is_slow(self, now: int) -> bool:
@@ -216,7 +203,6 @@ class Lane:
         self.may_have_more = True
 
     def close(self) -> None:
-        """Start nothing more. Attempts in flight finish."""
         self.closed = True
         self.ready.clear()
         self.incoming.clear()
@@ -262,7 +248,6 @@ class Lane:
         self.unrecorded += 1
 
     def finish(self, work: PendingAttempt) -> None:
-        """Remove an attempt that was recorded, or never will be."""
         if self.in_flight.pop(work.id, None) is not None and work.answered:
             self.unrecorded -= 1
 
@@ -279,10 +264,7 @@ class Lane:
             self.may_have_more = True
 
     def requeue(self) -> None:
-        """Read everything again after an attempt was started but not sent.
-
-        It is still due, and nothing may overtake it.
-        """
+        """Read everything again after an attempt was not sent: it is still due, and nothing may overtake it."""
         self.trim_ready(0)
         self.incoming.clear()
         self.may_have_more = True
@@ -302,18 +284,13 @@ class Lane:
         self.may_have_more, self.reading = False, True
 
     def advance_due_since(self, earliest: int) -> None:
-        """Advance `due_since`.
-
-        `earliest` is the earliest due time of the work that was in memory when the read began or that the read
-        returned. Work requeued during the read is not due earlier, so later reads find it.
-        """
+        """Advance `due_since`. `earliest`: due time of the work in memory when the read began, or returned by it."""
         self.due_since = max(0, earliest - LATE_MS)
 
     def end_read(self, found: Sequence[PendingAttempt], *, full: bool, is_recorded: IsRecorded) -> bool:
         """Add the work that was read, then the work offered during the read, unless earlier work is still unread.
 
-        `full`: the page was full, so more work may be due. Returns whether the database has more work that no signal
-        will announce.
+        `full`: more may be due. Returns whether the database has more work that no signal will announce.
         """
         again, self.reading, self.read_again = self.read_again, False, False
         incoming, self.incoming = self.incoming, []
@@ -331,8 +308,7 @@ class Lane:
     def offer(self, offered: OfferedDispatch, version: int, is_recorded: IsRecorded) -> bool:
         """Take over a new dispatch if everything due before it is loaded or done and the hook is still at `version`.
 
-        Otherwise it is read from the database, after the earlier ones. It may already be loaded, because a read can see
-        the commit before the committer learns of it.
+        Otherwise it is read later. It may already be loaded: a read can see the commit before the committer knows.
         """
         if self.paused or self.hook.version != version or not self.hook.active:
             self.may_have_more = True
@@ -358,10 +334,7 @@ class Lane:
         return True
 
     def add(self, work: PendingAttempt) -> None:
-        """Insert work into `ready` in order.
-
-        A first attempt precedes all with a higher ID, even across a retry between them.
-        """
+        """Insert work into `ready` in order. A first attempt precedes all with a higher ID, even across a retry."""
         place = len(self.ready)
         for number in range(place - 1, -1, -1):
             other = self.ready[number]

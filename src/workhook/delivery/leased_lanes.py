@@ -73,16 +73,10 @@ log = structlog.get_logger(__name__)
 
 
 class LeasedLanes:
-    """The loaded lanes, in `lanes`.
-
-    A lane that moved to another process is not loaded again until its attempts in flight have ended.
-    """
+    """The loaded lanes. One that moved away is loaded again only after its attempts in flight have ended."""
 
     def __init__(self, services: Services, *, wake: Callable[[], None], hangs: Callable[[], bool]) -> None:
-        """Create an empty set of lanes.
-
-        `wake` is called when there may be something to do. `hangs` returns whether the worker hangs.
-        """
+        """`wake` is called when there may be something to do. `hangs` returns whether the worker hangs."""
         self._services = services
         self._wake, self._hangs = wake, hangs
         self._database = services.database
@@ -124,10 +118,7 @@ class LeasedLanes:
     # --- work --------------------------------------------------------------------------------------------------------
 
     def mark_due(self, due: dict[int, int]) -> bool:
-        """Record due times: hook ID → milliseconds, or 0 for now.
-
-        Returns whether there is anything to do now.
-        """
+        """Record due times: hook ID → milliseconds, or 0 for now. Returns whether there is anything to do now."""
         now = now_ms()
         to_do = False
         is_own = self.leases.membership.is_own
@@ -146,7 +137,6 @@ class LeasedLanes:
         return to_do
 
     def mark_changed(self, hook_ids: frozenset[int] | None) -> None:
-        """Reload these hooks, or all if None."""
         for hook_id in list(self.lanes) if hook_ids is None else hook_ids & self.lanes.keys():
             self.lanes[hook_id].needs_reload = True
             self._changed.add(hook_id)
@@ -213,7 +203,11 @@ class LeasedLanes:
                 )
             elif hook.id in self._read_again:
                 self._due[hook.id] = now
-        await self._drop_gone(set(wanted) - {hook.id for hook in hooks})
+        if gone := set(wanted) - {hook.id for hook in hooks}:  # deleted just as an event was committed for them
+            for hook_id in gone:
+                self._due.pop(hook_id, None)
+            async with self._database.transaction() as tx:
+                await drop_waiting(tx, list(gone))
         metrics.LANES.set(len(self.lanes))
 
     async def load_times(self, now: int) -> None:
@@ -233,14 +227,6 @@ class LeasedLanes:
         if self._not_before.get(hook_id, 0) > now or hook_id in self._ending or hook_id not in self._due:
             return False
         return self.leases.membership.may_work_on(hook_id)
-
-    async def _drop_gone(self, hook_ids: set[int]) -> None:
-        """Drop dispatches of hooks that were deleted just as an event was committed for them."""
-        if hook_ids:
-            for hook_id in hook_ids:
-                self._due.pop(hook_id, None)
-            async with self._database.transaction() as tx:
-                await drop_waiting(tx, list(hook_ids))
 
     def _signer(self, hook: Hook) -> Signer | None:
         try:
@@ -263,33 +249,23 @@ class LeasedLanes:
 
     @property
     def trouble(self) -> str | None:
-        """The reason why this process has no lease or may lose it soon, or None."""
         return self._trouble or (None if self.leases.is_valid else "its lease has ended")
 
     async def start(self) -> None:
-        """Remove dead processes, join, and keep the lease renewed.
-
-        Raises `Unavailable` if the database cannot be reached.
-        """
+        """Remove dead processes, join, and keep the lease renewed. Raises `Unavailable`."""
         await self.leases.remove_dead_owners()
         await self._renew()
         self._keeper = asyncio.create_task(self._keep_lease(), name="lease")
 
     async def leave(self) -> None:
-        """Stop delivering.
-
-        Raises `Unavailable` if the database cannot be reached; the lease then expires on its own.
-        """
+        """Stop delivering. Raises `Unavailable`; the lease then expires on its own."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
         await self.leases.leave()
 
     async def _keep_lease(self) -> None:
-        """Renew the lease in a separate task.
-
-        A turn of the worker may outlast the lease when the database is slow.
-        """
+        """Renew the lease in a separate task, because a turn of the worker may outlast it."""
         while True:
             await self.leases.until_due()
             if not self._may_renew():
@@ -320,7 +296,6 @@ class LeasedLanes:
         return not hung
 
     async def _renew(self) -> None:
-        """Renew the lease, and keep the lanes that still belong to this process."""
         try:
             await self.leases.renew(self._in_flight)
         finally:
@@ -329,10 +304,7 @@ class LeasedLanes:
             self._wake()
 
     def _in_flight(self) -> list[int]:
-        """Return the hooks with attempts in flight under the current lease.
-
-        Those of an earlier lease belong to other processes.
-        """
+        """Return the hooks with attempts in flight under the current lease, not an earlier one."""
         epoch, lanes = self.leases.epoch, (*self._ending.values(), *self.lanes.values())
         return [lane.hook.id for lane in lanes if lane.in_flight and lane.epoch == epoch]
 
@@ -349,7 +321,6 @@ class LeasedLanes:
             self.poll_now()  # finds the work of lanes that belonged to other processes
 
     async def reload_changed(self) -> None:
-        """Reload the changed hooks."""
         changed = [lane for lane in self.lanes.values() if lane.needs_reload]
         if not changed:
             return

@@ -39,10 +39,7 @@ log = structlog.get_logger(__name__)
 
 @cache
 def _process_scope() -> str:
-    """Return the scope in which a process ID is unique: the host, its boot and its PID namespace.
-
-    Containers can share a host name and all have PID 1.
-    """
+    """Return the scope of process IDs: the host, its boot, and the PID namespace, because containers share names."""
     parts = [socket.gethostname()]
     try:
         parts += [Path("/proc/sys/kernel/random/boot_id").read_text(), str(Path("/proc/self/ns/pid").readlink())]
@@ -99,7 +96,6 @@ class Leases:
         return _clock_ms() >= min(self._renew_at, self._look_at)
 
     async def until_due(self) -> None:
-        """Wait until a heartbeat or a poll is due."""
         while not self.time_to_renew():
             self._due.clear()
             wait_ms = min(self._renew_at, self._look_at) - _clock_ms()
@@ -119,20 +115,14 @@ class Leases:
         self._due.set()
 
     async def remove_dead_owners(self) -> None:
-        """Remove dead processes of this host on startup without waiting for their leases.
-
-        Other leases expire on their own.
-        """
+        """Remove dead processes of this host on startup without waiting for their leases."""
         gone = [owner for owner in await membership.owners(self._database) if is_dead(owner)]
         if gone:
             await self._database.in_transaction(partial(membership.remove, owners=gone))
             log.info("dead_processes_removed", owners=gone)
 
     async def renew(self, in_flight: Callable[[], Sequence[int]]) -> None:
-        """Send a heartbeat, or only poll the other processes if no heartbeat is due.
-
-        `in_flight` returns the lanes with attempts in flight. Raises the errors of `Database.transaction`.
-        """
+        """Send a heartbeat, or poll the others if none is due. Raises the errors of `Database.transaction`."""
         missed, self._missed, good_until = self._missed, True, self._good_until
         self._due.clear()
         if _clock_ms() < self._renew_at and self._announced == self._announcement(in_flight):
@@ -226,7 +216,6 @@ class Leases:
             await self._take_in(seen)
 
     async def leave(self) -> None:
-        """Remove this process. Its lanes move to others."""
         async with self._database.transaction() as tx:
             await membership.remove(tx, [self.owner])
         self.epoch = self._good_until = 0

@@ -29,11 +29,7 @@ VIEWS_MAX = 16  # unacknowledged views; with more, a process works on nothing
 
 
 class WorkerRow(NamedTuple):
-    """The row of a delivering process.
-
-    `left_ms`: time until its lease expires, negative once it has. `leaving`: it is stopping and only finishes its
-    attempts in flight.
-    """
+    """The row of a process. `left_ms`: until its lease expires. `leaving`: it only finishes attempts in flight."""
 
     owner: str
     epoch: int
@@ -54,8 +50,6 @@ _NOBODY = ("",)
 
 
 class View:
-    """The processes of a generation."""
-
     def __init__(self, generation: int, owners: Iterable[str]) -> None:
         self.generation = generation
         self.owners = tuple(sorted(owners)) or _NOBODY
@@ -100,7 +94,6 @@ class LaneAssignment:
         self._views, self._settled, self._foreign = [], False, frozenset()
 
     def apply(self, snapshot: Snapshot) -> None:
-        """Act on `snapshot`, which includes this process."""
         if snapshot.generation < self.generation:
             return  # outdated
         members = snapshot.members
@@ -198,10 +191,7 @@ async def raise_generation(tx: Transaction) -> int:
 
 
 async def remove(tx: Transaction, owners: Sequence[str], *, if_dead: bool = False) -> int:
-    """Remove processes and return their number.
-
-    With `if_dead`, keep those that have renewed their lease. Raises the generation if any was removed.
-    """
+    """Remove processes, `if_dead` only expired ones, and raise the generation. Returns their number."""
     removed = await tx.execute(_remove_dead if if_dead else _remove, {"owners": list(owners)})
     if removed:
         await raise_generation(tx)

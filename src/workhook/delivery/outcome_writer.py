@@ -33,10 +33,9 @@ log = structlog.get_logger(__name__)
 
 
 class OutcomeWriter:
-    """Writes finished attempts.
+    """Writes finished attempts, and calls `recorded` with each batch after its commit.
 
-    `recorded` is called with each batch after its commit, once `Lane.failing_since` is up to date. `in_flight` returns
-    the number of unrecorded attempts, including those already passed to `add`.
+    `in_flight` returns the number of unrecorded attempts, including those already passed to `add`.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class OutcomeWriter:
     def _begin_soon(self) -> None:
         """Write immediately, or linger for others because larger batches cost less.
 
-        If an outcome is being waited for, linger only if several other attempts are in flight; otherwise, if any is.
+        A failure still occupies its slot, and a lane may lack records to continue.
         """
         waiting = len(self._waiting)
         others = self._in_flight() - waiting
@@ -71,7 +70,7 @@ class OutcomeWriter:
             self._stopping
             or waiting >= OVERLAP_MIN
             or not others
-            or (others < SEVERAL and any(map(_is_waited_for, self._waiting)))
+            or (others < SEVERAL and any(not each.outcome.ok or each.lane.lacks_records for each in self._waiting))
         ):
             self._changed.set()
         elif self._linger is None:
@@ -98,10 +97,7 @@ class OutcomeWriter:
                     task.add_done_callback(self._written)
 
     def _has_room(self) -> bool:
-        """Return whether to start another batch.
-
-        A few outcomes do not justify one while another batch waits for the disk.
-        """
+        """Return whether to start another batch. A few outcomes are not worth one while another waits for the disk."""
         if not self._writing:
             return True
         return len(self._writing) < OVERLAP and len(self._waiting) >= OVERLAP_MIN
@@ -138,10 +134,9 @@ class OutcomeWriter:
         self._report(batch, health)
 
     async def _not_written(self, batch: Sequence[FinishedAttempt]) -> Sequence[FinishedAttempt]:
-        """Return the outcomes that are not written yet.
+        """Return the outcomes that are not written yet, because a broken connection may have committed.
 
-        If the connection breaks during a commit, the commit may have succeeded, so read before writing again. Late
-        outcomes cannot be checked. Raises `Unavailable` for any error of the read.
+        Late outcomes cannot be checked. Raises `Unavailable` for any error of the read.
         """
         try:
             attempts = await attempts_of(self._database, [each.work.id for each in batch])
@@ -178,7 +173,6 @@ class OutcomeWriter:
             log.exception("outcome_report_failed", count=len(batch))
 
     async def stop(self, within_s: float) -> None:
-        """Write the remaining outcomes, for at most `within_s` seconds."""
         if self._task is None:
             return
         self._stopping = True
@@ -193,11 +187,6 @@ class OutcomeWriter:
             for task in unfinished:
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _is_waited_for(finished: FinishedAttempt) -> bool:
-    """Return whether the attempt still occupies its slot, or its lane cannot continue until more is recorded."""
-    return not finished.outcome.ok or finished.lane.lacks_records
 
 
 def _health_changes(batch: Sequence[FinishedAttempt]) -> dict[int, int | None]:

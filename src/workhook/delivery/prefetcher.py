@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from workhook.core.caching import put_bounded
 from workhook.core.clock import now_ms
 from workhook.delivery import queries
-from workhook.delivery.lanes import Lane, OfferedDispatch, PendingAttempt, work_from_row
+from workhook.delivery.lanes import Lane, OfferedDispatch, PendingAttempt, work_columns
 from workhook.delivery.leased_lanes import LeasedLanes
 from workhook.hooks.commit import CommittedDispatch
 from workhook.storage import Database, Row
@@ -53,7 +53,6 @@ class Prefetcher:
         self._ready -= 1
 
     def is_low(self, lane: Lane) -> bool:
-        """Return whether to read more after attempts of this lane were started."""
         low = self._ready - self._slow_ready < READY_LOW
         if not lane.needs_more:
             return low and self._left_behind
@@ -70,7 +69,6 @@ class Prefetcher:
             put_bounded(self._recorded, work.id, None, RECORDED_MAX)
 
     def offer(self, new: CommittedDispatch) -> Lane | None:
-        """Return the lane that took over the new dispatch, or None."""
         lane = self._leased.lanes.get(new.hook_id)
         if lane is None:
             return None
@@ -98,10 +96,9 @@ class Prefetcher:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     async def load_due(self, *, idle: bool) -> bool:
-        """Read due dispatches for the emptiest lanes.
+        """Read due dispatches for the emptiest lanes. `idle`: some slots are unused.
 
-        `idle`: some slots are unused. Returns whether to continue immediately, because a hook has changed or there is
-        more to read.
+        Returns whether to continue immediately, because a hook has changed or there is more to read.
         """
         self._turn += 1
         pages = plan(self._leased.lanes.values(), now_ms(), idle=idle)
@@ -163,7 +160,8 @@ class Prefetcher:
 
     async def _with_payloads(self, rows: Sequence[Row], by_id: Mapping[int, Lane]) -> dict[int, list[PendingAttempt]]:
         """Return work by hook, with as many payloads as there is room for."""
-        works = [(row["hook_id"], work_from_row(row)) for row in rows if _is_for(row, by_id[row["hook_id"]])]
+        fitting = [row for row in rows if _is_for(row, by_id[row["hook_id"]])]
+        works = [(row["hook_id"], PendingAttempt(*work_columns(row))) for row in fitting]
         inline: list[PendingAttempt] = []
         size = 0
         for _, work in works:
@@ -217,10 +215,7 @@ def _put_back(slow: Sequence[Lane]) -> int:
 
 
 def _page(low: Collection[Lane], room: int, least: int, most: int) -> list[ReadPlan]:
-    """Plan a page of `least` to `most` dispatches each for the emptiest lanes.
-
-    Among equals, the least recently read come first.
-    """
+    """Plan a page of `least` to `most` dispatches each for the emptiest lanes, the least recently read first."""
     if not low or room <= 0:
         return []
     number = min(len(low), max(1, room // least))

@@ -71,10 +71,7 @@ _target: ContextVar[str | None] = ContextVar("target", default=None)
 
 @contextmanager
 def _target_of(url: str) -> Iterator[None]:
-    """Send the path and query of `url` byte for byte in requests of class `_Post`.
-
-    yarl would decode and normalize them, so it only provides the host and port.
-    """
+    """Send the path and query of `url`, which yarl would normalize, byte for byte in a `_Post`."""
     token = _target.set(request_target(url))
     try:
         yield
@@ -103,8 +100,7 @@ class _Post(aiohttp.ClientRequest):
 class ProxyClient:
     """Connections through one proxy, with the interface of `client.Client`.
 
-    The proxy is the operator's choice, so its own address is not checked. The receiver's address is checked before the
-    proxy sees it.
+    The address of the proxy is the operator's choice. That of the receiver is checked before the proxy sees it.
     """
 
     def __init__(
@@ -121,7 +117,6 @@ class ProxyClient:
     async def post(
         self, target: Target, headers: Mapping[str, str], body: bytes, *, insecure: bool, deadline: float
     ) -> Response:
-        """Send one request, like `client.Client.post`."""
         async with asyncio.timeout_at(deadline):
             url = URL(target.url)
             await address_policy.check_target(url, self._policy, self._resolver)
@@ -198,10 +193,7 @@ async def _read_body(content: StreamReader) -> bytes:
 
 
 def _without_aiohttp(error: Exception) -> Exception:
-    """Map an aiohttp exception to the one that `client.Client` would raise.
-
-    The order matters because the classes overlap.
-    """
+    """Map an aiohttp exception to that of `client.Client`. The order matters because the classes overlap."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return error.certificate_error
@@ -262,11 +254,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class _Protocol(ResponseHandler):
-    """One connection, which serves requests sequentially.
-
-    `_in_head`: the final response head is incomplete. `_answer_begun`: something that looks like a response head has
-    arrived.
-    """
+    """One connection, which serves requests sequentially. For its attributes, see `client._Connection`."""
 
     def __init__(self, pool: ConnectionPool, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -327,10 +315,7 @@ class _Protocol(ResponseHandler):
             super().set_exception(exc, exc_cause)
 
     def _receive_head(self, data: bytes) -> None:
-        """Feed the parser up to the end of the head, then the rest.
-
-        Otherwise an error in later bytes (an unexpected body, more bytes than announced) would discard the head too.
-        """
+        """Feed the parser up to the end of the head, then the rest, whose errors would discard the head too."""
         if not self._answer_begun:
             first = data.lstrip(b"\r\n")[:5]
             self._answer_begun = first != b"" and b"HTTP/".startswith(first)

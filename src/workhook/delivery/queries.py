@@ -19,10 +19,7 @@ from workhook.storage.statements import PerDialect, hot
 
 
 def _pending() -> sa.Select[Any]:
-    """Select a page of the hooks with work, each with its earliest due time.
-
-    Takes one index probe per hook, regardless of queue length.
-    """
+    """Select a page of the hooks with work, each with its earliest due time, by one index probe per hook."""
     first, later, due = dispatches.alias("first"), dispatches.alias("later"), dispatches.alias("due")
     walk = (
         sa.select(sa.func.min(first.c.hook_id).label("hook_id"), sa.literal_column("1", sa.Integer).label("number"))
@@ -60,8 +57,7 @@ def _each_lane(dialect: str) -> tuple[Any, sa.ColumnElement[int]]:
 def _lanes_since() -> tuple[Any, sa.ColumnElement[int], sa.ColumnElement[int]]:
     """Return the lanes with their start times.
 
-    During a long read elsewhere (a backup, a report), PostgreSQL keeps the index entries of completed dispatches and
-    would scan them all for each page without a start time. SQLite keeps none.
+    Without these, PostgreSQL would scan completed dispatches, whose index entries it keeps during a long read.
     """
     ids = sa.bindparam("hook_ids", type_=sa.ARRAY(sa.Integer))
     times = sa.bindparam("since", type_=sa.ARRAY(sa.BigInteger))
@@ -101,7 +97,6 @@ def _due(dialect: str) -> sa.Select[Any]:
 
 
 def _later(dialect: str) -> sa.Select[Any]:
-    """Select the next due times of each of the given hooks."""
     inner = dispatches.alias("inner_dispatches")
     each, hook_id = _each_lane(dialect)
     top = (
@@ -141,8 +136,7 @@ async def due_dispatches(
 ) -> Sequence[Row]:
     """Return the next dispatches of these hooks, except the `busy` ones.
 
-    `since` maps hook IDs to the due time to start from (milliseconds). SQLite ignores it and reads from the beginning,
-    at no extra cost.
+    `since` maps hook IDs to the due time to start from (milliseconds), which SQLite does not need.
     """
     params = {
         "hook_ids": list(since), "since": list(since.values()), "busy": list(busy), "now": now, "per_lane": per_lane,
@@ -151,7 +145,6 @@ async def due_dispatches(
 
 
 async def payloads(reader: Reader, event_ids: Sequence[int]) -> dict[int, bytes]:
-    """Return event ID → payload, without damaged payloads."""
     rows = await reader.fetch_all(_payloads, {"event_ids": list(event_ids)})
     found = {row["id"]: from_stored(row["payload"]) for row in rows}
     return {event_id: payload for event_id, payload in found.items() if payload is not None}
@@ -220,13 +213,6 @@ def _advance(done: Mapping[str, sa.ColumnElement[Any]]) -> sa.Update:
     )
 
 
-def _advance_sqlite() -> sa.Update:
-    """Build the update for SQLite, with `done` as one JSON array of rows."""
-    done = sa.func.json_each(sa.bindparam("done", type_=sa.Text)).table_valued("value", name="done")
-    return _advance({name: sa.func.json_extract(done.c.value, sa.literal_column(f"'$[{place}]'"))
-                     for place, name in enumerate(ADVANCE_COLUMNS)})  # fmt: skip
-
-
 def _record_postgresql() -> sa.Select[Any]:
     """Write both tables in one self-committing statement, which takes one round trip. Each column is an array."""
     done = arrays("done", dict(zip(ADVANCE_COLUMNS, (kind() for kind in _ADVANCE_TYPES), strict=True)))
@@ -246,7 +232,9 @@ def _record_postgresql() -> sa.Select[Any]:
 _MADE = [f"made_{name}" for name in DELIVERY_COLUMNS]
 _DONE = [f"done_{name}" for name in ADVANCE_COLUMNS]
 _insert_delivery = insert_into(deliveries, *DELIVERY_COLUMNS)
-_advance_all = _advance_sqlite()
+_rows = sa.func.json_each(sa.bindparam("done", type_=sa.Text)).table_valued("value", name="done")
+_advance_all = _advance({name: sa.func.json_extract(_rows.c.value, sa.literal_column(f"'$[{place}]'"))
+                         for place, name in enumerate(ADVANCE_COLUMNS)})  # fmt: skip
 _record_all = hot(_record_postgresql())
 _attempts = sa.select(dispatches.c.id, dispatches.c.attempts).where(any_of(dispatches.c.id, "dispatch_ids"))
 _failing = (
@@ -298,6 +286,5 @@ async def record(
 
 
 async def attempts_of(reader: Reader, dispatch_ids: Sequence[int]) -> dict[int, int]:
-    """Return dispatch ID → number of recorded attempts."""
     rows = await reader.fetch_all(_attempts, {"dispatch_ids": list(dispatch_ids)})
     return {row["id"]: row["attempts"] for row in rows}

@@ -43,10 +43,7 @@ class _Way(NamedTuple):
 
 
 def _newest(id_: sa.Column[int], at: sa.Column[int]) -> sa.Select[Any]:
-    """Select the highest ID of the newest time before `before`, with one probe of the time index.
-
-    IDs nearly follow the times, so a few old rows may have a higher ID; they are removed an hour later.
-    """
+    """Select the highest ID of the newest time before `before`; a few old rows above it are removed later."""
     return sa.select(id_).where(at < bigint_param("before")).order_by(at.desc(), id_.desc()).limit(_ONE)
 
 
@@ -90,10 +87,7 @@ _keys_by_age = AgedRows(event_keys.c.created_at, event_keys.c.scope, event_keys.
 
 
 async def prune(database: Database, before: int, now: int) -> dict[str, int]:
-    """Remove rows created before `before` (milliseconds), and publishers' IDs after a day.
-
-    Returns the row counts by table.
-    """
+    """Remove rows created before `before` (milliseconds), and keys after a day. Returns the counts by table."""
     delivery, event = await _bound(database, _newest_delivery, before), await _bound(database, _newest_event, before)
     arrival = await _bound(database, _newest_arrival, before)
     # Deliveries, then dispatches, then events: an event with a pending attempt is kept, however old it is.

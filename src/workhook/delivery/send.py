@@ -52,11 +52,7 @@ UNEXPECTED = "delivery failed"
 
 
 class SendSettings(HiddenRepr, msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a sender.
-
-    `timeout_s` covers connecting, headers and body together. `proxy` is an http(s) URL. `connections_max` limits open
-    connections, including idle ones.
-    """
+    """`timeout_s` includes connecting. `proxy` is a URL. `connections_max` includes idle connections."""
 
     timeout_s: float = 10.0
     max_payload_bytes: int = MAX_PAYLOAD_BYTES
@@ -65,10 +61,7 @@ class SendSettings(HiddenRepr, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The outcome of one attempt. The API shows `status` and `status_code` (200-599).
-
-    `response_body` has at most 64 KiB, decoded if possible. `retry_after` is the receiver's header as text.
-    """
+    """The outcome of one attempt, as the API shows it. `response_body` has at most 64 KiB, decoded if possible."""
 
     status: str
     status_code: int
@@ -80,10 +73,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Sender:
-    """Sends deliveries over kept-alive connections. Bound to the running event loop; must be closed.
-
-    `unexpected_failures` counts unknown kinds of failure. Each is logged, and each is a bug.
-    """
+    """Sends deliveries over kept-alive connections. Bound to the running event loop; must be closed."""
 
     def __init__(
         self,
@@ -93,20 +83,20 @@ class Sender:
         resolver: address_policy.Resolver | None = None,
         own: OwnAddress | None = None,
     ) -> None:
-        """`resolver` resolves names (by default, the system's).
-
-        The resulting addresses must be permitted by `policy`, unless `own` recognizes the URL as a receiver inside this
-        server.
-        """
-        self.unexpected_failures = 0
+        """Addresses found by `resolver` must be permitted by `policy`, unless `own` recognizes the URL."""
+        self.unexpected_failures = 0  # of unknown kinds; each is logged, and a bug
         self._policy = policy
         self._own = own or OwnAddress()
         self._settings = settings or SendSettings()
         self._loop = asyncio.get_running_loop()
         self._connections = ConnectionPool(self._settings.connections_max)
-        self._resolver = resolver or SystemResolver(max(2, min(LOOKUPS_AT_ONCE, self._settings.connections_max // 4)))
-        self._client = Client(policy, self._resolver, self._connections)
-        self._proxied = self._proxy_client()
+        resolver = resolver or SystemResolver(max(2, min(LOOKUPS_AT_ONCE, self._settings.connections_max // 4)))
+        self._client = Client(policy, resolver, self._connections)
+        self._proxied: ProxyClient | None = None
+        if self._settings.proxy is not None:
+            from workhook.delivery.proxied import ProxyClient  # importing aiohttp takes 0.1 s and 10 MiB
+
+            self._proxied = ProxyClient(self._settings.proxy, policy, resolver, self._connections)
         self._target = functools.lru_cache(_URLS_REMEMBERED)(self._examine)
 
     @property
@@ -117,7 +107,7 @@ class Sender:
     async def send(self, url: str, prepared: SignedRequest, *, insecure_ssl: bool) -> Outcome:
         """POST `prepared` to `url`. Never raises for a receiver's failure.
 
-        Raises `OwnTrouble` if this process could not open a socket, which does not count as an attempt.
+        Raises `ResourceExhausted` if this process could not open a socket, which does not count as an attempt.
         """
         started = time.perf_counter()
         size = len(prepared.body) if prepared.payload_size is None else prepared.payload_size
@@ -149,18 +139,9 @@ class Sender:
         return _outcome(answer, started)
 
     async def close(self) -> None:
-        """Close every connection. Sends in progress fail as closed connections."""
         self._client.close()
         if self._proxied is not None:
             await self._proxied.close()
-        await self._resolver.close()
-
-    def _proxy_client(self) -> ProxyClient | None:
-        if self._settings.proxy is None:
-            return None
-        from workhook.delivery.proxied import ProxyClient  # importing aiohttp takes 0.1 s and 10 MiB
-
-        return ProxyClient(self._settings.proxy, self._policy, self._resolver, self._connections)
 
     def _examine(self, url: str, is_own: bool) -> Target | address_policy.UrlError:
         fault = None if is_own else address_policy.validate_url(url, self._policy)
@@ -181,10 +162,7 @@ def _outcome(answer: Response, started: float) -> Outcome:
 
 
 def _read_head(fields: Sequence[tuple[bytes, bytes]]) -> tuple[dict[str, str], str | None, str | None] | None:
-    """Return the headers as text (repeated ones joined under their first spelling), Content-Encoding and Retry-After.
-
-    Returns None if all headers together exceed the limit.
-    """
+    """Return the headers as text, Content-Encoding and Retry-After, or None if they exceed the limit."""
     headers: dict[str, str] = {}
     spelling: dict[str, str] = {}
     size = 0
@@ -209,7 +187,6 @@ def _text(raw: bytes) -> str:
 
 
 def _decode(body: bytes, encoding: str) -> bytes:
-    """Decode `body` to at most `MAX_BODY_BYTES`. Returns it unchanged if that fails."""
     windows = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}.get(encoding.strip().lower(), ())
     for window in windows:  # "deflate" means zlib (RFC 9110, 8.4.1.2), but some servers omit the zlib header
         try:
@@ -230,10 +207,7 @@ def _elapsed_ms(started: float) -> int:
 
 
 def _explain(error: Exception) -> tuple[str, int] | None:
-    """Return the status and code of an error, or None if it is unknown.
-
-    The order matters because the classes overlap.
-    """
+    """Return the status and code, or None for an unknown error. The order matters because the classes overlap."""
     match error:
         case SendError():
             return error.status, 502

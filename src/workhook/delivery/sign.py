@@ -65,10 +65,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SignedRequest(HiddenRepr, msgspec.Struct, frozen=True):
-    """The ordered headers and the signed bytes.
-
-    `payload_size`: bytes of the JSON payload before form encoding, for the size limit.
-    """
+    """The ordered headers and the signed bytes. `payload_size`: of the JSON before form encoding."""
 
     headers: dict[str, str]
     body: bytes
@@ -125,10 +122,7 @@ class Signer:
     def prepare(
         self, payload: bytes, *, guid: str, event: str, now_ms: int, traceparent: str | None = None
     ) -> SignedRequest:
-        """Return the signed request.
-
-        `payload` is the event's JSON; `now_ms` becomes the Standard Webhooks timestamp.
-        """
+        """Return the signed request. `payload` is JSON; `now_ms` becomes the Standard Webhooks timestamp."""
         sent = payload if self._installation_id is None else with_installation(payload, self._installation_id)
         body = form_encode(sent) if self._form else sent
         headers = self._template.copy()
@@ -158,10 +152,9 @@ class Signer:
 
 
 def with_installation(payload: bytes, installation_id: int) -> bytes:
-    """Add `installation`, the installation that the app may act as, to a payload for the app's hook.
+    """Add the installation that the app may act as to a payload for the app's hook.
 
-    It replaces a publisher's value, because otherwise a publisher in one organization could make the app act in
-    another.
+    It replaces the publisher's, who could otherwise make the app act in another organization.
     """
     shape = json.encode(installation_to_response(installation_id))
     if _INSTALLATION in payload:

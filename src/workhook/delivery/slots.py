@@ -34,7 +34,6 @@ class Slots:
         return len(self._waiting)
 
     def start_next(self, lane: Lane, now: int) -> PendingAttempt | float | None:
-        """Call `lane.take` if a slot is free; otherwise queue the lane."""
         if not self._has_room(lane, now):
             self.queue(lane)
             return None
@@ -53,13 +52,11 @@ class Slots:
         return self._slow * 2 < self._limit or not lane.is_slow(now)
 
     def answered(self, lane: Lane, work: PendingAttempt) -> None:
-        """Free the slot of a successful attempt before it is recorded."""
         lane.mark_answered(work)
         self._unrecorded += 1
         self._slow -= work.slow
 
     def free(self, work: PendingAttempt) -> None:
-        """Remove an attempt that was recorded, or never will be."""
         self.in_flight -= 1
         if work.answered:
             self._unrecorded -= 1
@@ -67,7 +64,6 @@ class Slots:
             self._slow -= work.slow
 
     def queue(self, lane: Lane) -> None:
-        """Append the lane to the queue if it has ready work."""
         if lane.ready and not lane.waiting_for_slot:
             lane.waiting_for_slot = True
             self._waiting.append(lane)
@@ -89,7 +85,6 @@ class MemoryBudget:
 
     @asynccontextmanager
     async def reserve(self, size: int) -> AsyncIterator[None]:
-        """Wait until `size` bytes are free, then reserve them for the duration of the block."""
         size = min(size, self._total)
         if not self._waiting and self._used + size <= self._total:
             self._used += size

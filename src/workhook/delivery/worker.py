@@ -75,10 +75,7 @@ class Worker:
         return time.monotonic() - self._polled_at_s
 
     def _hangs(self) -> bool:
-        """Return whether the worker hangs.
-
-        A stopping worker does not poll and only waits for things that end on their own.
-        """
+        """Return whether the worker hangs. A stopping one does not poll, and waits only for limited times."""
         return not self._stopping.is_set() and self._silent_s > HUNG_S
 
     # --- lifecycle ---------------------------------------------------------------------------------------------------
@@ -194,14 +191,12 @@ class Worker:
                 self._start_ready(lane)
 
     def _start_ready(self, lane: Lane) -> None:
-        """Start attempts until the lane has no more work or no slot is free."""
         now = now_ms()
         while self._start(lane, now):
             pass
         self._after_starts(lane, now)
 
     def _start(self, lane: Lane, now: int) -> bool:
-        """Start one attempt if there is one and a slot is free."""
         if self._stopping.is_set() or now < self._paused_until or not self._leased.leases.is_valid:
             return False
         if lane.needs_signer(now):
@@ -217,7 +212,6 @@ class Worker:
         return True
 
     def _after_starts(self, lane: Lane, now: int) -> None:
-        """Mark work that is held back, and request more if little is left."""
         if marked := lane.mark_throttled(now):
             metrics.THROTTLED.inc(marked)
         if lane.needs_reload or self._prefetcher.is_low(lane):
@@ -287,7 +281,6 @@ class Worker:
             self._prefetcher.release(work)  # the outcome may wait to be recorded; the payload need not
 
     def _pause(self, error: ResourceExhausted) -> None:
-        """Pause starts for a moment because this process has run out of descriptors or threads."""
         metrics.TROUBLE.labels("own").inc()
         now = now_ms()
         if now >= self._paused_until:
@@ -319,7 +312,6 @@ class Worker:
             self._all_finished.set()
 
     def _recorded(self, batch: Sequence[FinishedAttempt]) -> None:
-        """Count the recorded batch, free its remaining slots, and start ready work."""
         now = now_ms()
         self._prefetcher.recorded(each.work for each in batch)
         lanes: dict[Lane, None] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import TypeAlias
@@ -108,24 +108,14 @@ def _changed_files(git_dir: Path, parents: Mapping[str, str | None]) -> dict[str
     """Compare with the first parent, even for merges, because path filters need the changes to the pushed branch."""
     asked = "".join(f"{oid} {parent}\n" if parent else f"{oid}\n" for oid, parent in parents.items())
     options = ("-r", "-z", "--root", "--no-renames", "--name-status", "--no-ext-diff", "--ignore-submodules=none")
-    output = git.run(git_dir, "diff-tree", "--stdin", *options, stdin=asked.encode())
-    return _split_files(output.split(b"\0"), {oid: {"added": [], "removed": [], "modified": []} for oid in parents})
-
-
-def _split_files(fields: Sequence[bytes], found: dict[str, Files]) -> dict[str, Files]:
-    """Group the output of `diff-tree`: a commit ID, then a letter and a path per file.
-
-    Git omits commits without changes.
-    """
+    fields = iter(git.run(git_dir, "diff-tree", "--stdin", *options, stdin=asked.encode()).split(b"\0"))
+    found: dict[str, Files] = {oid: {"added": [], "removed": [], "modified": []} for oid in parents}
     current: Files = {}
-    at = 0
-    while at < len(fields) and fields[at]:
-        if len(fields[at]) > 1:
-            current = found[fields[at].decode()]
-            at += 1
-            continue
-        current[_KINDS.get(fields[at], "modified")].append(path_text(fields[at + 1]))
-        at += 2
+    for field in fields:  # a commit ID, then a letter and a path per file; Git omits commits without changes
+        if len(field) > 1:
+            current = found[field.decode()]
+        elif field:
+            current[_KINDS.get(field, "modified")].append(path_text(next(fields)))
     return found
 
 
@@ -141,11 +131,10 @@ class PushRefs:
         self._git_dir = git_dir
         self._ranked = sorted(entry.updates, key=lambda update: not is_branch(update.ref))
         before = {ref: oid for oid, ref in (git.branches_and_tags(git_dir) if entry.refs is None else entry.refs)}
-        for update in entry.updates:
-            _set(before, update.ref, update.before)
-        self._before = before
+        before.update((update.ref, update.before) for update in entry.updates)
+        self._before = {ref: oid for ref, oid in before.items() if not git.is_zero(oid)}
         touched = {oid for update in entry.updates for oid in (update.before, update.after)}
-        self._commits = _resolve(git_dir, {*before.values(), *touched})
+        self._commits = _resolve(git_dir, {*self._before.values(), *touched})
 
     def commit_of(self, oid: str) -> str | None:
         """Return the commit of `oid`, dereferencing annotated tags, or None for other and missing objects."""
@@ -225,13 +214,6 @@ def is_branch(ref: str) -> bool:
 def _commit_and_parent(line: str) -> tuple[str, str | None]:
     commit, *parents = line.split(" ")
     return commit, parents[0] if parents else None
-
-
-def _set(refs: dict[str, str], ref: str, oid: str) -> None:
-    if git.is_zero(oid):
-        refs.pop(ref, None)
-    else:
-        refs[ref] = oid
 
 
 def _resolve(git_dir: Path, oids: set[str]) -> dict[str, str]:

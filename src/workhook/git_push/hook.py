@@ -1,7 +1,4 @@
-"""The `post-receive` hook: records the push and starts the sender.
-
-It imports little because the pusher waits for it.
-"""
+"""The `post-receive` hook: records the push and starts the sender. It imports little because the pusher waits."""
 
 from __future__ import annotations
 
@@ -69,10 +66,7 @@ def _parse(line: str) -> tuple[str, str, str] | None:
 
 
 def _pusher() -> str:
-    """Return the pusher's name in the front end, or else the account's name.
-
-    Over HTTP, the server sets `REMOTE_USER`.
-    """
+    """Return the pusher's name in the front end (over HTTP: `REMOTE_USER`), or else the account's name."""
     for variable in ("WORKHOOK_PUSHER", "REMOTE_USER", "USER", "LOGNAME"):
         if value := os.environ.get(variable):
             return value

@@ -47,11 +47,9 @@ class PayloadBuilder:
         shown = [self._commit_json(oid, distinct=distinct) for oid, _, distinct in rows]
         head_json = None if head is None else self._commit_json(head, distinct=not rows or rows[-1][2])
         payload = bare(update, self._entry, address=self.address, head=head_json)
-        payload["forced"] = self._refs.is_forced(update)
-        payload["commits"] = shown
         base_ref = self._refs.base_branch(update)
         payload["base_ref"] = None if base_ref is None else _plain(base_ref)
-        return payload
+        return payload | {"forced": self._refs.is_forced(update), "commits": shown}
 
     def _load(self, rows: list[tuple[str, str | None, bool]], head: str | None) -> None:
         if len(self._commits) > _CACHED_COMMITS:
@@ -66,10 +64,7 @@ class PayloadBuilder:
 
 
 def bare(update: RefUpdate, entry: Push, *, address: str, head: CommitJson | None = None) -> Payload:
-    """Return the facts about an update that are known without its repository.
-
-    `address` is the repository's URL on the server.
-    """
+    """Return the facts known without the repository. `address` is the repository's URL on the server."""
     email = entry.pusher_email
     if email is None and head is not None and isinstance(committer := head["committer"], Mapping):
         email = committer["email"]

@@ -136,9 +136,8 @@ class _Sender:
         for update in left:
             body, shrunk = payload.request_body(self._payload(builder, entry, update), update.id)
             if shrunk:
-                self._folder.log.error(
-                    f"{update.id}: exceeds the server's size limit, sent without some files or commits"
-                )
+                text = f"{update.id}: exceeds the server's size limit, sent without some files or commits"
+                self._folder.log.error(text)
             self._publish(entry, update, config, base_url, body)
             spool.mark_sent(self._folder, name, update.id)
         spool.remove(self._folder, name)
@@ -151,9 +150,8 @@ class _Sender:
         elif answer.verdict is Verdict.REJECT:
             target = spool.reject(self._folder, entry, update, answer.text)
             self._rejected += 1
-            self._folder.log.error(
-                f"{update.id} was rejected, kept as {target.parent.name}/{target.name}: {answer.text[:500]}"
-            )
+            kept_as = f"{target.parent.name}/{target.name}"
+            self._folder.log.error(f"{update.id} was rejected, kept as {kept_as}: {answer.text[:500]}")
         else:
             raise _Stop(answer.text[:500], retry=answer.verdict is Verdict.RETRY)
 
@@ -241,15 +239,11 @@ class PublishAnswer(NamedTuple):
 
 
 def judge(status: int) -> Verdict:
-    """Classify a response status.
-
-    Only 202 confirms publication; other successes and redirects do not come from Workhook.
-    """
     if status == 202:
         return Verdict.SENT
     if status in (408, 429) or status >= 500:
         return Verdict.RETRY
-    if status in (401, 403, 404) or status < 400:
+    if status in (401, 403, 404) or status < 400:  # other successes and redirects do not come from Workhook
         return Verdict.KEEP
     return Verdict.REJECT
 

@@ -27,15 +27,12 @@ class ConfigError(Exception):
 
 
 class Config(NamedTuple):
-    """The configuration written by `install`.
-
-    `url` is the server's base URL, or None to look it up in `data_dir` when sending.
-    """
+    """The configuration written by `install`."""
 
     repository: str
     data_dir: Path
     token: str
-    url: str | None
+    url: str | None  # the server's base URL, or None to look it up in `data_dir` when sending
 
     def __repr__(self) -> str:
         return f"Config({self.repository})"
@@ -54,10 +51,7 @@ class Log:
         self._append("error", text)
 
     def _append(self, level: str, text: str) -> None:
-        """Append a line.
-
-        If the log cannot be written (a full disk), the line is lost, because there is nowhere else to report it.
-        """
+        """Append a line. If that fails (a full disk), it is lost, because there is nowhere else to report it."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = f"{at} {level} [{os.getpid()}] {visible(' '.join(text.split()))}\n"
         with contextlib.suppress(OSError):
@@ -190,10 +184,7 @@ class RefUpdate(NamedTuple):
 
 
 class Push(NamedTuple):
-    """One push.
-
-    `refs` are (object ID, name) of branches and tags right after it, or None if Git could not list them.
-    """
+    """One push. `refs` are (object ID, name) of branches and tags after it, or None if Git could not list them."""
 
     pushed_at_ms: int
     pusher_name: str
@@ -218,19 +209,15 @@ def write(folder: HookFolder, name: str, entry: Push) -> None:
 
 def encode(entry: Push) -> bytes:
     """Encode as ASCII. Name bytes that are not UTF-8 are kept as escaped lone surrogates and survive a round trip."""
-    refs = None if entry.refs is None else "".join(f"{oid} {ref}\n" for oid, ref in entry.refs)
-    pusher = {"name": entry.pusher_name, "email": entry.pusher_email}
-    return json.dumps(
-        {
-            "version": VERSION,
-            "pushed_at_ms": entry.pushed_at_ms,
-            "pusher": pusher,
-            "options": entry.options,
-            "updates": [update._asdict() for update in entry.updates],
-            "refs": refs,
-        },
-        separators=(",", ":"),
-    ).encode()
+    fields = {
+        "version": VERSION,
+        "pushed_at_ms": entry.pushed_at_ms,
+        "pusher": {"name": entry.pusher_name, "email": entry.pusher_email},
+        "options": entry.options,
+        "updates": [update._asdict() for update in entry.updates],
+        "refs": None if entry.refs is None else "".join(f"{oid} {ref}\n" for oid, ref in entry.refs),
+    }
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def decode(content: bytes) -> Push:
@@ -289,10 +276,7 @@ def sent_ids(folder: HookFolder, name: str) -> set[str]:
 
 
 def mark_sent(folder: HookFolder, name: str, update_id: str) -> None:
-    """Record an accepted update.
-
-    The file is not synced: after a power failure, the update is published again under the same ID.
-    """
+    """Record an accepted update. Not synced: after a power failure, it is published again under the same ID."""
     with open(folder.spool / f"{name}.sent", "a", encoding="utf-8") as file:
         file.write(update_id + "\n")
 
@@ -311,10 +295,7 @@ def set_aside(folder: HookFolder, name: str) -> Path:
 
 
 def reject(folder: HookFolder, entry: Push, update: RefUpdate, answer: str) -> Path:
-    """Keep a rejected update as a spool file, with the server's response next to it.
-
-    Moving the file back retries it.
-    """
+    """Keep a rejected update as a spool file (moving it back retries it), with the server's response next to it."""
     target = folder.rejected / f"{update.id}.json"
     write_durably(target.with_suffix(".answer"), answer.encode("utf-8", "replace"))
     write_durably(target, encode(entry._replace(updates=(update,))))

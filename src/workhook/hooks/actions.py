@@ -101,17 +101,13 @@ _lock_account = sa.select(accounts.c.login).where(accounts.c.id == bigint_param(
 
 @dataclass(frozen=True)
 class HookWrite:
-    """The context of a change to an owner's hooks.
-
-    `actor` is None for a command. `limit`: maximum number of hooks per event, or 0 for no limit. `base`: prefix of
-    links that others read.
-    """
+    """The context of a change to an owner's hooks. `actor` is None for a command. `base`: prefix of links in events."""
 
     tx: Transaction
     actor: Actor | None
     owner: HookOwner
     vault: Vault
-    limit: int = 0
+    limit: int = 0  # hooks per event; 0: no limit
     base: str = ""
 
 
@@ -140,10 +136,7 @@ async def create_hook(write: HookWrite, change: HookChange) -> Hook:
 
 
 async def update_hook(write: HookWrite, hook_id: int, change: HookChange) -> Hook:
-    """Update a hook.
-
-    A new configuration replaces the old one; without `secret`, it also removes the secret (see the spec).
-    """
+    """Update a hook. A new configuration replaces the old one; without `secret`, it also removes the secret."""
     await lock_owner(write)
     hook = await _locked_hook(write.tx, write.actor, write.owner, hook_id)
     events = hook.events
@@ -240,10 +233,9 @@ async def send_ping(tx: Transaction, actor: Actor | None, owner: HookOwner, hook
 async def lock_owner(write: HookWrite) -> None:
     """Lock the owner's hooks: concurrent changes are serialized, and each one sees the results of the others.
 
-    Raises `Unauthenticated` if the token was revoked since it was checked, because revoking a token also disables
-    everything it created, and nothing may be created afterwards. Raises `Forbidden` if the user of an OAuth app has
-    lost the right meanwhile. The right cannot be revoked before the transaction ends; revoking it deactivates the
-    hooks.
+    Raises `Unauthenticated` if the token was revoked since it was checked, because a revocation must not miss what the
+    token creates. Raises `Forbidden` if the user of an OAuth app has lost the right meanwhile. The right cannot be
+    revoked before the transaction ends; revoking it deactivates the hooks.
     """
     tx, actor, owner = write.tx, write.actor, write.owner
     # A session has no token, and ending it disables nothing.
@@ -271,14 +263,13 @@ def _replace_config(hook: Hook, config: ConfigChange, vault: Vault) -> Hook:
     shown = plain_config(config.shown)
     # Only an organization's hook must repeat its url (see the spec); a repository's hook keeps it.
     shown.setdefault("url", hook.config["url"])
-    secret = hook.secret if config.secret_masked else vault.seal(config.secret or None)
     password = hook.password if config.password_masked else vault.seal(config.password or None)
     changed = msgspec.structs.replace(hook, config=shown, password=password)
     if config.password_masked:
         _keep_password_at_home(hook, changed, config)
     if config.secret_masked:
         return changed
-    return _rotate(changed, secret, config.previous_secret_expires_in_s)
+    return _rotate(changed, vault.seal(config.secret or None), config.previous_secret_expires_in_s)
 
 
 def _require_stored(hook: Hook, config: ConfigChange) -> None:
@@ -356,10 +347,8 @@ async def _check_against_others(write: HookWrite, hook: Hook, old: Hook | None =
     before = old.events if old else ()
     added = [name for name in hook.events if name not in before] if write.limit else []
     if full := [name for name in added if sum(name in each.events for each in others) >= write.limit]:
-        limit = write.limit
-        raise Invalid(
-            faults=[fault(say('The "{}" event cannot have more than {} hooks', name, limit)) for name in full]
-        )
+        faults = [fault(say('The "{}" event cannot have more than {} hooks', name, write.limit)) for name in full]
+        raise Invalid(faults=faults)
 
 
 def _stored(hook: Hook) -> dict[str, object]:
@@ -376,10 +365,7 @@ def _audit(tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, a
     audit.record_all(tx, actor, action, [target])
 
 
-Changes = dict[str, object]
-
-
-def changes_of(old: Hook, new: Hook, vault: Vault) -> Changes:
+def changes_of(old: Hook, new: Hook, vault: Vault) -> dict[str, object]:
     """Return the audit details of a change.
 
     `changed`: the changed fields, such as `active`, `config.url` and `config.secret`. `before`: their previous values
@@ -486,7 +472,6 @@ async def send_sample(write: Write, hook_id: int, name: str, action: str | None)
     payload = samples.sample(name, action, around=False) if known(name) else {}
     publication = publishing.parse_publication({"event": name, "action": action, "payload": payload})
     await deliveries.count_manual(write.tx, hook.id, manual_limit(write.call))
-    await publishing.send_to_hook(
-        write.tx, owner_of(write.call), hook, publication, actor=write.actor, base=write.call.public_base
-    )
+    draft = publishing.draft_of(publication, owner_of(write.call), write.actor, write.call.public_base)
+    await send_by_hand(write.tx, msgspec.structs.replace(draft, published=False), hook)  # the activity omits tests
     audit_of_call(write, "hook.test", f"hook/{hook.id}", event=name)

@@ -34,16 +34,14 @@ from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity.authenticator import actor_of, caller_of, retry_on_changed_premise
 from workhook.identity.context import Write
 from workhook.storage import Reader, Row
-from workhook.storage.pages import Page
+from workhook.storage.pages import Page, parse_cursor
 
 LAST_RESPONSE_MS = 30 * DAY_MS
 CLIENT_PAYLOAD_KEYS = 10
 
 _CURSOR = {"type": "string", "pattern": "^v1_[0-9]{1,16}$"}
 _TIME = {"type": "string", "format": "date-time"}
-_DELIVERY_QUERY = (
-    PER_PAGE,
-    Query("cursor", "Cursor from a `Link` header.", _CURSOR),
+_DELIVERY_FILTERS = (
     Query("status", "`success`: a 2xx response; `failure`: anything else.", {"enum": ["success", "failure"]}),
     Query("event", "Only this event."),
     Query("action", "Only this action."),
@@ -52,6 +50,7 @@ _DELIVERY_QUERY = (
     Query("until", "Delivered at or before this time.", _TIME),
     Query("redelivery", "Only redeliveries, or only first attempts.", {"type": "boolean"}),
 )
+_DELIVERY_QUERY = (PER_PAGE, Query("cursor", "Cursor from a `Link` header.", _CURSOR), *_DELIVERY_FILTERS)
 
 repository = Routes(WEBHOOK_API, "repository webhooks", read="repository_hooks.read", write="repository_hooks.write")
 organization = Routes(
@@ -169,8 +168,8 @@ async def deliveries_list(call: Call, hook_id: int) -> Listed[list[DeliveryItem]
     """List deliveries of a webhook."""
     hook = await actions.hook_of(call, call.database, hook_id)
     per_page = per_page_of(call)
-    cursor = deliveries.parse_cursor(call.query_text("cursor"))
-    filters = deliveries.parse_query(call.query)
+    cursor = parse_cursor(call.query_text("cursor"))
+    filters = deliveries.parse_filters({each.name: call.query_text(each.name) for each in _DELIVERY_FILTERS})
     page = await deliveries.list_deliveries(
         call.database, hook.id, filters, cursor=cursor, per_page=per_page, retries=actions.retries_of(call, hook)
     )

@@ -48,19 +48,14 @@ class CommittedDispatch(msgspec.Struct, frozen=True):
 
 
 def parse_before(found: Sequence[int] | str | None) -> Sequence[int] | None:
-    """Return `CommittedDispatch.before` for a row.
-
-    Only the first dispatch of a hook lists the preceding ones; the others follow it.
-    """
+    """Return `CommittedDispatch.before` for a row."""
     if found is None:
-        return ()
+        return ()  # not the first dispatch of the hook, which lists the preceding ones
     ids: Sequence[int] = json.decode(found) if isinstance(found, str) else found
     return ids if len(ids) <= BEFORE_MAX else None
 
 
 class LocalWorker(Protocol):
-    """The interface between commits and a worker."""
-
     def accepts_dispatches(self) -> bool:
         """Return whether a commit should collect `CommittedDispatch.before`."""
 
@@ -84,10 +79,7 @@ def accepts_dispatches(database: Database) -> bool:
 
 
 def offer(database: Database, new: CommittedDispatch) -> bool:
-    """Return whether the worker of this process accepted the dispatch.
-
-    It is already committed, so errors are only logged.
-    """
+    """Return whether the worker of this process accepted the dispatch. It is committed, so errors are only logged."""
     worker = _local_workers.get(database)
     try:
         return worker is not None and worker.accept(new)
@@ -120,13 +112,12 @@ _committers: WeakKeyDictionary[Database, Batcher[NewEvent, Committed]] = WeakKey
 
 def committer_of(database: Database) -> Batcher[NewEvent, Committed]:
     """Return the batcher for published events. IDs within a repository follow the order of adding events."""
-    found = _committers.get(database)
-    if found is None:
-        found = _committers[database] = Batcher(
+    if database not in _committers:
+        _committers[database] = Batcher(
             partial(_commit_and_signal, ref(database)),
             lambda new: new.event["repository_id"] or ("account", new.event["account_id"]),
         )
-    return found
+    return _committers[database]
 
 
 async def _commit_and_signal(database_ref: ref[Database], added: Sequence[NewEvent]) -> list[Committed]:
@@ -141,11 +132,7 @@ async def _commit_and_signal(database_ref: ref[Database], added: Sequence[NewEve
 
 
 async def commit(database: Database, added: Sequence[NewEvent]) -> list[Committed]:
-    """Commit all events in order, or none.
-
-    The commit is durable on return. Raises the errors of `Database.transaction`, and `ConditionFailed` if a premise
-    does not hold.
-    """
+    """Commit all events in order, durably, or none. Raises `ConditionFailed` if a premise does not hold."""
     handing = accepts_dispatches(database)
     entries = [each.entry for each in added if each.entry is not None]
     premises = [each.premise for each in added if each.premise is not None]
@@ -172,8 +159,7 @@ def _committed(rows: Sequence[Row], added: Sequence[NewEvent], handing: bool) ->
 
 
 def _dispatch(row: Row, event: Mapping[str, Any], handing: bool) -> CommittedDispatch:
-    before = parse_before(row["before"]) if handing else None
     return CommittedDispatch(
         row["dispatch_id"], row["hook_id"], row["version"], row["guid"], row["event_id"], event, row["app_id"],
-        row["repository_id"], before,
+        row["repository_id"], parse_before(row["before"]) if handing else None,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms, parse_rfc3339, to_millis_text
-from workhook.core.errors import Fault, Forbidden, Invalid, Malformed, NotFound, must_be, require_found, say, shown
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, must_be, require_found, say, shown
 from workhook.core.text import counted
 from workhook.events.hook_config import whole_number
 from workhook.events.payloads import from_stored, to_show
@@ -33,11 +33,11 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.index_ranges import IdRange
 from workhook.storage.metadata import bigint_param
+from workhook.storage.pages import cursor_at
 from workhook.storage.signals import DUE
 
 IDS_MAX = 1000
 TOO_MANY = "secondary_rate_limit"
-_CURSOR = "v1_"
 _AS_STORED = ("id", "guid", "status", "status_code", "event", "action", "installation_id", "repository_id")
 
 _installation = sa.select(hooks.c.installation_id).where(hooks.c.id == deliveries.c.hook_id).scalar_subquery()
@@ -60,9 +60,7 @@ _in_order = (
 _again = (
     sa.update(dispatches)
     .where(dispatches.c.id.in_(sa.select(_in_order.c.id)))
-    .values(
-        wanted=dispatches.c.wanted + 1, retries=0, next_attempt_at=bigint_param("now")
-    )  # restarts the schedule of retries
+    .values(wanted=dispatches.c.wanted + 1, retries=0, next_attempt_at=bigint_param("now"))  # a new schedule of retries
 )
 # In bulk, each is sent only once however often it is requested: already waiting dispatches are left alone.
 _again_once = _again.where(dispatches.c.wanted == sa.literal(0, sa.Integer))
@@ -85,12 +83,6 @@ _latest_push = (
 )
 
 
-def parse_query(values: Mapping[str, Sequence[str]]) -> Filters:
-    """Parse query parameters, ignoring unknown ones. Raises `Invalid` listing every fault."""
-    names = ("status", "event", "action", "guid", "since", "until", "redelivery")
-    return parse_filters({name: values[name][-1] for name in names if name in values})
-
-
 def parse_selection(body: Mapping[str, Any]) -> Filters:
     """Parse which deliveries to redeliver; an empty body selects the failed ones. Raises `Invalid` listing every fault.
 
@@ -98,8 +90,7 @@ def parse_selection(body: Mapping[str, Any]) -> Filters:
     """
     kinds = {"status": str, "since": str, "until": str, "event": str, "ids": list}
     check_types(body, {name: kinds[name] for name in body if name in kinds}, nullable=kinds)
-    unknown = [shown(name) for name in body if name not in kinds]
-    if unknown:
+    if unknown := [shown(name) for name in body if name not in kinds]:
         raise Invalid(faults=[Fault(field=name, message=f"Invalid filter: {name}") for name in unknown])
     values = {name: value for name, value in body.items() if value is not None}
     return parse_filters(values or {"status": "failure"})
@@ -152,16 +143,6 @@ class DeliveryPage(msgspec.Struct):
     prev_cursor: str | None
 
 
-def parse_cursor(text: str | None) -> int | None:
-    """Return the ID of the first delivery of a page. Raises `Malformed`."""
-    if text is None:
-        return None
-    number = text.removeprefix(_CURSOR)
-    if not text.startswith(_CURSOR) or not number.isascii() or not number.isdigit() or len(number) > 16:
-        raise Malformed("The cursor does not come from a Link header.", code="bad_cursor")
-    return int(number)
-
-
 async def list_deliveries(
     reader: Reader,
     hook_id: int,
@@ -179,22 +160,21 @@ async def list_deliveries(
     rows = await history.page(reader, hook_id, filters, older, limit=per_page + 1, newest_first=True)
     now = now_ms()
     items = [DeliveryItem(**_item_fields(row, retries, now), url="") for row in rows[:per_page]]
-    prev_cursor = None
+    newer: Sequence[Row] = ()
     if cursor is not None:
         later = IdRange(low=cursor)
         newer = await history.page(
             reader, hook_id, filters, later, limit=per_page, newest_first=False, answered=history.ids
         )
-        prev_cursor = f"{_CURSOR}{newer[-1]['id']}" if newer else None
-    return DeliveryPage(items, f"{_CURSOR}{rows[per_page]['id']}" if len(rows) > per_page else None, prev_cursor)
+    cursors = [cursor_at(each[-1]) if each else None for each in (rows[per_page:], newer)]
+    return DeliveryPage(items, *cursors)
 
 
 async def list_newer(
     reader: Reader, hook_id: int, filters: Filters, *, after_id: int, limit: int
 ) -> list[DeliveryItem]:
     """Return at most `limit` deliveries with IDs above `after_id`, oldest first. Raises `storage.slow.QueryTooSlow`."""
-    newer = IdRange(low=after_id)
-    rows = await history.page(reader, hook_id, filters, newer, limit=limit, newest_first=False)
+    rows = await history.page(reader, hook_id, filters, IdRange(low=after_id), limit=limit, newest_first=False)
     now = now_ms()
     return [DeliveryItem(**_item_fields(row, None, now), url="") for row in rows]
 
@@ -263,5 +243,4 @@ async def send_test(tx: Transaction, owner: HookOwner, hook: Hook) -> None:
     row = await tx.fetch_one(_latest_push, {"repository_id": owner.repository_id})
     if row is None or not wants(hook.events, "push") or (payload := from_stored(row["payload"])) is None:
         return
-    draft = owner.draft("push", None, json.decode(payload), row["installation_id"])
-    await send_by_hand(tx, draft, hook)
+    await send_by_hand(tx, owner.draft("push", None, json.decode(payload), row["installation_id"]), hook)

@@ -24,10 +24,7 @@ _CODES = sa.literal_column(str(CODES), sa.BigInteger)
 
 
 def columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
-    """Return the columns that `dispatch_fields` reads. Each costs one lookup per row.
-
-    `table` is `deliveries` or an alias of it.
-    """
+    """Return the columns that `dispatch_fields` reads, for `deliveries` or an alias. Each costs one lookup per row."""
     dispatch, attempt = dispatches.alias("dispatch"), deliveries.alias("attempt")
     now = sa.select(json_rows(*(dispatch.c[name] for name in ("attempts", "retries", "wanted", "next_attempt_at"))))
     made = (
@@ -47,12 +44,8 @@ def columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
 
 
 def dispatch_fields(row: Row, retries: int | None, now: int) -> dict[str, object]:
-    """Return the dispatch fields of `DeliveryItem`.
-
-    `row` contains `columns`. `retries`: the hook's number of retries, or None if unknown. `now` is in milliseconds.
-    """
+    """Return the dispatch fields of `DeliveryItem`. `retries`: the hook's number of retries, or None if unknown."""
     [[later, newest]] = json.decode(row["attempts_made"])
-    code = newest % CODES
     found = json.decode(row["dispatch"])
     # It is kept as long as its deliveries, unless it was deleted manually.
     [[attempts, repeats, wanted, next_at]] = found or [[1 + later, 0, 0, None]]
@@ -60,17 +53,16 @@ def dispatch_fields(row: Row, retries: int | None, now: int) -> dict[str, object
     attempt = max(1, attempts - later)
     # A requested redelivery restarts the schedule after the previous attempts.
     most = None if retries is None or not found else max(attempts, attempts - repeats + 1 + retries)
+    state: DispatchState
+    if next_at is None:
+        state = "delivered" if 200 <= newest % CODES < 300 else "given_up"
+    elif now - next_at > HELD_MS:
+        state = "held"
+    else:
+        state = "pending" if wanted else "retrying"
     return {
-        "dispatch_state": _state_of(code, next_at, wanted, now),
+        "dispatch_state": state,
         "attempt": attempt,
         "attempts_max": most,
         "next_attempt_at": None if next_at is None else to_millis_text(next_at),
     }
-
-
-def _state_of(code: int, next_at: int | None, wanted: int, now: int) -> DispatchState:
-    if next_at is None:
-        return "delivered" if 200 <= code < 300 else "given_up"
-    if now - next_at > HELD_MS:
-        return "held"
-    return "pending" if wanted else "retrying"

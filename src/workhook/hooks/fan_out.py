@@ -97,22 +97,15 @@ _send = hot(PerDialect(sqlite=_send_on_sqlite(), postgresql=_send_on_postgresql(
 def _select_dispatches(
     made: sa.FromClause, sent: sa.FromClause, before: sa.ColumnElement[Any] | None
 ) -> sa.Select[Any]:
-    """Select the `made` events with the dispatches that were `sent`.
-
-    A worker may take those whose predecessors it knows.
-    """
+    """Select the `made` events with the dispatches that were `sent`. Only the first one to each hook has `before`."""
+    first = sa.func.min(sent.c.id).over(partition_by=sent.c.hook_id)
+    more = [] if before is None else [sa.case((sent.c.id == first, before)).label("before")]
     return (
         sa.select(made.c.id.label("event_id"), sent.c.id.label("dispatch_id"), sent.c.hook_id, sent.c.guid)
-        .add_columns(hooks.c.version, hooks.c.app_id, hooks.c.repository_id, *([] if before is None else [before]))
+        .add_columns(hooks.c.version, hooks.c.app_id, hooks.c.repository_id, *more)
         .select_from(made.outerjoin(sent, sent.c.event_id == made.c.id).outerjoin(hooks, hooks.c.id == sent.c.hook_id))
         .order_by(made.c.id, sent.c.id)
     )
-
-
-def _before(sent: sa.FromClause, found: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """Return `found` as a column that is set only for the first dispatch `sent` to each hook."""
-    first = sa.func.min(sent.c.id).over(partition_by=sent.c.hook_id)
-    return sa.case((sent.c.id == first, found)).label("before")
 
 
 def _due_before(sent: sa.FromClause) -> sa.Select[Any]:
@@ -126,24 +119,19 @@ def _due_before(sent: sa.FromClause) -> sa.Select[Any]:
     return found.limit(BEFORE_MAX + 1).correlate(sent)
 
 
-def _with_before_on_postgresql() -> sa.Select[Any]:
-    ids = sa.func.array(_due_before(_SENT).scalar_subquery(), type_=sa.ARRAY(sa.BigInteger))
-    return _select_dispatches(outbox.WRITTEN, _SENT, _before(_SENT, ids))
-
-
-def _with_before_on_sqlite() -> sa.Select[Any]:
-    some = _due_before(dispatches).subquery("some")
-    ids = sa.select(sa.func.json_group_array(some.c.id)).scalar_subquery()
-    return _select_dispatches(events, dispatches, _before(dispatches, ids)).where(_new_on_sqlite)
-
-
+_some = _due_before(dispatches).subquery("some")
+_before_on_sqlite = sa.select(sa.func.json_group_array(_some.c.id)).scalar_subquery()
+_before_on_postgresql = sa.func.array(_due_before(_SENT).scalar_subquery(), type_=sa.ARRAY(sa.BigInteger))
 _sent = hot(
     PerDialect(
         sqlite=_select_dispatches(events, dispatches, None).where(_new_on_sqlite),
         postgresql=_select_dispatches(outbox.WRITTEN, _SENT, None),
     )
 )
-_with_before = PerDialect(sqlite=_with_before_on_sqlite(), postgresql=_with_before_on_postgresql())
+_with_before = PerDialect(
+    sqlite=_select_dispatches(events, dispatches, _before_on_sqlite).where(_new_on_sqlite),
+    postgresql=_select_dispatches(outbox.WRITTEN, _SENT, _before_on_postgresql),
+)
 
 
 def _on_premises(statement: PerDialect) -> PerDialect:
@@ -190,24 +178,18 @@ def wants(subscribed: Sequence[str], event: str) -> bool:
 
 
 async def fan_out(tx: Transaction, drafts: Sequence[Draft]) -> None:
-    """Implement `outbox.FanOut`."""
+    """Create a dispatch for each hook subscribed to one of the events, in the statement that inserts them.
+
+    Implements `outbox.FanOut`: the insert is already deferred.
+    """
 
     def signal(rows: Sequence[Row]) -> None:
         tx.get_local(FanOutResults).rows += rows
         if due := {row["hook_id"] for row in rows} - {None}:
             tx.signal(DUE, due)
 
-    await send(tx, len(drafts), signal)
-
-
-async def send(tx: Transaction, count: int, then: Callable[[Sequence[Row]], None]) -> None:
-    """Create a dispatch for each hook subscribed to one of the `count` events, in the statement that inserts them.
-
-    The insert is already deferred. `then` receives a row per dispatch, and one for each event without any, in event
-    order.
-    """
-    _defer_send(tx, count)
-    await tx.defer_fetch(_sent, {"count": count}, then)
+    _defer_send(tx, len(drafts))
+    await tx.defer_fetch(_sent, {"count": len(drafts)}, signal)
 
 
 async def send_on_premises(
@@ -218,9 +200,10 @@ async def send_on_premises(
     *,
     with_before: bool,
 ) -> None:
-    """Call `send`, but fail the transaction with `ConditionFailed` if a premise does not hold.
+    """Create the dispatches of `count` events, or fail the transaction with `ConditionFailed` if a premise is untrue.
 
-    `with_before`: a hook's first row also lists its other due dispatches, at most `BEFORE_MAX + 1`.
+    `then` receives a row per dispatch, and one for each event without any, in event order. `with_before`: a hook's
+    first row also lists its other due dispatches, at most `BEFORE_MAX + 1`.
     """
     _defer_send(tx, count)
     params = {"count": count, "due_until": now_ms() + AHEAD_MS, **premise_params(premises)}
@@ -242,8 +225,8 @@ async def fan_out_about(tx: Transaction, draft: Draft, hook: Hook) -> None:
     """Append an event about `hook`, and send it to the hooks whose creators see `hook`."""
     event_id = await outbox.append(tx, draft)
     rows = await tx.fetch_all(_listening, {"account_id": draft.account_id, "repository_id": draft.repository_id})
-    fitting = [row["id"] for row in rows if _may_show(row, hook) and wants(json.decode(row["events"]), draft.name)]
-    await insert_dispatches(tx, [(event_id, hook_id) for hook_id in fitting])
+    fitting = [row for row in rows if _may_show(row, hook) and wants(json.decode(row["events"]), draft.name)]
+    await insert_dispatches(tx, [(event_id, row["id"]) for row in fitting])
 
 
 def _may_show(receiving: Row, hook: Hook) -> bool:

@@ -140,13 +140,9 @@ async def _last_failure(reader: Reader, hook_id: int) -> LastFailure | None:
     rows = await history.page(
         reader, hook_id, Filters(status="failure"), IdRange(), limit=1, newest_first=True, answered=_of_failure
     )
-    return next(
-        (
-            LastFailure(row["id"], to_millis_text(row["delivered_at"]), row["status"], row["status_code"])
-            for row in rows
-        ),
-        None,
-    )
+    for row in rows:
+        return LastFailure(row["id"], to_millis_text(row["delivered_at"]), row["status"], row["status_code"])
+    return None
 
 
 def _buckets(rows: Sequence[Row], since: int) -> list[HealthBucket]:
@@ -183,15 +179,13 @@ def _changes(dialect: str) -> sa.Select[Any]:
 
     Not joined by ID: PostgreSQL might scan the log in ID order.
     """
-    names = ("action", "detail", "target", "status")
     ways = []
     for action in ("deactivate", "update"):
         entry = audit_log.alias(f"entry_of_{action}")
         named: ColumnValue = (entry.c.action, sa.literal_column(f"'hook.{action}'", sa.Text))
         alike = [(entry.c.account_id, bigint_param("account_id")), named]
-        newest = index_range(dialect, alike, entry.c.id, newest_first=True).add_columns(
-            *(entry.c[each] for each in names)
-        )
+        shown = (entry.c[each] for each in ("action", "detail", "target", "status"))
+        newest = index_range(dialect, alike, entry.c.id, newest_first=True).add_columns(*shown)
         ways.append(sa.select(newest.subquery(f"newest_{action}")))
     found = sa.union_all(*ways).subquery("found")
     return (
@@ -209,13 +203,7 @@ async def off_reason(reader: Reader, hook: Hook) -> str | None:
     """Return from the audit log why Workhook deactivated the hook, or None if it is active or a person did so."""
     if hook.active:
         return None
-    params = {
-        "account_id": hook.account_id,
-        "target": f"hook/{hook.id}",
-        "low": 0,
-        "high": HIGHEST,
-        "limit": _ENTRIES,
-    }
+    params = {"account_id": hook.account_id, "target": f"hook/{hook.id}", "low": 0, "high": HIGHEST, "limit": _ENTRIES}
     for row in await reader.fetch_all(_changes_of_hook, params):
         detail = json.decode(row["detail"])
         if row["action"] == "hook.deactivate":

@@ -89,8 +89,9 @@ class Shape(msgspec.Struct, frozen=True):
         return found
 
     def times(self, table: sa.FromClause) -> list[sa.ColumnElement[bool]]:
-        since = [table.c.delivered_at >= bigint_param("since")] if "since" in self.names else []
-        return since + ([table.c.delivered_at <= bigint_param("until")] if "until" in self.names else [])
+        at = table.c.delivered_at
+        bounds = {"since": at >= bigint_param("since"), "until": at <= bigint_param("until")}
+        return [bound for name, bound in bounds.items() if name in self.names]
 
 
 _LISTED = (
@@ -119,10 +120,9 @@ async def page(
     answered: Answered = items,
     more: Mapping[str, object] | None = None,
 ) -> Sequence[Row]:
-    """Return at most `limit` deliveries with IDs within the bounds.
+    """Return at most `limit` deliveries with IDs within the bounds. Raises `storage.slow.QueryTooSlow`.
 
-    `answered` returns the columns. Pass the same function object for the same columns, because statements are cached by
-    it. `more` are its parameters. Raises `storage.slow.QueryTooSlow`.
+    `answered` returns the columns, and is the key under which statements are cached. `more` are its parameters.
     """
     times = IdRange()
     if filters.guid is None and filters.ids is None:  # these match few rows anyway
@@ -155,7 +155,9 @@ def _written(dialect: str, shape: Shape, newest_first: bool, answered: Answered)
     elif shape.names & {"event", "action"} or shape.status is not None or shape.redelivery is not None:
         ways = [_ranges(dialect, shape, newest_first)]
     else:
-        ways = [_select_in_order(dialect, shape, newest_first)]
+        row = deliveries.alias("any_row")
+        every = index_range(dialect, [(row.c.hook_id, bigint_param("hook_id"))], row.c.id, newest_first=newest_first)
+        ways = [sa.select(every.where(*shape.times(row)).subquery().c.id)]
     if "until" in shape.names and not shape.names & {"guid", "ids"}:
         ways.append(_late(shape, newest_first))
     found = ways[0].subquery("found") if len(ways) == 1 else sa.union_all(*ways).subquery("found")
@@ -189,12 +191,6 @@ def _listed(shape: Shape, newest_first: bool) -> sa.Select[Any]:
     return sa.select(_first(fitting, row.c.id, newest_first).subquery().c.id)
 
 
-def _select_in_order(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
-    row = deliveries.alias("any_row")
-    every = index_range(dialect, [(row.c.hook_id, bigint_param("hook_id"))], row.c.id, newest_first=newest_first)
-    return sa.select(every.where(*shape.times(row)).subquery().c.id)
-
-
 def _late(shape: Shape, newest_first: bool) -> sa.Select[Any]:
     """Select the deliveries recorded late, beyond the time bound."""
     row = deliveries.alias("late")
@@ -215,13 +211,13 @@ def _ranges(dialect: str, shape: Shape, newest_first: bool) -> sa.Select[Any]:
     """Select the first IDs for each event, outcome and kind of attempt."""
     event, kind = _events(shape).subquery("each_event"), _kinds(shape).subquery("each_kind")
     row = deliveries.alias("ranged")
+    of_hook, *bounds = _in_range(row)
     conditions = [
-        row.c.hook_id == bigint_param("hook_id"),
+        of_hook,
         row.c.event == event.c.event,
         succeeded(row).self_group() == kind.c.succeeded,
         row.c.redelivery == kind.c.redelivery,
-        row.c.id > bigint_param("low"),
-        row.c.id < bigint_param("high"),
+        *bounds,
         *shape.times(row),
     ]
     if "action" in shape.names:
@@ -281,7 +277,7 @@ _trials = (
 
 
 async def find_test_deliveries(reader: Reader, hook_id: int, ids: Sequence[int]) -> frozenset[int]:
-    """Return the IDs of those deliveries of the hook that were tests. Excludes pings, which have their own event."""
+    """Return which of the hook's deliveries were tests. Excludes pings, which have their own event."""
     return await _among(reader, _trials, hook_id, ids)
 
 
@@ -294,7 +290,7 @@ _repeated = sa.select(_mine_of_some.c.id).where(
 
 
 async def repeated(reader: Reader, hook_id: int, ids: Sequence[int]) -> frozenset[int]:
-    """Return the IDs of those deliveries of the hook that were attempted again later."""
+    """Return which of the hook's deliveries were attempted again later."""
     return await _among(reader, _repeated, hook_id, ids)
 
 
@@ -330,8 +326,7 @@ async def find_text(reader: Reader, hook_id: int, ids: Sequence[int], *texts: st
     """Search the JSON payloads of up to `SEARCHED_MAX` deliveries, ignoring case and without an index."""
     assert len(ids) <= SEARCHED_MAX, "what is searched has an end"
     wanted, found, too_large = {text.casefold() for text in texts}, set(), 0
-    rows = await reader.fetch_all(_payloads, {"hook_id": hook_id, "ids": list(ids), "size_max": SIZE_MAX})
-    for row in rows:
+    for row in await reader.fetch_all(_payloads, {"hook_id": hook_id, "ids": list(ids), "size_max": SIZE_MAX}):
         if row["payload"] is None:
             too_large += 1
             continue

@@ -18,8 +18,8 @@ from workhook.events.catalog import known, publishable, rejection_reason
 from workhook.events.tables import event_keys
 from workhook.hooks.bodies import check_types
 from workhook.hooks.commit import NewEvent, committer_of
-from workhook.hooks.fan_out import send_by_hand, send_now
-from workhook.hooks.records import Hook, HookOwner, HookViewer, PublishedEvent
+from workhook.hooks.fan_out import send_now
+from workhook.hooks.records import HookOwner, HookViewer, PublishedEvent
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import app_repository_to_response
@@ -28,8 +28,6 @@ from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Database, Row, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import bigint_param, insert_into
-
-PUSH = "push"
 
 
 class PushFollower(NamedTuple):
@@ -45,10 +43,11 @@ class PushFollower(NamedTuple):
 
 push_followers = outbox.Subscribers[PushFollower]()
 
-
+PUSH = "push"
 BODY_MAX = 25 * 1024 * 1024
 VALUES_MAX = 1_000_000
 KEY_MAX = 128
+BUSY_TRIES = 20
 
 _by_scope_and_key = (event_keys.c.scope == sa.bindparam("scope"), event_keys.c.key == sa.bindparam("key"))
 _key = sa.select(event_keys.c.digest, event_keys.c.event_id, event_keys.c.created_at).where(*_by_scope_and_key)
@@ -59,9 +58,6 @@ _dispatched = (
     .where(dispatches.c.event_id == bigint_param("event_id"))
 )
 _forget_key = sa.delete(event_keys).where(*_by_scope_and_key, event_keys.c.created_at < bigint_param("before"))
-
-
-BUSY_TRIES = 20
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -126,7 +122,7 @@ async def publish(
     Raises `Invalid` if another event was published under the `id`, and `ConditionFailed` if the premise no longer
     holds.
     """
-    draft = _draft(publication, owner, actor, base)
+    draft = draft_of(publication, owner, actor, base)
     repository = owner.repository if draft.name == PUSH else None
     followers = [each for each in push_followers if repository and each.concerns(draft.payload, repository)]
     if publication.id is None and not outbox.watchers and not followers:
@@ -154,22 +150,11 @@ async def publish(
     return await database.in_transaction(step)
 
 
-async def send_to_hook(
-    tx: Transaction, owner: HookOwner, hook: Hook, publication: Publication, *, actor: Actor | None, base: str
-) -> None:
-    """Send the event to this hook only, regardless of its subscriptions. The activity does not list it."""
-    draft = msgspec.structs.replace(_draft(publication, owner, actor, base), published=False)  # only a test
-    await send_by_hand(tx, draft, hook)
-
-
 async def _publish_gathered(
     database: Database, draft: outbox.Draft, actor: Actor | None, viewer: HookViewer, premise: Premise | None
 ) -> PublishedEvent:
     """Commit the event in a batch with concurrently published ones."""
-    entry = None
-    if actor is not None:
-        happened = audit.event_label(draft.name, draft.action)
-        entry = audit.row_of_call(actor, draft.account_id, draft.repository_id, happened)
+    entry = None if actor is None else audit.row_of_call(actor, draft)
     committed = await committer_of(database).submit(NewEvent(outbox.row_of(draft), entry, premise))
     seen = sum(viewer.sees(app_id=each.app_id, repository_id=each.hook_repository_id) for each in committed.dispatches)
     return PublishedEvent(str(committed.event_id), seen)
@@ -213,13 +198,14 @@ def _count_seen(sent: Sequence[Row], viewer: HookViewer) -> int:
     )
 
 
-def _draft(publication: Publication, owner: HookOwner, actor: Actor | None, base: str) -> outbox.Draft:
+def draft_of(publication: Publication, owner: HookOwner, actor: Actor | None, base: str) -> outbox.Draft:
     around = _around(owner, base, actor.user if actor else None, of_push=publication.event == PUSH)
     payload = _completed(publication, around)
-    content = (owner.account.id, owner.repository_id, publication.event, publication.action, payload)
-    if actor is None:
-        return outbox.Draft(*content, published=True)
-    return outbox.Draft(*content, actor.user.id, actor.installation_id, published=True)
+    actor_id, installation_id = (actor.user.id, actor.installation_id) if actor else (None, None)
+    return outbox.Draft(
+        owner.account.id, owner.repository_id, publication.event, publication.action, payload, actor_id,
+        installation_id, published=True,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=256)

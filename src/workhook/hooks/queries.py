@@ -44,14 +44,11 @@ _some = sa.select(*_columns).where(any_of(hooks.c.id, "hook_ids"))
 _first_hook = sa.select(hooks.c.id).limit(1)
 # One index probe per hook, however many deliveries are kept.
 _any_delivery = deliveries.alias("any_delivery")
-_newest_id = (
-    sa.select(sa.func.max(_any_delivery.c.id))
-    .where(_any_delivery.c.hook_id == hooks.c.id)
-    .correlate(hooks)
-    .scalar_subquery()
-)
+_newest_id = sa.select(sa.func.max(_any_delivery.c.id)).where(_any_delivery.c.hook_id == hooks.c.id).correlate(hooks)
 _newest = sa.select(deliveries.c.hook_id, deliveries.c.status, deliveries.c.status_code).where(
-    deliveries.c.id.in_(sa.select(_newest_id).select_from(hooks).where(any_of(hooks.c.id, "hook_ids"))),
+    deliveries.c.id.in_(
+        sa.select(_newest_id.scalar_subquery()).select_from(hooks).where(any_of(hooks.c.id, "hook_ids"))
+    ),
     deliveries.c.delivered_at >= bigint_param("since"),
 )
 
@@ -104,14 +101,9 @@ async def newest_deliveries(reader: Reader, hook_ids: Sequence[int], since: int)
 # --- webhooks of OAuth apps, for organization owners ------------------------------------------------------------------
 
 _PREFIX = "project_"
+_app_names = (apps.c.client_id.label("app_client_id"), apps.c.name.label("app_name"))
 _app_hooks = (
-    sa.select(
-        *_columns,
-        apps.c.client_id.label("app_client_id"),
-        apps.c.name.label("app_name"),
-        *repository_columns(_PREFIX),
-        *role_columns,
-    )
+    sa.select(*_columns, *_app_names, *repository_columns(_PREFIX), *role_columns)
     .join_from(hooks, apps, apps.c.id == hooks.c.app_id)
     .join(accounts, accounts.c.id == hooks.c.account_id)
     .outerjoin(projects, projects.c.repository_id == hooks.c.repository_id)
@@ -123,14 +115,12 @@ _of_apps = listed(_app_hooks, hooks.c.id)
 
 
 async def list_app_hooks(reader: Reader, actor: Actor, organization: Account, page: Page) -> tuple[list[AppHook], int]:
-    """Return a page of the hooks that OAuth apps created in an organization and its repositories, and the total.
+    """Return a page of the hooks that OAuth apps created in an organization and its repositories, oldest first.
 
-    Ordered oldest first. Other lists show an organization's hook only to its app (Authentication 3 of the spec), but
-    owners must be able to see and stop data leaving their organization. Hooks of deleted repositories are omitted
-    because they send nothing.
+    Other lists show an organization's hook only to its app (Authentication 3 of the spec), but owners must be able to
+    see and stop data leaving their organization. Hooks of deleted repositories send nothing, so they are omitted.
     """
-    params = {"account_id": organization.id, "user_id": actor.user.id}
-    rows, total = await read_page(reader, _of_apps, params, page)
+    rows, total = await read_page(reader, _of_apps, {"account_id": organization.id, "user_id": actor.user.id}, page)
     found = []
     for row in rows:
         inside = row["repository_id"] is not None

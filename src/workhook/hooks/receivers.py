@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import NotFound
+from workhook.core.errors import require_found
 from workhook.core.urls import is_receiver_key
 from workhook.core.vault import Vault
 from workhook.events.hook_config import standard_key
@@ -80,8 +80,7 @@ class Arrival(msgspec.Struct, frozen=True):
 async def create_receiver(write: actions.HookWrite, change: HookChange, key: str) -> Hook:
     """Create a webhook whose URL ends with the key, and its receiver. Raises the errors of `actions.create_hook`."""
     hook = await actions.create_hook(write, change)
-    values = {"hook_id": hook.id, "digest": digest_of(key), "created_at": hook.created_at}
-    await write.tx.execute(_insert, values)
+    await write.tx.execute(_insert, {"hook_id": hook.id, "digest": digest_of(key), "created_at": hook.created_at})
     return hook
 
 
@@ -111,9 +110,7 @@ async def find_newest_arrival(reader: Reader, hook_id: int) -> int:
 async def require_receiver(reader: Reader, key: str) -> Hook:
     """Return the webhook whose receiver has this key. Raises `NotFound`."""
     row = await reader.fetch_one(_by_key, {"digest": digest_of(key)}) if is_receiver_key(key) else None
-    if row is None:
-        raise NotFound()
-    return hook_from_row(row)
+    return hook_from_row(require_found(row))
 
 
 async def add_arrival(
@@ -172,9 +169,8 @@ def check_signatures(headers: Mapping[str, str], body: bytes, secrets: Sequence[
 def _github(signature: str | None, name: str, body: bytes, keys: Sequence[bytes]) -> SignatureState | None:
     if signature is None:
         return None
-    return (
-        "right" if any(_same(signature, f"{name}={hmac.new(key, body, name).hexdigest()}") for key in keys) else "wrong"
-    )
+    expected = [f"{name}={hmac.new(key, body, name).hexdigest()}" for key in keys]
+    return "right" if any(_same(signature, each) for each in expected) else "wrong"
 
 
 def _standard(headers: Mapping[str, str], body: bytes, keys: Sequence[bytes], now_s: int) -> SignatureState | None:

@@ -9,14 +9,13 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
-from workhook.core.clock import to_seconds_text
 from workhook.core.disclosure import HiddenRepr
 from workhook.events.catalog import HookTarget
 from workhook.events.hook_config import CONTENT_TYPES, MASK
 from workhook.events.outbox import Draft
 from workhook.http.wire_types import Time, Url
 from workhook.identity.apps.app_schemas import app_repository_to_response, owner_to_response
-from workhook.identity.schemas import Account, Actor, Repository, organization_to_response
+from workhook.identity.schemas import Account, Actor, Repository, organization_to_response, shape_of
 from workhook.identity.tokens.issue import OAUTH
 from workhook.storage import Row
 
@@ -216,13 +215,10 @@ class HookViewer(msgspec.Struct, frozen=True):
 
     All callers who may read a repository's hooks see every hook, as on GitHub. Of an organization's hooks, an OAuth app
     sees only those it created, and no other caller sees them (Authentication 3 of the spec).
-
-    `app_id`: the ID of the OAuth app, or None for users and installed apps. `everything`: Workhook itself and its
-    commands.
     """
 
-    app_id: int | None = None
-    everything: bool = False
+    app_id: int | None = None  # None for users and installed apps
+    everything: bool = False  # for Workhook itself and its commands
 
     def sees(self, *, app_id: int | None, repository_id: int | None) -> bool:
         """Return whether the caller sees a hook created by `app_id` in a repository or, if None, in an organization."""
@@ -261,7 +257,6 @@ class HookOwner(msgspec.Struct, frozen=True):
         return self.account if self.account.kind == "organization" else None
 
     def draft(self, name: str, action: str | None, payload: Mapping[str, object], installation_id: int | None) -> Draft:
-        """Return a draft of an event for a single hook."""
         return Draft(self.account.id, self.repository_id, name, action, payload, installation_id=installation_id)
 
     def context(self, base: str, sender: Account | None) -> dict[str, object]:
@@ -353,15 +348,12 @@ UNUSED = LastResponse(code=None, status="unused", message=None)
 def hook_to_response(hook: Hook, owner: HookOwner, base: str, last: LastResponse = UNUSED) -> HookShape:
     """Return the API representation of a hook. Links start with `base`; only repository hooks show `last`."""
     url = f"{base}{owner.path}/hooks/{hook.id}"
-    shape = HookShape(
+    shape = shape_of(
+        HookShape,
+        hook,
         type="Repository" if owner.repository else "Organization",
-        id=hook.id,
         name="web",
-        active=hook.active,
-        events=hook.events,
         config=config_to_response(hook),
-        updated_at=to_seconds_text(hook.updated_at),
-        created_at=to_seconds_text(hook.created_at),
         url=url,
         ping_url=f"{url}/pings",
         deliveries_url=f"{url}/deliveries",

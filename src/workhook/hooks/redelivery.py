@@ -117,10 +117,7 @@ class Forecast(msgspec.Struct, frozen=True):
 
 
 async def forecast(reader: Reader, hook_id: int, filters: Filters) -> Forecast:
-    """Count the events that a job would redeliver, reading up to `FORECAST_BATCHES` batches.
-
-    Raises `storage.slow.QueryTooSlow`.
-    """
+    """Count them, reading up to `FORECAST_BATCHES` batches. Raises `storage.slow.QueryTooSlow`."""
     wanted: set[int] = set()
     after = 0
     for _ in range(FORECAST_BATCHES):
@@ -145,10 +142,7 @@ class Results(msgspec.Struct, frozen=True):
 
 
 async def results(reader: Reader, job: Redelivery) -> Results:
-    """Count the attempts made since the job was created, for the events it covers.
-
-    Raises `storage.slow.QueryTooSlow`.
-    """
+    """Count the attempts at the job's events since it was created. Raises `storage.slow.QueryTooSlow`."""
     rows = await history.page(
         reader, job.hook_id, Filters(redelivery=True), IdRange(low=job.upto_id), limit=RESULTS_MAX, newest_first=False,
         answered=_ended, more={"start": job.from_id, "end": job.upto_id},
@@ -170,8 +164,7 @@ def _ended(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any]]:
 
 async def find(reader: Reader, hook_id: int, redelivery_id: int) -> Redelivery:
     """Return a job of the hook. Raises `NotFound` if it does not exist or belongs to another hook."""
-    row = require_found(await reader.fetch_one(_of_hook, {"id": redelivery_id, "hook_id": hook_id}))
-    return _redelivery_of(row)
+    return _redelivery_of(require_found(await reader.fetch_one(_of_hook, {"id": redelivery_id, "hook_id": hook_id})))
 
 
 async def find_running(reader: Reader, hook_id: int) -> int | None:
@@ -186,9 +179,9 @@ async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
     If another process works on the same batch, only one of them succeeds. Raises `storage.slow.QueryTooSlow`.
     """
     row = await database.fetch_one(_by_id, {"id": redelivery_id})
-    if row is None or row["finished_at"] is not None:
-        return _redelivery_of(row) if row else None
-    job = _redelivery_of(row)
+    job = _redelivery_of(row) if row else None
+    if job is None or job.finished_at is not None:
+        return job
     filters = msgspec.convert(json.decode(job.filters), Filters)
     within, more = IdRange(job.after_id, job.upto_id + 1), {"end": job.upto_id}
     rows = await history.page(
@@ -228,9 +221,7 @@ async def run_first_batch(database: Database, job: Redelivery) -> Redelivery:
 
 
 def _answered(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any]]:
-    """Return the columns of a batch.
-
-    `wanted` marks the last matching delivery of each event, so events are sent only once.
+    """Return the columns of a batch. `wanted` marks the last matching delivery of each event to be sent.
 
     Excludes events already waiting to be sent and, when selecting failures, events that have since been delivered.
     """

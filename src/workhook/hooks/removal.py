@@ -42,17 +42,12 @@ def _is(right: sa.Table, user_id: sa.ColumnElement[int], role: str) -> tuple[sa.
     return right.c.user_id == user_id, right.c.role == role
 
 
+_user_id = bigint_param("user_id")
+_owned = sa.select(memberships.c.organization_id).where(*_is(memberships, _user_id, "owner"))
+_administered = sa.select(collaborators.c.repository_id).where(*_is(collaborators, _user_id, "admin"))
 _of_user = _made_by_apps.where(
-    hooks.c.app_id.in_(sa.select(grants.c.app_id).where(grants.c.user_id == bigint_param("user_id"))),
-    sa.or_(
-        hooks.c.account_id == bigint_param("user_id"),
-        hooks.c.account_id.in_(
-            sa.select(memberships.c.organization_id).where(*_is(memberships, bigint_param("user_id"), "owner"))
-        ),
-        hooks.c.repository_id.in_(
-            sa.select(collaborators.c.repository_id).where(*_is(collaborators, bigint_param("user_id"), "admin"))
-        ),
-    ),
+    hooks.c.app_id.in_(sa.select(grants.c.app_id).where(grants.c.user_id == _user_id)),
+    sa.or_(hooks.c.account_id == _user_id, hooks.c.account_id.in_(_owned), hooks.c.repository_id.in_(_administered)),
 )
 _granting = accounts.alias("granting")
 # An enabled user who may have webhooks there has authorized the app.
@@ -136,8 +131,7 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
     An authorization counts if it belongs to a user who may have webhooks there. If the app is authorized again, it
     finds its hooks and can activate them.
     """
-    # All are locked first, so when two people lose their rights concurrently, the second transaction sees the first
-    # loss.
+    # All are locked first, so that of two concurrent losses, the second sees the first.
     if loss.app_id is not None:
         lock = _of_app
     elif loss.repository_id is not None:

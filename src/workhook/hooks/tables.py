@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import GROWS, BigId, Millis, metadata, partial_index
+from workhook.storage.metadata import GROWS, Millis, numbered_table, partial_index, plain_table
 
-hooks = sa.Table(
+hooks = plain_table(
     "hooks",
-    metadata,
     sa.Column("id", sa.Integer, primary_key=True),  # below 2^31, because clients store it in 32 bits
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
     sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id")),  # null: of an organization
@@ -35,9 +34,8 @@ hooks = sa.Table(
 partial_index("ix_hooks_organization", hooks.c.account_id, hooks.c.id, where=hooks.c.repository_id.is_(None))
 partial_index("ix_hooks_app", hooks.c.account_id, hooks.c.id, where=hooks.c.app_id.is_not(None))
 
-lanes = sa.Table(
+lanes = plain_table(
     "lanes",
-    metadata,
     sa.Column("hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("failing_since", Millis),  # first failure since the last success
     sa.Column("manual_minute", sa.BigInteger, nullable=False),  # the minute that manual_count covers
@@ -45,9 +43,8 @@ lanes = sa.Table(
 )
 
 # Delivering processes with their leases. `delivery.membership` assigns lanes to them.
-workers = sa.Table(
+workers = plain_table(
     "workers",
-    metadata,
     sa.Column("owner", sa.Text, primary_key=True),
     sa.Column("seen_until", Millis, nullable=False),  # expiry of the lease, by the database's clock
     # The generation when it joined, unique across processes and rejoins.
@@ -60,17 +57,14 @@ workers = sa.Table(
 )
 
 # A single row counting how often a member of `workers` joined, left or was found dead.
-worker_generation = sa.Table(
+worker_generation = plain_table(
     "worker_generation",
-    metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("generation", sa.BigInteger, nullable=False),
 )
 
-dispatches = sa.Table(
+dispatches = numbered_table(
     "dispatches",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("event_id", sa.BigInteger, nullable=False),
     sa.Column("hook_id", sa.Integer, nullable=False),
     sa.Column("guid", sa.Text, nullable=False),  # random, so it needs no unique index
@@ -80,17 +74,14 @@ dispatches = sa.Table(
     sa.Column("next_attempt_at", Millis),  # null: nothing left to do
     sa.Column("created_at", Millis, nullable=False),
     sa.UniqueConstraint("event_id", "hook_id"),
-    sqlite_autoincrement=True,
     info={GROWS: True},
 )
 # Due dispatches by hook. Contains only rows with work, however many are kept.
 _due = (dispatches.c.hook_id, dispatches.c.next_attempt_at, dispatches.c.id)
 due_index = partial_index("ix_dispatches_due", *_due, where=dispatches.c.next_attempt_at.is_not(None))
 
-deliveries = sa.Table(
+deliveries = numbered_table(
     "deliveries",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("dispatch_id", sa.BigInteger, nullable=False),
     sa.Column("hook_id", sa.Integer, nullable=False),
     sa.Column("event_id", sa.BigInteger, nullable=False),
@@ -114,7 +105,6 @@ deliveries = sa.Table(
     sa.Index("ix_deliveries_hook_id", "hook_id", "id"),
     sa.Index("ix_deliveries_guid", "guid"),
     sa.Index("ix_deliveries_delivered_at", "delivered_at"),
-    sqlite_autoincrement=True,
     info={GROWS: True},
 )
 
@@ -138,10 +128,8 @@ partial_index(
 )
 
 # Requested bulk redeliveries. They run in batches, oldest first, and resume after a crash.
-redeliveries = sa.Table(
+redeliveries = numbered_table(
     "redeliveries",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), nullable=False),
     sa.Column("filters", sa.Text, nullable=False),  # JSON of `history.Filters`
     sa.Column("from_id", sa.BigInteger, nullable=False),  # the start; deliveries are processed in ID order
@@ -151,7 +139,6 @@ redeliveries = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.Column("finished_at", Millis),
-    sqlite_autoincrement=True,
 )
 # At most one per hook. The index also finds all unfinished jobs.
 partial_index(
@@ -160,9 +147,8 @@ partial_index(
 sa.Index("ix_redeliveries_hook_id", redeliveries.c.hook_id, redeliveries.c.id)
 
 # A built-in receiver belongs to the webhook it was created for and is deleted with it.
-receivers = sa.Table(
+receivers = plain_table(
     "receivers",
-    metadata,
     sa.Column(
         "hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
     ),
@@ -171,10 +157,8 @@ receivers = sa.Table(
 )
 
 # The newest requests received by a receiver.
-arrivals = sa.Table(
+arrivals = numbered_table(
     "arrivals",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), nullable=False),
     sa.Column("arrived_at", Millis, nullable=False),
     sa.Column("signature", sa.Text, nullable=False),  # right | wrong | late | missing
@@ -183,5 +167,4 @@ arrivals = sa.Table(
     sa.Column("size", sa.Integer, nullable=False),  # bytes of the whole body
     sa.Index("ix_arrivals_hook_id", "hook_id", "id"),
     sa.Index("ix_arrivals_arrived_at", "arrived_at"),
-    sqlite_autoincrement=True,
 )

@@ -47,16 +47,10 @@ _lock_address = PerDialect(
         ).label("held")
     ),
 )
-_set_member = (
-    upsert(memberships)
-    .values(assigned(("organization_id", "user_id", "role", "created_at")))
-    .on_conflict_do_update(index_elements=["organization_id", "user_id"], set_={"role": sa.bindparam("role")})
-)
-add_membership = (
-    upsert(memberships)
-    .values(assigned(("organization_id", "user_id", "role", "created_at")))
-    .on_conflict_do_nothing(index_elements=["organization_id", "user_id"])
-)
+_membership = ["organization_id", "user_id"]
+_new_membership = upsert(memberships).values(assigned((*_membership, "role", "created_at")))
+_set_member = _new_membership.on_conflict_do_update(index_elements=_membership, set_={"role": sa.bindparam("role")})
+add_membership = _new_membership.on_conflict_do_nothing(index_elements=_membership)
 remove_membership = sa.delete(memberships).where(
     memberships.c.organization_id == bigint_param("organization_id"), memberships.c.user_id == bigint_param("user_id")
 )
@@ -158,10 +152,9 @@ async def set_member(
 async def remove_member(
     tx: Transaction, organization: Account, user: Account, *, actor: Actor | None = None, base: str | None = None
 ) -> bool:
-    """Remove a member. Returns whether they were one.
+    """Remove a member, and their roles in the organization's projects, except as a client.
 
-    This also removes their own roles in the organization's projects, except as a client. Raises `Invalid` for the last
-    owner.
+    Returns whether they were one. Raises `Invalid` for the last owner.
     """
     await _keep_an_owner(tx, organization, user)
     removed = await tx.execute(remove_membership, {"organization_id": organization.id, "user_id": user.id}) > 0
@@ -224,10 +217,9 @@ async def issue_token(
     tx: Transaction, user: Account, scopes: list[str], *, note: str | None = None, expires_in_days: float | None = None
 ) -> IssuedToken:
     """Issue a classic personal access token. Raises `Invalid` for an unknown scope."""
-    unknown = sorted(set(scopes) - set(SCOPES))
-    if unknown:
-        listed = ", ".join(SCOPES)
-        raise Invalid(faults=[Fault(field="scopes", message=f"{', '.join(unknown)}: unknown; use {listed}")])
+    if unknown := sorted(set(scopes) - set(SCOPES)):
+        message = f"{', '.join(unknown)}: unknown; use {', '.join(SCOPES)}"
+        raise Invalid(faults=[Fault(field="scopes", message=message)])
     if user.kind != "user":
         raise Invalid(faults=[Fault(field="user", message=f"{user.login} is not a user")])
     expires_at = None if expires_in_days is None else now_ms() + round(expires_in_days * DAY_MS)
@@ -287,8 +279,7 @@ class LastOwner(Invalid):
     """Raised if the user is the only owner of `organizations` (logins) who is not disabled."""
 
     def __init__(self, user: Account, organizations: list[str]) -> None:
-        message = _last_owner(user, ", ".join(organizations))
-        super().__init__(faults=[Fault(field="user", message=message)])
+        super().__init__(faults=[Fault(field="user", message=_last_owner(user, ", ".join(organizations)))])
         self.organizations = organizations
 
 
@@ -298,10 +289,7 @@ async def list_owned_alone(reader: Reader, user: Account) -> list[str]:
 
 
 class Disabled(NamedTuple):
-    """The state of a disabled user.
-
-    `at` is in milliseconds since the epoch. `changed` is False if the user was already disabled.
-    """
+    """When a user was disabled, in milliseconds since the epoch, and whether that was now."""
 
     at: int
     changed: bool

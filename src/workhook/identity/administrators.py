@@ -21,11 +21,8 @@ is_one = sa.exists().where(administrators.c.user_id == accounts.c.id).correlate(
 """Condition: the statement's account administers the server."""
 
 _by_user = sa.select(administrators.c.user_id).where(administrators.c.user_id == bigint_param("user_id"))
-_appoint = (
-    upsert(administrators)
-    .values(assigned(("user_id", "created_at")))
-    .on_conflict_do_nothing(index_elements=["user_id"])
-)
+_appoint = upsert(administrators).values(assigned(("user_id", "created_at")))
+_appoint = _appoint.on_conflict_do_nothing(index_elements=["user_id"])
 _dismiss = sa.delete(administrators).where(administrators.c.user_id == bigint_param("user_id"))
 # In this order, so that if two leave concurrently, the second one sees that the first has left.
 _lock = sa.select(administrators.c.user_id).order_by(administrators.c.user_id).with_for_update()
@@ -57,10 +54,7 @@ async def appoint_first(tx: Transaction, user: Account) -> None:
 
 
 async def dismiss(tx: Transaction, user: Account) -> bool:
-    """Remove an administrator.
-
-    Returns whether the user was one. Raises `Invalid` for the last one who is not disabled.
-    """
+    """Remove an administrator. Returns whether the user was one. Raises `Invalid` for the last active one."""
     await require_another_administrator(tx, user)
     if not await tx.execute(_dismiss, {"user_id": user.id}):
         return False

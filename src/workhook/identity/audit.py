@@ -70,10 +70,7 @@ async def record(
     repository_id: int | None = None,
     detail: Mapping[str, object] | None = None,
 ) -> None:
-    """Record an action. `actor` None: Workhook itself, the command line, or an app that authenticates as itself.
-
-    For the other arguments, see `AuditTarget`.
-    """
+    """Record an action. `actor` None: Workhook itself, the command line, or an app that authenticates as itself."""
     record_all(tx, actor, action, [AuditTarget(target, account_id, repository_id, detail)])
 
 
@@ -85,25 +82,20 @@ def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Seque
     tx.defer(insert, _rows(actor, action, entries))
 
 
-def row_of_call(actor: Actor, account_id: int, repository_id: int | None, happened: str) -> Mapping[str, object]:
-    """Return the columns of the entry for the current call, which has caused one event, named by `event_label`."""
+def row_of_call(actor: Actor, event: Draft) -> Mapping[str, object]:
+    """Return the columns of the entry for the current call, which has caused one event."""
     call = current()
     assert call is not None, "an actor calls"
-    entry = AuditTarget(_target(call), account_id, repository_id, {"events": {happened: 1}})
+    detail = {"events": {event_label(event): 1}}
+    entry = AuditTarget(_target(call), event.account_id, event.repository_id, detail)
     [row] = _rows(actor, action_of(call.operation), [entry])
     return row
 
 
 def _rows(actor: Actor | None, action: str, entries: Sequence[AuditTarget]) -> list[dict[str, object]]:
     call = current()
-    common = {
-        "at": now_ms(),
-        **caller(call, actor),
-        "action": action,
-        "status": None,
-        "request_id": call.request_id if call else None,
-        "times": 1,
-    }
+    common = {"at": now_ms(), **caller(call, actor), "action": action, "status": None, "times": 1}
+    common["request_id"] = call.request_id if call else None
     return [
         {
             **common,
@@ -120,8 +112,7 @@ def caller(call: Call | None, actor: Actor | None = None) -> dict[str, object]:
     """Return the columns that identify the caller, or `actor` instead."""
     found = call.actor if call is not None and isinstance(call.actor, Caller) else None
     app = found.app if found else None
-    if actor is None and found is not None:
-        actor = found.actor
+    actor = found.actor if actor is None and found else actor
     address = (actor.address if actor else None) or (call.address if call else None)
     return {
         "actor_id": actor.user.id if actor else None,
@@ -143,8 +134,7 @@ async def of_events(tx: Transaction, events: Sequence[Draft]) -> None:
 async def _record_call(tx: Transaction) -> None:
     """Record one entry for each account that was changed.
 
-    Only the entry for the account of the last event names the target, because earlier events are side effects, such as
-    pausing a timer elsewhere.
+    Only that of the last event's account names the target. Earlier events are side effects, such as pausing a timer.
     """
     call, changes = current(), tx.get_local(_Changes)
     if call is None or changes.are_recorded:
@@ -161,23 +151,20 @@ async def _record_call(tx: Transaction) -> None:
             _target(call) if account_id == named_in else action.rpartition(".")[0],
             account_id=account_id,
             repository_id=repositories.pop() if len(repositories) == 1 else None,
-            detail={"events": dict(Counter(event_label(each.name, each.action) for each in mine))},
+            detail={"events": dict(Counter(map(event_label, mine)))},
         )
 
 
-def event_label(event: str, action: str | None) -> str:
+def event_label(event: Draft) -> str:
     """Return the event's name in an entry, such as `task.created` or `push`."""
-    return f"{event}.{action}" if action else event
+    return f"{event.name}.{event.action}" if event.action else event.name
 
 
 def _target(call: Call) -> str:
-    """Return the created object (`task/tsk_…`), or else the object that the path names.
-
-    The path of a page that creates something only names the place.
-    """
+    """Return the created object (`task/tsk_…`), or else the object that the path names."""
     thing, _, verb = action_of(call.operation).rpartition(".")
     if verb == "create" and is_page(call.operation):
-        return thing
+        return thing  # the path only names the place
     made = _made_id(call.made) if call.operation.method == "POST" else None
     if made is None:
         made = next((str(each) for each in reversed(list(call.request.path_params.values()))), None)
@@ -210,13 +197,13 @@ _TYPES = (
     ("restore", ("restore",)),
     ("authentication", ("sign_in", "login", "logout", "sign_out", "authorize")),
 )
-_DONE = {"created": "create", "deleted": "delete", "removed": "remove", "restored": "restore", "archived": "archive",
+VERBS = {"created": "create", "deleted": "delete", "removed": "remove", "restored": "restore", "archived": "archive",
          "unarchived": "unarchive", "purged": "purge", "edited": "edit", "added": "add"}  # fmt: skip
+"""The verbs of actions, by the actions of their events."""
 _TYPE_OF = {verb: kind for kind, verbs in _TYPES for verb in verbs}
 
 
 def action_of(operation: Operation) -> str:
-    """Return the name of the action, which is the same whether it succeeds or is refused."""
     if operation.action:
         return operation.action
     return VIEW if is_page(operation) else _from_name(operation.name, operation.area is WORK_API)
@@ -240,11 +227,6 @@ def _split(name: str) -> tuple[str, str, str]:
     """Split at the plural: `hooks_update_config` is about a hook, `oauth_apps_create` about an OAuth app."""
     thing, plural, verb = re.sub(r"^((?:re)?deliver)ies_", r"\1ys_", name).partition("s_")
     return (thing, plural, verb) if plural and verb else name.rpartition("_")
-
-
-def verb_of(done: str) -> str:
-    """Return `create` for an event's `created`."""
-    return _DONE[done]
 
 
 def operation_type(action: str) -> str:
@@ -416,8 +398,7 @@ def _counts(call: Call, problem: Problem) -> bool:
 
 def _key(call: Call, problem: Problem) -> _Alike:
     account_id, repository_id = call.record.place or (0, None)
-    target = _path_of(call, repository_id)[:TARGET_MAX_CHARS]
-    action = action_of(call.operation)
+    target, action = _path_of(call, repository_id)[:TARGET_MAX_CHARS], action_of(call.operation)
     return _Alike(
         account_id, repository_id, **caller(call), action=action, status=problem.status, target=target,
         reason=problem.code,
@@ -432,10 +413,9 @@ def _path_of(call: Call, repository_id: int | None) -> str:
     parameters = call.request.path_params if call.record.place else {}
     found = {"org"} if repository_id is None else {"org", "owner", "repo"}
     names = call.record.names
+    texts = {name: str(value) for name, value in parameters.items()}
     shown = {
-        name: value
-        for name, value in ((name, str(value)) for name, value in parameters.items())
-        if name in found or value.lower() in names or _ID.fullmatch(value)
+        name: text for name, text in texts.items() if name in found or text.lower() in names or _ID.fullmatch(text)
     }
     hidden = "…" if is_page(call.operation) else None
     return call.prefix + _PARAMETER.sub(lambda each: shown.get(each[1], hidden or each[0]), call.operation.path)

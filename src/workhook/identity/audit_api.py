@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workhook.core.errors import Fault, Invalid, Malformed, say
+from workhook.core.errors import Fault, Invalid, say
 from workhook.http.calls import Call, Response
 from workhook.http.endpoints import Routes
 from workhook.http.lists import PER_PAGE, link, per_page_of
@@ -14,9 +14,10 @@ from workhook.identity import audit_queries
 from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.tokens.issue import OAUTH
 from workhook.storage import Row
+from workhook.storage.pages import cursor_at, parse_cursor
 
 _VARY = {"Vary": "Accept"}
-_MARK = "v1_"
+_INCLUDED = {"enum": ["web", "git", "all"]}
 _CURSOR = {"type": "string", "pattern": "^v1_[0-9]{1,16}$"}
 
 routes = Routes(WEBHOOK_API, "audit log", read="audit_log.read")
@@ -31,11 +32,7 @@ routes = Routes(WEBHOOK_API, "audit log", read="audit_log.read")
             "`created:>=2026-11-01` (a day, a time, or a range with `..`), and a word that the action contains.",
             {"type": "string", "maxLength": audit_queries.PHRASE_MAX_CHARS},
         ),
-        Query(
-            "include",
-            "`web` and `all` include all entries; `git` is accepted and always empty.",
-            {"enum": ["web", "git", "all"]},
-        ),
+        Query("include", "`web` and `all` include all entries; `git` is accepted and always empty.", _INCLUDED),
         Query("after", "Entries after this cursor from a `Link` header.", _CURSOR),
         Query("before", "Entries before this cursor from a `Link` header.", _CURSOR),
         Query("order", "`desc`: newest first.", {"enum": ["desc", "asc"], "default": "desc"}),
@@ -60,18 +57,15 @@ async def organization_audit_log_list(call: Call) -> Response:
         )
         return Response(body, media_type=audit_queries.LINES, headers=_VARY)
     per_page = per_page_of(call)
-    after, before = _cursor(call, "after"), _cursor(call, "before")
+    after, before = (parse_cursor(call.query_text(name)) for name in ("after", "before"))
     if after is not None and before is not None:
         raise Invalid(faults=[_fault("before", "before and after cannot be combined")])
     if nothing:
         return Response([], headers=_VARY)
     forwards = before is None
+    beyond, newest_first = after if forwards else before, newest_first is forwards
     rows = await audit_queries.read(
-        call.database,
-        selection,
-        newest_first=newest_first is forwards,
-        beyond=after if forwards else before,
-        limit=per_page + 1,
+        call.database, selection, newest_first=newest_first, beyond=beyond, limit=per_page + 1
     )
     more, rows = len(rows) > per_page, rows[:per_page]
     page = rows if forwards else rows[::-1]
@@ -84,9 +78,9 @@ def _link(call: Call, rows: Sequence[Row], more: bool, after: int | None, forwar
         return {}
     relations: dict[str, dict[str, str | int | None]] = {}
     if more or not forwards:
-        relations["next"] = {"after": f"{_MARK}{rows[-1]['id']}", "before": None}
+        relations["next"] = {"after": cursor_at(rows[-1]), "before": None}
     if (forwards and after is not None) or (not forwards and more):
-        relations["prev"] = {"before": f"{_MARK}{rows[0]['id']}", "after": None}
+        relations["prev"] = {"before": cursor_at(rows[0]), "after": None}
     return {"Link": link(call, relations)} if relations else {}
 
 
@@ -96,17 +90,6 @@ def _choice(call: Call, name: str, known: tuple[str, ...]) -> str:
     if value not in known:
         raise Invalid(faults=[_fault(name, say("{} must be one of {}", name, ", ".join(known)))])
     return value
-
-
-def _cursor(call: Call, name: str) -> int | None:
-    """Return the ID in a cursor. Raises `Malformed` for values that do not come from a `Link` header."""
-    text = call.query_text(name)
-    if text is None:
-        return None
-    number = text.removeprefix(_MARK)
-    if not text.startswith(_MARK) or not number.isascii() or not number.isdigit() or len(number) > 16:
-        raise Malformed("The cursor does not come from a Link header.", code="bad_cursor")
-    return int(number)
 
 
 def _fault(field: str, message: str) -> Fault:

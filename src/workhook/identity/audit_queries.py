@@ -71,8 +71,7 @@ def parse_phrase(phrase: str, account_id: int | None) -> Selection:
             known = ", ".join(f"{each}:" for each in QUALIFIERS)
             faults.append(f"phrase contains {shown(term)}; use one of {known} with a value")
         elif fields := _fields(name, value.strip('"')):
-            twice = found.keys() & fields.keys()
-            if twice:
+            if found.keys() & fields.keys():
                 faults.append(f"phrase contains {name}: more than once")
             found |= fields
         else:
@@ -192,11 +191,9 @@ moments = TimeIndex(audit_log, "at", slack_ms=5 * MINUTE_MS)  # refusals are del
 def _statement(filters: frozenset[str], *, newest_first: bool, beyond: bool) -> sa.Select[Any]:
     """Return the statement for these filters, whatever their values. With `beyond`, it starts after `cursor`."""
     statement = _entries.where(*(_CONDITIONS[name] for name in sorted(filters)))
-    number = audit_log.c.id
+    number, cursor = audit_log.c.id, bigint_param("cursor")
     if beyond:
-        statement = statement.where(
-            number < bigint_param("cursor") if newest_first else number > bigint_param("cursor")
-        )
+        statement = statement.where(number < cursor if newest_first else number > cursor)
     return statement.order_by(number.desc() if newest_first else number).limit(bigint_param("limit"))
 
 
@@ -287,7 +284,6 @@ async def prune(database: Database, before: int) -> int:
 
 
 async def actions_of(reader: Reader, account_id: int) -> list[str]:
-    """Return the account's distinct actions, sorted."""
     return [row["action"] for row in await reader.fetch_all(_actions_of, {"account_id": account_id})]
 
 
@@ -296,30 +292,20 @@ _actor = sa.select(_acting.c.id.label("place")).where(_acting.c.login_key == sa.
 
 
 def entry_ids(dialect: str, filters: frozenset[str], newest_first: bool) -> sa.Select[Any]:
-    """Select the IDs of matching entries.
+    """Select the IDs of entries matching `filters`, names of `Selection` fields.
 
-    `filters` contains names of `Selection` fields. The parameters are their values, `category`, `low`, `high` and
-    `limit`.
+    The parameters are their values, `category`, `low`, `high` and `limit`.
     """
     row = audit_log.alias("stretch")
-    times = []
-    if "since" in filters:
-        times.append(row.c.at >= bigint_param("since"))
-    if "until" in filters:
-        times.append(row.c.at < bigint_param("until"))
+    account_id = bigint_param("account_id")
+    bounds = {"since": row.c.at >= bigint_param("since"), "until": row.c.at < bigint_param("until")}
+    times = [bound for name, bound in bounds.items() if name in filters]
     if not filters & {"action", "text", "actor", "repository"}:
-        first = index_range(
-            dialect, [(row.c.account_id, bigint_param("account_id"))], row.c.id, newest_first=newest_first
-        )
+        first = index_range(dialect, [(row.c.account_id, account_id)], row.c.id, newest_first=newest_first)
         return sa.select(first.where(*times).subquery("first").c.id)
     each = _each(filters).subquery("each_action")
-    conditions = [
-        row.c.account_id == bigint_param("account_id"),
-        row.c.id > bigint_param("low"),
-        row.c.id < bigint_param("high"),
-        *times,
-    ]
-    conditions += [row.c.action == each.c.action, *_at(row, filters, each.c.place)]
+    conditions = [row.c.account_id == account_id, row.c.id > bigint_param("low"), row.c.id < bigint_param("high")]
+    conditions += [*times, row.c.action == each.c.action, *_at(row, filters, each.c.place)]
     order = row.c.id.desc() if newest_first else row.c.id
     top = sa.select(row.c.id).where(*conditions).order_by(order).limit(bigint_param("limit"))
     joined, few = join_few(dialect, each, top.correlate(each), audit_log)
@@ -338,13 +324,11 @@ def _select_places(filters: frozenset[str]) -> sa.Select[Any]:
     """Select the repository or else the actor, or a placeholder row."""
     if "repository" in filters:
         owners = accounts.alias("owners")
+        named = sa.func.lower(projects.c.name) == sa.bindparam("repository")
         return (
             sa.select(projects.c.repository_id.label("place"))
             .join_from(projects, owners, owners.c.id == projects.c.account_id)
-            .where(
-                owners.c.login_key == sa.bindparam("owner"),
-                sa.func.lower(projects.c.name) == sa.bindparam("repository"),
-            )
+            .where(owners.c.login_key == sa.bindparam("owner"), named)
         )
     return _actor if "actor" in filters else sa.select(sa.literal_column("0", sa.BigInteger).label("place"))
 

@@ -37,8 +37,8 @@ _BEARER = {"WWW-Authenticate": "Bearer"}
 class Caller(msgspec.Struct, frozen=True):
     """The result of authentication in `Call.actor`: the caller, and the checked objects in the path.
 
-    `app` is an app that authenticates as itself, with its JWT or client secret. `premise` is set if the repository was
-    not read for this request, so that the commit must check it (`retry_on_changed_premise`).
+    `app` authenticates as itself, with its JWT or client secret. `premise` is set if the repository was not read for
+    this request, so that the commit must check it (`retry_on_changed_premise`).
     """
 
     actor: Actor | None
@@ -50,8 +50,6 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 class _Named(NamedTuple):
-    """A repository by its path, and the user whose role is requested."""
-
     owner: str
     name: str
     user_id: int
@@ -78,15 +76,14 @@ class Authenticator:
 
     async def __call__(self, call: Call) -> None:
         access = call.operation.access
-        if call.operation.area.style == "page" or (
-            call.operation.area.style == "github" and not call.operation.area.versioned
-        ):
-            if call.operation.area.style == "page" and call.operation.method == "GET" and call.operation.counts:
-                self._pages.count_address(call.address)
+        area = call.operation.area
+        if area.style == "page" and call.operation.method == "GET" and call.operation.counts:
+            self._pages.count_address(call.address)
+        if area.style == "page" or (area.style == "github" and not area.versioned):
             return  # pages have sessions; the server's own paths have no token and no limit
         rule = policy.RULES[access] if access else None
         try:
-            actor, app = (None, None) if call.operation.area is OAUTH else await self._who(call, rule)
+            actor, app = (None, None) if area is OAUTH else await self._who(call, rule)
         except Unauthenticated as problem:
             await self._count(call, None, None)  # guesses count as requests without a token
             problem.headers.setdefault("WWW-Authenticate", "Bearer")
@@ -160,10 +157,7 @@ class Authenticator:
         return await self._named.submit(_Named(call.path("owner"), call.path("repo"), actor.user.id))
 
     async def _relied_on(self, call: Call, rule: policy.Rule, actor: Actor) -> tuple[Repository, queries.Premise]:
-        """Return the repository in the path, possibly as read for an earlier request. A refusal never relies on that.
-
-        Raises the same errors as `policy.check_repository`.
-        """
+        """Return the repository in the path, possibly as read for an earlier request unless that is refused."""
         named = _Named(queries.key_of(call.path("owner")), queries.key_of(call.path("repo")), actor.user.id)
         known = self._premises.get(named)
         if known is not None and call.recheck is None and _is_let_in(known[0], rule, actor):
@@ -203,10 +197,7 @@ class Authenticator:
         raise TooManyRequests(message, retry_after_s=usage.wait_s)
 
     def _unchanged(self, caller: str) -> dict[str, str]:
-        """Return the headers of a 304 response, which does not count against the rate limit, as on GitHub.
-
-        The number of such responses is limited by `RateLimiter.undo`.
-        """
+        """Return the headers of a 304 response, which normally does not count against the limit, as on GitHub."""
         usage = self._limiter.undo(caller)
         return rate.headers(usage) if usage else {}
 
@@ -253,14 +244,11 @@ def _gathering(find: Callable[[str, str, int], Awaitable[T]]) -> Batcher[_Named,
 
 
 def _is_let_in(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
-    """Return whether an earlier result admits the caller.
-
-    A refusal leaves no trace in the request's record, because the place may now belong to someone else.
-    """
+    """Return whether an earlier result admits the caller."""
     try:
         policy.check_repository(repository, rule, actor)
     except Problem:
-        actor.request.clear_subject()
+        actor.request.clear_subject()  # the place may now belong to someone else
         return False
     return True
 
@@ -286,11 +274,10 @@ def caller_of(call: Call) -> Caller:
 
 
 async def retry_on_changed_premise(call: Call, act: Callable[[], Awaitable[T]]) -> T:
-    """Run `act`, which commits on the caller's premise.
+    """Run `act`, which commits on the caller's premise. Raises `Unavailable` if the premise keeps changing.
 
     If the premise no longer holds, or `act` is rejected, the caller is read again and `act` is retried, because a
-    rejection must not be based on an earlier read. Raises the errors of `act` and the authenticator, and `Unavailable`
-    if the premise keeps changing.
+    rejection must not be based on an earlier read.
     """
     for number in range(RELYING_TRIES):
         try:

@@ -30,16 +30,9 @@ from workhook.storage.record_rows import assigned, selected
 
 HOLDS_MS = 7 * DAY_MS
 PENDING_MAX = 1000
-"""Maximum number of pending invitations of an organization or a repository.
-
-Concurrent inviters can each exceed it by one.
-"""
-
+"""Maximum number of pending invitations of a place. Concurrent inviters can each exceed it by one."""
 CLIENT = "client"
-"""The role of a client in a repository.
-
-GitHub's clients do not know this role, so an invited person sees it as `read`, and the lists of a repository omit it.
-"""
+"""The role of a project's client. GitHub's clients do not know it: they see `read`, and lists omit it."""
 
 PATH = "/invitations/links/"
 NOBODY = 0  # no account has this ID
@@ -85,16 +78,12 @@ _administering = collaborators.alias("administering")
 
 
 def shares_organization(person_id: sa.ColumnElement[int], *, as_owner: bool = False) -> sa.ColumnElement[bool]:
-    """Return the condition that the user in the parameter `user_id` and the person share an organization.
-
-    With `as_owner`, the user must own it.
-    """
+    """Condition: the user in the parameter `user_id` and the person share an organization, which the user may own."""
+    mine, theirs = _own_membership.c, _their_membership.c
     shared = (
-        sa.select(_own_membership.c.role)
-        .join_from(
-            _own_membership, _their_membership, _their_membership.c.organization_id == _own_membership.c.organization_id
-        )
-        .where(_own_membership.c.user_id == bigint_param("user_id"), _their_membership.c.user_id == person_id)
+        sa.select(mine.role)
+        .join_from(_own_membership, _their_membership, theirs.organization_id == mine.organization_id)
+        .where(mine.user_id == bigint_param("user_id"), theirs.user_id == person_id)
     )
     if as_owner:
         shared = shared.where(_own_membership.c.role == "owner")
@@ -102,32 +91,19 @@ def shares_organization(person_id: sa.ColumnElement[int], *, as_owner: bool = Fa
 
 
 def owns_organization(account_id: sa.ColumnElement[int], inviter_id: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
-    return (
-        sa.select(_inviting.c.role)
-        .where(
-            _inviting.c.organization_id == account_id, _inviting.c.user_id == inviter_id, _inviting.c.role == "owner"
-        )
-        .correlate_except(_inviting)
-        .exists()
-    )
+    place, user, role = (_inviting.c[name] for name in ("organization_id", "user_id", "role"))
+    owned = sa.select(role).where(place == account_id, user == inviter_id, role == "owner")
+    return owned.correlate_except(_inviting).exists()
 
 
 def may_invite(
     account_id: sa.ColumnElement[int], repository_id: sa.ColumnElement[Any], inviter_id: sa.ColumnElement[int]
 ) -> sa.ColumnElement[bool]:
-    """Return the condition that the inviter owns the account or is an admin of the repository."""
-    return sa.or_(
-        inviter_id == account_id,
-        owns_organization(account_id, inviter_id),
-        sa.select(_administering.c.role)
-        .where(
-            _administering.c.repository_id == repository_id,
-            _administering.c.user_id == inviter_id,
-            _administering.c.role == "admin",
-        )
-        .correlate_except(_administering)
-        .exists(),
-    )
+    """Condition: the inviter owns the account or is an admin of the repository."""
+    place, user, role = (_administering.c[name] for name in ("repository_id", "user_id", "role"))
+    administered = sa.select(role).where(place == repository_id, user == inviter_id, role == "admin")
+    administers = administered.correlate_except(_administering).exists()
+    return sa.or_(inviter_id == account_id, owns_organization(account_id, inviter_id), administers)
 
 
 still_may_invite = may_invite(invitations.c.account_id, invitations.c.repository_id, invitations.c.inviter_id)
@@ -156,18 +132,14 @@ to_organizations = (
 )
 to_repositories = (
     sa.select(*_columns, *repository_columns(), *role_columns)
-    .select_from(
-        _people.join(projects, projects.c.repository_id == invitations.c.repository_id).join(
-            accounts, accounts.c.id == projects.c.account_id
-        )
-    )
+    .select_from(_people)
+    .join(projects, projects.c.repository_id == invitations.c.repository_id)
+    .join(accounts, accounts.c.id == projects.c.account_id)
     .where(projects.c.deleted_at.is_(None), holds)
 )
 is_client = invitations.c.role == CLIENT
 # An invitation by e-mail is for the current owner of the address.
-for_invited = sa.or_(
-    invitations.c.invitee == sa.bindparam("invitee"), invitations.c.invitee == sa.bindparam("addressed")
-)
+for_invited = sa.or_(*(invitations.c.invitee == sa.bindparam(name) for name in ("invitee", "addressed")))
 _by_id = invitations.c.id == bigint_param("id")
 _by_digest = invitations.c.link_digest == sa.bindparam("link_digest", type_=sa.LargeBinary)
 _at_place = invitations.c.place == sa.bindparam("place", type_=sa.Text)
@@ -207,11 +179,10 @@ _write = (
 _waiting = sa.select(sa.func.count()).where(
     invitations.c.place == sa.bindparam("place"), invitations.c.invitee != sa.bindparam("invitee"), holds
 )
+_account_id, _inviter_id = bigint_param("account_id"), bigint_param("inviter_id")
 _room = sa.select(
-    may_invite(bigint_param("account_id"), bigint_param("repository_id"), bigint_param("inviter_id")).label(
-        "may_invite"
-    ),
-    owns_organization(bigint_param("account_id"), bigint_param("inviter_id")).label("owns_organization"),
+    may_invite(_account_id, bigint_param("repository_id"), _inviter_id).label("may_invite"),
+    owns_organization(_account_id, _inviter_id).label("owns_organization"),
     _waiting.scalar_subquery().label("others"),
 )
 _delete = sa.delete(invitations).where(_by_id)
@@ -256,7 +227,10 @@ async def invite(
         "place": place_key(place),
         "invitee": _key(invitee, email),
     }
-    room = await _find_room(tx, inviter, values, now)
+    await lock_account(tx, inviter.id)  # as when the right is removed (`removal.end_invitations`)
+    room = await tx.fetch_row(_room, {**values, "now": now})
+    if not room["may_invite"]:
+        raise Forbidden(say("You no longer have permission to invite people here."), code="missing_role")
     if not is_known and not (strangers == "admins" or (strangers == "owners" and room["owns_organization"])):
         if email is None:
             raise NotFound()
@@ -266,16 +240,6 @@ async def invite(
     row = await tx.fetch_row(_write, {**values, **times})
     notify_invited(tx, values, row["id"], now)
     return Invitation(row["id"], account, repository, invitee, email, role, inviter, now, times["expires_at"], is_known)
-
-
-async def _find_room(tx: Transaction, inviter: Account, values: Mapping[str, object], now: int) -> Row:
-    """Lock the inviter's right, and count the other pending invitations. Raises `Forbidden` if the right was lost."""
-    # The same lock is taken when the right is removed (`removal.end_invitations`).
-    await lock_account(tx, inviter.id)
-    row = await tx.fetch_row(_room, {**values, "now": now})
-    if not row["may_invite"]:
-        raise Forbidden(say("You no longer have permission to invite people here."), code="missing_role")
-    return row
 
 
 def _too_many(place: str, field: str) -> Invalid:
@@ -292,10 +256,7 @@ def _too_many(place: str, field: str) -> Invalid:
 async def list_of(
     reader: Reader, place: Account | Repository, viewer: Account, page: Page, *, clients: bool = False
 ) -> tuple[list[Invitation], int]:
-    """Return the invitations to a place, oldest first, and their number.
-
-    `clients` selects those of clients, and otherwise those of all others.
-    """
+    """Return the invitations of clients, or of all others, to a place, oldest first, and their number."""
     return await _find_page(reader, _all_at_place[type(place), clients], {"place": place_key(place)}, viewer, page)
 
 
@@ -308,26 +269,21 @@ async def list_for(
 
 async def get(reader: Reader, place: Account | Repository, number: int, viewer: Account) -> Invitation:
     """Return an invitation to the place. Raises `NotFound`."""
-    return require_found(await _find_at_place(reader, place, viewer, "id", number))
+    params = {"place": place_key(place), "id": number}
+    return require_found(await _find_one(reader, _one_at_place[type(place), "id"], params, viewer))
 
 
 async def find_pending(
     reader: Reader, place: Account | Repository, invitee: Account, viewer: Account
 ) -> Invitation | None:
-    return await _find_at_place(reader, place, viewer, "invitee", _key(invitee, None))
-
-
-async def _find_at_place(
-    reader: Reader, place: Account | Repository, viewer: Account, name: str, value: object
-) -> Invitation | None:
-    return await _find_one(reader, _one_at_place[type(place), name], {"place": place_key(place), name: value}, viewer)
+    params = {"place": place_key(place), "invitee": _key(invitee, None)}
+    return await _find_one(reader, _one_at_place[type(place), "invitee"], params, viewer)
 
 
 async def find_to_organization(reader: Reader, user: Account, login_key: str) -> Sequence[Invitation]:
     """Return the invitations that the user can accept, by login and by e-mail, newest first."""
-    rows = await reader.fetch_all(
-        _to_caller, {**invited(user), "login_key": login_key, "user_id": user.id, "now": now_ms()}
-    )
+    params = {**invited(user), "login_key": login_key, "user_id": user.id, "now": now_ms()}
+    rows = await reader.fetch_all(_to_caller, params)
     return [invitation_of(row, user) for row in rows]
 
 
@@ -341,20 +297,14 @@ async def delete(tx: Transaction, invitation: Invitation) -> bool:
 
 
 async def take(tx: Transaction, invitation: Invitation, secret: str | None = None) -> Invitation | None:
-    """Delete an invitation that is being accepted and return it, or None if it is no longer valid.
-
-    With `secret`, it must also still be the secret of its link.
-    """
+    """Delete an invitation that is being accepted and return it, or None if it, or the link's `secret`, is invalid."""
     params = {"id": invitation.id, "link_digest": digest_of(secret or ""), "now": now_ms()}
     row = await tx.fetch_one(_take if secret is None else _take_by_link, params)
     return msgspec.structs.replace(invitation, role=row["role"]) if row else None
 
 
 async def withdraw(tx: Transaction, place: Account | Repository, invitee: Account) -> bool:
-    """Delete a user's invitation by login. Returns whether there was one.
-
-    An invitation by e-mail is kept, because the inviter must not learn who owns the address.
-    """
+    """Delete a user's invitation by login, not by e-mail, which could reveal the owner. Returns whether it existed."""
     return await tx.execute(_withdraw, {"place": place_key(place), "invitee": _key(invitee, None)}) > 0
 
 
@@ -390,8 +340,7 @@ def invited(user: Account) -> dict[str, object]:
 async def _find_page(
     reader: Reader, statement: Listed, params: Mapping[str, object], viewer: Account, page: Page
 ) -> tuple[list[Invitation], int]:
-    every = {**params, "user_id": viewer.id, "now": now_ms()}
-    rows, number = await read_page(reader, statement, every, page)
+    rows, number = await read_page(reader, statement, {**params, "user_id": viewer.id, "now": now_ms()}, page)
     return [invitation_of(row, viewer) for row in rows], number
 
 
@@ -404,7 +353,7 @@ async def _find_one(
 
 def invitation_of(row: Row, viewer: Account | None) -> Invitation:
     """Read a row of `to_organizations` or `to_repositories`."""
-    viewer_id = viewer.id if viewer else 0
+    viewer_id = viewer.id if viewer else NOBODY
     invitee = account_of(row, "invitee_") if row["invitee_id"] is not None else None
     repository = repository_of(row, viewer_id) if row["invitation_repository_id"] is not None else None
     return Invitation(
@@ -430,10 +379,7 @@ async def create_link(tx: Transaction, invitation: Invitation) -> SecretLink:
 
 
 async def find_by_link(reader: Reader, secret: str, viewer: Account | None) -> Invitation | None:
-    """Return the invitation of a link.
-
-    Returns None if the link is unknown, used or replaced, or the invitation is no longer valid.
-    """
+    """Return the invitation, or None if the link is unknown, used or replaced, or the invitation is invalid."""
     if len(secret) > _SECRET_MAX_CHARS:
         return None
     user_id = NOBODY if viewer is None else viewer.id

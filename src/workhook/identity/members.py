@@ -86,10 +86,7 @@ visible_by_id = _visible.where(accounts.c.id == bigint_param("id"))
 
 
 async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) -> tuple[list[Account], int]:
-    """Return the organizations that the caller shares with the user, oldest first, and their number.
-
-    Only organizations within the token's reach are included.
-    """
+    """Return the organizations shared with the user, within the token's reach, oldest first, and their number."""
     params = {"user_id": actor.user.id, "other_id": user_id, **reach_params(actor)}
     rows, number = await read_page(reader, _shared, params, page)
     return [account_of(row) for row in rows], number
@@ -115,10 +112,10 @@ _ROLES: tuple[s.Role, ...] = ("none", "read", "write", "admin")
 
 
 class InOrganization(NamedTuple):
-    """A member of an organization, or an organization of a user. `role` is owner or member."""
+    """A member of an organization, or an organization of a user."""
 
     account: Account
-    role: str
+    role: str  # owner or member
 
 
 class InRepository(NamedTuple):
@@ -164,19 +161,17 @@ _anybody = (
     .where(accounts.c.kind == "user")
 )
 _owner = accounts.alias("owner")
-_least = bigint_param("least")
+_least, _owner_id, _repository_id = (bigint_param(name) for name in ("least", "owner_id", "repository_id"))
 _in_it_by_place, _in_it_by_hand = memberships.alias("in_it_by_place"), collaborators.alias("in_it_by_hand")
 # Collect the candidates first, so that the number of other accounts does not matter.
 _candidates = sa.union(
     sa.select(_in_it_by_place.c.user_id).where(
-        _in_it_by_place.c.organization_id == bigint_param("owner_id"),
-        sa.or_(_least < 3, _in_it_by_place.c.role == "owner"),
+        _in_it_by_place.c.organization_id == _owner_id, sa.or_(_least < 3, _in_it_by_place.c.role == "owner")
     ),
     sa.select(_in_it_by_hand.c.user_id).where(
-        _in_it_by_hand.c.repository_id == bigint_param("repository_id"),
-        sa.or_(_least < 3, _in_it_by_hand.c.role == "admin"),
+        _in_it_by_hand.c.repository_id == _repository_id, sa.or_(_least < 3, _in_it_by_hand.c.role == "admin")
     ),
-    sa.select(_owner.c.id).where(_owner.c.id == bigint_param("owner_id")),
+    sa.select(_owner.c.id).where(_owner.c.id == _owner_id),
 )
 _everybody = _anybody.where(accounts.c.id.in_(_candidates), _rank >= _least)
 _direct = _everybody.where(_addition.c.role.is_not(None))
@@ -326,9 +321,8 @@ async def account_organizations(call: Call, username: str, page: Page) -> Paged[
 async def account_repositories(call: Call, username: str, page: Page) -> Paged[list[s.RepositoryProfileShape]]:
     """List an account's repositories that the caller can see."""
     found = await _get_account(call, username)
-    return _repositories(
-        call, await list_seen(call.database, actor_of(call), seen_of_account, page, account_id=found.id)
-    )
+    seen = await list_seen(call.database, actor_of(call), seen_of_account, page, account_id=found.id)
+    return _repositories(call, seen)
 
 
 @routes.get(

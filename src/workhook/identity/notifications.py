@@ -43,10 +43,7 @@ owners_and_admins = accounts.c.id.in_(
         ),
     )
 )
-"""Condition: the person is an owner of the account or an admin of the project.
-
-The parameters are `account_id` and `repository_id` (or null).
-"""
+"""Condition: the person is an owner of the account `account_id`, or an admin of the project `repository_id`."""
 
 
 Channel = Literal["inbox", "email"]
@@ -98,11 +95,8 @@ def notification_statements(kind: NotificationKind, people: sa.Select[Any], abou
         accounts.c.kind == "user", accounts.c.id != sa.func.coalesce(_ACTOR, sa.literal_column("0"))
     )
     in_inbox = recipients.with_only_columns(*columns.values()).where(wants(kind, accounts.c.id, "inbox"))
-    queued = {
-        **columns,
-        "recipient": sa.literal_column("'u'", sa.Text) + sa.cast(accounts.c.id, sa.Text),
-        "next_attempt_at": server_now(),
-    }
+    recipient = sa.literal_column("'u'", sa.Text) + sa.cast(accounts.c.id, sa.Text)
+    queued = {**columns, "recipient": recipient, "next_attempt_at": server_now()}
     by_mail = recipients.with_only_columns(*queued.values()).where(wants(kind, accounts.c.id, "email"), can_be_mailed)
     return NotificationStatements(
         # Only notifications of invitations are unique.

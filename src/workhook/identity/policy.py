@@ -127,10 +127,7 @@ RULES = {
 @lru_cache(maxsize=1024)
 def expand(scopes: frozenset[str]) -> frozenset[str]:
     """Add the scopes that each scope implies."""
-    implied: set[str] = set(scopes)
-    for scope in scopes:
-        implied |= _IMPLIED.get(scope, set())
-    return frozenset(implied)
+    return scopes.union(*(_IMPLIED.get(scope, ()) for scope in scopes))
 
 
 @cache
@@ -157,9 +154,8 @@ def access_of(name: str) -> Requirement:
         text = "Requires a JSON Web Token (RS256) of an app, signed with its private key."
         return Requirement((), text, scheme="app")
     if rule.target == "client":
-        return Requirement(
-            (), "Requires the client ID and secret of an app, with HTTP Basic authentication.", scheme="client"
-        )
+        text = "Requires the client ID and secret of an app, with HTTP Basic authentication."
+        return Requirement((), text, scheme="client")
     caller = f" of {_CALLERS[rule.target, rule.role]}" if rule.role else ""
     return Requirement(fitting, f"Requires {_needed_token(rule)}{caller}.", permission=_given_to(rule))
 

@@ -90,16 +90,13 @@ class PublicKey(msgspec.Struct):
 
 def profile_to_response(account: schemas.Account, base: str, *, whole: bool) -> ProfileShape:
     """Return the shape of an account. `whole` includes the address, which others cannot see."""
-    email = account.email if whole else None
-    return schemas.shape_of(
-        ProfileShape, account, **msgspec.structs.asdict(owner_to_response(account, base)), email=email
-    )
+    shape = msgspec.structs.asdict(owner_to_response(account, base))
+    return schemas.shape_of(ProfileShape, account, **shape, email=account.email if whole else None)
 
 
 def organization_profile_to_response(account: schemas.Account, base: str) -> OrganizationProfileShape:
-    return schemas.shape_of(
-        OrganizationProfileShape, account, **msgspec.structs.asdict(schemas.organization_to_response(account, base))
-    )
+    shape = msgspec.structs.asdict(schemas.organization_to_response(account, base))
+    return schemas.shape_of(OrganizationProfileShape, account, **shape)
 
 
 def repository_profile_to_response(repository: schemas.Repository, base: str) -> RepositoryProfileShape:
@@ -137,13 +134,11 @@ class CollaboratorPermission(msgspec.Struct):
     user: CollaboratorShape
 
 
+State = Literal["active", "pending"]
+
+
 def membership_to_response(
-    organization: schemas.Account,
-    user: schemas.Account,
-    role: str,
-    base: str,
-    *,
-    state: Literal["active", "pending"] = "active",
+    organization: schemas.Account, user: schemas.Account, role: str, base: str, *, state: State = "active"
 ) -> Membership:
     shape = organization_profile_to_response(organization, base)
     return Membership(

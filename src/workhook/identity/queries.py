@@ -63,10 +63,7 @@ _organization_by_id = hot(_organizations.where(accounts.c.id == bigint_param("id
 
 
 def repository_columns(prefix: str = "") -> list[sa.Label[Any]]:
-    """Return the columns that `repository_of` reads.
-
-    The columns of the project start with `prefix`, those of its owner with `owner_`.
-    """
+    """Return the columns that `repository_of` reads: those of the owner start with `owner_`, others with `prefix`."""
     names = ("repository_id", "id", "name", "title", "private", "archive", "created_at", "updated_at", "currency")
     return [*(projects.c[name].label(prefix + name) for name in names), *account_columns("owner_")]
 
@@ -78,19 +75,15 @@ def _roles_of(user_id: sa.ColumnElement[Any]) -> tuple[sa.Label[Any], sa.Label[A
     as_member = sa.select(memberships.c.role).where(
         memberships.c.organization_id == projects.c.account_id, memberships.c.user_id == user_id
     )
-    return (
-        as_collaborator.scalar_subquery().label("collaborator_role"),
-        as_member.scalar_subquery().label("member_role"),
-    )
+    return as_collaborator.label("collaborator_role"), as_member.label("member_role")
 
 
 def by_membership_in(place: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Return the condition `by_membership` for an alias of projects."""
+    """Condition: a membership, joined with a project (`place`) of its organization, grants a role in the project."""
     return sa.or_(memberships.c.role == "owner", memberships.c.role == "app", place.c.private.is_(sa.false()))
 
 
 by_membership = by_membership_in(projects)
-"""Condition: a membership, joined with a project of its organization, grants a role in the project."""
 role_columns = _roles_of(bigint_param("user_id"))
 
 
@@ -104,15 +97,10 @@ repositories = (
     .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
     .where(projects.c.deleted_at.is_(None))
 )
-_repository = hot(
-    repositories.where(
-        accounts.c.login_key == sa.bindparam("owner_key"), projects.c.name_key == sa.bindparam("name_key")
-    )
-)
+_named = (accounts.c.login_key == sa.bindparam("owner_key"), projects.c.name_key == sa.bindparam("name_key"))
+_repository = hot(repositories.where(*_named))
 _repository_by_id = hot(repositories.where(projects.c.repository_id == bigint_param("repository_id")))
-_repository_and_facts = repositories.add_columns(facts_of(bigint_param("user_id")).label("facts")).where(
-    accounts.c.login_key == sa.bindparam("owner_key"), projects.c.name_key == sa.bindparam("name_key")
-)
+_repository_and_facts = repositories.add_columns(facts_of(bigint_param("user_id")).label("facts")).where(*_named)
 _repository_by_project = repositories.where(projects.c.id == sa.bindparam("project_id"))
 
 
@@ -149,7 +137,6 @@ async def lock_account(tx: Transaction, account_id: int) -> None:
 
 
 async def disabled_at(reader: Reader, user_id: int) -> int | None:
-    """Return when the user was disabled, in milliseconds since the epoch."""
     row = await reader.fetch_one(_disabled, {"id": user_id})
     return row["disabled_at"] if row else None
 
@@ -176,10 +163,7 @@ async def find_repository(reader: Reader, owner: str, name: str, user_id: int = 
 
 
 class Premise(msgspec.Struct, frozen=True):
-    """A repository and a user's role in it, as they were read (`facts`).
-
-    Statements that use `premises_hold` are executed only if these facts have not changed.
-    """
+    """A repository and a user's role in it, as they were read (`facts`), for statements that use `premises_hold`."""
 
     repository_id: int
     user_id: int
@@ -222,10 +206,7 @@ _check_premises = PerDialect.made_by(lambda dialect: sa.select(premises_hold(dia
 
 
 async def check_premise(tx: Transaction, premise: Premise) -> None:
-    """Raise `ConditionFailed` if the premise no longer holds.
-
-    If it does, it holds until the transaction's next statement has read its data.
-    """
+    """Raise `ConditionFailed` unless the premise holds until the transaction's next statement has read its data."""
     await tx.fetch_one(_check_premises, premise_params([premise]))
 
 
@@ -233,12 +214,8 @@ def premise_params(premises: Iterable[Premise]) -> dict[str, object]:
     """Return the parameters of `premises_hold`, for both databases."""
     rows = [(each.repository_id, each.user_id, each.facts) for each in dict.fromkeys(premises)]
     ids, users, facts = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
-    return {
-        "premises": json.encode_text(rows),
-        "known_repository_id": ids,
-        "known_user_id": users,
-        "known_facts": facts,
-    }
+    arrays = {"known_repository_id": ids, "known_user_id": users, "known_facts": facts}
+    return {"premises": json.encode_text(rows), **arrays}
 
 
 async def find_repository_by_id(reader: Reader, repository_id: int, user_id: int = 0) -> Repository | None:

@@ -122,10 +122,7 @@ class Windows:
 
 
 class PageLimiter:
-    """Counts page requests per hour: `limit` for each user, and `ADDRESS_TIMES` as many for each address.
-
-    Users may share an address. A `limit` of 0 disables the counting.
-    """
+    """Limits page requests per hour to `limit` (0: none) by user, and `ADDRESS_TIMES` as many by (shared) address."""
 
     def __init__(self, limit: int) -> None:
         self._users, self._addresses = Windows(limit), Windows(limit * ADDRESS_TIMES)
@@ -150,10 +147,7 @@ class PageLimiter:
 
 
 class RateLimiter:
-    """Counts requests by caller: `Actor.counted_as`, `app:ID`, `address:IP`, or `pages:ID` for forms.
-
-    A `limit` of 0 disables the counting.
-    """
+    """Limits requests by caller: `Actor.counted_as`, `app:ID`, `address:IP`, or `pages:ID` for forms. 0: no limit."""
 
     def __init__(self, limit: int, database: Database) -> None:
         self._limit = limit
@@ -179,16 +173,14 @@ class RateLimiter:
             async with share.lock:
                 if share.left == 0 or now_ms() >= share.resets_at:
                     await self._refill(caller, share)
-                within = _use(share)
-        else:
-            within = _use(share)
+        within = share.left > 0  # leaving the lock yields to no other request
+        share.left -= within
         return self._usage(share), within
 
     def undo(self, caller: str) -> Usage | None:
         """Undo the count of a request of a token or an app.
 
-        Returns None if the request stays counted: its count is not in this process, or too many were undone already.
-        Even an unchanged response takes work.
+        Returns None if it stays counted: in another process, or because too many were undone. Each one takes work.
         """
         share = self._shares.get(caller)
         if share is None or now_ms() >= share.resets_at or share.left >= share.used:
@@ -212,7 +204,7 @@ class RateLimiter:
             raise TooManyRequests(message, retry_after_s=usage.wait_s)
 
     async def close(self) -> None:
-        """Return unused blocks. Counting may continue."""
+        """Return unused blocks."""
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)
@@ -298,13 +290,6 @@ class RateLimiter:
             log.exception("rate_limit_share_not_returned", count=len(rows))
 
 
-def _use(share: _Share) -> bool:
-    if share.left == 0:
-        return False
-    share.left -= 1
-    return True
-
-
 def _end(now: int) -> int:
     """Return the end of a window that starts now, in a whole second as in the headers."""
     return (now // 1000 + WINDOW_S) * 1000
@@ -314,11 +299,7 @@ _UNLIMITED = 2**31 - 1
 
 
 def subscriber(address: str | None) -> str:
-    """Return one name for all addresses of a subscriber.
-
-    This covers the 2^64 IPv6 addresses of a subscriber (RFC 6177), both forms of an IPv4 address, and all invalid
-    addresses.
-    """
+    """Return one name for a subscriber's 2^64 IPv6 addresses (RFC 6177), and for both forms of an IPv4 address."""
     try:
         parsed = ipaddress.ip_address(address or "")
     except ValueError:

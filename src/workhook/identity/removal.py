@@ -25,7 +25,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import bigint_param
 
 
-class Loss(msgspec.Struct, frozen=True, kw_only=True):
+class Loss(msgspec.Struct, frozen=True):
     """A right that a person or an app has lost in a place.
 
     The database has already been changed, so handlers check the remaining rights, not the one that was removed.
@@ -40,8 +40,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     app_id: int | None
     """The app that lost the right to act for that user. None: the user itself."""
     actor: Actor | None
-    """The actor who removed the right, and sender of the resulting events. None: the command line, an app itself, or a
-    page."""
+    """The actor who removed the right, who sends the resulting events. None: a command, an app itself, or a page."""
     base: str
     """The prefix of links in events; see `work.kernel.record_events`."""
 
@@ -69,10 +68,7 @@ def links_start_with(base: str) -> None:
 
 
 async def forget(tx: Transaction, repository_id: int) -> bool:
-    """Make all packages forget a repository. Returns False if one of them still needs it.
-
-    The caller then rolls back, or changes nothing itself.
-    """
+    """Make all packages forget a repository. Returns False if one still needs it, and the caller must roll back."""
     return all([await each(tx, repository_id) for each in repositories])
 
 
@@ -86,18 +82,9 @@ async def rights_lost(
     actor: Actor | None = None,
     base: str | None = None,
 ) -> None:
-    """End whatever the right made possible, after the write that removes it and in the same transaction.
-
-    The arguments are those of `Loss`.
-    """
-    loss = Loss(
-        account_id=account_id,
-        repository_id=repository_id,
-        user_id=user_id,
-        app_id=app_id,
-        actor=actor,
-        base=_links["base"] if base is None else base,
-    )
+    """End whatever the right of a `Loss` made possible, after the write that removes it and in its transaction."""
+    base = _links["base"] if base is None else base
+    loss = Loss(account_id, repository_id, user_id, app_id, actor, base)
     for each in losses:
         await each(tx, loss)
 
@@ -113,9 +100,8 @@ _at_place = invitations.c.place == sa.bindparam("place", type_=sa.Text)
 _invitee = accounts.alias("invitee")
 # Locked first, so that if two rights are lost concurrently, the second loss sees the first.
 _made = (
-    sa.select(
-        invitations.c.id, invitations.c.account_id, invitations.c.repository_id, _invitee.c.login.label("invitee")
-    )
+    sa.select(invitations.c.id, invitations.c.account_id, invitations.c.repository_id)
+    .add_columns(_invitee.c.login.label("invitee"))
     .select_from(invitations.outerjoin(_invitee, _invitee.c.id == invitations.c.user_id))
     .where(invitations.c.inviter_id == bigint_param("inviter_id"))
     .order_by(invitations.c.id)
@@ -134,8 +120,7 @@ async def end_invitations(tx: Transaction, loss: Loss) -> None:
     """End invitations whose inviter may no longer invite people there. An `OnLoss` handler."""
     if loss.app_id is not None or loss.account_id is None or loss.user_id is None:
         return  # consents and visibility make no one an owner or admin
-    # `invitations.invite` takes the same lock: earlier invitations are seen here, later ones see that the right is
-    # gone.
+    # `invite` takes the same lock, so earlier invitations are seen here, and later ones see that the right is gone.
     await lock_account(tx, loss.user_id)
     whole = loss.repository_id is None
     params = {**_where(loss.account_id, loss.repository_id), "inviter_id": loss.user_id}
@@ -152,10 +137,7 @@ async def end_invitations(tx: Transaction, loss: Loss) -> None:
 
 
 def delete_invitations_of(tx: Transaction, account_id: int, repository_id: int | None, person: Account) -> None:
-    """Delete invitations with which a removed person could return to the repository, or anywhere in the account.
-
-    The rows are deleted with the next statement.
-    """
+    """Delete a removed person's invitations to the repository, or all in the account, with the next statement."""
     held = _held_in_account if repository_id is None else _held_at_place
     tx.defer(held, [{**_where(account_id, repository_id), **invited(person)}])
 

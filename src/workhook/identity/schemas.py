@@ -36,22 +36,15 @@ class Account(Record, frozen=True):
 
 
 class Organization(msgspec.Struct, frozen=True):
-    """An organization as seen by one caller.
-
-    `role` is owner or member, or None for non-members. `is_invited` is set only for operations that are open to
-    invited users.
-    """
+    """An organization as seen by one caller."""
 
     account: Account
-    role: str | None
-    is_invited: bool = False
+    role: str | None  # owner or member; None: not a member
+    is_invited: bool = False  # set only for operations that are open to invited users
 
 
 class Repository(msgspec.Struct, frozen=True):
-    """A project as the webhook API shows it.
-
-    `role` is the role of the caller: admin, write or read. `currency` applies to the project's rates and budget.
-    """
+    """A project as the webhook API shows it, and the caller's `role`: admin, write or read."""
 
     id: int
     project_id: str
@@ -119,11 +112,7 @@ class Actor(msgspec.Struct, frozen=True):
 
     @property
     def counted_as(self) -> str:
-        """The key of the request limit.
-
-        Creating more tokens does not raise the limit, because the tokens of an installation share one, as do the tokens
-        of an app for one user and those derived from one personal token.
-        """
+        """The key of the request limit. More tokens do not raise it: those for the same purpose share one limit."""
         if self.installation_id is not None:
             return f"installation:{self.installation_id}"
         if self.app_id is not None:
@@ -244,12 +233,10 @@ def account_to_response(account: Account, base: str) -> AccountShape:
 
 
 def repository_to_response(repository: Repository, base: str, *, permissions: bool = False) -> RepositoryShape:
-    shape = RepositoryShape(
-        id=repository.id,
+    return shape_of(
+        RepositoryShape,
+        repository,
         node_id=f"R_{repository.id}",
-        name=repository.name,
-        full_name=repository.full_name,
-        private=repository.private,
         owner=account_to_response(repository.owner, base),
         html_url=f"{web_base(base)}/{repository.full_name}",
         description=repository.title,
@@ -260,14 +247,9 @@ def repository_to_response(repository: Repository, base: str, *, permissions: bo
         disabled=False,
         visibility="private" if repository.private else "internal",
         default_branch="main",
-        created_at=to_seconds_text(repository.created_at),
-        updated_at=to_seconds_text(repository.updated_at),
         pushed_at=None,
-        project_id=repository.project_id,
+        permissions=permissions_of(repository.role) if permissions else msgspec.UNSET,
     )
-    if permissions:
-        shape.permissions = permissions_of(repository.role)
-    return shape
 
 
 def permissions_of(role: str | None) -> Permissions:
@@ -277,9 +259,9 @@ def permissions_of(role: str | None) -> Permissions:
 
 def organization_to_response(account: Account, base: str) -> OrganizationShape:
     url = f"{base}/orgs/{account.login}"
-    return OrganizationShape(
-        login=account.login,
-        id=account.id,
+    return shape_of(
+        OrganizationShape,
+        account,
         node_id=f"A_{account.id}",
         url=url,
         repos_url=f"{url}/repos",

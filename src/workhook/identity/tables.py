@@ -12,12 +12,11 @@ from typing import Literal, get_args
 import sqlalchemy as sa
 
 from workhook.identity.schemas import Account
-from workhook.storage.metadata import GROWS, BigId, Millis, metadata, of_account, partial_index
+from workhook.storage.metadata import GROWS, BigId, Millis, numbered_table, of_account, partial_index, plain_table
 from workhook.storage.record_rows import table_columns
 
-accounts = sa.Table(
+accounts = plain_table(
     "accounts",
-    metadata,
     *table_columns(Account),
     sa.Column("login_key", sa.Text, nullable=False, unique=True),  # in lower case
     # Set for disabled users, whose credentials are then invalid. Their work and their roles are kept.
@@ -25,12 +24,11 @@ accounts = sa.Table(
     sqlite_autoincrement=True,
 )
 sa.Index("ix_accounts_email", sa.func.lower(accounts.c.email))
-# Deleted organizations that still have rows; see `work.administration.purging`.
+# Deleted organizations that still have rows; see `work.administration.deletion`.
 partial_index("ix_accounts_deleting", accounts.c.id, where=sa.text("kind = 'deleting'"))
 
-memberships = sa.Table(
+memberships = plain_table(
     "memberships",
-    metadata,
     of_account("organization_id", primary_key=True),
     of_account("user_id", primary_key=True, index=True),
     sa.Column("role", sa.Text, nullable=False),  # owner | member | app: the bot of an app that is installed there
@@ -38,9 +36,8 @@ memberships = sa.Table(
     sa.Index("ix_memberships_role", "organization_id", "role", "user_id"),
 )
 
-projects = sa.Table(
+projects = plain_table(
     "projects",
-    metadata,
     sa.Column("repository_id", BigId, primary_key=True),
     sa.Column("id", sa.Text, nullable=False, unique=True),
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
@@ -69,9 +66,8 @@ _not_deleted, _in_trash = _of.deleted_at.is_(None), _of.deleted_at.is_not(None)
 partial_index("ix_projects_there", _of.account_id, _of.private, _of.repository_id, where=_not_deleted)
 partial_index("ix_projects_trash", _of.account_id, _of.deleted_at, _of.id, where=_in_trash)
 
-collaborators = sa.Table(
+collaborators = plain_table(
     "collaborators",
-    metadata,
     sa.Column(
         "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), primary_key=True
     ),
@@ -82,10 +78,8 @@ collaborators = sa.Table(
 )
 
 # Pending invitations. They grant nothing until they are accepted.
-invitations = sa.Table(
+invitations = numbered_table(
     "invitations",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     # The organization, or the owner of the repository.
     of_account("account_id", nullable=False),
     sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
@@ -105,15 +99,12 @@ invitations = sa.Table(
     sa.Column("link_digest", sa.LargeBinary),
     sa.UniqueConstraint("place", "invitee"),
     sa.Index("ix_invitations_expires_at", "expires_at"),
-    sqlite_autoincrement=True,
 )
 _link = invitations.c.link_digest
 partial_index("ix_invitations_link_digest", _link, where=_link.is_not(None), unique=True)
 
-tokens = sa.Table(
+tokens = numbered_table(
     "tokens",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("kind", sa.Text, nullable=False),  # see `identity.tokens.issue`
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the token
     of_account("user_id", nullable=False, index=True),
@@ -131,21 +122,17 @@ tokens = sa.Table(
     sa.Column("expires_at", Millis),
     sa.Column("last_used_at", Millis),
     sa.Column("revoked_at", Millis),
-    sqlite_autoincrement=True,
 )
 sa.Index("ix_tokens_ended", sa.func.coalesce(tokens.c.revoked_at, tokens.c.expires_at))
 
-administrators = sa.Table(
+administrators = plain_table(
     "administrators",
-    metadata,
     of_account("user_id", primary_key=True),
     sa.Column("created_at", Millis, nullable=False),
 )
 
-audit_log = sa.Table(
+audit_log = numbered_table(
     "audit_log",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("at", Millis, nullable=False),
     sa.Column("account_id", sa.BigInteger, nullable=False),  # the organization or user affected; 0: unknown
     sa.Column("repository_id", sa.BigInteger),
@@ -165,14 +152,12 @@ audit_log = sa.Table(
     sa.Index("ix_audit_log_actor", "account_id", "actor_id", "action", "id"),
     sa.Index("ix_audit_log_repository", "account_id", "repository_id", "action", "id"),
     sa.Index("ix_audit_log_repository_actor", "account_id", "repository_id", "actor_id", "action", "id"),
-    sqlite_autoincrement=True,
     info={GROWS: True},
 )
 
 # Requests used by tokens and apps in the current hour, over all processes; see `identity.rate`.
-rate_windows = sa.Table(
+rate_windows = plain_table(
     "rate_windows",
-    metadata,
     sa.Column("caller", sa.Text, primary_key=True),  # token:ID, app:ID:user:ID, installation:ID or app:ID
     sa.Column("resets_at", Millis, nullable=False, index=True),
     sa.Column("used", sa.Integer, nullable=False),  # including blocks that processes have taken but not yet used
@@ -180,10 +165,8 @@ rate_windows = sa.Table(
 )
 
 
-apps = sa.Table(
+apps = numbered_table(
     "apps",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("kind", sa.Text, nullable=False),  # oauth | app
     of_account("account_id", nullable=False, index=True),
     sa.Column("client_id", sa.Text, nullable=False, unique=True),
@@ -198,36 +181,27 @@ apps = sa.Table(
     sa.Column("bot_id", sa.BigInteger, sa.ForeignKey("accounts.id")),  # apps: the account that installations act as
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
-    sqlite_autoincrement=True,
 )
 
-app_secrets = sa.Table(
+app_secrets = numbered_table(
     "app_secrets",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False, index=True),
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the secret
     sa.Column("last_eight", sa.Text, nullable=False),  # helps owners to tell secrets apart
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("last_used_at", Millis),
-    sqlite_autoincrement=True,
 )
 
-app_keys = sa.Table(
+app_keys = numbered_table(
     "app_keys",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False, index=True),
     sa.Column("public_key", sa.Text, nullable=False),  # PEM; the private key is not stored
     sa.Column("fingerprint", sa.Text, nullable=False),  # SHA256:… of the public key
     sa.Column("created_at", Millis, nullable=False),
-    sqlite_autoincrement=True,
 )
 
-installations = sa.Table(
+installations = numbered_table(
     "installations",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
     of_account("account_id", nullable=False, index=True),
     sa.Column("repository_selection", sa.Text, nullable=False),  # all | selected
@@ -237,12 +211,10 @@ installations = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.UniqueConstraint("app_id", "account_id"),
-    sqlite_autoincrement=True,
 )
 
-installation_repositories = sa.Table(
+installation_repositories = plain_table(
     "installation_repositories",
-    metadata,
     sa.Column(
         "installation_id", sa.BigInteger, sa.ForeignKey("installations.id", ondelete="CASCADE"), primary_key=True
     ),
@@ -254,22 +226,18 @@ installation_repositories = sa.Table(
 
 
 # Users' grants to apps. Revoking a grant revokes every token issued under it.
-grants = sa.Table(
+grants = numbered_table(
     "grants",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
     of_account("user_id", nullable=False, index=True),
     sa.Column("scopes", sa.Text, nullable=False),  # separated by spaces
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
     sa.UniqueConstraint("app_id", "user_id"),
-    sqlite_autoincrement=True,
 )
 
-authorization_codes = sa.Table(
+authorization_codes = plain_table(
     "authorization_codes",
-    metadata,
     sa.Column("digest", sa.LargeBinary, primary_key=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
     of_account("user_id", nullable=False),
@@ -284,9 +252,8 @@ authorization_codes = sa.Table(
     sa.Index("ix_authorization_codes_expires_at", "expires_at"),
 )
 
-device_codes = sa.Table(
+device_codes = plain_table(
     "device_codes",
-    metadata,
     sa.Column("digest", sa.LargeBinary, primary_key=True),
     sa.Column("user_code", sa.Text, nullable=False, unique=True),  # eight letters, without the hyphen
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
@@ -302,10 +269,8 @@ device_codes = sa.Table(
     sa.Index("ix_device_codes_expires_at", "expires_at"),
 )
 
-refresh_tokens = sa.Table(
+refresh_tokens = numbered_table(
     "refresh_tokens",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
     of_account("user_id", nullable=False),
@@ -318,13 +283,11 @@ refresh_tokens = sa.Table(
     sa.Index("ix_refresh_tokens_app_id", "app_id", "user_id"),
     sa.Index("ix_refresh_tokens_family", "family"),
     sa.Index("ix_refresh_tokens_expires_at", "expires_at"),
-    sqlite_autoincrement=True,
 )
 
 
-passwords = sa.Table(
+passwords = plain_table(
     "passwords",
-    metadata,
     of_account("user_id", primary_key=True),
     sa.Column("hash", sa.Text, nullable=False),  # argon2id, with its parameters
     sa.Column("changed_at", Millis, nullable=False),
@@ -333,10 +296,8 @@ passwords = sa.Table(
     sa.Column("email", sa.Text),
 )
 
-sessions = sa.Table(
+sessions = numbered_table(
     "sessions",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the cookie's value
     of_account("user_id", nullable=False, index=True),
     sa.Column("created_at", Millis, nullable=False),
@@ -344,13 +305,11 @@ sessions = sa.Table(
     sa.Column("expires_at", Millis, nullable=False, index=True),
     sa.Column("address", sa.Text),
     sa.Column("user_agent", sa.Text),
-    sqlite_autoincrement=True,
 )
 
 # Submitted forms that created something, so that each one does so only once (`web.frame.repeats`).
-sent_forms = sa.Table(
+sent_forms = plain_table(
     "sent_forms",
-    metadata,
     sa.Column("digest", sa.LargeBinary, primary_key=True),  # SHA-256 of the session, address and fields
     sa.Column("session_id", sa.BigInteger, sa.ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
     sa.Column("answer", sa.LargeBinary),  # null: not yet known; empty: not repeatable
@@ -359,9 +318,8 @@ sent_forms = sa.Table(
     sa.Index("ix_sent_forms_created_at", "created_at"),
 )
 
-sign_in_links = sa.Table(
+sign_in_links = plain_table(
     "sign_in_links",
-    metadata,
     sa.Column("digest", sa.LargeBinary, primary_key=True),
     of_account("user_id", nullable=False, index=True),
     sa.Column("purpose", sa.Text, nullable=False),  # sign_in | set_password
@@ -371,9 +329,8 @@ sign_in_links = sa.Table(
 )
 
 # Failed sign-ins, counted over all processes.
-sign_in_failures = sa.Table(
+sign_in_failures = plain_table(
     "sign_in_failures",
-    metadata,
     sa.Column("key", sa.Text, primary_key=True),  # from `signin.throttle`, such as login:… or mailed:…
     sa.Column("failures", sa.Integer, nullable=False),
     sa.Column("since", Millis, nullable=False, index=True),
@@ -381,9 +338,8 @@ sign_in_failures = sa.Table(
 )
 
 # Users by the subject under which an OpenID provider knows them.
-identities = sa.Table(
+identities = plain_table(
     "identities",
-    metadata,
     sa.Column("issuer", sa.Text, primary_key=True),
     sa.Column("subject", sa.Text, primary_key=True),
     of_account("user_id", nullable=False, index=True),
@@ -428,10 +384,8 @@ def index_references(table: sa.Table) -> None:
 
 
 # IDs increase, so a person's newest notification has the highest one.
-notifications = sa.Table(
+notifications = numbered_table(
     "notifications",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     of_account("user_id", nullable=False),
     sa.Column("kind", sa.Text, nullable=False),  # one of `NOTIFICATION_KINDS`
     *reference_columns(),
@@ -440,7 +394,6 @@ notifications = sa.Table(
     sa.Index("ix_notifications_user_id", "user_id", "id"),
     sa.Index("ix_notifications_account_id", "account_id"),
     sa.Index("ix_notifications_created_at", "created_at"),
-    sqlite_autoincrement=True,
 )
 _told = notifications.c
 partial_index("ix_notifications_unread", _told.user_id, _told.id, where=_told.read_at.is_(None))
@@ -456,9 +409,8 @@ partial_index(
 )
 
 # Contains only explicit choices. Without a row, notifications are enabled.
-notification_settings = sa.Table(
+notification_settings = plain_table(
     "notification_settings",
-    metadata,
     of_account("user_id", primary_key=True),
     sa.Column("kind", sa.Text, primary_key=True),
     sa.Column("inbox", sa.Boolean, nullable=False),
@@ -476,10 +428,8 @@ ATTEMPTS_MAX = 20
 """Maximum number of attempts before an unaccepted message is given up. Refused messages are given up immediately."""
 
 # A message is pending while it has a next attempt. Afterwards it was sent, or was given up and is kept for a while.
-mail_messages = sa.Table(
+mail_messages = numbered_table(
     "mail_messages",
-    metadata,
-    sa.Column("id", BigId, primary_key=True),
     # Null: the owner of the invited address.
     of_account("user_id"),
     sa.Column("kind", sa.Text, nullable=False),  # a `MailKind`
@@ -496,7 +446,6 @@ mail_messages = sa.Table(
     sa.Column("failed_at", Millis),  # given up
     sa.Column("failure", sa.Text),  # the server's last message
     sa.Index("ix_mail_messages_account_id", "account_id"),
-    sqlite_autoincrement=True,
 )
 _mail = mail_messages.c
 partial_index("ix_mail_messages_user_id", _mail.user_id, where=_mail.user_id.is_not(None))
@@ -517,9 +466,8 @@ partial_index(
 index_references(mail_messages)
 
 # A person has no row until one of these facts is known.
-mail_recipients = sa.Table(
+mail_recipients = plain_table(
     "mail_recipients",
-    metadata,
     of_account("user_id", primary_key=True),
     sa.Column("language", sa.Text),  # of the pages last viewed
     # The address that the person entered, once they have confirmed it.

@@ -30,7 +30,6 @@ from workhook.storage.blobs import FOLDER, NAME, BlobMissing, Blobs, FolderBlobs
 from workhook.storage.copying import CopySource
 from workhook.storage.migrate import (
     HEAD,
-    RESTORING,
     known_revisions,
     migrate_sqlite,
     postgresql_revision,
@@ -76,10 +75,7 @@ def _other_schema(found: str | None) -> CopyRefused:
 
 
 class StoredFile(NamedTuple):
-    """A file that the database references.
-
-    `blob` is its name in the store, `size` is in bytes, `sha256` of the content.
-    """
+    """A file that the database references. `blob` is its name in the store, `size` is in bytes."""
 
     blob: str
     size: int
@@ -97,7 +93,6 @@ class DatabaseSource:
         return "postgresql" if self._path is None else "sqlite"
 
     async def files(self) -> list[StoredFile]:
-        """Return the files that the database currently references. Raises the drivers' errors."""
         if self._path is not None:
             return await asyncio.to_thread(files_of, self._path)
         connection = await connect(self._url or "")
@@ -107,10 +102,7 @@ class DatabaseSource:
             await connection.close(timeout=CONNECT_TIMEOUT_S)
 
     async def take(self, target: Path, progress: Progress) -> None:
-        """Write the snapshot to `target`, a new private file, durably.
-
-        Raises `CopyRefused` and the drivers' errors, after which the file is unusable.
-        """
+        """Write the snapshot to `target`, a new private file, durably. Raises `CopyRefused` and the drivers' errors."""
         if self._path is not None:
             make_private(target)
             await copy_file(self._path, target, progress)
@@ -127,7 +119,6 @@ def make_private(path: Path) -> None:
 
 
 def files_of(path: Path) -> list[StoredFile]:
-    """Return the files that a SQLite database references."""
     with open_connection(path) as connection:
         return [StoredFile(*row) for row in connection.execute(_FILES)]
 
@@ -138,10 +129,7 @@ def count_rows(path: Path, tables: Sequence[sa.Table]) -> dict[str, int]:
 
 
 async def copy_file(source: Path, target: Path, progress: Progress) -> None:
-    """Copy a SQLite file as of one moment while other processes write to it. Raises `sqlite3.Error`.
-
-    The copy runs in a thread, so the command can be stopped immediately.
-    """
+    """Copy a SQLite file as of one moment in a thread, which stops with the caller. Raises `sqlite3.Error`."""
     stop = threading.Event()
     try:
         await asyncio.to_thread(_copy_file, source, target, progress, stop)
@@ -170,20 +158,11 @@ def _copy_file(source: Path, target: Path, progress: Progress, stop: threading.E
         theirs.execute("PRAGMA journal_mode=DELETE")
 
 
-def lock_for_restore(path: Path) -> None:
-    """Make every version of Workhook refuse a file that is being restored."""
-    _set_revision(path, RESTORING)
-
-
-def unlock_restored(path: Path, revision: str) -> None:
-    """Let servers use a restored file. Durable on return."""
-    _set_revision(path, revision)
-    sync(path, path.parent)
-
-
-def _set_revision(path: Path, revision: str) -> None:
+def set_revision(path: Path, revision: str) -> None:
+    """Set the revision of a file durably. `migrate.RESTORING` makes every version of Workhook refuse it."""
     with open_connection(path, writable=True) as connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+    sync(path, path.parent)
 
 
 # PostgreSQL:
@@ -209,7 +188,6 @@ async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], p
 async def _copy_rows(
     connection: Any, writer: sqlite3.Connection, tables: Sequence[sa.Table], progress: Progress
 ) -> dict[str, Sum]:
-    """Copy the rows and return their sums by table. Raises `CopyRefused`."""
     if (found := await postgresql_revision(connection)) != HEAD:
         raise _other_schema(found)
     counts = [await connection.fetchval(f'SELECT count(*) FROM "{each.name}"') for each in tables]  # noqa: S608  # ours
@@ -267,9 +245,8 @@ def _differing(target: Path, tables: Sequence[sa.Table], sums: dict[str, Sum]) -
 class BlobCopy:
     """A copy of blobs, hard-linking those that an earlier backup already has (`linked` counts them).
 
-    `sums` contains the hexadecimal SHA-256 of each blob by name, and `size` is the total in bytes. `missing` are blobs
-    that the database references but the store lacks or has only partially. `damaged` are blobs whose SHA-256 differs
-    from the database's; they are copied unchanged.
+    `sums` contains the SHA-256 of each blob. `missing` blobs are not in the store as a whole, and `damaged` ones, which
+    are copied, have another SHA-256 than in the database.
     """
 
     def __init__(
@@ -292,7 +269,6 @@ class BlobCopy:
         return sum(self.sizes.values())
 
     async def copy(self, files: Collection[StoredFile]) -> None:
-        """Copy files. Raises `CopyRefused`, and `OSError` if the disk is full."""
         self._done = 0
         waiting = iter(files)
         tasks = [asyncio.create_task(self._work(waiting, len(files))) for _ in range(min(AT_ONCE, len(files)))]
@@ -377,17 +353,13 @@ class CopiedFiles(msgspec.Struct, frozen=True):
 
 
 class EarlierBackup:
-    """A complete backup next to the new one, which shares its unchanged files through hard links.
-
-    Either backup can be deleted. A file is hashed before it is shared, so damage does not spread.
-    """
+    """A complete backup next to the new one, which hard-links its unchanged files after hashing them."""
 
     def __init__(self, folder: Path, sums: dict[str, str]) -> None:
         self._folder, self._sums = folder, sums
 
     @classmethod
     def newest_beside(cls, folder: Path) -> EarlierBackup | None:
-        """Return the newest complete and readable backup in the same folder, or None."""
         found = list[tuple[str, Path, Manifest]]()
         for each in folder.parent.iterdir() if folder.parent.is_dir() else ():
             if each != folder and (each / MANIFEST).is_file():
@@ -404,10 +376,7 @@ class EarlierBackup:
         return None
 
     async def share_file(self, file: StoredFile, target: Blobs) -> bool:
-        """Hard-link a file of this backup into the target.
-
-        Returns False if that is impossible, or if this backup lacks a file with that SHA-256 and size.
-        """
+        """Hard-link a file of this backup into the target. Returns False if it has none or that is impossible."""
         if self._sums.get(file.blob) != file.sha256 or not isinstance(target, FolderBlobs):
             return False
         path = self._folder / _path(file.blob)
@@ -424,10 +393,7 @@ def _is_whole(path: Path, file: StoredFile, stop: threading.Event) -> bool:
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The manifest of a backup. `workhook` is the version that created it.
-
-    `created_at` is when the copy of the database began, and `sums_sha256` is the hash of the file SHA256SUMS.
-    """
+    """The manifest of a backup by version `workhook`, whose copy of the database began at `created_at`."""
 
     format: int
     workhook: str
@@ -452,14 +418,11 @@ async def create_backup(
 ) -> tuple[Manifest, int]:
     """Write a backup into `folder`, which must be empty or not exist yet.
 
-    `read_keys` returns the keys to include. With `copy_all`, no files are shared with an earlier backup.
+    `read_keys` returns the keys to include. With `copy_all`, no files are shared with an earlier backup. Files are
+    copied first, then the database, then the files added in between, so that every file that the database references is
+    included, even if it was deleted right afterwards.
 
-    Files are copied first, then the database, then the files added in between. As a result every file that the database
-    references is included, even if it was permanently deleted right afterwards, and the database reflects the end of
-    the backup.
-
-    Returns the manifest and the number of files shared with an earlier backup. Raises `CopyRefused`, `OSError` and the
-    drivers' errors.
+    Returns the manifest and the number of shared files. Raises `CopyRefused`, `OSError` and the drivers' errors.
     """
     _make_folder(folder)
     earlier = None if copy_all else await asyncio.to_thread(EarlierBackup.newest_beside, folder)
@@ -557,7 +520,6 @@ def _verify(folder: Path, manifest: Manifest, progress: Progress, stop: threadin
 
 
 def _read_sums(folder: Path, manifest: Manifest) -> dict[str, str]:
-    """Return the SHA-256 of the database and of each blob, by name."""
     path = folder / SUMS
     try:
         data = path.read_bytes()
@@ -591,7 +553,6 @@ def _path(blob: str) -> str:
 
 
 def _make_folder(folder: Path) -> None:
-    """Create the folder. Raises `CopyRefused` if it is not empty."""
     try:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:

@@ -31,11 +31,9 @@ class _Waiting(NamedTuple, Generic[Item, Result]):
 class Batcher(Generic[Item, Result]):
     """A batcher that calls `run` with the items of a round. `run` returns their results in the same order.
 
-    Items of the same `queue` are never in two concurrent rounds, so they run in the order of arrival.
-
-    If a round raises, its two halves are run separately, recursively, until each item gets only its own error.
-    Therefore `run` must be atomic. One failing item costs the others a few rounds. After `Unavailable` the outcome is
-    unknown, so nothing is retried and every item gets the error.
+    Items of the same `queue` are never in two concurrent rounds, so they run in the order of arrival. If a round
+    raises, its halves are run separately, recursively, until each item gets only its own error, so `run` must be
+    atomic. After `Unavailable` the outcome is unknown, so nothing is retried.
     """
 
     def __init__(
@@ -54,17 +52,13 @@ class Batcher(Generic[Item, Result]):
         self._rounds: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item) -> Result:
-        """Run the item in the next round and return its result.
-
-        If the caller is canceled, an item that is already in a round still runs.
-        """
+        """Run the item in the next round and return its result. It may still run if the caller is canceled."""
         answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(item, answer))
         self._begin()
         return await answer
 
     def _begin(self) -> None:
-        """Start another round if one may start and items are waiting."""
         if len(self._rounds) >= self._rounds_max or not (taken := self._take()):
             return
         queues = {self._queue(each.item) for each in taken}

@@ -117,7 +117,6 @@ class UploadDraft:
             self.size += len(data)
 
     def move_to(self, target: Path) -> None:
-        """Move the whole file atomically, even if the power fails."""
         with self._lock:
             assert self._descriptor is not None, "written, if only nothing"
             os.utime(self._descriptor)  # the file's age counts from now
@@ -145,10 +144,7 @@ class Blobs(ABC):
         self.drafts = folder / _DRAFTS
 
     def incoming(self, name: str | None = None) -> Incoming:
-        """Return a new blob to write: `async with blobs.incoming() as incoming`.
-
-        `name` is set when copying a blob of another store. Raises `ValueError` if it is not a valid blob name.
-        """
+        """Return a new blob, or a copy of the blob `name`, to write: `async with blobs.incoming() as incoming`."""
         return Incoming(self, new_id("blb") if name is None else checked(name))
 
     async def read(self, name: str, start: int, stop: int) -> AsyncGenerator[bytes, None]:
@@ -181,10 +177,7 @@ class Blobs(ABC):
             await self.remove(names)
 
     async def forget(self, name: str) -> None:
-        """Delete a blob after another error, without raising `Unavailable`.
-
-        `trash.purge` removes any leftovers later.
-        """
+        """Delete a blob after another error, without raising `Unavailable`: `trash.purge` removes it later."""
         try:
             await self.delete([name])
         except Unavailable:
@@ -216,7 +209,6 @@ class Blobs(ABC):
     async def remove(self, names: Sequence[str]) -> None: ...
 
     async def run(self, job: Callable[[], T]) -> T:
-        """Run a job on a thread of the store. Raises `Unavailable` for disk errors."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, job)
         except OSError as error:
@@ -227,7 +219,6 @@ class Blobs(ABC):
         return ThreadPoolExecutor(THREADS, thread_name_prefix="files")
 
     def close(self) -> None:
-        """Wait for writes in progress and close the store."""
         if "_threads" in self.__dict__:
             self._threads.shutdown()
 
@@ -312,7 +303,6 @@ def _make_folder(path: Path) -> None:
 
 
 def sync(*paths: Path) -> None:
-    """Flush files, or the entries of folders, to disk."""
     for each in paths:
         descriptor = os.open(each, os.O_RDONLY)
         try:

@@ -121,7 +121,6 @@ class CopySource:
         )
 
     def release(self) -> CopyMarker | None:
-        """Let servers use the file again. Returns the removed mark, or None."""
         if (mark := self.mark()) is not None:
             back = "UPDATE alembic_version SET version_num = (SELECT schema FROM moved_to)"
             self._write((back, ()), ("DROP TABLE moved_to", ()))
@@ -160,7 +159,6 @@ class CopySource:
             yield Part(rows, [rows[-1][each] for each in keys])
 
     def sum(self, table: sa.Table) -> tuple[Sum, int]:
-        """Return the sum of the rows, and the size of the largest one."""
         total, largest = Sum(), 1
         for part in self.parts(table, None):
             total = total.plus(part.rows)
@@ -201,10 +199,7 @@ def _require_schema(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _lock(connection: sqlite3.Connection, path: Path) -> None:
-    """Take an exclusive lock on the file and keep it.
-
-    Every process that has the file open holds a shared lock, even when idle, so this fails if there is one.
-    """
+    """Lock the file exclusively. This fails if another process has it open, even if it is idle."""
     connection.execute("PRAGMA locking_mode=EXCLUSIVE")
     try:
         connection.execute("BEGIN EXCLUSIVE")
@@ -219,22 +214,12 @@ def _lock(connection: sqlite3.Connection, path: Path) -> None:
 # --- the database -----------------------------------------------------------------------------------------------------
 
 
-class TableProgress(NamedTuple):
-    """The progress of one table. `after` is its last copied key, or None at the beginning."""
-
-    after: list[Any] | None
-    done: bool
-
-
 class ConcurrentCopy(Exception):
     """Another process is copying into the same database."""
 
 
 class CopyTarget:
-    """The PostgreSQL database to copy into. Servers refuse it until the copy is complete.
-
-    Open with `await CopyTarget.open(url, tables)`. Raises the driver's errors.
-    """
+    """The PostgreSQL database to copy into, which servers refuse until the end. Raises the driver's errors."""
 
     def __init__(self, url: str, tables: Sequence[sa.Table], connection: Any) -> None:
         self._url, self._tables, self._connection = url, tables, connection
@@ -285,18 +270,16 @@ class CopyTarget:
             await self._triggers("DISABLE")
             await run.execute("UPDATE alembic_version SET version_num = $1", COPYING)
 
-    async def progress_of(self, table: sa.Table) -> TableProgress:
+    async def progress_of(self, table: sa.Table) -> tuple[list[Any] | None, bool]:
+        """Return the last copied key of a table, or None at the beginning, and whether the table is complete."""
         row = await self._connection.fetchrow("SELECT after, done FROM workhook_copy WHERE name = $1", table.name)
-        return TableProgress(msgspec.msgpack.decode(row["after"]) if row["after"] else None, row["done"])
+        return msgspec.msgpack.decode(row["after"]) if row["after"] else None, row["done"]
 
     async def count(self, table: sa.Table) -> int:
         return int(await self._connection.fetchval(f'SELECT count(*) FROM "{table.name}"'))  # noqa: S608  # our own SQL
 
     async def add(self, table: sa.Table, part: Part, after: list[Any] | None) -> None:
-        """Add rows and record the progress in one transaction.
-
-        Raises `ConcurrentCopy` unless the progress is at `after`.
-        """
+        """Add rows and record the progress atomically. Raises `ConcurrentCopy` unless it is at `after`."""
         async with self._connection.transaction():
             columns = [each.name for each in table.columns]
             await self._connection.copy_records_to_table(table.name, records=part.rows, columns=columns)
@@ -404,7 +387,6 @@ class _Copy:
         await self.target.complete(table, after)
 
     async def compare(self) -> None:
-        """Compare both sides. Raises `CopyRefused` naming every table that differs."""
         self.done, wrong = 0, []
         self.progress(COMPARED, 0, self.total)
         for table in self.tables:
@@ -425,10 +407,7 @@ class _Copy:
             )
 
     async def finish(self, mark: CopyMarker) -> None:
-        """Mark the file as done, then complete the target.
-
-        If interrupted in between, the next run only has to finish.
-        """
+        """Mark the file as done, then complete the target, which the next run can repeat."""
         self.source.set_mark(mark._replace(done=True))
         numbers = {
             table.name: self.source.last_number(table)

@@ -89,10 +89,7 @@ class Reader(Protocol):
         return row
 
     async def fetch_slow(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
-        """Run a query that may scan many rows, like `fetch_all`.
-
-        Outside of transactions, raises `storage.slow.QueryTooSlow` if it takes several seconds.
-        """
+        """Run a query that may scan many rows. Outside of transactions, it may raise `QueryTooSlow`."""
         return await self.fetch_all(statement, params)
 
 
@@ -111,7 +108,6 @@ class Transaction(Reader):
         self.is_ending = False  # no statement follows the deferred ones
 
     def get_local(self, kind: type[T]) -> T:
-        """Return the transaction's own instance of this class, created on first use."""
         if kind not in self._locals:
             self._locals[kind] = kind()
         found: T = self._locals[kind]
@@ -122,7 +118,6 @@ class Transaction(Reader):
         """Run one statement and return the number of changed rows."""
 
     async def insert(self, table: Table, values: Params) -> int:
-        """Insert a row and return its ID."""
         row = await self.fetch_row(insert_for_id(table, tuple(values)), values)
         return int(row["id"])
 
@@ -133,10 +128,9 @@ class Transaction(Reader):
     def defer(self, statement: Executable, rows: Sequence[Params], *, name: str = "") -> None:
         """Queue a write whose result is not needed. Queued writes are sent together before the next read or at commit.
 
-        They take one round trip. On PostgreSQL they are one statement, so no part sees the writes of another part, and
-        no two parts may change the same row. A conflict with a queued write is a bug and fails immediately, on SQLite
-        too (`storage.statements`, which does not know the writes of triggers). Only a plain INSERT may have several
-        rows. Database errors are raised when the writes are sent.
+        On PostgreSQL they are one statement, so no part sees the writes of another part, and no two parts may change
+        the same row. A conflict is a bug and fails immediately, on SQLite too (`storage.statements`, which does not
+        know the writes of triggers). Only a plain INSERT may have several rows.
         """
         if rows:
             self._check_conflicts(statement)
@@ -215,8 +209,7 @@ class Database(Reader):
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Begin a write transaction. The block is left only after the commit is durable.
 
-        Raises `core.errors.Unavailable` if the database cannot be reached or written (`RolledBack` if an immediate
-        retry can succeed) and `UniqueViolation` for a duplicate.
+        Raises `Unavailable` (`RolledBack` if an immediate retry can succeed) and `UniqueViolation` for a duplicate.
         """
 
     @abstractmethod
@@ -224,26 +217,18 @@ class Database(Reader):
         """Open a view of one moment on a separate connection, to read many rows. Raises `Unavailable`."""
 
     async def in_transaction(self, change: Callable[[Transaction], Awaitable[T]], *, within_s: float = 0) -> T:
-        """Run `change` in a transaction and return its result.
+        """Run `change` in a transaction and return its result. Raises the same errors as `transaction`.
 
-        If the database rolls it back, it is retried: up to `TRIES` attempts in all, and beyond that until `within_s`
-        seconds have passed. Each attempt has a new transaction, so steps, callbacks and signals of earlier ones are
-        gone. Side effects of `change` outside of the transaction must be repeatable. Raises the same errors as
-        `transaction`.
+        If the database rolls it back, it is retried in a new one: up to `TRIES` attempts in all, and beyond that until
+        `within_s` seconds have passed. Side effects of `change` outside of the transaction must be repeatable.
         """
 
-        async def run() -> T:
-            async with self.transaction() as tx:
-                return await change(tx)
-
-        return await self._persist(run, within_s)
-
-    async def _persist(self, act: Callable[[], Awaitable[T]], within_s: float = 0) -> T:
         end, number = time.monotonic() + within_s, 0
         while True:
             number += 1
             try:
-                return await act()
+                async with self.transaction() as tx:
+                    return await change(tx)
             except RolledBack as problem:
                 last = number >= TRIES and time.monotonic() >= end
                 metrics.ROLLED_BACK.labels(problem.reason, "refused" if last else "again").inc()
@@ -258,10 +243,7 @@ class Database(Reader):
             await asyncio.sleep(random.uniform(0, longest))  # noqa: S311  # not a secret
 
     async def write(self, statement: Executable, rows: Sequence[Params]) -> None:
-        """Run one statement once per row of parameters in its own transaction, in as few round trips as possible.
-
-        Durable on return. Raises the same errors as `transaction`.
-        """
+        """Run one statement once per row of parameters in its own transaction. Raises like `transaction`."""
         async with self.transaction() as tx:
             if len(rows) == 1:
                 tx.defer(statement, rows)  # sent with the COMMIT

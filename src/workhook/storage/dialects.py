@@ -32,11 +32,7 @@ upsert = sqlite.insert
 @compiles(OnConflictDoNothing, "postgresql")
 @compiles(OnConflictDoUpdate, "postgresql")
 def _write_on_conflict(clause: Any, compiler: Any, **kw: Any) -> str:
-    """Compile the clause for PostgreSQL.
-
-    PostgreSQL's compiler expects an attribute that only its own construct has, but using that construct would load its
-    dialect on SQLite too.
-    """
+    """Compile the clause for PostgreSQL, whose own construct would load its dialect on SQLite too."""
     clause.constraint_target = None
     found: str = getattr(compiler, f"visit_{clause.__visit_name__}")(clause, **kw)
     return found
@@ -44,7 +40,6 @@ def _write_on_conflict(clause: Any, compiler: Any, **kw: Any) -> str:
 
 @cache
 def postgresql() -> Dialect:
-    """Return the dialect of statements for asyncpg."""
     from sqlalchemy.dialects.postgresql import asyncpg  # imported here because SQLite does not need its 2 MiB
 
     dialect: Dialect = asyncpg.dialect(implicit_returning=False)  # type: ignore[no-untyped-call]
@@ -134,10 +129,7 @@ _FAILED = "a required condition does not hold"
 
 
 class required(_Written):  # noqa: N801  # named like the SQL it renders
-    """True, or an error that undoes the statement: `ConditionFailed`.
-
-    Neither database has an expression that only raises an error, so an invalid conversion is used.
-    """
+    """True, or an error that undoes the statement: `ConditionFailed`, from an invalid conversion."""
 
     type = sa.Boolean()
 
@@ -152,10 +144,7 @@ class required(_Written):  # noqa: N801  # named like the SQL it renders
 
 
 class json_member(_Written):  # noqa: N801  # named like the SQL it renders
-    """A string member of the JSON object in a text column, or NULL: `json_member(installations.c.permissions, "work")`.
-
-    `name` must be a constant of letters and underscores.
-    """
+    """The member `name`, a constant of letters and underscores, of the JSON object in a text column, or NULL."""
 
     type = sa.Text()
 
@@ -184,10 +173,7 @@ class json_has(_Written):  # noqa: N801  # named like the SQL it renders
 
 
 class server_now(_Written):  # noqa: N801  # named like the SQL it renders
-    """The database's time at the start of the statement, in milliseconds since the epoch.
-
-    For values that must not depend on the clock of a process.
-    """
+    """The time at the start of the statement in milliseconds, which does not depend on the clock of a process."""
 
     type = sa.BigInteger()
 
@@ -209,10 +195,9 @@ def arrays(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.Tab
 def join_few(
     dialect: str, each: sa.FromClause, top: sa.Select[Any], table: sa.Table, key: str = "id"
 ) -> tuple[sa.Join, sa.FromClause]:
-    """Join each row with the rows that `top`, which is correlated with it, selects from a table.
+    """Join each row with the rows of a table that `top`, correlated with it, selects. Returns the join and these.
 
-    Returns the join and these rows in it. SQLite has no LATERAL, so there the rows are fetched a second time by their
-    primary key `key`, with all columns of the table.
+    SQLite has no LATERAL, so there the rows are fetched a second time by their primary key `key`.
     """
     if dialect == "postgresql":
         few: sa.FromClause = top.lateral("few")
@@ -224,10 +209,9 @@ def join_few(
 def join_by_key(
     dialect: str, rows: sa.Join, table: sa.Table, key: sa.ColumnElement[int], names: Sequence[str]
 ) -> tuple[sa.Join, sa.FromClause]:
-    """Join each row with the columns `names` of the row of `table` whose ID is `key`.
+    """Join each row with the row of `table` whose ID is `key`. Returns the join and that row in it.
 
-    Returns the join and that row in it. On PostgreSQL, OFFSET keeps the planner from reading `table` first, which it
-    prefers while its statistics say that the table is nearly empty.
+    On PostgreSQL, OFFSET keeps the planner from reading `table` first while its statistics call it nearly empty.
     """
     if dialect != "postgresql":
         return rows.join(table, table.c.id == key), table
@@ -237,7 +221,6 @@ def join_by_key(
 
 
 def sqlite_problem(error: sqlite3.Error) -> Exception:
-    """Translate an error of SQLite's driver into the program's own error."""
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):
         return UniqueViolation(str(error))
     if isinstance(error, sqlite3.OperationalError):
@@ -255,10 +238,6 @@ _SQLITE_PASSING = tuple(f"SQLITE_{each}" for each in ("FULL", "IOERR", "CANTOPEN
 
 
 def postgresql_problem(error: BaseException) -> BaseException:
-    """Translate an error of the PostgreSQL driver into the program's own error.
-
-    Lost connections, full disks, shutdowns, deadlocks and timeouts can succeed later.
-    """
     import asyncpg  # imported here because SQLite does not need its several megabytes
 
     if isinstance(error, asyncpg.UniqueViolationError):
@@ -306,10 +285,7 @@ _PROBES = {"TCP_KEEPIDLE": SILENCE_S // 2, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3,
 
 
 async def set_tcp_timeouts(connection: Any) -> None:
-    """Set short TCP timeouts. By default TCP waits a quarter of an hour for a host that is gone.
-
-    asyncpg has no setting for this, and no public access to the socket.
-    """
+    """Set short TCP timeouts, by private parts of asyncpg. By default TCP waits a quarter of an hour."""
     reached: socket.socket | None = connection._transport.get_extra_info("socket")
     if reached is None or reached.family == socket.AF_UNIX:
         return

@@ -27,11 +27,10 @@ ColumnValue = tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]
 def index_range(
     dialect: str, alike: Sequence[ColumnValue], number: sa.ColumnElement[int], *, newest_first: bool, high: str = "high"
 ) -> sa.Select[Any]:
-    """Return the IDs of one range of an index in order, at most `limit`.
+    """Return at most `limit` IDs, in order, of an index of the `alike` columns and the ID, from `low` to `high`.
 
-    They are above the parameter `low` and below the one named by `high`. The index starts with the `alike` columns,
-    followed by the ID. On PostgreSQL the order is written to match no other index. Otherwise the planner might scan the
-    table by ID, past other owners' rows, when a large owner has none of the newest rows.
+    On PostgreSQL the order is written to match no other index. Otherwise the planner might scan the table by ID, past
+    other owners' rows, when a large owner has none of the newest rows.
     """
     columns, values = [each for each, _ in alike], [each for _, each in alike]
     low, most = bigint_param("low"), bigint_param(high)
@@ -56,8 +55,7 @@ class IdRange(msgspec.Struct, frozen=True):
 class TimeIndex:
     """A search for IDs by time in a table whose `id` follows the column `at`.
 
-    `in_time`, called with the table or an alias of it, is true for rows that were written within the slack. If it is
-    None, all rows count as such.
+    `in_time`, called with the table or an alias of it, is true for rows written within the slack. None: for all.
     """
 
     def __init__(
@@ -88,10 +86,7 @@ class TimeIndex:
 def _halving(
     table: sa.Table, at: str, in_time: Callable[[sa.FromClause], sa.ColumnElement[bool]] | None
 ) -> sa.Select[Any]:
-    """Return the recursive binary search.
-
-    Each step has `low`, `high` and the time of the first row from their midpoint on.
-    """
+    """Return the recursive binary search, whose steps have the time of the first row from their midpoint on."""
 
     def time_from(number: sa.ColumnElement[int], name: str) -> sa.ColumnElement[Any]:
         row = table.alias(name)

@@ -37,6 +37,15 @@ def _note_place(index: sa.Index, table: sa.Table) -> None:
     index.info[DECLARED] = len(table.indexes)
 
 
+def plain_table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+    return sa.Table(name, metadata, *parts, **options)
+
+
+def numbered_table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+    """Return a table whose rows have an `id` that the database assigns and never reuses."""
+    return plain_table(name, sa.Column("id", BigId, primary_key=True), *parts, sqlite_autoincrement=True, **options)
+
+
 NOT_PRIVATE = sa.column("private", sa.Boolean).is_(sa.false())
 """The condition of an index over rows that are not private."""
 
@@ -44,8 +53,7 @@ NOT_PRIVATE = sa.column("private", sa.Boolean).is_(sa.false())
 def partial_index(name: str, *columns: Any, where: sa.ColumnElement[bool] | sa.TextClause, **options: Any) -> sa.Index:
     """Return an index over the rows for which `where` is true, on either database.
 
-    The condition is hidden from SQLAlchemy: `postgresql_where` would load that dialect, 2 MiB that SQLite does not
-    need. For this reason only `storage.schema` creates tables.
+    `storage.schema` adds the condition: `postgresql_where` would load that dialect, 2 MiB that SQLite does not need.
     """
     return sa.Index(name, *columns, info={"where": where}, **options)
 
@@ -62,7 +70,6 @@ def of_account(name: str, **options: Any) -> sa.Column[Any]:
 
 
 def is_in_project(table: sa.Table) -> bool:
-    """Return whether the table has the column of `in_project`."""
     return any(each.target_fullname == "projects.repository_id" for each in table.foreign_keys)
 
 
@@ -83,17 +90,15 @@ def bigint_param(name: str) -> sa.BindParameter[int]:
 
 
 # A row that readiness checks write, because a database that is read-only is not ready.
-probe = sa.Table(
+probe = plain_table(
     "probe",
-    metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("written_at", Millis, nullable=False),
 )
 
 # A value sealed with the first key. A process that cannot open it has the wrong key for this database.
-key_check = sa.Table(
+key_check = plain_table(
     "key_check",
-    metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("sealed", sa.LargeBinary, nullable=False),
 )

@@ -48,7 +48,6 @@ def known_revisions() -> list[str]:
 
 
 def release_command(path: Path) -> str:
-    """Return the shell command that lets servers use the file again."""
     return f"workhook database release {shlex.quote(str(path.absolute()))}"
 
 
@@ -119,10 +118,7 @@ def sqlite_revision(path: Path) -> str | None:
 
 
 def migrate_sqlite(path: Path, import_tables: Callable[[], object]) -> bool:
-    """Create or migrate a file.
-
-    Returns whether anything changed. `import_tables` loads all tables for a new database.
-    """
+    """Create or migrate a file. Returns whether anything changed. `import_tables` loads all tables."""
     current = sqlite_revision(path)
     if not _needed(current, sqlite_path=path):
         return False
@@ -171,7 +167,6 @@ def _make_sqlite(path: Path) -> None:
 
 
 def _upgrade_sqlite(path: Path) -> None:
-    """Run all migrations that the file lacks, in one transaction."""
     from sqlalchemy import create_engine, event
 
     engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": SQLITE_WAIT_S})
@@ -193,7 +188,6 @@ def _upgrade_sqlite(path: Path) -> None:
 
 
 async def migrate_postgresql(url: str, import_tables: Callable[[], object]) -> bool:
-    """Create or migrate a PostgreSQL database, like `migrate_sqlite`."""
     import asyncpg
 
     connection = await asyncpg.connect(**dialects.connect_options(url), timeout=10)
@@ -223,10 +217,7 @@ async def postgresql_revision(connection: Any) -> str | None:
 
 
 async def _lock(connection: Any) -> None:
-    """Wait for the lock by polling.
-
-    A wait inside the database keeps a transaction open, and building an index concurrently waits for all transactions.
-    """
+    """Poll for the lock: building an index waits for all transactions, such as that of a waiting statement."""
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK_KEY):  # noqa: ASYNC110  # see above
         await asyncio.sleep(LOOK_S)
 

@@ -34,8 +34,7 @@ def add_column(table: str, column: sa.Column[Any]) -> None:
 def add_reference(table: str, column: str, target: str, *, on_delete: str) -> None:
     """Add a nullable text column that references the `id` of the table `target`.
 
-    PostgreSQL checks no rows while it holds strong locks: it validates the constraint in a separate step, alongside
-    readers and writers.
+    PostgreSQL validates the constraint in a separate step, alongside readers and writers.
     """
     name, action = f"fk_{table}_{column}", f"REFERENCES {target} (id) ON DELETE {on_delete}"
     if _is_sqlite():
@@ -74,10 +73,7 @@ def create_index(
 
 @contextmanager
 def autocommit() -> Iterator[None]:
-    """On PostgreSQL, run each statement inside in its own transaction, so that none holds a lock for long.
-
-    Use it first in a migration, or after statements that may be committed.
-    """
+    """On PostgreSQL, run each statement in its own transaction. Statements before it are committed."""
     if _is_sqlite():
         yield
         return
@@ -107,10 +103,7 @@ def drop_index(name: str, table: str) -> None:
 
 @contextmanager
 def _gives_way(locks: int) -> Iterator[None]:
-    """Run a step that locks `locks` tables, on PostgreSQL with a lock timeout.
-
-    Others wait behind the step for as long as it waits itself. After the timeout `storage.migrate` starts again.
-    """
+    """Run a step that locks `locks` tables, on PostgreSQL with a lock timeout, after which it is run again."""
     if _is_sqlite():
         yield
         return

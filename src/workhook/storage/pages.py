@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from workhook.core.errors import Malformed
 from workhook.storage.database import Reader, Row
 from workhook.storage.metadata import bigint_param
 
@@ -34,9 +35,8 @@ class Listed:
 def listed(statement: sa.Select[*tuple[Any, ...]], *order: sa.ColumnElement[Any], counts: bool = True) -> Listed:
     """Return `statement` sorted by `order` and read by page. It keeps the parameters of `statement`.
 
-    With `counts`, all rows are counted along with the page. This also keeps PostgreSQL, when it overestimates the
-    number of rows, from scanning the whole table in this order to find one page. It is unnecessary if an index has
-    this order.
+    With `counts`, all rows are counted along with the page, which also keeps PostgreSQL from scanning the whole table
+    in this order. It is unnecessary if an index has this order.
     """
     page = statement.add_columns(sa.func.count().over().label("total")) if counts else statement
     return Listed(
@@ -56,6 +56,24 @@ async def read_page(
     if len(rows) < page.limit and (rows or not page.offset):
         return rows, page.offset + len(rows)
     return rows, await count(reader, listed, params)
+
+
+_CURSOR = "v1_"
+
+
+def cursor_at(row: Row) -> str:
+    """Return the cursor for the page that begins at a row, or after it."""
+    return f"{_CURSOR}{row['id']}"
+
+
+def parse_cursor(text: str | None) -> int | None:
+    """Return the ID in a cursor. Raises `Malformed` for texts that do not come from a `Link` header."""
+    if text is None:
+        return None
+    number = text.removeprefix(_CURSOR)
+    if not text.startswith(_CURSOR) or not number.isascii() or not number.isdigit() or len(number) > 16:
+        raise Malformed("The cursor does not come from a Link header.", code="bad_cursor")
+    return int(number)
 
 
 async def count(reader: Reader, listed: Listed, params: Mapping[str, object]) -> int:

@@ -119,10 +119,7 @@ def _encoders_of(state: Any) -> Sequence[Encode] | None:
 
 
 def _bound(state: Any, arguments: Sequence[Any]) -> bytes | None:
-    """Return the Bind message of a prepared statement.
-
-    Returns None if the driver must write the message, or report an invalid argument.
-    """
+    """Return the Bind message, or None if the driver must write it, or report an invalid argument."""
     encoders = _encoders_of(state)
     if encoders is None or len(encoders) != len(arguments):
         return None
@@ -164,10 +161,7 @@ async def _prepared(real: Any, sql: str) -> Any:
 
 
 async def prepare(connection: Any, sql: str, *, begin: bool = False, planned_once: bool | None = False) -> None:
-    """Prepare the connection for the next statement, without a round trip.
-
-    `begin` starts a transaction with it. For `planned_once`, see `Statement`.
-    """
+    """Prepare the connection for the next statement, with `begin` in a new transaction, without a round trip."""
     real = _real(connection)
     if not real._stmt_cache_enabled:  # the driver would prepare the statement in between
         if begin:
@@ -204,10 +198,7 @@ def _real(connection: Any) -> Any:
 async def fetch_and_commit(
     connection: Any, sql: str, arguments: Sequence[Any], *, planned_once: bool | None = False
 ) -> Sequence[Any]:
-    """Run the last statement of the open transaction, commit, and return its rows.
-
-    Raises the same errors as `commit`.
-    """
+    """Run the last statement of the open transaction, commit, and return its rows. Raises like `commit`."""
     real, bound = _real(connection), None
     if real._stmt_cache_enabled:
         state = await _prepared(real, sql)

@@ -63,11 +63,10 @@ def terminate(connection: Any) -> None:
 
 
 class WarmPool:
-    """asyncpg's pool, plus recently used connections that are kept at hand.
+    """asyncpg's pool, plus recently used connections that are kept at hand for up to `WARM_S`.
 
-    Going through the pool takes a task and two timers, which cost more CPU than a short statement. A used connection
-    therefore stays here for up to `WARM_S`, unless a caller is waiting for one. Then it returns to the pool, which may
-    close it.
+    Going through the pool takes a task and two timers, which cost more CPU than a short statement. If a caller is
+    waiting, a used connection returns to the pool.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -83,7 +82,6 @@ class WarmPool:
         return int(self._pool.get_idle_size()) + len(self._warm)
 
     async def acquire(self) -> Any:
-        """Acquire a connection within `ACQUIRE_TIMEOUT_S`. Raises the driver's errors."""
         while self._warm:
             connection = self._warm.pop()
             if is_usable(connection):
@@ -96,10 +94,7 @@ class WarmPool:
             self._waiting -= 1
 
     async def release(self, connection: Any, *, keep: bool) -> None:
-        """Release a connection. `keep` means that it had no error.
-
-        The pool itself ends any unfinished transaction.
-        """
+        """Release a connection, which had no error if `keep`. The pool ends an unfinished transaction."""
         keep = keep and is_usable(connection) and not connection.is_in_transaction()
         if not keep or self._waiting or self._is_closing:
             await self._pool.release(connection)
@@ -121,7 +116,6 @@ class WarmPool:
                 _note_lost(trouble)
 
     async def close(self) -> None:
-        """Wait until all connections are released, and close them."""
         self._is_closing = True
         if self._timer is not None:
             self._timer.cancel()
@@ -135,7 +129,6 @@ class WarmPool:
 
 
 def is_usable(connection: Any) -> bool:
-    """Return whether a pooled connection is neither lost nor closed."""
     return connection._con is not None and not connection.is_closed()
 
 
@@ -145,10 +138,9 @@ def _note_lost(trouble: BaseException) -> None:
 
 
 class PooledConnection:
-    """A connection from the pool: `async with PooledConnection(pool) as connection`.
+    """A connection from the pool: `async with PooledConnection(pool) as connection`. Translates driver errors.
 
-    Raises driver errors as translated by `dialects.postgresql_problem`. A generator-based context manager would take
-    more CPU than this class.
+    A generator-based context manager would take more CPU than this class.
     """
 
     def __init__(self, pool: WarmPool) -> None:
@@ -345,7 +337,6 @@ class PostgresTransaction(Transaction):
 
 
 def as_single_statement(known: Statement, rows: Sequence[Params]) -> BoundStatement | None:
-    """Return the rows as one statement with its values, or None if that is impossible."""
     if len(rows) == 1:
         return BoundStatement(known.sql, known.arguments(rows[0]), known.planned_once)
     sql = known.insert_columns()
@@ -484,10 +475,7 @@ class PostgresDatabase(Database):
         self._outgoing_ready.set()
 
     async def _notify(self) -> None:
-        """Send a signal immediately, and those of the following `GATHER_S` seconds together.
-
-        They are sent on the listening connection, whose server process receives them anyway.
-        """
+        """Send a signal immediately on the listening connection, and those of the next `GATHER_S` together."""
         loop = asyncio.get_running_loop()
         again_at = loop.time()
         while True:
@@ -505,7 +493,6 @@ class PostgresDatabase(Database):
                 log.warning("notify_failed", error=str(error))
 
     def _notices(self, waiting: Mapping[str, set[int]]) -> list[str]:
-        """Return the payloads, with at most `NOTIFY_IDS` IDs each."""
         notices = []
         for topic, ids in waiting.items():
             ordered = sorted(ids)
@@ -570,8 +557,6 @@ class PostgresDatabase(Database):
 
 
 class _PostgresSnapshot(Reader):
-    """A reader whose queries all see the same snapshot of the database, in one transaction."""
-
     def __init__(self, connection: Any, compiler: Compiler) -> None:
         self._connection, self._compile = connection, compiler
 
@@ -591,8 +576,7 @@ async def _keep(connection: Any) -> None:
 async def follow_clock(connection: Any) -> None:
     """Follow the server's clock, like all processes that share the database. Raises the driver's errors.
 
-    The server's time belongs to some moment of the round trip. Assuming the middle is wrong by at most half the round
-    trip, so the fastest of several readings is used. A host clock within that error is followed as it is.
+    Assuming the middle of the round trip is wrong by at most half of it, so the fastest of several readings is used.
     """
     took_ns, at_ns, monotonic_ns = min([await _read_clock(connection) for _ in range(CLOCK_LOOKS)])
     was_off = abs(clock.host_ahead_ms()) > CLOCK_WARN_MS

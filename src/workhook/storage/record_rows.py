@@ -76,10 +76,9 @@ def assigned(names: Collection[str]) -> dict[str, sa.BindParameter[Any]]:
 
 
 def row_reader(record: type[R], start: int = 0) -> Callable[..., R]:
-    """Return a function that creates records from rows with the columns of `selected`, starting at position `start`.
+    """Return a function that creates records from rows with the columns of `selected` from position `start` on.
 
-    Its keyword arguments are the fields without a column. Columns are read by position, since SQLite searches for
-    names.
+    Its keyword arguments are the fields without a column. SQLite would search for names of columns.
     """
     values = _values(_columns(record).values(), start)
     arguments = ", ".join(values.get(each.name, each.name) for each in fields_of(record))
@@ -89,16 +88,14 @@ def row_reader(record: type[R], start: int = 0) -> Callable[..., R]:
 
 
 def shown_names(record: type[Record]) -> tuple[str, ...]:
-    """Return the columns whose values are in the JSON form."""
     shown = {each.name for each in shown_fields(record)}
     return tuple(name for name, each in _columns(record).items() if each.name in shown)
 
 
 def form_reader(record: type[R], start: int = 0) -> Callable[..., Wire[R]]:
-    """Return a function that creates JSON forms directly from rows, for the longest lists.
+    """Return a function that creates JSON forms directly from rows with the columns of `shown_names`.
 
-    The rows have the columns of `shown_names`, starting at position `start`. The function's keyword arguments are the
-    shown fields without a column.
+    These start at position `start`. Its keyword arguments are the shown fields without a column.
     """
     columns = _columns(record)
     values = _values([columns[name] for name in shown_names(record)], start)
@@ -123,7 +120,6 @@ def _values(fields: Iterable[RecordField], start: int) -> dict[str, str]:
 
 
 def values_of(record: Record) -> dict[str, object]:
-    """Return the parameters of a statement that stores the record, by column."""
     names, get = _getter(type(record))
     return dict(zip(names, get(record), strict=True))
 

@@ -63,10 +63,7 @@ Check = tuple[Callable[[Any], bool], str]
 
 
 def converter(table: sa.Table) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return a function that converts a SQLite row to values for PostgreSQL's driver.
-
-    It raises `IncompatibleValue` for a value of the wrong type, because SQLite stores any type in any column.
-    """
+    """Return a function that converts a SQLite row, which may have any types, or raises `IncompatibleValue`."""
     columns = [(each.name, _checks(each.type), isinstance(each.type, sa.Boolean)) for each in table.columns]
 
     def convert(row: Sequence[Any]) -> list[Any]:
@@ -118,7 +115,6 @@ async def read_postgresql(connection: Any, table: sa.Table, rows_a_part: int) ->
 
 
 async def sequence_of(connection: Any, table: sa.Table) -> str | None:
-    """Return the sequence that numbers the rows of a table, or None."""
     column = table.primary_key.columns[0].name
     found: str | None = await connection.fetchval(
         "SELECT pg_get_serial_sequence(quote_ident($1), $2)", table.name, column
@@ -130,8 +126,8 @@ async def sequence_of(connection: Any, table: sa.Table) -> str | None:
 
 
 @contextmanager
-def open_connection(path: Path, *, writable: bool = False, timeout_s: float = 30.0) -> Iterator[sqlite3.Connection]:
-    with closing(open_file(path, timeout_s)) as connection:
+def open_connection(path: Path, *, writable: bool = False) -> Iterator[sqlite3.Connection]:
+    with closing(open_file(path, 30.0)) as connection:
         connection.execute(f"PRAGMA query_only={int(not writable)}")
         yield connection
 

@@ -36,15 +36,13 @@ _CLEANED_UP_EARLY = ", ".join(
 def ddl(make: Ddl) -> Ddl:
     """Register a function that returns statements for `sqlite` or `postgresql`, run after all tables are created.
 
-    In a function's body `{schema}` is the schema followed by a dot. Functions must qualify names with it, because a
-    dump is restored with an empty search path.
+    Functions must qualify names with `{schema}`, because a dump is restored with an empty search path.
     """
     _further.append(make)
     return make
 
 
 def trigger_function(name: str, event: str, body: str) -> list[str]:
-    """Return the statements that create a PostgreSQL trigger and its function."""
     return [
         f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NULL; END $$",
         f"CREATE TRIGGER {name} {event} EXECUTE FUNCTION {name}()",
@@ -52,10 +50,7 @@ def trigger_function(name: str, event: str, body: str) -> list[str]:
 
 
 def statements(dialect_name: str, revision: str, schema: str = "") -> list[str]:
-    """Return the statements that create a database of this revision. `schema` is PostgreSQL's, quoted.
-
-    Requires `bootstrap.import_tables`.
-    """
+    """Return the statements that create a database, after `bootstrap.import_tables`. `schema` is quoted."""
     dialect = dialects.SQLITE if dialect_name == "sqlite" else dialects.postgresql()
     made = [_VERSION_TABLE, f"INSERT INTO alembic_version VALUES ('{revision}')"]  # noqa: S608  # our own number
     for table in metadata.sorted_tables:
@@ -72,10 +67,7 @@ def statements(dialect_name: str, revision: str, schema: str = "") -> list[str]:
 
 
 def _index_order(index: sa.Index) -> tuple[bool, bool, int]:
-    """Sort key of a table's indexes: unique ones first, partial ones last.
-
-    If several indexes can serve a statement, SQLite without statistics prefers the one created last.
-    """
+    """Sort unique indexes first and partial ones last: without statistics, SQLite prefers the last."""
     return "where" in index.info and not index.unique, not index.unique, index.info[DECLARED]
 
 

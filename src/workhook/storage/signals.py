@@ -37,14 +37,12 @@ class Signals:
         return lambda: self._listeners[topic].remove(listener)
 
     def send(self, topic: str, ids: Iterable[int]) -> None:
-        """Notify this process and the others."""
         sent = frozenset(ids)
         self.deliver(topic, sent)
         if self.forward is not None:
             self.forward(topic, sent)
 
     def deliver(self, topic: str, ids: frozenset[int] | None) -> None:
-        """Notify only this process."""
         for listener in tuple(self._listeners[topic]):
             try:
                 listener(ids)

@@ -36,7 +36,6 @@ class SlowReadLimiter:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for a turn. Raises `QueryTooSlow` after `TIMEOUT_S`."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 await self._free.acquire()
@@ -49,7 +48,6 @@ class SlowReadLimiter:
 
 
 def fetch_sqlite(connection: sqlite3.Connection, sql: str, arguments: Sequence[object]) -> Sequence[Row]:
-    """Run a read. Raises `QueryTooSlow` after `TIMEOUT_S`."""
     end = time.monotonic() + TIMEOUT_S
     connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
     try:

@@ -107,8 +107,6 @@ def _settle(future: asyncio.Future[object], result: object, error: BaseException
 
 
 class _Group:
-    """Finished logical transactions that share the next commit."""
-
     def __init__(self) -> None:
         self.members: list[SqliteTransaction] = []
         self.durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -329,7 +327,6 @@ class SqliteDatabase(Database):
             await self._commit()
 
     async def _commit(self) -> None:
-        """Commit the group. The caller holds the turn."""
         group, self._group = self._group, None
         if group is None:
             return
@@ -344,10 +341,7 @@ class SqliteDatabase(Database):
             member.committed()
 
     async def _roll_back(self) -> None:
-        """Undo one logical transaction.
-
-        On a full disk SQLite may have undone the whole group, in which case the whole group fails.
-        """
+        """Undo one logical transaction, or fail the whole group if SQLite undid it on a full disk."""
         alone = self._group is None
         survived = await self._writer.submit(lambda connection: _undo(connection, alone=alone))
         if not survived and self._group is not None:
@@ -404,10 +398,7 @@ class SqliteDatabase(Database):
 
 
 def _calls(known: Statement, rows: Sequence[Params]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield calls that insert many rows each.
-
-    On every call, SQLite's thread releases the interpreter's lock and must win it back from the event loop.
-    """
+    """Yield calls with many rows each, because each must win the interpreter's lock back from the event loop."""
     arguments = [known.arguments(row) for row in rows]
     at = 0
     for size in ROWS_A_CALL:

@@ -20,8 +20,6 @@ Params = Mapping[str, Value]
 
 
 class PerDialect(Executable):
-    """A statement that is written separately for each database."""
-
     def __init__(self, *, sqlite: Executable, postgresql: Executable) -> None:
         self.of: Callable[[str], Executable] = {"sqlite": sqlite, "postgresql": postgresql}.__getitem__
 
@@ -40,11 +38,9 @@ HOT: list[Executable] = []
 
 
 def hot(statement: E) -> E:
-    """Make PostgreSQL plan the statement once per connection.
+    """Make PostgreSQL plan the statement once per connection, if that takes about as long as to run it.
 
-    For frequent statements that take about as long to plan as to run. All values share one plan.
-    `tests/work/test_plans_once.py` compares its cost with the best plan for some values, and must list every such
-    statement.
+    All values share one plan, which `tests/work/test_plans_once.py` compares with the best plan for some values.
     """
     HOT.append(statement)
     return statement
@@ -89,7 +85,6 @@ class Statement:
         return f"{head} SELECT * FROM unnest({', '.join(arrays)})"  # noqa: S608  # the compiler's own text
 
     def columns(self, rows: Sequence[Params]) -> list[list[Any]]:
-        """Return the arguments of `insert_columns`."""
         return [list(column) for column in zip(*map(self.arguments, rows), strict=True)]
 
     def arguments(self, params: Params | None) -> list[Any]:
@@ -121,10 +116,7 @@ def _renumbered(sql: str, before: int) -> str:
 
 
 class Compiler:
-    """A compiler that compiles each statement object once per process, however many databases are opened.
-
-    Statements built for a request (list filters) are compiled each time.
-    """
+    """Compiles each statement object once per process, except those that are built for a request."""
 
     inspect: ClassVar[Callable[[str], None] | None] = None
     """Called with the SQL of every compiled statement, for tests (`scripts/statement_rules.py`)."""
@@ -156,10 +148,7 @@ class Compiler:
 
 
 class _Use(NamedTuple):
-    """The tables that a statement uses. `written` is the changed table.
-
-    `read` are the tables whose rows it reads, including the target of an UPDATE.
-    """
+    """The tables that a statement changes (`written`) and reads, including the target of an UPDATE."""
 
     written: sa.FromClause | None
     read: frozenset[sa.FromClause]

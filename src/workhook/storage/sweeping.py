@@ -21,10 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 async def for_each_isolated(kind: str, things: Iterable[T], do: Callable[[T], Awaitable[int]]) -> int:
-    """Return the sum of `do` over all things. `kind` names them in the log and the metric.
-
-    Raises `Unavailable` if the database cannot be used.
-    """
+    """Return the sum of `do` over all things, named `kind` in the log. Raises `Unavailable`."""
     done = 0
     for thing in things:
         try:
@@ -44,7 +41,6 @@ class _BatchSize:
         self._kind, self._size = kind, size
 
     def is_over(self, error: Exception) -> bool:
-        """Return whether the error concerns all rows, or too many rows were skipped."""
         return is_database_failure(error) or self.skipped >= SKIPPED_MAX
 
     def skips(self) -> bool:
@@ -61,14 +57,10 @@ class _BatchSize:
 
 
 async def in_batches(kind: str, size: int, do: Callable[[int, int], Awaitable[int]]) -> int:
-    """Call `do(limit, offset)` until nothing is left.
+    """Call `do(limit, offset)` until nothing is left. Raises the errors of `in_order`.
 
     `do` removes at most `limit` of the due rows after the first `offset`, and returns their number. After a failure it
-    gets smaller limits, down to the failing row. Remaining rows are passed over on each call; use `in_order` if there
-    can be many.
-
-    Raises `Unavailable` if the database cannot be used, and the last error of `do` once `SKIPPED_MAX` rows were
-    skipped.
+    gets smaller limits, down to the failing row. Use `in_order` if many rows can remain.
     """
     done, size_now = 0, _BatchSize(kind, size)
     while True:
@@ -94,9 +86,7 @@ async def in_order(
     """Process rows once in order, however many of them remain, and return the sum of `do`.
 
     `following(last, limit)` returns the first rows after `last` (None: from the beginning), and `do(last, rows)`
-    processes them. After a failure it gets fewer rows, down to the failing one.
-
-    Raises `Unavailable` if the database cannot be used, and the last error of `do` once `SKIPPED_MAX` rows were
+    processes them, after a failure fewer. Raises `Unavailable`, and the last error once `SKIPPED_MAX` rows were
     skipped.
     """
     done, size_now, last = 0, _BatchSize(kind, size), None
@@ -132,16 +122,12 @@ class AgedRows:
         return sa.tuple_(*(sa.bindparam(f"{prefix}_{each.name}", type_=each.type) for each in self._key))
 
     def _params(self, prefix: str, row: Row | None) -> dict[str, object]:
-        """Return the parameters for a row, or for a position before all rows if it is None."""
         before_all = {each.name: "" if isinstance(each.type, sa.Text) else -1 for each in self._key}
         found: Row = before_all if row is None else row
         return {f"{prefix}_{each.name}": found[each.name] for each in self._key}
 
     async def delete(self, database: Database, before: int, size: int) -> int:
-        """Delete rows older than `before`, in batches of `size`.
-
-        Returns their number; raises the same errors as `in_order`.
-        """
+        """Delete rows older than `before`, in batches of `size`; return their number. Raises like `in_order`."""
 
         async def following(last: Row | None, limit: int) -> Sequence[Row]:
             return await database.fetch_all(self._old, {**self._params("last", last), "before": before, "limit": limit})

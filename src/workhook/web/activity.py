@@ -21,8 +21,10 @@ from workhook.web.frame.names import Names, logins_of
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
 from workhook.work.board import columns
+from workhook.work.board.tasks.inputs import PLAIN_FIELDS
+from workhook.work.board.tasks.schemas import TERMS
 from workhook.work.history.activity import queries
-from workhook.work.history.activity.live import HEARTBEAT, Stream, follow, listener_of_session
+from workhook.work.history.activity.live import HEARTBEAT, Listener, Stream, follow
 from workhook.work.history.activity.queries import ActivityQuery
 from workhook.work.kernel.people import PersonShape
 
@@ -181,23 +183,18 @@ KINDS: Mapping[str, str] = {
 }
 """The page's filters, without events about webhooks, which are not listed (`outbox.ABOUT_HOOKS`)."""
 
-_FIELDS: Mapping[str, str] = {
-    "title": text("title"),
-    "description": text("description"),
-    "priority": text("priority"),
+FIELDS: Mapping[str, str] = {
+    **{name: name.replace("_", " ") for name in ("title", "assignees", "labels", *PLAIN_FIELDS, *TERMS)},
     "deadline": text("due date"),
-    "assignees": text("assignees"),
-    "labels": text("labels"),
     "cover_url": text("cover image"),
     "fields": text("custom fields"),
     "sections": text("checklists"),
-    "estimate": text("estimate"),
-    "hourly_rate": text("hourly rate"),
     "billable": text("billable status"),
     "parent_id": text("parent task"),
     "repeat": text("repeat rule"),
     "blocked_by": text("blockers"),
 }
+"""What the page calls the fields of a task (`scripts.texts` collects the names that are made here)."""
 
 
 def found_in(payload: object, *names: str) -> str:
@@ -240,7 +237,7 @@ def sentence(
         "whose": bold.format(place.people.get(author := found_in(payload, event, "user", "login"), author)),
         "to": bold.format(found_in(payload, event, "column", "title")),
         "from": bold.format(place.columns.get(found_in(payload, "changes", "column_id", "from"), "…")),
-        "fields": ", ".join(gettext(_FIELDS[name]) for name in _changes(payload) if name in _FIELDS),
+        "fields": ", ".join(gettext(FIELDS[name]) for name in _changes(payload) if name in FIELDS),
         "commit": Markup("<code>{}</code>").format(found_in(payload, "commit", "id")[:_COMMIT_CHARS]),
         "message": Markup("<bdi>{}</bdi>").format(found_in(payload, "commit", "message")),
         "event": event,
@@ -268,7 +265,7 @@ def _template(event: str, action: str | None, payload: Any) -> str:
         return _ACROSS
     if event == "task" and moved and action == "completed":
         return _FINISHED_BY
-    if event == "task" and action == "edited" and _FIELDS.keys() & _changes(payload):
+    if event == "task" and action == "edited" and FIELDS.keys() & _changes(payload):
         return _CHANGED
     if event == "file" and action == "edited" and (changed := _change_of(payload, "task_id")) is not None:
         return _ATTACHED if changed.get("to") else _TAKEN_OFF
@@ -381,9 +378,7 @@ async def payload(visit: Visit) -> Response:
     access = await visit.access()
     access.require_member("see the activity of a project")
     event_id = visit.call.path_integer("event_id")
-    rows = await queries.find_activity(
-        visit.database, access.repository.id, before=event_id + 1, limit=1, event=None, actor=None, since=None
-    )
+    rows = await queries.find_activity(visit.database, access.repository.id, before=event_id + 1, limit=1)
     if not rows or rows[0]["id"] != event_id:
         raise NotFound()
     sent = to_show(rows[0]["payload"])
@@ -419,7 +414,8 @@ async def live(visit: Visit) -> Response:
     """Stream the project's changes to an open page. Not for clients: the timing would reveal private changes."""
     access = await visit.access()
     access.require_member("follow the activity of a project")
-    listener = listener_of_session(visit.session.id, visit.actor.user.id, access.repository.owner.id)
+    proof = queries.Proof("session", visit.session.id)
+    listener = Listener(proof, f"session:{visit.actor.user.id}", access.repository.owner.id)
     stream = await follow(visit.call.services, access.repository.id, listener, None)
     seen = visit.query_id("seen")
     is_late = seen is not None and await order.has_events(visit.database, access.repository.id, seen, stream.position)

@@ -25,7 +25,7 @@ from workhook.web.frame.texts import gettext
 from workhook.web.listing import TaskRow, edit_task, row_of, undo_of
 from workhook.work.board.tasks import listing
 from workhook.work.board.tasks.inputs import TaskEdit
-from workhook.work.history.feeds import feeds, ical
+from workhook.work.history import feeds
 from workhook.work.kernel.access import Access, find_access
 from workhook.work.kernel.day_bounds import deadline_params
 from workhook.work.kernel.scopes import source_of_project
@@ -175,18 +175,18 @@ _FEED = "/{owner}/{project}/calendar/feed"
 @routes.get("/calendar/{key}/calendar.ics")
 async def page_calendar_feed(call: Call) -> Response:
     """Return the due tasks of a project or of a user as iCalendar, to anyone with the link."""
-    found = await feeds.get_feed(call.database, call.path("key"))
+    user, project_id = await feeds.get_feed(call.database, call.path("key"))
     # Uses the owner's current rights. Apps poll, so denied requests are kept out of the audit log.
-    actor = Actor(found.user, 0, "session", frozenset(policy.SCOPES), address=call.address)
-    if found.project_id is not None:
-        access = await find_access(call.database, actor, found.project_id)
+    actor = Actor(user, 0, "session", frozenset(policy.SCOPES), address=call.address)
+    if project_id is not None:
+        access = await find_access(call.database, actor, project_id)
         name, tasks = access.repository.title, await feeds.list_project_due(call.database, access, now_ms())
     else:
-        name = gettext("Due dates for %(person)s", person=called(found.user))
-        tasks = await feeds.list_own_due(call.database, found.user, now_ms())
-    body = ical.calendar_bytes(name, tasks, base=call.public_base)
+        name = gettext("Due dates for %(person)s", person=called(user))
+        tasks = await feeds.list_own_due(call.database, user, now_ms())
+    body = feeds.calendar_bytes(name, tasks, base=call.public_base)
     headers = {"Cache-Control": "private, no-cache", **disposition("calendar.ics")}
-    return Response(body, headers=headers, media_type=ical.MEDIA_TYPE)
+    return Response(body, headers=headers, media_type=feeds.MEDIA_TYPE)
 
 
 @feed_places.get(_FEED)

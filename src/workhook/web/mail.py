@@ -33,8 +33,10 @@ from workhook.web.inbox import sentence
 from workhook.work.history.notifications.queries import Notification, find_invitation, find_mail_notification, path_of
 from workhook.work.history.notifications.settings import find_settings
 from workhook.work.money.invoices.documents import PDF
-from workhook.work.money.invoices.mail import InvoiceFile, MailedInvoice, find_mailed_invoice, print_for
+from workhook.work.money.invoices.mail import InvoiceFile, find_mailed_invoice
 from workhook.work.money.invoices.paper import DocumentLocale
+from workhook.work.money.invoices.rules import OPEN
+from workhook.work.money.invoices.schemas import Invoice
 
 
 class Letter(HiddenRepr, msgspec.Struct, frozen=True):
@@ -65,7 +67,7 @@ _BUTTONS: Mapping[str, str] = {
 
 
 def notification_letter(
-    notification: Notification, base: str, unsubscribe: str, *, invoice: MailedInvoice | None, has_pdf: bool
+    notification: Notification, base: str, unsubscribe: str, *, invoice: Invoice | None, has_pdf: bool
 ) -> Letter:
     """Return the letter for a notification.
 
@@ -106,13 +108,13 @@ def _paper() -> DocumentLocale:
     return DocumentLocale("de" if language() == "de" else "en")
 
 
-def _due_notes(mailed: MailedInvoice) -> list[str]:
-    if mailed.amount_due_minor is None:
+def _due_notes(invoice: Invoice) -> list[str]:
+    if invoice.status not in OPEN:
         return []
-    paper, currency = DocumentLocale(mailed.language), mailed.invoice.currency
-    notes = [gettext("Amount due: %(amount)s", amount=paper.money(mailed.amount_due_minor, currency))]
-    if mailed.due is not None:
-        notes.append(gettext("Due date: %(day)s", day=paper.day(mailed.due)))
+    paper, due = DocumentLocale(invoice.language), invoice.days.due
+    notes = [gettext("Amount due: %(amount)s", amount=paper.money(invoice.books.due, invoice.currency))]
+    if due is not None:
+        notes.append(gettext("Due date: %(day)s", day=paper.day(due)))
     return notes
 
 
@@ -255,15 +257,14 @@ class Composer:
         notification = await find_mail_notification(database, user, message.id)
         if notification is None:
             return None
-        invoice: MailedInvoice | None = None
+        invoice: Invoice | None = None
         files: list[InvoiceFile] = []
-        if message.invoice_id is not None:
+        if (invoice_id := message.invoice_id) is not None:
+            prints = kind == "invoice" and message.detail == "sent"
             try:
-                invoice = await find_mailed_invoice(self._services, user, message.invoice_id)
+                invoice, files = await find_mailed_invoice(self._services, user, invoice_id, self._base, prints=prints)
             except NotFound:
                 return None
-            if kind == "invoice" and message.detail == "sent":
-                files.append(await print_for(self._services, invoice, self._base))
         unsubscribe = unsubscribe_path(self._services.vault, Subscription(user.id, kind))
         with in_language(invoice.language if invoice else message.language or recipient.language):
             letter = notification_letter(notification, self._base, unsubscribe, invoice=invoice, has_pdf=bool(files))

@@ -18,13 +18,13 @@ from workhook.http import idempotency
 from workhook.http.calls import Services
 from workhook.identity import audit_queries
 from workhook.identity.tokens import issue as tokens
-from workhook.work.administration import purging
+from workhook.work.administration import deletion
 from workhook.work.files import trash as files_trash
 from workhook.work.history import trash
 from workhook.work.history.notifications import chores as notifications
 from workhook.work.money.checkouts import billing
 from workhook.work.money.credits import ledger
-from workhook.work.portability.imports import late as late_people
+from workhook.work.portability.imports import people as imported_people
 from workhook.work.time.timesheets import sums
 
 EVERY_MIN_S = 1.0
@@ -115,11 +115,11 @@ CHORES: tuple[Chore, ...] = (
     Chore("deleted_tasks", HOUR_S, trash.purge_tasks),
     Chore("deleted_files", HOUR_S, files_trash.purge),
     Chore("deleted_projects", HOUR_S, trash.purge_projects),
-    Chore("deleted_organizations", MINUTE_S, purging.purge),
+    Chore("deleted_organizations", MINUTE_S, deletion.purge),
     Chore("expired_task_credits", MINUTE_S, ledger.expire_credits),
     Chore("timesheet_sums", sums.EVERY_S, sums.add_changes),
     Chore("deadlines", MINUTE_S, notifications.notify_of_due_dates),
-    Chore("imported_assignees", MINUTE_S, late_people.assign_newcomers),
+    Chore("imported_assignees", MINUTE_S, imported_people.assign_newcomers),
     Chore("notifications", HOUR_S, notifications.prune),
     Chore("service_checkout_periods", billing.EVERY_S, billing.begin_due_periods),
 )

@@ -20,23 +20,24 @@ from workhook.work.history.search import search
 from workhook.work.kernel import quota
 from workhook.work.kernel.tables import import_links as _import_links  # noqa: F401  # only declares tables
 from workhook.work.money import budgets
-from workhook.work.money.billing import api as billing
+from workhook.work.money.billing import actions as billing
 from workhook.work.money.billing import logos
-from workhook.work.money.checkouts import api as service_checkouts
-from workhook.work.money.credit_notes import api as credit_notes
-from workhook.work.money.credits import api as task_credits
-from workhook.work.money.invoices import api as invoices
-from workhook.work.money.payments import api as payments
-from workhook.work.money.services import api as services
+from workhook.work.money.checkouts import billing as service_checkouts
+from workhook.work.money.credit_notes import actions as credit_notes
+from workhook.work.money.credits import ledger as task_credits
+from workhook.work.money.invoices import actions as invoices
+from workhook.work.money.invoices import documents
+from workhook.work.money.payments import recording as payments
+from workhook.work.money.services import actions as services
 from workhook.work.people import clients, members
 from workhook.work.portability.transfer import api as moving
 from workhook.work.time import rates
-from workhook.work.time.timesheets import api as timesheets
+from workhook.work.time.timesheets import actions as timesheets
 
 _APIS = (
     across, projects, trash, members, notifications, quota, clients, columns, tasks, activity, files, comments, search,
-    services, service_checkouts, task_credits, billing, logos, budgets, rates, invoices, payments, credit_notes,
-    timesheets, timesheet_reports, moving,
+    services, service_checkouts, task_credits, billing, logos, budgets, rates, invoices, documents, payments,
+    credit_notes, timesheets, timesheet_reports, moving,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(operation for api in _APIS for operation in api.routes)
 """Every operation under `/api/v1`."""

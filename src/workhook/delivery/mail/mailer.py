@@ -52,10 +52,7 @@ class Mailer:
         ]
 
     async def stop(self, drain_s: float) -> None:
-        """Stop taking messages and wait for those in progress.
-
-        Unfinished ones are sent again when their lease expires.
-        """
+        """Stop taking messages and wait for those in progress. Unfinished ones are sent again later."""
         for each in self._loops:
             each.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
@@ -150,9 +147,9 @@ class Mailer:
     async def _look(self) -> None:
         while True:
             try:
-                backlog = await queue.find_backlog(self._database)
-                metrics.MAIL_WAITING.set(backlog.waiting)
-                metrics.MAIL_OLDEST.set(backlog.oldest_ms / 1000)
+                waiting, oldest_ms = await queue.find_backlog(self._database)
+                metrics.MAIL_WAITING.set(waiting)
+                metrics.MAIL_OLDEST.set(oldest_ms / 1000)
             except Exception as error:  # noqa: BLE001  # handed to the log
                 self._log_failure("mail_backlog_read_failed", error)
             await asyncio.sleep(LOOK_S)
@@ -162,10 +159,7 @@ class Mailer:
             await each.close()
 
     def _log_failure(self, event: str, error: Exception, message: MailMessage | None = None) -> None:
-        """Log where an unknown error was raised, but not its text, which may contain an address.
-
-        The text of a `Problem` is Workhook's own.
-        """
+        """Log where an error was raised, but only the text of a `Problem`: others may contain an address."""
         if isinstance(error, Problem):
             known = {"error": error.message}
         else:

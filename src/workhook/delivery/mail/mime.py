@@ -31,10 +31,7 @@ class Attachment(msgspec.Struct, frozen=True):
 
 
 def text_header(name: str, text: str) -> str:
-    """Return a header with free text: a short line of plain ASCII unchanged, other text as encoded words (RFC 2047).
-
-    Control characters and line breaks become spaces.
-    """
+    """Return a header with free text on one line, as encoded words (RFC 2047) unless it is short plain ASCII."""
     plain = one_line(text)
     if _is_plain(plain) and len(name) + 2 + len(plain) <= LINE_CHARS:
         return raw_header(name, plain)
@@ -82,7 +79,6 @@ def _encoded(text: str) -> str:
 
 
 def message_bytes(headers: Sequence[str], text: str, html: str, files: Sequence[Attachment] = ()) -> bytes:
-    """Return a message with a plain-text and an HTML body, and attachments."""
     body = _multipart("alternative", [_text_part("plain", text), _text_part("html", html)])
     if files:
         body = _multipart("mixed", [body, *map(_file_part, files)])

@@ -36,8 +36,6 @@ _c = mail_messages.c
 
 
 class MailMessage(HiddenRepr, msgspec.Struct, frozen=True):
-    """A taken row."""
-
     id: int
     user_id: int | None
     kind: MailKind
@@ -170,23 +168,14 @@ async def record(
     await database.in_transaction(step)
 
 
-class Backlog(msgspec.Struct, frozen=True):
-    """The messages that are due. `oldest_ms` is the age of the oldest one, or 0."""
-
-    waiting: int
-    oldest_ms: int
-
-
-async def find_backlog(reader: Reader) -> Backlog:
+async def find_backlog(reader: Reader) -> tuple[int, int]:
+    """Return the number of messages to send, and the age of the oldest one that is due in milliseconds, or 0."""
     row = await reader.fetch_row(_backlog, {})
-    return Backlog(row["waiting"], max(row["oldest_ms"] or 0, 0))
+    return row["waiting"], max(row["oldest_ms"] or 0, 0)
 
 
 async def delete_old(services: Services, now: int) -> int:
-    """Remove messages that were sent a week ago or given up a month ago; return their number.
-
-    Runs as a chore. Raises `Unavailable`.
-    """
+    """Remove messages that were sent a week ago or given up a month ago; return their number. Raises `Unavailable`."""
 
     async def some(limit: int, _: int) -> int:
         params = {"sent_before": now - SENT_KEPT_MS, "failed_before": now - FAILED_KEPT_MS, "limit": limit}

@@ -166,15 +166,11 @@ def _reply(code: int, reply: str) -> str:
 
 
 def _in_line(reply: str) -> str:
-    """Return a server's text in a form that every database accepts.
-
-    Bytes that are not UTF-8 arrive as lone surrogates.
-    """
+    """Return a server's text as every database accepts it. Bytes that are not UTF-8 are lone surrogates."""
     return " ".join(one_line(reply.encode("utf-8", "replace").decode()).split())[:SAID_MAX_CHARS]
 
 
 def describe_error(error: Exception, server: SmtpServer) -> str:
-    """Describe an error to the operator, without user and password."""
     place = f"{server.host}:{server.port}"
     if isinstance(error, errors.SMTPAuthenticationError):
         return f"{place} rejected the username and password: {_reply(error.code, error.message)}"
@@ -198,8 +194,7 @@ def describe_error(error: Exception, server: SmtpServer) -> str:
 def _context(*, is_checked: bool) -> ssl.SSLContext:
     """Return the TLS context.
 
-    Without a password, opportunistic TLS encrypts without checking the certificate, because an attacker with an invalid
-    certificate could just as well hide the offer of TLS (RFC 7435).
+    Without a password, the certificate is not checked: an attacker could just as well hide the offer of TLS (RFC 7435).
     """
     context = ssl.create_default_context()
     if not is_checked:

@@ -166,10 +166,7 @@ async def _forget_consents(tx: Transaction, app: App) -> None:
 
 
 async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[AppSecret, str]:
-    """Return a new secret's record and the secret, which is shown only once.
-
-    Raises `Invalid` beyond `SECRETS_MAX`.
-    """
+    """Return a new secret's record and the secret, which is shown only once. Raises `Invalid` beyond the maximum."""
     app = await _lock(tx, app)
     if len(await queries.list_secrets(tx, app.id)) >= SECRETS_MAX:
         message = say("an app can have at most {} secrets; delete an unused one first", SECRETS_MAX)
@@ -291,12 +288,9 @@ async def in_transaction(call: Call, step: Callable[[Transaction], Awaitable[R]]
 
 async def find_named_app(call: Call, reader: Reader) -> App:
     """Return the app in the path. Raises `NotFound` if it does not exist or belongs to another organization."""
-    if "client_id" in call.request.path_params:
-        app = await queries.find_client(reader, call.path("client_id"))
-        oauth = True
-    else:
-        app = await queries.find_slug(reader, call.path("slug"))
-        oauth = False
+    oauth = "client_id" in call.request.path_params
+    find, name = (queries.find_client, "client_id") if oauth else (queries.find_slug, "slug")
+    app = await find(reader, call.path(name))
     if app is None or app.is_oauth != oauth:
         raise NotFound()
     if app.account_id != named_organization(call).account.id:

@@ -41,16 +41,12 @@ _NOT_REACHED = "There is at least one repository that does not exist or is not a
 
 
 class AccessToken(HiddenRepr, msgspec.Struct, frozen=True):
-    """A new installation access token.
-
-    `repository_ids` is None if the token covers all repositories of the organization. `named` are those that the
-    request narrowed it to, if any.
-    """
+    """A new installation access token."""
 
     issued: IssuedToken
     permissions: Mapping[str, str]
-    repository_ids: Collection[int] | None
-    named: list[Repository] | None
+    repository_ids: Collection[int] | None  # None: all repositories of the organization
+    named: list[Repository] | None  # those that the request narrowed it to, if any
 
 
 def parse_narrowing(body: Mapping[str, Any], shape: type[Body], resource: str = _RESOURCE) -> Body:
@@ -64,8 +60,7 @@ def parse_narrowing(body: Mapping[str, Any], shape: type[Body], resource: str = 
 async def create_access_token(tx: Transaction, app: App, installation_id: int, wanted: AccessTokenBody) -> AccessToken:
     """Issue a token for the bot.
 
-    Raises `NotFound` for another app's installation, `Forbidden` for a suspended one, and `Invalid` if more is
-    requested than was granted.
+    Raises `NotFound` for another app's installation, `Forbidden` for a suspended one, and `Invalid`.
     """
     is_there = await queries.lock_app(tx, app.id)
     installation = await queries.find_installation(tx, installation_id, for_update=True) if is_there else None
@@ -88,12 +83,8 @@ async def create_access_token(tx: Transaction, app: App, installation_id: int, w
         installation_id=installation.id,
         expires_at=now_ms() + LIFETIME_MS,
     )
-    detail = {
-        "app": app.slug,
-        "token_id": issued.id,
-        "permissions": permissions,
-        "repositories": "all" if chosen is None else chosen,
-    }
+    detail = {"app": app.slug, "token_id": issued.id, "permissions": permissions}
+    detail["repositories"] = "all" if chosen is None else chosen
     target, account_id = f"installation/{installation.id}", installation.account.id
     await audit.record(tx, None, "installation.create_token", target, account_id=account_id, detail=detail)
     return AccessToken(issued, permissions, installation.repository_ids if named is None else chosen, named)
@@ -150,10 +141,10 @@ _ONE = "/app/installations/{installation_id}"
 routes = Routes(WEBHOOK_API, "apps", read="app", write="app")
 
 
-async def _get_own_installation(reader: Reader, app_id: int, number: int) -> Installation:
-    """Return an installation of the app. Raises `NotFound` if it does not exist or belongs to another app."""
+async def _get_own_installation(call: Call, reader: Reader, number: int) -> Installation:
+    """Return an installation of the calling app. Raises `NotFound` if it does not exist or belongs to another one."""
     found = require_found(await queries.find_installation(reader, number))
-    return require_found(found if found.app.id == app_id else None)
+    return require_found(found if found.app.id == app_of(call).id else None)
 
 
 @routes.get("/app")
@@ -179,17 +170,13 @@ async def app_installations_list(call: Call, page: Page) -> Paged[list[s.Install
 @routes.get(_ONE)
 async def app_installations_get(call: Call, installation_id: int) -> s.InstallationShape:
     """Get an installation of the app."""
-    return s.installation_to_response(
-        await _get_own_installation(call.database, app_of(call).id, installation_id), call.base
-    )
+    return s.installation_to_response(await _get_own_installation(call, call.database, installation_id), call.base)
 
 
 @routes.delete(_ONE)
 async def app_installations_delete(write: Write, installation_id: int) -> None:
     """Uninstall the app from an organization."""
-    await installer.uninstall(
-        write.tx, None, await _get_own_installation(write.tx, app_of(write.call).id, installation_id)
-    )
+    await installer.uninstall(write.tx, None, await _get_own_installation(write.call, write.tx, installation_id))
 
 
 @routes.post(f"{_ONE}/access_tokens", body=s.AccessTokenBody | None, etag=False, action="installation.create_token")
@@ -214,9 +201,8 @@ async def app_access_tokens_create(call: Call, installation_id: int) -> Created[
 @routes.put(f"{_ONE}/suspended")
 async def app_installations_suspend(write: Write, installation_id: int) -> None:
     """Suspend an installation."""
-    await installer.suspend(
-        write.tx, None, await _get_own_installation(write.tx, app_of(write.call).id, installation_id), by="app"
-    )
+    found = await _get_own_installation(write.call, write.tx, installation_id)
+    await installer.suspend(write.tx, None, found, by="app")
 
 
 @routes.delete(f"{_ONE}/suspended")
@@ -225,9 +211,8 @@ async def app_installations_unsuspend(write: Write, installation_id: int) -> Non
 
     An app can only lift its own suspension. An owner's suspension must be lifted by an owner.
     """
-    await installer.unsuspend(
-        write.tx, None, await _get_own_installation(write.tx, app_of(write.call).id, installation_id), by="app"
-    )
+    found = await _get_own_installation(write.call, write.tx, installation_id)
+    await installer.unsuspend(write.tx, None, found, by="app")
 
 
 @routes.get("/orgs/{org}/installation", action="installation.get")
@@ -271,8 +256,7 @@ async def installation_repositories_list(call: Call, page: Page) -> Paged[s.Inst
     """List the repositories that an installation access token covers."""
     actor = actor_of(call)
     assert actor.installation_id is not None, "the rule takes tokens of installations alone"
-    assert actor.app_id is not None
-    installation = await _get_own_installation(call.database, actor.app_id, actor.installation_id)
+    installation = require_found(await queries.find_installation(call.database, actor.installation_id))
     [reach] = actor.grants or ()  # which may be less than the installation's
     return await _repositories(call, installation.account, reach.repository_ids, page)
 
@@ -283,8 +267,7 @@ async def installation_token_revoke(write: Write) -> None:
     actor = write.actor
     [grant] = actor.grants or ()
     await revoke(write.tx, [actor.token_id])
-    detail = {"token_id": actor.token_id}
-    target = f"installation/{actor.installation_id}"
+    target, detail = f"installation/{actor.installation_id}", {"token_id": actor.token_id}
     await audit.record(write.tx, actor, "installation.revoke_token", target, account_id=grant.account_id, detail=detail)
 
 

@@ -1,7 +1,6 @@
-"""The API form of OAuth apps, apps and installations.
+"""The API form of OAuth apps, apps and installations, with URLs that GitHub's typed clients require.
 
-GitHub's typed clients require URLs of resources that do not exist here. These URLs point below the account or
-repository, where nothing is served.
+URLs of resources that do not exist here point below the account or repository, where nothing is served.
 """
 
 from __future__ import annotations
@@ -167,23 +166,22 @@ class UserInstallations(msgspec.Struct):
     installations: list[InstallationShape]
 
 
+NamedRepositories = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=100)]],
+    Meta(min_length=1, max_length=NAMED_MAX, description="Names, without the owner."),
+]
+RepositoryIds = Annotated[list[Annotated[int, Meta(ge=1, le=2**53 - 1)]], Meta(min_length=1, max_length=NAMED_MAX)]
+Narrowed = Annotated[
+    dict[str, Level], Meta(description="Permission → `read` or `write`. Empty: all that were granted.")
+]
+
+
 class AccessTokenBody(msgspec.Struct):
     """Limits the token to some of the installation's repositories and permissions. Defaults to all of them."""
 
-    repositories: (
-        Annotated[
-            list[Annotated[str, Meta(min_length=1, max_length=100)]],
-            Meta(min_length=1, max_length=NAMED_MAX, description="Names, without the owner."),
-        ]
-        | UnsetType
-    ) = UNSET
-    repository_ids: (
-        Annotated[list[Annotated[int, Meta(ge=1, le=2**53 - 1)]], Meta(min_length=1, max_length=NAMED_MAX)] | UnsetType
-    ) = UNSET
-    permissions: (
-        Annotated[dict[str, Level], Meta(description="Permission → `read` or `write`. Empty: all that were granted.")]
-        | UnsetType
-    ) = UNSET
+    repositories: NamedRepositories | UnsetType = UNSET
+    repository_ids: RepositoryIds | UnsetType = UNSET
+    permissions: Narrowed | UnsetType = UNSET
 
 
 _OF_ACCOUNT = tuple(
@@ -261,12 +259,7 @@ def _path(name: str) -> str:
 
 Name = Annotated[
     str,
-    Meta(
-        min_length=1,
-        max_length=schemas.NAME_MAX,
-        description="Unique on the server.",
-        examples=["Time Keeper"],
-    ),
+    Meta(min_length=1, max_length=schemas.NAME_MAX, description="Unique on the server.", examples=["Time Keeper"]),
 ]
 Description = Annotated[str, Meta(max_length=schemas.DESCRIPTION_MAX)]
 Homepage = Annotated[str, Meta(max_length=schemas.URL_MAX, extra_json_schema={"format": "uri"})]
@@ -438,12 +431,5 @@ def app_to_response(app: App, organization: Account, base: str) -> OauthAppShape
     urls = list(app.callback_urls)
     if app.is_oauth:
         return shape_of(OauthAppShape, app, callback_urls=urls, owner=owner, url=url)
-    return shape_of(
-        AppShape,
-        app,
-        callback_urls=urls,
-        owner=owner,
-        url=url,
-        permissions=levels(app.permissions),
-        bot_login=app.slug + BOT_SUFFIX,
-    )
+    more = {"permissions": levels(app.permissions), "bot_login": app.slug + BOT_SUFFIX}
+    return shape_of(AppShape, app, callback_urls=urls, owner=owner, url=url, **more)

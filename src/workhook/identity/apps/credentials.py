@@ -57,10 +57,9 @@ async def authenticate_app(reader: Reader, token: str) -> App:
 async def authenticate_client(database: Database, client_id: str, client_secret: str) -> App | None:
     """Return the app if the secret is one of its own. An unknown ID takes the same time."""
     app = await queries.find_client(database, client_id)
-    digest = digest_of(client_secret)
+    digest, now = digest_of(client_secret), now_ms()
     known = await database.fetch_all(_secrets, {"app_id": app.id if app else 0})
     matching = [row for row in known if secrets.compare_digest(bytes(row["digest"]), digest)]
-    now = now_ms()
     for row in matching:  # shows which secret is still in use during a rotation
         if now - (row["last_used_at"] or 0) >= USE_NOTED_MS:
             await record_use(database, app_secrets, row["id"], now)
@@ -156,10 +155,10 @@ _CLIENT_ID_LENGTH = 20
 
 
 class NewKey(HiddenRepr, msgspec.Struct, frozen=True):
-    """A key pair in PEM. `private_key` is None for the caller's own key. For `fingerprint`, see `fingerprint_of`."""
+    """A key pair in PEM. `private_key` is None for the caller's own key."""
 
     public_key: str
-    fingerprint: str
+    fingerprint: str  # of the public key's DER
     private_key: str | None = None
 
 
@@ -211,9 +210,5 @@ def _described(key: object, private: str | None) -> NewKey:
     assert isinstance(key, rsa.RSAPublicKey)
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     der = key.public_bytes(serialization.Encoding.DER, form)
-    return NewKey(key.public_bytes(serialization.Encoding.PEM, form).decode(), fingerprint_of(der), private)
-
-
-def fingerprint_of(der: bytes) -> str:
-    """Return `SHA256:` and the Base64 digest of the public key's DER, as OpenSSL shows it."""
-    return "SHA256:" + base64.b64encode(hashlib.sha256(der).digest()).decode()
+    fingerprint = "SHA256:" + base64.b64encode(hashlib.sha256(der).digest()).decode()  # as OpenSSL shows it
+    return NewKey(key.public_bytes(serialization.Encoding.PEM, form).decode(), fingerprint, private)

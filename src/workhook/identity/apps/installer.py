@@ -52,10 +52,9 @@ async def install(
     repository_ids: Collection[int] | None = None,
     known: Sequence[Fault] = (),
 ) -> Installation:
-    """Install an app.
+    """Install an app. Raises `Invalid` with its own faults and the `known` ones.
 
-    `permissions` None grants all those that it requests. `repository_ids` None selects all repositories, including
-    future ones. Raises `Invalid` with its own faults and the `known` ones.
+    `permissions` None grants all that it requests. `repository_ids` None selects all repositories and future ones.
     """
     fresh = await queries.find_app(tx, app.id, for_update=True)
     if fresh is None or fresh.bot_id is None or not (fresh.public or fresh.account_id == organization.id):
@@ -64,18 +63,12 @@ async def install(
     faults = [*known, *schemas.permission_faults(granted, most=fresh.permissions)]
     faults += await _repository_faults(tx, organization, repository_ids)
     if await queries.find_installation_on(tx, fresh.id, organization.id) is not None:
-        faults.append(
-            Fault(
-                field="app",
-                code="already_exists",
-                message=say("{} is already installed on this organization", fresh.slug),
-            )
-        )
+        message = say("{} is already installed on this organization", fresh.slug)
+        faults.append(Fault(field="app", code="already_exists", message=message))
     if faults:
         raise _invalid(faults)
     now = now_ms()
-    values = {"app_id": fresh.id, "account_id": organization.id, "permissions": json.encode_text(granted)}
-    values |= {"repository_selection": "all" if repository_ids is None else "selected"}
+    values = {"app_id": fresh.id, "account_id": organization.id, **_stored(granted, repository_ids)}
     number = await tx.insert(installations, {**values, "created_at": now, "updated_at": now})
     await _choose(tx, number, repository_ids)
     member = {"organization_id": organization.id, "user_id": fresh.bot_id, "role": "app", "created_at": now}
@@ -97,9 +90,8 @@ async def uninstall(
     await revoke_of(tx, installation_id=installation.id)
     await tx.execute(_delete, {"installation_id": installation.id})
     if installation.app.bot_id is not None:
-        await tx.execute(
-            remove_membership, {"organization_id": installation.account.id, "user_id": installation.app.bot_id}
-        )
+        member = {"organization_id": installation.account.id, "user_id": installation.app.bot_id}
+        await tx.execute(remove_membership, member)
     await _weakened(tx, actor, installation)
     gone = [await each(tx, installation.id, installation.account.id, remove_webhooks) for each in removal.installations]
     webhooks = [address for each in gone for address in each]
@@ -131,13 +123,10 @@ async def edit_installation(
         faults += await _repository_faults(tx, old.account, chosen, kept=old.repository_ids or ())
     if faults:
         raise _invalid(faults)
-    if (
-        dict(granted) == dict(old.permissions)
-        and (chosen if chosen is None else frozenset(chosen)) == old.repository_ids
-    ):
+    same_repositories = (chosen if chosen is None else frozenset(chosen)) == old.repository_ids
+    if dict(granted) == dict(old.permissions) and same_repositories:
         return old
-    values = {"permissions": json.encode_text(dict(granted)), "updated_at": now_ms(), "installation_id": old.id}
-    await tx.execute(_edit, {**values, "repository_selection": "all" if chosen is None else "selected"})
+    await tx.execute(_edit, {**_stored(granted, chosen), "updated_at": now_ms(), "installation_id": old.id})
     if repository_ids is not UNSET:
         await tx.execute(_drop_repositories, {"installation_id": old.id})
         await _choose(tx, old.id, chosen)
@@ -153,10 +142,7 @@ async def _weakened(tx: Transaction, actor: Actor | None, installation: Installa
 
 
 async def suspend(tx: Transaction, actor: Actor | None, installation: Installation, *, by: By = "organization") -> None:
-    """Suspend the installation's tokens, and those of its users on this organization.
-
-    An owner's suspension replaces the app's own, and the app cannot lift it.
-    """
+    """Suspend the installation's and its users' tokens. An owner's suspension replaces the app's own."""
     current = await _lock(tx, installation.id)
     if current.suspended_at is None or (current.suspended_by, by) == ("app", "organization"):
         await _set_suspended(tx, actor, current, now_ms(), by)
@@ -180,7 +166,7 @@ async def reduce_permissions(tx: Transaction, actor: Actor | None, app: App) -> 
         kept = weaker(app.permissions, installation.permissions)
         if kept == dict(installation.permissions):
             continue
-        values = {"permissions": json.encode_text(kept), "repository_selection": installation.repository_selection}
+        values = _stored(kept, installation.repository_ids)
         await tx.execute(_edit, {**values, "updated_at": now_ms(), "installation_id": installation.id})
         await _weakened(tx, actor, installation)
         await _audit(tx, actor, installation, "installation.update", permissions=kept)
@@ -190,9 +176,8 @@ async def reduce_permissions(tx: Transaction, actor: Actor | None, app: App) -> 
 async def _set_suspended(
     tx: Transaction, actor: Actor | None, installation: Installation, at: int | None, by: By | None
 ) -> None:
-    await tx.execute(
-        _suspend, {"suspended_at": at, "suspended_by": by, "updated_at": now_ms(), "installation_id": installation.id}
-    )
+    values = {"suspended_at": at, "suspended_by": by, "updated_at": now_ms()}
+    await tx.execute(_suspend, {**values, "installation_id": installation.id})
     if at is not None:
         await _weakened(tx, actor, installation)
     await _audit(tx, actor, installation, "installation.unsuspend" if at is None else "installation.suspend")
@@ -216,6 +201,11 @@ async def _repository_faults(
     strange = added.difference(each.id for each in await find_repositories(tx, account, ids=sorted(added)))
     messages = [say("{} has no repository with the ID {}", account.login, each) for each in sorted(strange)]
     return [Fault(field="repositories", code="invalid", message=each) for each in messages]
+
+
+def _stored(permissions: Mapping[str, str], repository_ids: Collection[int] | None) -> dict[str, object]:
+    selection = "all" if repository_ids is None else "selected"
+    return {"permissions": json.encode_text(dict(permissions)), "repository_selection": selection}
 
 
 async def _choose(tx: Transaction, installation_id: int, ids: Collection[int] | None) -> None:

@@ -17,12 +17,11 @@ from workhook.identity.apps import actions, installer, queries
 from workhook.identity.apps import app_schemas as s
 from workhook.identity.apps.app_api import show_app
 from workhook.identity.apps.app_schemas import IntegrationShape, installation_to_response, levels
-from workhook.identity.apps.credentials import NewKey
 from workhook.identity.apps.schemas import App, AppKey, AppSecret, Installation
 from workhook.identity.authenticator import actor_of, caller_of, named_organization
 from workhook.identity.context import Write
 from workhook.identity.queries import find_repositories, key_of
-from workhook.identity.schemas import Account, Actor, shape_of
+from workhook.identity.schemas import Account, shape_of
 from workhook.identity.tokens.lookup import covers
 from workhook.storage import Reader, Transaction
 from workhook.storage.database import UniqueViolation
@@ -88,14 +87,15 @@ async def oauth_apps_create(write: Write, create: s.OauthAppCreate) -> Created[s
 async def apps_create(call: Call, create: s.AppCreate) -> Created[s.AppShape]:
     """Register an app."""
     key = await actions.create_key(create.public_key)
-    return await actions.in_transaction(call, lambda tx: register_app(Write.for_call(call, tx), create, key))
 
+    async def register(tx: Transaction) -> s.AppShape:
+        organization = named_organization(call).account
+        app, secret, pem = await actions.create_app(tx, actor_of(call), organization, create, key=key)
+        shape = await _with_keys(call, tx, app)
+        shape.client_secret, shape.pem = secret, pem or UNSET
+        return shape
 
-async def register_app(write: Write, create: s.AppCreate, key: NewKey) -> Created[s.AppShape]:
-    organization = named_organization(write.call).account
-    app, secret, pem = await actions.create_app(write.tx, write.actor, organization, create, key=key)
-    shape = await _with_keys(write.call, write.tx, app)
-    shape.client_secret, shape.pem = secret, pem or UNSET
+    shape = await actions.in_transaction(call, register)
     return Created(shape, shape.url, NO_STORE)
 
 
@@ -218,6 +218,7 @@ def _url(call: Call, app: App) -> str:
 # --- installations ----------------------------------------------------------------------------------------------------
 
 _RESOURCE = "Installation"
+_BOOLEAN = {"type": "boolean", "default": False}
 _ONE = "/orgs/{org}/installations/{installation_id}"
 _REPOSITORY = "/user/installations/{installation_id}/repositories/{repository_id}"
 
@@ -286,13 +287,7 @@ async def installations_update(write: Write, installation_id: int, edit: s.Insta
 
 @installations.delete(
     _ONE,
-    query=(
-        Query(
-            "remove_webhooks",
-            "Whether to also delete the webhooks it created.",
-            {"type": "boolean", "default": False},
-        ),
-    ),
+    query=(Query("remove_webhooks", "Whether to also delete the webhooks it created.", _BOOLEAN),),
 )
 async def installations_delete(write: Write, installation_id: int) -> None:
     """Uninstall an app.
@@ -314,17 +309,15 @@ async def installations_suspend(write: Write, installation_id: int) -> None:
 
     Its tokens cannot be used until the suspension is lifted.
     """
-    await installer.suspend(
-        write.tx, write.actor, await actions.find_named_installation(write.call, write.tx, installation_id)
-    )
+    found = await actions.find_named_installation(write.call, write.tx, installation_id)
+    await installer.suspend(write.tx, write.actor, found)
 
 
 @installations.delete(f"{_ONE}/suspended")
 async def installations_unsuspend(write: Write, installation_id: int) -> None:
     """Unsuspend an installation."""
-    await installer.unsuspend(
-        write.tx, write.actor, await actions.find_named_installation(write.call, write.tx, installation_id)
-    )
+    found = await actions.find_named_installation(write.call, write.tx, installation_id)
+    await installer.unsuspend(write.tx, write.actor, found)
 
 
 @installations.put(_REPOSITORY, access="installations.write", problems=(422,), action="installation.update")
@@ -362,10 +355,7 @@ def _not_removable(why: str) -> Invalid:
 
 
 async def _owned(write: Write, number: int, repository_id: int) -> Installation:
-    """Lock an installation that covers the repository, on an organization that the caller owns.
-
-    Raises `NotFound` and `Forbidden`.
-    """
+    """Lock an installation on an organization that the caller owns. Raises `NotFound`, also for the repository."""
     tx = write.tx
     found = require_found(await queries.find_installation(tx, number))
     role = await account_queries.find_member_role(tx, found.account.id, write.actor.user.id)
@@ -388,16 +378,15 @@ async def apps_get_public(call: Call, slug: str) -> IntegrationShape:
     Returns public information. A private app is visible only to members of its organization.
     """
     app = await queries.find_slug(call.database, slug)
-    if app is None or app.is_oauth or not (app.public or await _is_insider(call, caller_of(call).actor, app)):
+    if app is None or app.is_oauth or not (app.public or await _is_insider(call, app)):
         raise NotFound()
     return await show_app(call, app)
 
 
-async def _is_insider(call: Call, actor: Actor | None, app: App) -> bool:
-    if actor is None:
-        return caller_of(call).app == app
-    if not covers(actor, app.account_id):
-        return False
+async def _is_insider(call: Call, app: App) -> bool:
+    actor = caller_of(call).actor
+    if actor is None or not covers(actor, app.account_id):
+        return actor is None and caller_of(call).app == app
     return await account_queries.find_member_role(call.database, app.account_id, actor.user.id) is not None
 
 
@@ -414,11 +403,8 @@ async def _chosen(
         return UNSET, [_fault("custom", "repositories must be omitted if repository_selection is all")]
     known = {key_of(each.name): each.id for each in await find_repositories(tx, account, names=names)}
     unknown = [each for each in dict.fromkeys(names) if key_of(each) not in known]
-    if unknown:
-        return UNSET, [
-            _fault("invalid", say("{} has no repository {}", account.login, shown(each))) for each in unknown
-        ]
-    return list(known.values()), []
+    faults = [_fault("invalid", say("{} has no repository {}", account.login, shown(each))) for each in unknown]
+    return UNSET if faults else list(known.values()), faults
 
 
 def _fault(code: str, message: str) -> Fault:

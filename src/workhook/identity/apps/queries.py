@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.identity.apps.schemas import App, AppKey, AppSecret, Installation
-from workhook.identity.queries import (
-    account_columns,
-    chosen_ids,
-    key_of,
-    repositories,
-    repository_of,
-    role_columns,
-)
+from workhook.identity.queries import account_columns, chosen_ids, key_of, repositories, repository_of, role_columns
 from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import (
     accounts,
@@ -34,6 +27,8 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import bigint_param
 from workhook.storage.pages import ALL_ROWS, Listed, Page, count, listed, read_page
 from workhook.storage.record_rows import row_reader, selected
+
+R = TypeVar("R")
 
 APP_COLUMNS = App.__struct_fields__
 app_columns = [apps.c[name] for name in APP_COLUMNS]
@@ -72,9 +67,8 @@ _installation_locked = _installation.with_for_update(of=installations)
 _of_app = installed.where(installations.c.app_id == bigint_param("app_id"))
 _installation_of_both = _of_app.where(installations.c.account_id == bigint_param("account_id"))
 _list_of_app = listed(_of_app, installations.c.id, counts=False)
-_list_on_account = listed(
-    installed.where(installations.c.account_id == bigint_param("account_id")), installations.c.id, counts=False
-)
+_on_this_account = installed.where(installations.c.account_id == bigint_param("account_id"))
+_list_on_account = listed(_on_this_account, installations.c.id, counts=False)
 
 
 def app_of(row: Row, prefix: str = "") -> App:
@@ -102,31 +96,30 @@ def installation_of(row: Row) -> Installation:
     )
 
 
-async def _app(reader: Reader, statement: sa.Select[Any], **params: object) -> App | None:
+async def _find(reader: Reader, read: Callable[[Row], R], statement: sa.Select[Any], **params: object) -> R | None:
     row = await reader.fetch_one(statement, params)
-    return app_of(row) if row else None
+    return read(row) if row else None
 
 
 async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> App | None:
-    return await _app(reader, _by_id_locked if for_update else _by_id, id=app_id)
+    return await _find(reader, app_of, _by_id_locked if for_update else _by_id, id=app_id)
 
 
 async def lock_app(tx: Transaction, app_id: int) -> bool:
-    """Lock the app against a revocation of all its tokens.
+    """Lock the app against a revocation of all its tokens, before any other lock (decision 25).
 
-    Returns whether the app exists. Take this lock before any other when issuing a token
-    (docs/contributors/decisions/0025-one-actor.md).
+    Returns whether the app exists.
     """
     return await tx.fetch_one(_by_id_kept, {"id": app_id}) is not None
 
 
 async def find_client(reader: Reader, client_id: str) -> App | None:
-    return await _app(reader, _by_client_id, client_id=client_id)
+    return await _find(reader, app_of, _by_client_id, client_id=client_id)
 
 
 async def find_slug(reader: Reader, slug: str) -> App | None:
     """Return an OAuth app or app by its slug."""
-    return await _app(reader, _by_slug, slug=slug.lower())
+    return await _find(reader, app_of, _by_slug, slug=slug.lower())
 
 
 async def list_apps(reader: Reader, account_id: int, kind: str, page: Page = ALL_ROWS) -> tuple[list[App], int]:
@@ -143,22 +136,18 @@ async def list_secrets(reader: Reader, app_id: int) -> list[AppSecret]:
     return [_secret_of(row) for row in await reader.fetch_all(_secret_list, {"app_id": app_id})]
 
 
-async def _find_installation(reader: Reader, statement: sa.Select[Any], **params: object) -> Installation | None:
-    row = await reader.fetch_one(statement, params)
-    return installation_of(row) if row else None
-
-
 async def _page(reader: Reader, statement: Listed, page: Page, **params: object) -> tuple[list[Installation], int]:
     rows, total = await read_page(reader, statement, params, page)
     return [installation_of(row) for row in rows], total
 
 
 async def find_installation(reader: Reader, installation_id: int, *, for_update: bool = False) -> Installation | None:
-    return await _find_installation(reader, _installation_locked if for_update else _installation, id=installation_id)
+    statement = _installation_locked if for_update else _installation
+    return await _find(reader, installation_of, statement, id=installation_id)
 
 
 async def find_installation_on(reader: Reader, app_id: int, account_id: int) -> Installation | None:
-    return await _find_installation(reader, _installation_of_both, app_id=app_id, account_id=account_id)
+    return await _find(reader, installation_of, _installation_of_both, app_id=app_id, account_id=account_id)
 
 
 async def list_installations_on(
@@ -187,19 +176,13 @@ _on_repository = _beside_repository.where(
     accounts.c.login_key == sa.bindparam("login_key"), projects.c.name_key == sa.bindparam("name_key")
 )
 _on_repository_by_id = _beside_repository.where(projects.c.repository_id == bigint_param("repository_id"))
-_member = (
-    sa.select(memberships.c.user_id)
-    .where(
-        memberships.c.organization_id == installations.c.account_id, memberships.c.user_id == bigint_param("user_id")
-    )
-    .exists()
-)
+_user_id = bigint_param("user_id")
+_member = sa.select(memberships.c.user_id)
+_member = _member.where(memberships.c.organization_id == installations.c.account_id, memberships.c.user_id == _user_id)
+_chosen = installation_repositories.c
 _is_chosen = (
-    sa.select(installation_repositories.c.repository_id)
-    .where(
-        installation_repositories.c.installation_id == installations.c.id,
-        installation_repositories.c.repository_id == projects.c.repository_id,
-    )
+    sa.select(_chosen.repository_id)
+    .where(_chosen.installation_id == installations.c.id, _chosen.repository_id == projects.c.repository_id)
     .correlate(installations, projects)
     .exists()
 )
@@ -226,7 +209,7 @@ _places = sa.union(
 )
 _of_user = _of_app.where(
     installations.c.account_id.in_(_places),
-    sa.or_(_member, _collaborator),
+    sa.or_(_member.exists(), _collaborator),
     sa.or_(bigint_param("place_id") == 0, installations.c.account_id == bigint_param("place_id")),
 )
 _one_of_user = _of_user.where(installations.c.id == bigint_param("installation_id"))
@@ -270,20 +253,17 @@ async def list_owned(reader: Reader, user_id: int, app: App) -> list[OwnedOrgani
 
 
 async def find_on(reader: Reader, app: App, login: str) -> Installation | None:
-    return await _find_installation(reader, _on_login, app_id=app.id, login_key=key_of(login))
+    return await _find(reader, installation_of, _on_login, app_id=app.id, login_key=key_of(login))
 
 
 async def find_reaching(
     reader: Reader, app: App, *, named: tuple[str, str] | None = None, repository_id: int = 0
 ) -> Installation | None:
     """Return the app's installation that covers the repository, by owner and name or else by ID."""
-    if named is None:
-        row = await reader.fetch_one(_on_repository_by_id, {"app_id": app.id, "repository_id": repository_id})
-    else:
-        login_key, name_key = map(key_of, named)
-        params = {"app_id": app.id, "login_key": login_key, "name_key": name_key}
-        row = await reader.fetch_one(_on_repository, params)
-    found = None if row is None else installation_of(row)
+    login_key, name_key = map(key_of, named or ("", ""))
+    params = {"app_id": app.id, "repository_id": repository_id, "login_key": login_key, "name_key": name_key}
+    row = await reader.fetch_one(_on_repository if named else _on_repository_by_id, params)
+    found = installation_of(row) if row else None
     if row is None or found is None or found.repository_ids is None or row["repository_id"] in found.repository_ids:
         return found
     return None
@@ -294,31 +274,21 @@ async def find_of_user(
 ) -> Installation | None:
     """Return an installation that the user has access to. `place_id` limits the search to one account."""
     params = {"app_id": app_id, "user_id": user_id, "installation_id": installation_id, "place_id": place_id or 0}
-    return await _find_installation(reader, _one_of_user, **params)
+    return await _find(reader, installation_of, _one_of_user, **params)
 
 
 async def list_of_user(
     reader: Reader, app_id: int, user_id: int, page: Page, *, place_id: int | None = None
 ) -> tuple[list[Installation], int]:
-    """Return the installations that the user has access to, oldest first, and their number.
-
-    Access is through membership or a repository. `place_id` limits the result to one account.
-    """
+    """Return the installations that the user has access to (on `place_id`), oldest first, and their number."""
     return await _page(reader, _list_of_user, page, app_id=app_id, user_id=user_id, place_id=place_id or 0)
 
 
 async def list_repositories(
     reader: Reader, account: Account, repository_ids: Collection[int] | None, user_id: int, page: Page
 ) -> tuple[list[Repository], int]:
-    """Return the repositories that the user can see, oldest first, and their number.
-
-    `repository_ids` limits the result to these.
-    """
-    params = {
-        "account_id": account.id,
-        "all": repository_ids is None,
-        "repository_ids": sorted(repository_ids or ()),
-        "user_id": user_id,
-    }
+    """Return the repositories (or those of `repository_ids`) that the user can see, oldest first, and their number."""
+    chosen = {"all": repository_ids is None, "repository_ids": sorted(repository_ids or ())}
+    params = {"account_id": account.id, "user_id": user_id, **chosen}
     rows, total = await read_page(reader, _seen_list, params, page)
     return [repository_of(row, user_id) for row in rows], total

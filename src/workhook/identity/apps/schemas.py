@@ -17,14 +17,10 @@ from workhook.identity.schemas import Account
 
 
 class App(msgspec.Struct, frozen=True):
-    """An OAuth app (`kind` oauth) or app (`kind` app).
-
-    `permissions` are the most that an installation of the app can have. `bot_id` is the account its installations act
-    as.
-    """
+    """An OAuth app or app, depending on `kind`."""
 
     id: int
-    kind: str
+    kind: str  # oauth or app
     account_id: int
     client_id: str
     slug: str
@@ -34,8 +30,8 @@ class App(msgspec.Struct, frozen=True):
     callback_urls: tuple[str, ...]
     device_flow: bool
     public: bool
-    permissions: Mapping[str, str]
-    bot_id: int | None
+    permissions: Mapping[str, str]  # the most that an installation can have
+    bot_id: int | None  # the account its installations act as
     created_at: int
     updated_at: int
 
@@ -107,13 +103,12 @@ def name_faults(name: str) -> list[Fault]:
     if not 1 <= len(name) <= NAME_MAX or not name.isprintable() or name != name.strip():
         message = say("name must have 1 to {} printable characters, without spaces at the start or end", NAME_MAX)
         return [Fault(field="name", code="custom", message=message)]
-    if not 1 <= len(slug_of(name)) <= NAME_MAX:
-        message = say(
-            "name must contain an ASCII letter or digit, and can have at most {} characters when written in ASCII",
-            NAME_MAX,
-        )
-        return [Fault(field="name", code="custom", message=message)]
-    return []
+    if 1 <= len(slug_of(name)) <= NAME_MAX:
+        return []
+    message = say(
+        "name must contain an ASCII letter or digit, and can have at most {} characters when written in ASCII", NAME_MAX
+    )
+    return [Fault(field="name", code="custom", message=message)]
 
 
 def description_faults(description: str | None) -> list[Fault]:
@@ -141,21 +136,13 @@ def callback_faults(urls: Sequence[str], *, required: bool) -> list[Fault]:
     if len(urls) > CALLBACKS_MAX:
         message = say("callback_urls can have at most {} URLs", CALLBACKS_MAX)
         return [Fault(field="callback_urls", code="custom", message=message)]
-    complaints = [(url, callback_complaint(url)) for url in dict.fromkeys(urls)]
-    return [
-        Fault(
-            field="callback_urls",
-            code="custom",
-            message=compose("callback_urls: {} must {}", shown(_without_user(url)), phrase(complaint)),
-        )
-        for url, complaint in complaints
-        if complaint
-    ]
-
-
-def _without_user(url: str) -> str:
-    """Hide user and password, even in a malformed URL."""
-    return re.sub("//.*@", "//…@", url, flags=re.DOTALL)
+    faults = []
+    for url in dict.fromkeys(urls):
+        if complaint := callback_complaint(url):
+            named = shown(re.sub("//.*@", "//…@", url, flags=re.DOTALL))  # without user and password
+            message = compose("callback_urls: {} must {}", named, phrase(complaint))
+            faults.append(Fault(field="callback_urls", code="custom", message=message))
+    return faults
 
 
 def callback_complaint(url: str) -> str | None:

@@ -27,11 +27,7 @@ from workhook.storage.metadata import bigint_param, insert_into
 
 
 def mailbox_of(address: str) -> str:
-    """Return a digest that identifies the mailbox.
-
-    Many providers deliver `a.da+news@` and `Ada@` to the same mailbox, and quotes, backslashes and IDNA are alternative
-    spellings of one address.
-    """
+    """Return a digest that identifies the mailbox: many providers deliver `a.da+news@` and `Ada@` to the same one."""
     name, _, domain = unicodedata.normalize("NFKC", address.strip()).casefold().rpartition("@")
     unquoted = name.replace('"', "").replace("\\", "")
     plain = unquoted.partition("+")[0].replace(".", "")
@@ -47,12 +43,8 @@ def _host_of(domain: str) -> str:
 
 # --- one-time links ---------------------------------------------------------------------------------------------------
 
-PER_INVITER = 100
-"""Maximum number of invitations that one person can send by e-mail per day."""
-PER_PLACE = 5
-"""Maximum number of invitations to one mailbox per day from the projects of one organization."""
-PER_MAILBOX = 10
-"""Maximum number of invitations to one mailbox per day from all inviters."""
+# Maximum numbers of invitations per day: by one person, to one mailbox from one organization, and from all inviters.
+PER_INVITER, PER_PLACE, PER_MAILBOX = 100, 5, 10
 
 _TEXTS = ("kind", "recipient", "language", "detail")
 _NUMBERS = ("user_id", "actor_id", "account_id", "repository_id", "invitation_id", "created_at")
@@ -71,9 +63,7 @@ _replace_link = sa.delete(mail_messages).where(
 )
 
 _sent = (
-    sa.select(
-        mail_messages.c.invitation_id, mail_messages.c.failed_at, mail_messages.c.failure, mail_messages.c.attempts
-    )
+    sa.select(*(mail_messages.c[name] for name in ("invitation_id", "failed_at", "failure", "attempts")))
     .where(any_of(mail_messages.c.invitation_id, "invitation_ids"), mail_messages.c.kind == "invitation_link")
     .order_by(mail_messages.c.id)
 )
@@ -115,10 +105,7 @@ async def queue_invitation_link(
 
 
 async def _may_send(tx: Transaction, invitation: Mapping[str, int | None], mailbox: str) -> bool:
-    """Count a link to the mailbox, and return whether it may be sent.
-
-    Deleting an invitation does not reduce the count.
-    """
+    """Count a link to the mailbox, and return whether it may be sent."""
     if not await throttle.count_daily(tx, f"inviter:{invitation['actor_id']}", most=PER_INVITER):
         raise TooManyRequests(say("You have sent {} invitations by e-mail today. Try again tomorrow.", PER_INVITER))
     if not await throttle.count_daily(tx, f"invited:{invitation['account_id']}:{mailbox}", most=PER_PLACE):
@@ -153,9 +140,8 @@ def sign(vault: Vault, purpose: str, content: str) -> str:
 
 def is_signed(vault: Vault, purpose: str, content: str, signature: str) -> bool:
     """Verify a signature in constant time, with every key of the vault."""
-    found = [
-        hmac.compare_digest(_signature(key, content).encode(), signature.encode()) for key in vault.derive(purpose)
-    ]
+    expected = [_signature(key, content).encode() for key in vault.derive(purpose)]
+    found = [hmac.compare_digest(each, signature.encode()) for each in expected]
     return any(found)
 
 
@@ -171,10 +157,8 @@ def _signature(key: bytes, content: str) -> str:
 
 CONFIRM_PATH = "/settings/notifications/confirm/"
 CONFIRM_GOOD_MS = DAY_MS
-ASKED_MAX = 5
-"""Maximum number of links per user per day, so that no one can spam strangers."""
-ADDRESS_MAX = 10
-"""Maximum number of links to one address within a day of the first, from all accounts."""
+ASKED_MAX = 5  # links per user per day, so that no one can spam strangers
+ADDRESS_MAX = 10  # links to one address within a day of the first, from all accounts
 
 _CONFIRM = "mail-address"
 _mail = mail_messages.c

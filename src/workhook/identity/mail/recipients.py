@@ -60,12 +60,7 @@ _BY_DETAIL: Mapping[str, Cause] = {
     "4.1": "no_such_address",  # a large provider uses it for unknown recipients
 }
 _BY_SUBJECT: Mapping[str, Cause] = {"1": "no_such_address", "2": "closed", "7": "refused"}
-_BY_REPLY: Mapping[str, Cause] = {
-    "550": "no_such_address",
-    "551": "no_such_address",
-    "552": "full",
-    "553": "no_such_address",
-}
+_BY_REPLY: Mapping[str, Cause] = {"552": "full", **dict.fromkeys(("550", "551", "553"), "no_such_address")}
 
 
 class Undelivered(msgspec.Struct, frozen=True):
@@ -99,8 +94,8 @@ def _cause_of(reply: str, status: str, *, was_tried: bool) -> Cause:
     by_status = _BY_DETAIL.get(detail) or _BY_SUBJECT.get(detail.partition(".")[0])
     if detail == "4.1" and not is_for_good:  # a temporary 4.1 means that the host did not answer (RFC 3463)
         by_status = None
-    if by_status is None:
-        by_status = _BY_REPLY.get(reply) if detail.partition(".")[0] in ("", "0") else None
+    if by_status is None and detail.partition(".")[0] in ("", "0"):
+        by_status = _BY_REPLY.get(reply)
     if by_status == "closed" and not is_for_good:  # such as `4.2.0` for greylisting
         by_status = None
     return by_status or ("refused" if is_for_good else "not_delivered")
@@ -134,18 +129,11 @@ can_be_mailed = sa.and_(
 
 
 class Recipient(HiddenRepr, msgspec.Struct, frozen=True):
-    """A recipient of mail.
-
-    `language` is that of the pages that the person last viewed. `bounce` is the mail server's reply when it refused the
-    address, for the operator only. `bounced_at` is in milliseconds since the epoch.
-    """
-
     address: str | None
-    language: str | None
-    bounce: str | None
+    language: str | None  # of the pages that the person last viewed
+    bounce: str | None  # the mail server's reply when it refused the address, for the operator only
     bounced_at: int | None
-    own: str | None
-    """The unconfirmed address that the person entered, if there is no other address."""
+    own: str | None  # the unconfirmed address that the person entered, if there is no other address
 
     @property
     def can_be_mailed(self) -> bool:
@@ -166,11 +154,8 @@ _find = (
         sa.case((_bounce, _c.bounce)).label("bounce"),
         sa.case((_bounce, _c.bounced_at)).label("bounced_at"),
     )
-    .select_from(
-        accounts.outerjoin(mail_recipients, _c.user_id == accounts.c.id).outerjoin(
-            passwords, passwords.c.user_id == accounts.c.id
-        )
-    )
+    .join_from(accounts, mail_recipients, _c.user_id == accounts.c.id, isouter=True)
+    .outerjoin(passwords, passwords.c.user_id == accounts.c.id)
     .where(accounts.c.id == bigint_param("user_id"), accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
 )
 _bounces = (
@@ -202,10 +187,11 @@ _forget_bounce = (
 )
 
 
+_set_confirmed = {"confirmed": sa.bindparam("address", type_=sa.Text)}
 _confirm = (
     upsert(mail_recipients)
-    .values(user_id=bigint_param("user_id"), confirmed=sa.bindparam("address", type_=sa.Text))
-    .on_conflict_do_update(index_elements=["user_id"], set_={"confirmed": sa.bindparam("address", type_=sa.Text)})
+    .values(user_id=bigint_param("user_id"), **_set_confirmed)
+    .on_conflict_do_update(index_elements=["user_id"], set_=_set_confirmed)
 )
 
 

@@ -37,10 +37,9 @@ NOT_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
 async def read(call: Call, known: Collection[str]) -> dict[str, str] | Refusal:
-    """Return the known, non-empty fields of a form or JSON object (RFC 6749, section 3.2).
+    """Return the known, non-empty fields of a form or JSON object (RFC 6749, section 3.2), or a refusal.
 
-    Returns a refusal if a parameter is repeated. Raises `Malformed` for other bodies and for values that are not
-    strings.
+    Raises `Malformed` for other bodies and for values that are not strings.
     """
     data = await call.body(BODY_MAX_BYTES)
     media_type = (call.header("content-type") or "").partition(";")[0].strip().lower()
@@ -53,12 +52,10 @@ async def read(call: Call, known: Collection[str]) -> dict[str, str] | Refusal:
     else:
         pairs = _form(data)
         twice = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
-    repeated = [name for name in known if name in twice]
-    if repeated:
+    if repeated := [name for name in known if name in twice]:
         return Refusal(INVALID_REQUEST, f"{', '.join(repeated)}: send each parameter only once.")
     pairs = [(name, each) for name, each in pairs if name in known]
-    wrong = [name for name, each in pairs if not isinstance(each, str) or "\0" in each]
-    if wrong:
+    if wrong := [name for name, each in pairs if not isinstance(each, str) or "\0" in each]:
         raise Malformed(f"{', '.join(sorted(wrong))}: send text without NUL characters")
     return {name: each for name, each in pairs if each}
 
@@ -80,11 +77,8 @@ def answer(call: Call, body: msgspec.Struct, status: int = 200) -> Response:
 
 
 def refusal(call: Call, why: Refusal, shape: type[msgspec.Struct]) -> Response:
-    """Respond with status 200 as GitHub does, whose clients check the body for `error`.
-
-    Only ambiguous requests, which no client sends, get status 400 (RFC 6749, section 5.2).
-    """
-    status = 400 if why.error == INVALID_REQUEST else 200
+    """Respond with status 200 as GitHub does, whose clients check the body for `error`."""
+    status = 400 if why.error == INVALID_REQUEST else 200  # RFC 6749, section 5.2, for requests that no client sends
     where = f"{call.public_base}/docs#{call.operation.name}"
     fields = {"error": why.error, "error_description": why.description, "error_uri": where}
     return answer(call, shape(**fields, **({} if why.interval is None else {"interval": why.interval})), status)
@@ -197,10 +191,7 @@ async def _read_request(
 
 
 async def _client(call: Call, fields: Fields) -> OauthClient | None:
-    """Identify the client by HTTP Basic or the body (RFC 6749, section 2.3.1).
-
-    Returns None for a wrong ID or secret, and for two different IDs.
-    """
+    """Identify the client by HTTP Basic or the body (RFC 6749, section 2.3.1). Returns None if that is wrong."""
     client_id, secret = fields.get("client_id", ""), fields.get("client_secret")
     basic = basic_credentials(call.header("authorization"))
     if basic is not None:
@@ -211,9 +202,9 @@ async def _client(call: Call, fields: Fields) -> OauthClient | None:
         return None
     if secret is None:
         app = await find_client(call.database, client_id)
-        return OauthClient(app, secret_shown=False) if app else None
-    app = await authenticate_client(call.database, client_id, secret)
-    return OauthClient(app, secret_shown=True) if app else None
+    else:
+        app = await authenticate_client(call.database, client_id, secret)
+    return OauthClient(app, secret_shown=secret is not None) if app else None
 
 
 def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: OauthClient | None = None) -> Response:

@@ -31,15 +31,7 @@ from workhook.identity.oauth.grants import APP_USER_TOKEN_S, lock_grant, revoke_
 from workhook.identity.queries import account_columns, find_account, find_account_by_id
 from workhook.identity.schemas import AccountShape, account_of, account_to_response
 from workhook.identity.tables import accounts, tokens
-from workhook.identity.tokens.issue import (
-    APP_USER,
-    OAUTH,
-    digest_of,
-    issue,
-    kind_of,
-    revoke,
-    revoke_with_family,
-)
+from workhook.identity.tokens.issue import APP_USER, OAUTH, digest_of, issue, kind_of, revoke, revoke_with_family
 from workhook.identity.tokens.lookup import weaker
 from workhook.identity.tokens.personal import lock_living
 from workhook.storage import Reader, Row, Transaction
@@ -112,6 +104,7 @@ class TokenReference(HiddenRepr, msgspec.Struct):
 
 routes = Routes(WEBHOOK_API, "OAuth", read="client", write="client")
 _ASKED: dict[str, Any] = {"body": TokenReference, "body_required": True, "etag": False}
+_ANSWERED = {200: Authorization}
 
 
 @routes.post("/applications/{client_id}/token", answers={200: Authorization}, **_ASKED)
@@ -195,8 +188,7 @@ async def _read_token(call: Call) -> tuple[App, str]:
     app = named_app(call)
     token = (await call.json_object()).get("access_token")
     if not isinstance(token, str) or not token:
-        message = "access_token is required"
-        raise Invalid(faults=[Fault("access_token", "missing_field", message, resource="OauthAccess")])
+        raise Invalid(faults=[_fault("access_token", "access_token is required", "missing_field")])
     return app, token
 
 
@@ -272,6 +264,9 @@ async def authorization(call: Call, app: App, row: Row, token: str) -> Authoriza
 _RESOURCE = "OauthAccess"
 
 
+Target = Annotated[str, Meta(min_length=1, max_length=100, description="The login of the organization.")]
+
+
 class ScopedTokenBody(HiddenRepr, s.AccessTokenBody, kw_only=True):
     """A token of the app, and the limits of the narrower one.
 
@@ -279,18 +274,12 @@ class ScopedTokenBody(HiddenRepr, s.AccessTokenBody, kw_only=True):
     """
 
     access_token: Annotated[str, Meta(min_length=1, description="A user token that has not been scoped before.")]
-    target: (
-        Annotated[str, Meta(min_length=1, max_length=100, description="The login of the organization.")] | UnsetType
-    ) = UNSET
+    target: Target | UnsetType = UNSET
     target_id: Annotated[int, Meta(ge=1, le=2**53 - 1, description="Alternatively, its id.")] | UnsetType = UNSET
 
 
 @routes.post(
-    "/applications/{client_id}/token/scoped",
-    body=ScopedTokenBody,
-    body_required=True,
-    answers={200: Authorization},
-    etag=False,
+    "/applications/{client_id}/token/scoped", body=ScopedTokenBody, body_required=True, answers=_ANSWERED, etag=False
 )
 async def oauth_token_scope(call: Call) -> Response:
     """Create a scoped access token.
@@ -348,10 +337,8 @@ async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Ro
         family=parent["family"],
         expires_at=parent["expires_at"],
     )
-    details = {"permissions": permissions, "repositories": "all" if ids is None else ids}
-    await record(
-        tx, app, parent, "oauth_token.scope", made=issued.id, organization=installation.account.login, **details
-    )
+    details = {"made": issued.id, "organization": installation.account.login, "permissions": permissions}
+    await record(tx, app, parent, "oauth_token.scope", **details, repositories="all" if ids is None else ids)
     return require_found(await find_issued(tx, app.id, issued.token)), issued.token  # None: the parent has just expired
 
 

@@ -58,13 +58,12 @@ def challenge_fault(challenge: str | None, method: str | None) -> str | None:
 def verifier_fault(verifier: str | None, challenge: str | None) -> str | None:
     """Return what is wrong with the verifier of a token request, or None.
 
-    A verifier without a challenge is rejected too: otherwise an attacker could disable the protection by removing the
-    challenge from the request (RFC 9700, section 4.8.2).
+    A verifier without a challenge is wrong: an attacker may have removed the challenge (RFC 9700, section 4.8.2).
     """
+    if challenge is None and verifier is not None:
+        return "code_verifier was sent for a code that was requested without code_challenge"
     if challenge is None:
-        return (
-            None if verifier is None else "code_verifier was sent for a code that was requested without code_challenge"
-        )
+        return None
     if verifier is None:
         return "code_verifier is required because the code was requested with code_challenge"
     if not _VERIFIER.fullmatch(verifier):
@@ -83,20 +82,14 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 
 
 def fits(asked: str, registered: Collection[str]) -> bool:
-    """Return whether `asked` exactly matches a registered URI.
-
-    The port of a loopback address may differ, because a native app cannot know it beforehand (RFC 8252, section 7.3).
-    """
+    """Return whether `asked` matches a registered URI, except for the port of a loopback address (RFC 8252, 7.3)."""
     found = _LOOPBACK.fullmatch(asked)
     loopbacks = [each.groups() for each in map(_LOOPBACK.fullmatch, registered) if each is not None]
     return asked in registered or (found is not None and found.groups() in loopbacks)
 
 
 def is_native(uri: str) -> bool:
-    """Return whether the URI belongs to a program on the user's machine, by its loopback address or scheme (RFC 8252).
-
-    Such a program can neither keep a secret nor prove its identity.
-    """
+    """Return whether it belongs to a program on the user's machine, which can't keep a secret or prove its identity."""
     scheme = _scheme(uri)
     return scheme not in ("http", "https") or _LOOPBACK.fullmatch(uri) is not None or _host(uri) == "localhost"
 
@@ -198,16 +191,17 @@ def client_id_of(query: Mapping[str, Sequence[str]]) -> str:
 
 def _redirect_uri(app: App, query: Mapping[str, Sequence[str]]) -> str:
     values = query.get("redirect_uri", ())
-    problem = f"{app.name} requested a redirect to an address that is not registered for it. Nothing was authorized."
+    asked = next(iter((*filter(None, values), *app.callback_urls)), "")
     if len(values) > 1:
-        raise Malformed(problem, faults=[Fault(field="redirect_uri", message="redirect_uri is required, exactly once")])
-    if not app.callback_urls:
-        raise Malformed(problem, faults=[Fault(field="redirect_uri", message="the app has no registered callback URL")])
-    asked = values[0] if values and values[0] else app.callback_urls[0]
-    if not fits(asked, app.callback_urls) or not can_be_sent_to(asked):
+        message = "redirect_uri is required, exactly once"
+    elif not app.callback_urls:
+        message = "the app has no registered callback URL"
+    elif not fits(asked, app.callback_urls) or not can_be_sent_to(asked):
         message = "redirect_uri must exactly match a callback URL registered for the app"
-        raise Malformed(problem, faults=[Fault(field="redirect_uri", message=message)])
-    return asked
+    else:
+        return asked
+    problem = f"{app.name} requested a redirect to an address that is not registered for it. Nothing was authorized."
+    raise Malformed(problem, faults=[Fault(field="redirect_uri", message=message)])
 
 
 def _single_value(query: Mapping[str, Sequence[str]], name: str) -> str | None:
@@ -217,8 +211,7 @@ def _single_value(query: Mapping[str, Sequence[str]], name: str) -> str | None:
 
 def _fault(query: Mapping[str, Sequence[str]], request: AuthorizationRequest) -> tuple[str, str] | None:
     """Return the code and description of an error (RFC 6749, section 4.1.2.1), or None."""
-    repeated = [name for name in PARAMETERS if len(query.get(name, ())) > 1]
-    if repeated:
+    if repeated := [name for name in PARAMETERS if len(query.get(name, ())) > 1]:
         return "invalid_request", f"{', '.join(repeated)}: send each parameter only once"
     if _single_value(query, "response_type") not in (None, "", "code"):
         return "unsupported_response_type", "response_type must be code"
@@ -253,8 +246,7 @@ async def redeem_code(
     row = await one_time.find(tx, authorization_codes, app.id, code)
     if row is None:
         return bad
-    refusal = _code_fault(row, redirect_uri, verifier, secret_shown)
-    if refusal is not None:
+    if (refusal := _code_fault(row, redirect_uri, verifier, secret_shown)) is not None:
         return refusal
     if not await grants.lock_grant(tx, app.id, row["user_id"]):
         return bad
@@ -290,11 +282,7 @@ SLOWER_S = 5
 WAITING_MAX = 1000
 """Maximum number of undecided codes per app. They can be requested with its client ID alone."""
 HEARD_OF_MS = MINUTE_MS
-"""The time for which a code counts after its device last polled, in milliseconds.
-
-Devices poll every few seconds. An attacker who requests codes to lock out others would need to poll for each of them,
-which the request limit prevents.
-"""
+"""How long a code counts after its device last polled. The request limit keeps an attacker from polling for many."""
 # No vowels, which could spell words, and no similar characters (RFC 8628, section 6.1): 20⁸ codes.
 _LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 _USER_CODE = re.compile(f"[{_LETTERS}]{{8}}")
@@ -310,16 +298,10 @@ _waiting = (
     .limit(bigint_param("most"))
 )
 _count_waiting = sa.select(sa.func.count().label("number")).select_from(_waiting.subquery())
-_open_request = sa.select(device_codes.c.app_id, device_codes.c.scopes, device_codes.c.user_code).where(
-    device_codes.c.user_code == sa.bindparam("user_code"),
-    device_codes.c.decision.is_(None),
-    device_codes.c.expires_at > bigint_param("now"),
-)
-_decide = sa.update(device_codes).where(
-    device_codes.c.user_code == sa.bindparam("code"),
-    device_codes.c.decision.is_(None),
-    device_codes.c.expires_at > bigint_param("now"),
-)
+_is_open = (device_codes.c.decision.is_(None), device_codes.c.expires_at > bigint_param("now"))
+_open_request = sa.select(device_codes.c.app_id, device_codes.c.scopes, device_codes.c.user_code)
+_open_request = _open_request.where(device_codes.c.user_code == sa.bindparam("user_code"), *_is_open)
+_decide = sa.update(device_codes).where(device_codes.c.user_code == sa.bindparam("code"), *_is_open)
 _decide = _decide.values(decision=sa.bindparam("outcome"), user_id=bigint_param("who"))
 _polled = sa.update(device_codes).where(device_codes.c.digest == sa.bindparam("of"))
 _polled = _polled.values(polled_at=bigint_param("now"), interval_s=sa.bindparam("seconds", type_=sa.Integer()))
@@ -334,10 +316,7 @@ class DeviceRequest(msgspec.Struct, frozen=True):
 
 
 async def create_device_code(tx: Transaction, app: App, scopes: frozenset[str]) -> tuple[str, str] | grants.Refusal:
-    """Return the device code of 40 hexadecimal digits and the user code, such as `ABCD-EFGH`.
-
-    Concurrent requests take no lock and may exceed `WAITING_MAX`.
-    """
+    """Return the device code and the user code. Concurrent requests take no lock and may exceed `WAITING_MAX`."""
     device_code, now = secrets.token_hex(20), now_ms()
     waiting = {"app_id": app.id, "now": now, "heard_after": now - HEARD_OF_MS, "most": WAITING_MAX}
     row = await tx.fetch_one(_count_waiting, waiting)
@@ -395,9 +374,8 @@ async def poll(tx: Transaction, app: App, device_code: str) -> grants.TokenAnswe
         return invalid
     if not allowed:
         return grants.Refusal("access_denied", "The user denied access.")
-    return await grants.issue_to(
-        tx, app, row["user_id"], grants.parse_stored(row["scopes"]), family=new_guid(), public=True
-    )
+    scopes = grants.parse_stored(row["scopes"])
+    return await grants.issue_to(tx, app, row["user_id"], scopes, family=new_guid(), public=True)
 
 
 async def _wait(tx: Transaction, row: Row, now: int) -> grants.Refusal:

@@ -68,7 +68,12 @@ def parse_stored(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_of_app_and_user = (grants.c.app_id == bigint_param("app_id"), grants.c.user_id == bigint_param("user_id"))
+def _is(table: sa.Table, name: str) -> sa.ColumnElement[bool]:
+    return table.c[name] == bigint_param(name)
+
+
+_now = bigint_param("now")
+_of_app_and_user = (_is(grants, "app_id"), _is(grants, "user_id"))
 _find = sa.select(grants.c.scopes).where(*_of_app_and_user)
 _lock = _find.with_for_update()
 _lock_enabled = (
@@ -79,17 +84,11 @@ _begin = (
     .values(assigned(("app_id", "user_id", "scopes", "created_at", "updated_at")))
     .on_conflict_do_nothing(index_elements=["app_id", "user_id"])
 )
-_widen = (
-    sa.update(grants).where(*_of_app_and_user).values(scopes=sa.bindparam("scopes_now"), updated_at=bigint_param("now"))
-)
+_widen = sa.update(grants).where(*_of_app_and_user).values(scopes=sa.bindparam("scopes_now"), updated_at=_now)
 _delete = sa.delete(grants).where(*_of_app_and_user)
 _end_open = [
-    sa.update(table)
-    .where(
-        table.c.app_id == bigint_param("app_id"), table.c.user_id == bigint_param("user_id"), table.c.used_at.is_(None)
-    )
-    .values(used_at=bigint_param("now"))
-    for table in (authorization_codes, device_codes, refresh_tokens)
+    sa.update(each).where(_is(each, "app_id"), _is(each, "user_id"), each.c.used_at.is_(None)).values(used_at=_now)
+    for each in (authorization_codes, device_codes, refresh_tokens)
 ]
 
 
@@ -127,15 +126,11 @@ async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """The reason why no token was issued.
+    """The reason why no token was issued. Returned, not raised, because the accompanying changes are committed."""
 
-    It is returned, not raised, because the changes that accompany it are committed. `error` is GitHub's code.
-    `interval`, in seconds, is only set for `slow_down`.
-    """
-
-    error: str
+    error: str  # GitHub's code
     description: str
-    interval: int | None = None
+    interval: int | None = None  # in seconds, for `slow_down`
 
 
 class TokenAnswer(HiddenRepr, msgspec.Struct, omit_defaults=True):
@@ -162,26 +157,15 @@ ALIKE_MAX = 10  # tokens of one app for one user with the same scopes, as on Git
 
 log = structlog.get_logger(__name__)
 
-_alike = (
-    sa.select(tokens.c.id)
-    .where(
-        tokens.c.app_id == bigint_param("app_id"),
-        tokens.c.user_id == bigint_param("user_id"),
-        tokens.c.scopes == sa.bindparam("scopes"),
-        tokens.c.revoked_at.is_(None),
-    )
-    .order_by(tokens.c.id.desc())
-    .offset(ALIKE_MAX)
-)
+_have_scopes = (tokens.c.scopes == sa.bindparam("scopes"), tokens.c.revoked_at.is_(None))
+_alike = sa.select(tokens.c.id).where(_is(tokens, "app_id"), _is(tokens, "user_id"), *_have_scopes)
+_alike = _alike.order_by(tokens.c.id.desc()).offset(ALIKE_MAX)
 
 
 async def issue_to(
     tx: Transaction, app: App, user_id: int, scopes: frozenset[str], *, family: str, public: bool
 ) -> TokenAnswer:
-    """Issue a token of the app's kind.
-
-    `family` identifies the consent. `public` means that the client did not present a secret.
-    """
+    """Issue a token of the app's kind. `public` means that the client did not present a secret."""
     if app.is_oauth:
         issued = await issue(tx, OAUTH, user_id, scopes=scopes, app_id=app.id, family=family)
         await _record(tx, app, user_id, "oauth_token.issue", token_id=issued.id)
@@ -198,13 +182,10 @@ async def issue_to(
 
 
 async def end_stolen(tx: Transaction, app: App, row: Row, secret_name: str) -> None:
-    """Revoke every token issued under the same consent, because `secret_name` was used twice.
-
-    Recorded only if any token was revoked, since the app could repeat the request indefinitely.
-    """
+    """Revoke every token issued under the same consent, because `secret_name` was used twice."""
     revoked = await revoke_of(tx, family=row["family"])
     if not revoked:
-        return
+        return  # not recorded, since the app could repeat the request indefinitely
     facts = {"what": secret_name, "app_id": app.id, "user_id": row["user_id"], "revoked": revoked}
     tx.after_commit(lambda: log.warning("oauth_replay", **facts))  # once, even if the transaction is retried
     await _record(tx, app, row["user_id"], "oauth_token.revoke", replay_of=secret_name, tokens=revoked)
@@ -255,7 +236,6 @@ _app_of = sa.select(grants.c.app_id).where(
 
 
 async def list_grants(reader: Reader, user_id: int) -> list[Row]:
-    """Return the user's grants, with the columns `id`, `scopes`, `created_at`, `app_name`, `app_kind` and `owner`."""
     return list(await reader.fetch_all(_of_user, {"user_id": user_id}))
 
 

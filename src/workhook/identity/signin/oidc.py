@@ -64,14 +64,11 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 class SignInAttempt(HiddenRepr, msgspec.Struct, frozen=True):
-    """Binds the provider's response to the browser that started the sign-in.
-
-    The provider sees `state`, `nonce` and the digest of `verifier`.
-    """
+    """Binds the provider's response to the browser that started the sign-in."""
 
     state: str
     nonce: str
-    verifier: str
+    verifier: str  # the provider sees only its digest
 
     @classmethod
     def new(cls) -> SignInAttempt:
@@ -193,10 +190,7 @@ class Provider:
 
 
 def _signed_claims(token: str, keys: KeySet | None) -> dict[str, Any]:
-    """Return the claims of a token signed with one of the keys.
-
-    Raises `LookupError` if none of the keys matches, and `SignInRefused` for an invalid token.
-    """
+    """Return the claims of a token. Raises `LookupError` if no key matches, and `SignInRefused` if it is invalid."""
     # Few servers need the library.
     from joserfc import jws, jwt
     from joserfc.errors import BadSignatureError, InvalidKeyIdError, JoseError
@@ -262,15 +256,11 @@ def _claims(issuer: str, claims: Mapping[str, Any]) -> Claims:
 async def _with_userinfo(
     session: ClientSession, address: str, access_token: str, claims: dict[str, Any]
 ) -> dict[str, Any]:
-    """Add the address, which some providers return only here (Core, section 5.3).
-
-    Signed claims take precedence, but do not verify this address.
-    """
+    """Add the address, which some providers return only here (Core, section 5.3)."""
     more = await _json(session, "GET", address, headers={"Authorization": f"Bearer {access_token}"})
     if more.get("sub") != claims["sub"]:
         raise _refused("userinfo_sub")
-    signed = {name: value for name, value in claims.items() if name != "email_verified"}
-    return {**more, **signed}
+    return {**more, **{name: value for name, value in claims.items() if name != "email_verified"}}
 
 
 async def _metadata(session: ClientSession, issuer: str) -> Metadata:

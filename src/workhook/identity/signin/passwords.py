@@ -74,13 +74,9 @@ _find = sa.select(passwords.c.hash, passwords.c.changed_at, passwords.c.email).w
 )
 # Locked until the session is stored, so that a later change of the password ends that session too.
 _lock_hash = _find.with_for_update(read=True)
-_set = (
-    upsert(passwords)
-    .values(user_id=bigint_param("user_id"), hash=sa.bindparam("hash"), changed_at=bigint_param("now"))
-    .on_conflict_do_update(
-        index_elements=["user_id"], set_={"hash": sa.bindparam("hash"), "changed_at": bigint_param("now")}
-    )
-)
+_new = {"hash": sa.bindparam("hash"), "changed_at": bigint_param("now")}
+_set = upsert(passwords).values(user_id=bigint_param("user_id"), **_new)
+_set = _set.on_conflict_do_update(index_elements=["user_id"], set_=_new)
 _set_email = (
     sa.update(passwords).where(passwords.c.user_id == bigint_param("user_id")).values(email=sa.bindparam("email"))
 )
@@ -246,13 +242,10 @@ class KnownDevice(Protocol):
 
 
 class PasswordCheck(HiddenRepr, msgspec.Struct, frozen=True):
-    """The result of a password check.
+    """The result of a password check."""
 
-    `user` is None for an unknown or disabled user. `right` implies a user.
-    """
-
-    user: Account | None
-    right: bool
+    user: Account | None  # None: unknown or disabled
+    right: bool  # implies a user
     stored: str | None
     new_hash: str | None  # if the parameters have changed since
     attempt: throttle.CountedAttempt
@@ -261,13 +254,12 @@ class PasswordCheck(HiddenRepr, msgspec.Struct, frozen=True):
 async def check_password(
     database: Database, login: str, password: str, address: str | None, known_device: KnownDevice | None = None
 ) -> PasswordCheck:
-    """Check a password for a login or e-mail address.
+    """Check a password for a login or e-mail address. Raises `TooManyRequests` and `Unavailable`.
 
     An address works only if exactly one user has it, and only if it is confirmed or was set by someone else. Unknown
     names take the same path and time. In a browser where they have signed in before (`known_device`), users may also
     use an unconfirmed address. The attempt counts as failed until `complete` is called. After too many attempts under
-    the user's other name, even the right password is rejected (`throttle.CountedAttempt.held`). Raises
-    `TooManyRequests` and `Unavailable`.
+    the user's other name, even the right password is rejected (`throttle.CountedAttempt.held`).
     """
     user, stored, changed_at = await _find_user(database, login.strip(), known_device)
     device = known_device(user.id, changed_at) if known_device is not None and user is not None else None
@@ -284,10 +276,7 @@ async def check_password(
 
 
 async def complete(tx: Transaction, checked: PasswordCheck) -> bool:
-    """Complete a sign-in, in the transaction of whatever the password grants access to.
-
-    Returns False if the password has changed in the meantime.
-    """
+    """Complete a sign-in, in the transaction that it permits. Returns False if the password has changed meanwhile."""
     if not checked.right or checked.user is None or checked.stored is None:
         return False
     params = {"user_id": checked.user.id}
@@ -302,8 +291,7 @@ async def complete(tx: Transaction, checked: PasswordCheck) -> bool:
 
 async def new_hash(password: str, user: Account) -> str:
     """Hash a new password, before the transaction of `set_password` because it takes a while. Raises `Invalid`."""
-    faults = faults_of(password, user)
-    if faults:
+    if faults := faults_of(password, user):
         raise Invalid(faults=[Fault(field="password", message=each) for each in faults])
     return await hash_password(password)
 
@@ -323,12 +311,6 @@ async def find_email(reader: Reader, user_id: int) -> str | None:
 async def set_email(tx: Transaction, user_id: int, email: str | None) -> bool:
     """Set the address that the user claims. Returns False if the user has no password."""
     return await tx.execute(_set_email, {"user_id": user_id, "email": email}) > 0
-
-
-async def find_named(reader: Reader, login: str) -> tuple[Account, bool] | None:
-    """Return an enabled user by login or e-mail address, and whether they have a password."""
-    user, stored, _ = await _find_user(reader, login.strip())
-    return None if user is None else (user, stored is not None)
 
 
 async def _find_user(
@@ -358,11 +340,8 @@ async def _find_own(reader: Reader, login: str, known_device: KnownDevice) -> Ro
     """Return the user known to this browser who entered this address as their own, or None unless exactly one did."""
     rows = await reader.fetch_all(_by_id, {"user_ids": list(known_device.user_ids)})
     key = throttle.login_key(login)
-    fitting = [
-        row
-        for row in rows
-        if throttle.login_key(row["own_email"]) == key and known_device(row["user_id"], row["changed_at"])
-    ]
+    named = [row for row in rows if throttle.login_key(row["own_email"]) == key]
+    fitting = [row for row in named if known_device(row["user_id"], row["changed_at"])]
     return fitting[0] if len(fitting) == 1 else None
 
 
@@ -389,9 +368,9 @@ async def mail_password_link(
     """
     began = time.monotonic()
     await throttle.count_asked(database, login, address)
-    found = await find_named(database, login)
-    if found is not None and (found[1] or without_password):
-        await database.in_transaction(lambda tx: _mail_link(tx, vault, found[0]))
+    user, stored, _ = await _find_user(database, login.strip())
+    if user is not None and (stored is not None or without_password):
+        await database.in_transaction(lambda tx: _mail_link(tx, vault, user))
     await asyncio.sleep(max(0.0, began + ANSWERED_AFTER_S - time.monotonic()))
 
 

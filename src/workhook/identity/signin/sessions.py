@@ -24,14 +24,9 @@ SEEN_NOTED_MS = 10 * MINUTE_MS  # a write per page would cost more than the page
 AGENT_MAX_CHARS, ADDRESS_MAX_CHARS = 300, 64  # a proxy may pass anything as an address
 _SECRET_BYTES = 32
 
+_session = (sessions.c[name].label(f"session_{name}") for name in ("id", "created_at", "seen_at"))
 _find = (
-    sa.select(
-        sessions.c.id.label("session_id"),
-        sessions.c.created_at.label("session_created_at"),
-        sessions.c.seen_at.label("session_seen_at"),
-        administrators.is_one.label("is_administrator"),
-        *account_columns("user_"),
-    )
+    sa.select(*_session, administrators.is_one.label("is_administrator"), *account_columns("user_"))
     .join_from(sessions, accounts, accounts.c.id == sessions.c.user_id)
     .where(
         sessions.c.digest == sa.bindparam("digest"),
@@ -53,18 +48,10 @@ _of_user = (
     .where(sessions.c.user_id == bigint_param("user_id"), sessions.c.expires_at > bigint_param("now"))
     .order_by(sessions.c.seen_at.desc(), sessions.c.id.desc())
 )
-_other_user = (
-    sa.select(accounts.c.id).where(accounts.c.kind == "user", accounts.c.id != bigint_param("user_id")).limit(1)
-)
-_sign_in = (
-    sa.select(audit_log.c.id)
-    .where(
-        audit_log.c.account_id == bigint_param("user_id"),
-        audit_log.c.action == "user.sign_in",
-        audit_log.c.status.is_(None),
-    )
-    .limit(1)
-)
+_other_user = sa.select(accounts.c.id).where(accounts.c.kind == "user", accounts.c.id != bigint_param("user_id"))
+_other_user = _other_user.limit(1)
+_did = (audit_log.c.account_id == bigint_param("user_id"), audit_log.c.action == "user.sign_in")
+_sign_in = sa.select(audit_log.c.id).where(*_did, audit_log.c.status.is_(None)).limit(1)
 _end = sa.delete(sessions).where(
     sessions.c.id == bigint_param("session_id"), sessions.c.user_id == bigint_param("user_id")
 )
@@ -139,7 +126,7 @@ async def record_last_seen(database: Database, found: ActiveSession) -> None:
 
 
 async def list_of(reader: Reader, user_id: int) -> list[Row]:
-    """Return the user's sessions with `id`, `created_at`, `seen_at`, `address` and `user_agent`, most recent first."""
+    """Return the user's sessions, most recent first."""
     return list(await reader.fetch_all(_of_user, {"user_id": user_id, "now": now_ms()}))
 
 
@@ -165,12 +152,9 @@ _good = (
     sign_in_links.c.used_at.is_(None),
     sign_in_links.c.expires_at > bigint_param("now"),
 )
+_link = (sign_in_links.c[name].label(f"link_{name}") for name in ("purpose", "expires_at"))
 _find_link = (
-    sa.select(
-        sign_in_links.c.purpose.label("link_purpose"),
-        sign_in_links.c.expires_at.label("link_expires_at"),
-        *account_columns("user_"),
-    )
+    sa.select(*_link, *account_columns("user_"))
     .join_from(sign_in_links, accounts, accounts.c.id == sign_in_links.c.user_id)
     .where(*_good, accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
 )

@@ -55,32 +55,21 @@ _attempt = (
     )
     .returning(sign_in_failures.c.failures)
 )
-_block = (
-    sa.update(sign_in_failures)
-    .where(_failures.key == sa.bindparam("failures_key"))
-    .values(blocked_until=bigint_param("until"))
-)
+_by_key = sa.update(sign_in_failures).where(_failures.key == sa.bindparam("failures_key"))
+_block = _by_key.values(blocked_until=bigint_param("until"))
 _blocked = sa.select(sa.func.max(_failures.blocked_until).label("until")).where(any_of(_failures.key, "keys"))
 _clear = sa.delete(sign_in_failures).where(_failures.key == sa.bindparam("failures_key"))
 # The pause is removed only if it is still the one that this attempt started.
-_take_back = (
-    sa.update(sign_in_failures)
-    .where(_failures.key == sa.bindparam("failures_key"), _failures.failures > 0)
-    .values(
-        failures=_failures.failures - 1,
-        blocked_until=sa.case((_failures.blocked_until == bigint_param("until"), 0), else_=_failures.blocked_until),
-    )
+_take_back = _by_key.where(_failures.failures > 0).values(
+    failures=_failures.failures - 1,
+    blocked_until=sa.case((_failures.blocked_until == bigint_param("until"), 0), else_=_failures.blocked_until),
 )
 
 
 # One statement to start a pause, to undo the count, or to do neither, so that all cases take the same time.
-_settle = (
-    sa.update(sign_in_failures)
-    .where(_failures.key == sa.bindparam("failures_key"))
-    .values(
-        failures=_failures.failures - bigint_param("back"),
-        blocked_until=sa.case((bigint_param("until") > 0, bigint_param("until")), else_=_failures.blocked_until),
-    )
+_settle = _by_key.values(
+    failures=_failures.failures - bigint_param("back"),
+    blocked_until=sa.case((bigint_param("until") > 0, bigint_param("until")), else_=_failures.blocked_until),
 )
 
 _is_day_over = _failures.since <= server_now() - bigint_param("counted_ms")
@@ -100,14 +89,9 @@ _mailed = (
 
 
 class Limit(NamedTuple):
-    """A limit.
-
-    `free` is the number of failures before the first pause. `cleared` means that a success resets the count.
-    """
-
     key: str
-    free: int
-    cleared: bool
+    free: int  # failures before the first pause
+    cleared: bool  # a success resets the count
 
 
 class CountedAttempt(NamedTuple):
@@ -122,11 +106,7 @@ class CountedAttempt(NamedTuple):
 
 
 def login_key(login: str) -> str:
-    """Return the key of the entered text, whether or not it is a login.
-
-    It is a digest, because some people enter their password there. All spellings of an account's name have the same
-    key.
-    """
+    """Return the same key for all spellings of a name: a digest, because some people enter their password there."""
     return "login:" + _digest(login)
 
 
@@ -217,10 +197,7 @@ async def count_asked(database: Database, login: str, address: str | None) -> No
 
 
 async def count_daily(tx: Transaction, key: str, *, most: int) -> bool:
-    """Count a message. Returns False if the key has reached `most` within a day of the first message.
-
-    Concurrent requests cannot exceed the limit.
-    """
+    """Count a message. Returns False if the key has reached `most` within a day of the first message."""
     return await tx.fetch_one(_mailed, {"key": key, "most": most, "counted_ms": COUNTED_MS}) is not None
 
 
@@ -229,10 +206,9 @@ def _key_of_links(address: str | None) -> str:
 
 
 async def undo_attempt(tx: Transaction, attempt: CountedAttempt, *, succeeded: bool = False) -> None:
-    """Undo the count of an attempt that was not made or has `succeeded`.
+    """Undo the count of an attempt that was not made or has `succeeded`, which also resets the login's failures.
 
-    A success also resets the failures of the login. The address only gets this one attempt back, so that an attacker
-    cannot reset its count with an account of their own.
+    The address only gets this attempt back, so that attackers cannot reset its count with an account of their own.
     """
     for limit, until in zip(attempt.limits, attempt.untils, strict=True):
         statement = _clear if succeeded and limit.cleared else _take_back

@@ -37,10 +37,7 @@ from workhook.storage.sweeping import in_batches
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A kind of token.
-
-    `confined` kinds have permissions on selected organizations and repositories instead of scopes.
-    """
+    """A kind of token. `confined` kinds have permissions on selected places instead of scopes."""
 
     name: str
     prefix: str
@@ -116,10 +113,7 @@ async def issue(
     note: str | None = None,
     expires_at: int | None = None,
 ) -> IssuedToken:
-    """Store the digest of a new token and return it. See `identity.tables.tokens`.
-
-    `user_id` is the bot's for an installation.
-    """
+    """Store the digest of a new token and return it. `user_id` is the bot's for an installation."""
     token = new_token(kind.prefix)
     params = {
         "kind": kind.name,
@@ -165,10 +159,7 @@ async def revoke_of(
     installation_id: int | None = None,
     user_id: int | None = None,
 ) -> int:
-    """Revoke the tokens that match all given values; at least one value is required.
-
-    With `family`, its refresh tokens are invalidated, too.
-    """
+    """Revoke the tokens that match all given values (at least one). With `family`, also its refresh tokens."""
     values = {"family": family, "app_id": app_id, "installation_id": installation_id, "user_id": user_id}
     params = {name: value for name, value in values.items() if value is not None}
     if not params:
@@ -180,10 +171,7 @@ async def revoke_of(
 
 
 async def revoke_with_family(tx: Transaction, token_id: int, family: str | None) -> int:
-    """Revoke a token, those derived from it, and those of the same consent, with which an app could renew it.
-
-    Returns how many were valid.
-    """
+    """Revoke a token, those derived from it, and those of the same consent. Returns how many were valid."""
     ended = await revoke_of(tx, family=family) if family else 0  # first: refresh tokens are locked before tokens
     return ended + await revoke(tx, [token_id])
 
@@ -217,11 +205,12 @@ def _expired(before: str = "before") -> _Over:
     return lambda table: table.c.expires_at < bigint_param(before)
 
 
+def _is_ended_token(table: sa.FromClause) -> sa.ColumnElement[bool]:
+    return sa.func.coalesce(table.c.revoked_at, table.c.expires_at) < bigint_param("tokens_before")
+
+
 _DELETES = (
-    _delete(
-        tokens.c.id,
-        lambda table: sa.func.coalesce(table.c.revoked_at, table.c.expires_at) < bigint_param("tokens_before"),
-    ),
+    _delete(tokens.c.id, _is_ended_token),
     _delete(authorization_codes.c.digest, _expired()),
     _delete(device_codes.c.digest, _expired("codes_before")),
     _delete(refresh_tokens.c.id, _expired()),
@@ -240,10 +229,7 @@ _DELETES = (
 
 
 async def prune(database: Database, now: int) -> int:
-    """Delete ended rows: tokens after 90 days, device codes after an hour, others after a day. Returns their number.
-
-    Several processes may run this concurrently. Raises `Unavailable`.
-    """
+    """Delete rows that ended long ago, concurrently with other processes. Returns their number."""
     params = {
         "tokens_before": now - TOKENS_KEPT_MS,
         "codes_before": now - DEVICE_CODES_KEPT_MS,

@@ -58,10 +58,7 @@ def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repos
 
 
 def check_whole_account(actor: Actor, account_id: int) -> None:
-    """Also reject tokens for selected repositories, for example when creating a repository.
-
-    Raises the errors of `check_reach`.
-    """
+    """Call `check_reach`, and also reject tokens for selected repositories, for example to create a repository."""
     check_reach(actor, account_id)
     grant = None if actor.grants is None else _grant_for(actor, account_id, None)
     if grant is not None and grant.repository_ids is not None:
@@ -84,10 +81,7 @@ def _grant_for(actor: Actor, account_id: int, repository_id: int | None) -> Gran
 def within_reach(
     account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any] | None
 ) -> sa.ColumnElement[bool]:
-    """Return the condition for lists that span projects, with the parameters `reach_params`.
-
-    Without `repository_id`, it applies to what belongs to the account itself.
-    """
+    """Return the condition for lists of what belongs to projects or, without `repository_id`, to the accounts."""
     wide = sa.bindparam("reach_everything", type_=sa.Boolean())
     if repository_id is None:
         return sa.or_(wide, any_of(account_id, "reach_accounts"))
@@ -97,12 +91,11 @@ def within_reach(
 def reach_params(actor: Actor) -> Mapping[str, object]:
     """Return the parameters of `within_reach`. Only grants with the permission that the operation needs count."""
     fitting = [each for each in actor.grants or () if allows(each, actor.need)]
-    chosen = {one for each in fitting for one in each.repository_ids or ()}
     return {
         "reach_everything": actor.grants is None,
         "reach_accounts": [each.account_id for each in fitting],
         "reach_whole_accounts": [each.account_id for each in fitting if each.repository_ids is None],
-        "reach_repositories": sorted(chosen),
+        "reach_repositories": sorted({one for each in fitting for one in each.repository_ids or ()}),
     }
 
 
@@ -120,22 +113,9 @@ _installed = sa.and_(
         ),
     ),
 )
-_reaches = (
-    sa.select(
-        json_rows(
-            installations.c.account_id, installations.c.permissions, installations.c.repository_selection, chosen_ids
-        )
-    )
-    .where(_installed)
-    .correlate(tokens)
-    .scalar_subquery()
-)
-_client_id = (
-    sa.select(apps.c.client_id)
-    .where(apps.c.id == tokens.c.app_id, tokens.c.kind == OAUTH.name)
-    .correlate(tokens)
-    .scalar_subquery()
-)
+_grant = (installations.c[name] for name in ("account_id", "permissions", "repository_selection"))
+_reaches = sa.select(json_rows(*_grant, chosen_ids)).where(_installed).correlate(tokens).scalar_subquery()
+_client_id = sa.select(apps.c.client_id).where(apps.c.id == tokens.c.app_id, tokens.c.kind == OAUTH.name)
 _NAMES = (
     "kind", "scopes", "permissions", "account_id", "repositories", "app_id", "installation_id",
     "expires_at", "revoked_at", "last_used_at", "root_id", "family",
@@ -144,7 +124,7 @@ _usable_tokens = sa.select(
     tokens.c.id.label("token_id"),
     *(tokens.c[name].label("token_" + name) for name in _NAMES),
     sa.case((tokens.c.app_id.is_not(None), _reaches), else_=sa.literal("[]")).label("reaches"),
-    _client_id.label("client_id"),
+    _client_id.correlate(tokens).label("client_id"),
     *account_columns("user_"),
 ).join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)
 _usable_tokens = _usable_tokens.where(accounts.c.disabled_at.is_(None))
@@ -153,10 +133,10 @@ _tokens = _usable_tokens.where(any_of(tokens.c.id, "token_ids"))
 
 
 async def find_actor(reader: Reader, token: str) -> Actor | None:
-    """Return the actor of a valid token, without the call's `address` and `need`.
+    """Return the actor of a valid token. Raises `Forbidden` for a suspended installation.
 
-    Raises `Forbidden` for a suspended installation. Tokens are compared only through the index on their digests. Its
-    timing reveals something about the SHA-256 of a guess, which an attacker cannot choose, and nothing about a token.
+    Tokens are compared only through the index on their digests. Its timing reveals something about the SHA-256 of a
+    guess, which an attacker cannot choose, and nothing about a token.
     """
     row = await reader.fetch_one(_token, {"digest": digest_of(token)})
     actor = _actor_of(row) if row else None
@@ -228,10 +208,7 @@ def weaker(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
 
 
 class Lookup:
-    """This process's cache of tokens.
-
-    Changes by other processes arrive by signal, or after `STANDS_S` at the latest.
-    """
+    """This process's cache of tokens. Changes by others arrive by signal, or after `STANDS_S` at the latest."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

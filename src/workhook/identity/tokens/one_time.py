@@ -34,16 +34,14 @@ class SecretLink(HiddenRepr, msgspec.Struct, frozen=True):
     expires_at: int
 
 
-@cache
-def _insert(table: sa.Table, names: tuple[str, ...]) -> sa.Insert:
-    return insert_into(table, *names)
+_insert = cache(insert_into)
 
 
 async def store(tx: Transaction, table: sa.Table, secret: str, good_ms: int, **values: object) -> int:
     """Store the digest of a new secret with these values. Returns its expiry in milliseconds since the epoch."""
     now = now_ms()
     row = {**values, "digest": digest_of(secret), "created_at": now, "expires_at": now + good_ms}
-    await tx.execute(_insert(table, tuple(row)), row)
+    await tx.execute(_insert(table, *row), row)
     return now + good_ms
 
 

@@ -62,53 +62,45 @@ Days = Annotated[
 ]
 
 
+Scopes = Annotated[
+    list[str],
+    Meta(
+        max_length=len(SCOPES),
+        description="Scopes of a classic token.",
+        extra_json_schema={"items": {"type": "string", "enum": list(SCOPES)}},
+        examples=[["repo", "work"]],
+    ),
+]
+PermissionLevels = Annotated[
+    dict[str, str],
+    Meta(
+        max_length=len(PERMISSIONS),
+        description="Permissions of a fine-grained token, at least one; write includes read.",
+        extra_json_schema={
+            "propertyNames": {"enum": list(PERMISSIONS)},
+            "additionalProperties": {"type": "string", "enum": _LEVELS},
+        },
+        examples=[{"work": "read", "repository_hooks": "write"}],
+    ),
+]
+AccountName = Annotated[
+    str,
+    Meta(description="Account that a fine-grained token is limited to: an organization you are in, or your own login."),
+]
+RepositoryNames = Annotated[
+    list[str], Meta(min_length=1, max_length=REPOSITORIES_MAX, description="Names, or full names.")
+]
+
+
 class TokenCreate(msgspec.Struct):
     """A personal token to create. It can do no more than the token used to create it, and does not outlive it."""
 
     kind: Literal["classic", "fine_grained"] = "classic"
     note: Annotated[str, Meta(max_length=NOTE_MAX_CHARS, description="Description."), ON_ONE_LINE] | None = None
-    scopes: (
-        Annotated[
-            list[str],
-            Meta(
-                max_length=len(SCOPES),
-                description="Scopes of a classic token.",
-                extra_json_schema={"items": {"type": "string", "enum": list(SCOPES)}},
-                examples=[["repo", "work"]],
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    permissions: (
-        Annotated[
-            dict[str, str],
-            Meta(
-                max_length=len(PERMISSIONS),
-                description="Permissions of a fine-grained token, at least one; write includes read.",
-                extra_json_schema={
-                    "propertyNames": {"enum": list(PERMISSIONS)},
-                    "additionalProperties": {"type": "string", "enum": _LEVELS},
-                },
-                examples=[{"work": "read", "repository_hooks": "write"}],
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    organization: (
-        Annotated[
-            str,
-            Meta(
-                description="Account that a fine-grained token is limited to: an organization you "
-                "are in, or your own login."
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    repositories: (
-        Annotated[list[str], Meta(min_length=1, max_length=REPOSITORIES_MAX, description="Names, or full names.")]
-        | Literal["all"]
-        | UnsetType
-    ) = UNSET
+    scopes: Scopes | UnsetType = UNSET
+    permissions: PermissionLevels | UnsetType = UNSET
+    organization: AccountName | UnsetType = UNSET
+    repositories: RepositoryNames | Literal["all"] | UnsetType = UNSET
     expires_in_days: Days | None = None
 
 
@@ -232,24 +224,16 @@ _by_id = repositories.where(any_of(projects.c.repository_id, "repository_ids"))
 
 async def find(reader: Reader, token_id: int, user_id: int | None = None) -> TokenDetails | None:
     """Return a valid token of the user. `user_id` None: any token, even a revoked one."""
-    if user_id is None:
-        rows = await reader.fetch_all(_token_by_id, {"token_id": token_id})
-    else:
-        rows = await reader.fetch_all(
-            _active_token_of_user, {"user_id": user_id, "token_id": token_id, "now": now_ms()}
-        )
+    statement = _token_by_id if user_id is None else _active_token_of_user
+    rows = await reader.fetch_all(statement, {"user_id": user_id, "token_id": token_id, "now": now_ms()})
     found = await _with_names(reader, rows, user_id)
     return found[0] if found else None
 
 
 async def count_living(tx: Transaction, user_id: int) -> int:
-    """Count the user's valid personal tokens, under a lock on the account.
-
-    Concurrent requests are serialized: the second one sees the token that the first one created.
-    """
+    """Count the user's valid personal tokens, under a lock on the account, so that creations are serialized."""
     await lock_account(tx, user_id)
-    row = await tx.fetch_one(_count_personal, {"user_id": user_id, "now": now_ms()})
-    return int(row["total"]) if row else 0
+    return int((await tx.fetch_row(_count_personal, {"user_id": user_id, "now": now_ms()}))["total"])
 
 
 async def every(reader: Reader, user_id: int | None = None) -> list[TokenDetails]:
@@ -259,18 +243,12 @@ async def every(reader: Reader, user_id: int | None = None) -> list[TokenDetails
 
 
 async def lock_living(tx: Transaction, token_id: int) -> bool:
-    """Lock a token against revocation, and return whether it is still valid.
-
-    Tokens derived from it in the meantime are then revoked with it.
-    """
+    """Lock a token against revocation, which then includes those derived from it. Returns whether it is valid."""
     return await tx.fetch_one(_living_locked, {"token_id": token_id}) is not None
 
 
 async def _with_names(reader: Reader, rows: Sequence[Row], user_id: int | None) -> list[TokenDetails]:
-    """Add repository names, with one more SELECT if needed.
-
-    With `user_id`, only repositories that the user can see are named.
-    """
+    """Add repository names, with one more SELECT if needed. With `user_id`, only of those that the user can see."""
     chosen = {row["id"]: tuple(json.decode(row["repositories"])) for row in rows if row["repositories"] is not None}
     wanted = sorted({each for ids in chosen.values() for each in ids})
     names = {}
@@ -413,9 +391,8 @@ def _scope_faults(wanted: TokenCreate, by: Actor | None) -> list[Fault]:
     names = [name for name in ("permissions", "organization", "repositories") if getattr(wanted, name) is not UNSET]
     faults = [_fault(name, f"{name}: {only}") for name in names]
     scopes = [] if isinstance(wanted.scopes, UnsetType) else wanted.scopes
-    unknown = sorted({each for each in scopes if each not in SCOPES})
-    if unknown:
-        listed = ", ".join(shown(each) for each in unknown)
+    if unknown := sorted({each for each in scopes if each not in SCOPES}):
+        listed = ", ".join(map(shown, unknown))
         faults.append(_fault("scopes", f"{listed}: unknown; use {', '.join(SCOPES)}"))
     beyond = sorted(set(scopes) & set(SCOPES) - expand(by.scopes)) if by else []
     if beyond:
@@ -429,10 +406,8 @@ def _permission_faults(wanted: TokenCreate, by: Actor | None) -> list[Fault]:
     if not isinstance(wanted.scopes, UnsetType):
         faults.append(_fault("scopes", "scopes: only a classic token has them; a fine-grained one has permissions"))
     if isinstance(wanted.permissions, UnsetType) or not wanted.permissions:
-        return [
-            *faults,
-            _fault("permissions", f"permissions must contain at least one of {', '.join(PERMISSIONS)}", "missing"),
-        ]
+        message = f"permissions must contain at least one of {', '.join(PERMISSIONS)}"
+        return [*faults, _fault("permissions", message, "missing")]
     held = expand(by.scopes) if by else None
     for name, level in wanted.permissions.items():
         if name not in PERMISSIONS:
@@ -493,8 +468,7 @@ async def _repository_ids(
     repositories = await find_repositories(tx, account, names=keys.values(), user_id=user.id)
     found = [each for each in repositories if each.role is not None]
     known = {key_of(each.name) for each in found}
-    missing = [each for each in dict.fromkeys(names) if keys.get(each) not in known]
-    if missing:
+    if missing := [each for each in dict.fromkeys(names) if keys.get(each) not in known]:
         listed = ", ".join(map(shown, missing))
         message = f"{listed}: {account.login} has no such repository that {user.login} can see"
         faults.append(_fault("repositories", message))

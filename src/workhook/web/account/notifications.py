@@ -26,7 +26,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.render import page
 from workhook.web.frame.texts import gettext, language, text
 from workhook.web.inbox import KINDS as WORDS
-from workhook.work.history.notifications.settings import Choice, find_settings, save_settings
+from workhook.work.history.notifications.settings import KindSetting, find_settings, save_settings
 
 places = Places("notification_settings")
 
@@ -51,7 +51,7 @@ async def edit_notification_settings(visit: Visit) -> Response:
         user_id = write.actor.user.id
         before = await find_settings(write.tx, user_id)
         wanted = {
-            kind: Choice(
+            kind: KindSetting(
                 inbox=visit.fields.get(INBOX + kind) == "on",
                 email=visit.fields.get(EMAIL + kind) == "on" if has_email else before[kind].email,
             )
@@ -139,7 +139,7 @@ async def _end(tx: Transaction, subscription: Subscription) -> None:
     user = await find_account_by_id(tx, subscription.user_id)
     if user is not None:
         before = (await find_settings(tx, user.id))[subscription.kind]
-        await save_settings(tx, user.id, {subscription.kind: Choice(inbox=before.inbox, email=False)})
+        await save_settings(tx, user.id, {subscription.kind: KindSetting(inbox=before.inbox, email=False)})
 
 
 def _subscription(call: Call) -> Subscription:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from msgspec import UNSET
 
-from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.clock import to_millis_text
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.zones import start_of
 from workhook.http import lists
@@ -52,7 +52,7 @@ async def _page(visit: Visit, access: Access, form: PageForm) -> Response:
         "billing/credits.html",
         "credits",
         form=form,
-        balance=await ledger.find_balance(reader, access.repository.id, now_ms()),
+        balance=await ledger.find_balance(reader, access.repository.id),
         entries=entries,
         choice=await offer_tasks(visit, access, form.of(SPEND).value("task_id"), finished=False),
         more=paging.next_page(headers),

@@ -76,10 +76,7 @@ async def add_unbilled(visit: Visit) -> Response:
 
 
 def refused(visit: Visit, problem: Invalid | Conflict, offer: OfferedTime) -> PageForm:
-    """Return the rejected form.
-
-    Entries without a rate share one message; the form's value `entry` is the first of them.
-    """
+    """Return the rejected form. Entries without a rate share one message; its value `entry` is the first of them."""
     form = refused_form(visit.fields, problem, section=UNBILLED)
     if not any(each.code == "no_rate" for each in problem.faults):
         return form
@@ -147,8 +144,9 @@ async def new_invoice(visit: Visit) -> Response:
     """Show the form for a new invoice."""
     access = await _writable(visit)
     begun = await drafts.find_presets(visit.database, access)
-    values = {**begun.texts, "currency": begun.currency, "tax": percent_text(begun.rate.millionths)}
-    values |= {"tax_category": begun.rate.category or "", "language": begun.settings.language}
+    rate, language = begun.settings.rate, begun.settings.language
+    values = {**begun.texts, "currency": begun.currency, "tax": percent_text(rate.millionths)}
+    values |= {"tax_category": rate.category or "", "language": language}
     return await _form_page(visit, access, PageForm(values))
 
 
@@ -216,10 +214,7 @@ async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) 
 
 
 async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: Invoice | None = None) -> Response:
-    """Show the form for an invoice, or for a new one if it is None.
-
-    Submitted fields are shown even if they can no longer be changed.
-    """
+    """Show the form for an invoice, or a new one if None. Sent fields are shown even if they cannot be changed."""
     address = paging.project_address(visit, "billing")
     known = await find_settings(visit.database, access.repository.id)
     return await billing_page(

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound
 from workhook.core.money import DEFAULT_CURRENCY, amount_of
-from workhook.core.zones import calendar_day, day_in, has_passed
+from workhook.core.zones import calendar_day, day_in, end_of
 from workhook.http import lists
 from workhook.http.calls import Response
 from workhook.http.lists import Key, Rows
@@ -46,7 +46,7 @@ from workhook.work.money.invoices.rules import Item, Status, items_of
 from workhook.work.money.invoices.schemas import Invoice, InvoiceList, PlacedInvoice
 from workhook.work.money.payments import recording
 from workhook.work.money.payments.schemas import Payment, PaymentCreate, RefundCreate
-from workhook.work.time.timesheets.queries import find_unbillable_ms, find_unbilled_ms
+from workhook.work.time.timesheets.queries import find_unbilled_ms
 
 T = TypeVar("T")
 
@@ -136,7 +136,6 @@ def invoice_address(visit: Visit, *more: str) -> str:
 
 
 def can_be_undone(item: Item) -> bool:
-    """Return whether the removal of the line can be undone."""
     return len(" ".join(item.timesheet_ids) or item.description) <= UNDO_MAX_CHARS
 
 
@@ -176,7 +175,6 @@ class Money(msgspec.Struct):
     lines: Sequence[CreditableLine] = ()
 
     def day_of(self, booked: Payment | CreditNote) -> date:
-        """Return the day of a payment or credit note in the invoice's time zone."""
         if isinstance(booked, Payment):
             return calendar_day(booked.paid_at, self.zone)
         return day_in(booked.issued, self.zone)
@@ -215,15 +213,13 @@ def _lines_of_notes(notes: Iterable[CreditNote]) -> list[Item]:
 async def show_invoice(
     visit: Visit, access: Access, invoice: Invoice, form: PageForm | None = None, *, missing: Invalid | None = None
 ) -> Response:
-    """Show an invoice with its payments.
-
-    `form`: the submitted form of one section; `missing`: why no e-invoice can be made.
-    """
+    """Show an invoice. `form`: the submitted form of one section; `missing`: why no e-invoice can be made."""
     form = form or PageForm()
     money = await money_of(visit.database, access, invoice)
     money.form = form
-    is_draft = invoice.status == "draft"
+    is_draft, lacking, unprinted = invoice.status == "draft", list[str](), list[str]()
     if is_draft:
+        lacking, unprinted = einvoice.lacking_of_draft(invoice, access.repository)
         money.rounded = await find_rounded(visit.database, access.repository.id, invoice)
     offers_xml = invoice.status not in ("draft", "void")
     if offers_xml and access.is_client:  # others learn what is missing
@@ -248,8 +244,8 @@ async def show_invoice(
         or any(each.millionths or each.category in ("exempt", "reverse_charge") for each in invoice.tax_rows),
         money=money,
         missing=[] if missing is None else [in_words(each) for each in missing.reasons],
-        lacking=einvoice.lacking_of_draft(invoice, access.repository) if is_draft else [],
-        unprinted=einvoice.unprinted_of_draft(invoice, access.repository) if is_draft else [],
+        lacking=lacking,
+        unprinted=unprinted,
         offers_xml=offers_xml,
         owns_account=await _owns(visit, access.repository),
         books=invoice.books,
@@ -257,7 +253,7 @@ async def show_invoice(
         mailed=await find_mailed(visit.database, access, invoice, now_ms()),
         unbilled=form.of(UNBILLED),
         unbilled_ms=await find_unbilled_ms(visit.database, access) if is_draft else 0,
-        unbillable_ms=await find_unbillable_ms(visit.database, access) if is_draft else 0,
+        unbillable_ms=await find_unbilled_ms(visit.database, access, billable=False) if is_draft else 0,
         pictures=printing.pictures_in(invoice, access.repository) if is_draft else "",
         unprintable=unprintable.format_missing(missing_shapes),
         font_package=unprintable.package_for(missing_shapes),
@@ -266,12 +262,11 @@ async def show_invoice(
         seller_text=printing.seller_text(invoice, access.repository),
         buyer_text=printing.buyer_text(invoice),
         grouped=grouped,
-        is_late_already=is_draft and invoice.due is not None and has_passed(invoice.due, now_ms(), invoice.zone),
+        is_late_already=is_draft and invoice.due is not None and end_of(invoice.due, invoice.zone) <= now_ms(),
     )
 
 
 async def show_refused(visit: Visit, form: PageForm) -> Response:
-    """Show the invoice in the path with the rejected form."""
     access, invoice = await invoice_at(visit)
     if form.section not in (LINE, UNBILLED):
         form.was = balance_of(invoice)
@@ -285,10 +280,7 @@ async def _book(
     book: Callable[[Write, Access, Invoice, T], Awaitable[object]],
     text: str,
 ) -> Response:
-    """Run a form of the invoice.
-
-    Forms made for another balance are rejected, because they may have been submitted twice.
-    """
+    """Run a form, unless it was made for another balance, because it may have been submitted twice."""
     called = {"invoice_items": "unit_price"}
 
     @form_page(show_refused, FIELDS, section=kind, called=called, on=(Invalid, Conflict))
@@ -347,19 +339,17 @@ async def make_credit_note(visit: Visit) -> Response:
     is_line = "line" in visit.fields
 
     async def read_form(access: Access, invoice: Invoice) -> CreditNoteCreate:
-        return await _credited_line(visit, access, invoice) if is_line else _credited_total(visit, invoice)
+        if is_line:
+            return await _credited_line(visit, access, invoice)
+        wanted = visit.form(CreditNoteCreate, AmountField("total", invoice.currency), "reason")
+        if (rate := visit.fields.get("rate", "")) != "":
+            row = _chosen(invoice.tax_rows, rate, "rate")
+            wanted.tax, wanted.tax_category = row.millionths, row.category
+        return wanted
 
     return await _book(
         visit, CREDIT_LINE if is_line else CREDIT, read_form, credit_notes.credit, gettext("Credit note issued.")
     )
-
-
-def _credited_total(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
-    wanted = visit.form(CreditNoteCreate, AmountField("total", invoice.currency), "reason")
-    if (rate := visit.fields.get("rate", "")) != "":
-        row = _chosen(invoice.tax_rows, rate, "rate")
-        wanted.tax, wanted.tax_category = row.millionths, row.category
-    return wanted
 
 
 async def _credited_line(visit: Visit, access: Access, invoice: Invoice) -> CreditNoteCreate:

@@ -61,10 +61,7 @@ def _values_of(item: Item, currency: str) -> dict[str, str]:
 
 
 def _with_rest(line: InvoiceItemInput, was: Item, currency: str) -> InvoiceItemInput:
-    """Copy from the old line the values that the form lacks.
-
-    A cleared tax falls back to the invoice's, whatever its category was.
-    """
+    """Copy the values that the form lacks from the old line. A cleared tax falls back to the invoice's."""
     kept = input_of_item(was, currency)
     if not line.discount:
         line.discount_amount = kept.discount_amount

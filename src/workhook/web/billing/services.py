@@ -209,8 +209,6 @@ def _read_price(visit: Visit) -> ServicePriceParameters:
 
 
 async def _change_prices(visit: Visit, service_id: str, change: Any) -> None:
-    """Replace the locked prices with `change(prices)`."""
-
     async def step(write: Write) -> None:
         current = await actions.lock_service(write, service_id)
         prices = change(current.service_prices)

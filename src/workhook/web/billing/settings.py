@@ -145,7 +145,6 @@ def values_of(billing: AccountBilling | ProjectBilling) -> dict[str, str]:
 
 
 def money_of(billing: AccountBilling | ProjectBilling) -> str:
-    """Return the currency of rates and budgets."""
     return billing.money if isinstance(billing, ProjectBilling) else billing.currency or DEFAULT_CURRENCY
 
 
@@ -158,10 +157,7 @@ def _names(names: tuple[str, ...], currency: str) -> list[str]:
 
 
 class AccountPage(msgspec.Struct, frozen=True):
-    """The settings page of an account that the visitor owns.
-
-    `members` are those with a rate field. `more` contains further values for the template.
-    """
+    """The settings page of an owned account. `members` have a rate field; `more` is for the template."""
 
     account: Account
     template: str

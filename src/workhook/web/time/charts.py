@@ -31,8 +31,6 @@ _STEPS = [
 
 
 class GridLine(NamedTuple):
-    """A horizontal grid line and its label."""
-
     y: int
     label: str
 
@@ -72,7 +70,6 @@ class BarRow(NamedTuple):
 
 
 def columns(period: Period, spent: Mapping[date, Spent]) -> ColumnChart:
-    """Return the chart of time by day of the period."""
     days = period.days
     by_weeks = len(days) > DAYS_MAX
     sums: dict[date, Spent] = {}
@@ -128,7 +125,6 @@ def rows(spent: Sequence[tuple[str, Spent]]) -> list[BarRow]:
 
 
 def _step(most: int) -> int:
-    """Return the distance between two grid lines in milliseconds."""
     step = next((each for each in _STEPS if each * _LINES >= most), _STEPS[-1])
     while step * _LINES < most:
         step *= 2

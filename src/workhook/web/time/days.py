@@ -29,7 +29,6 @@ def zone_name(visit: Visit) -> str:
 
 
 def read_day(text: str) -> date | None:
-    """Parse an ISO date, or return None if it is invalid."""
     try:
         day = date.fromisoformat(text)
     except ValueError:
@@ -41,7 +40,6 @@ def read_day(text: str) -> date | None:
 
 
 def field_text(at_ms: int | None, zone: tzinfo) -> str:
-    """Format a moment for a `datetime-local` field."""
     return "" if at_ms is None else datetime.fromtimestamp(at_ms // 1000, zone).strftime("%Y-%m-%dT%H:%M")
 
 
@@ -103,7 +101,6 @@ class Period(NamedTuple):
 
     @property
     def before(self) -> date:
-        """Return the first day of the previous week."""
         return self.first - timedelta(days=DAYS)
 
     @property

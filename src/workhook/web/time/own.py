@@ -60,8 +60,6 @@ class TaskGroup(NamedTuple):
 
 
 class Offered(NamedTuple):
-    """A task that the visitor can track time on."""
-
     repository: Repository
     id: str
     title: str
@@ -143,10 +141,7 @@ class OwnChoice(NamedTuple):
 
 
 async def _offer(visit: Visit, worked_on: Iterable[Timesheet], chosen: str) -> OwnChoice:
-    """Return the tasks that match the search; without one, the visitor's assigned tasks and those of the week.
-
-    Always includes `chosen`.
-    """
+    """Return the found tasks or, without a search, those assigned and of the week. Always includes `chosen`."""
     reader, user = visit.database, visit.actor.user
     asked, words = words_asked(visit)
     offered: list[Offered] = []

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import reduce
-from types import MappingProxyType
 from typing import Literal, NamedTuple, cast, get_args
 from urllib.parse import urlencode
 
@@ -49,7 +48,7 @@ class Chosen(NamedTuple):
     zone_name: str
     today: date
     given: dict[str, str]
-    faults: Mapping[str, str] = MappingProxyType({})
+    faults: Mapping[str, str]
 
 
 class ReportLine(NamedTuple):
@@ -78,14 +77,15 @@ def chosen_of(visit: Visit) -> Chosen:
     name, given = zone_name(visit), paging.given(visit)
     today = day_in(now_ms(), zone_of(name))
     by = cast("By", given.get("by")) if given.get("by") in get_args(By) else "day"
-    if not given.get("from") and not given.get("to"):
-        return Chosen(by, period_named(given.get("period", ""), today), name, today, given)
+    period, faults = None, dict[str, str]()
     try:
-        period = read_period(given.get("from", ""), given.get("to", ""))
+        if given.get("from") or given.get("to"):
+            period = read_period(given.get("from", ""), given.get("to", ""))
+        else:
+            period = period_named(given.get("period", ""), today)
     except Invalid as wrong:
         faults = {each.field or "": each.message or "" for each in wrong.faults}
-        return Chosen(by, None, name, today, given, faults)
-    return Chosen(by, period, name, today, given)
+    return Chosen(by, period, name, today, given, faults)
 
 
 def query_of(access: Access, chosen: Chosen, period: Period) -> ReportQuery:
@@ -195,9 +195,8 @@ async def _foresee(visit: Visit, access: Access, user: str | None, query: Report
     except QueryTooSlow:  # the report is useful without it
         log.warning("report_invoice_preview_failed", repository_id=access.repository.id)
         return Foreseen(rounding)
-    if len(ids) > TIMESHEETS_MAX:
-        return Foreseen(rounding)
-    return Foreseen(rounding, await preview_time(visit.database, access, ids, rounding))
+    fits = len(ids) <= TIMESHEETS_MAX
+    return Foreseen(rounding, await preview_time(visit.database, access, ids, rounding) if fits else None)
 
 
 async def _list_to_invoice(visit: Visit, access: Access, since: int, to: int, user: str | None) -> Sequence[str]:
@@ -218,7 +217,6 @@ async def _page(
     days = {each.group.day: each.spent for each in lines if each.group.day}
 
     def link(**changes: str) -> str:
-        """Return the address of this page with `changes` to its filters. Empty filters are omitted."""
         kept = {name: value for name, value in {**given, **changes}.items() if value}
         return f"{base}/report" + (f"?{urlencode(kept)}" if kept else "")
 
@@ -276,8 +274,13 @@ async def make_invoice(visit: Visit) -> Response:
     fields, zone = visit.fields, zone_of(zone_name(visit))
     period = read_period(fields.get("from", ""), fields.get("to", ""))
     ids = await _list_to_invoice(visit, access, period.since_ms(zone), period.to_ms(zone), fields.get("user"))
-    _require_some(ids)
-
+    if not ids or len(ids) > TIMESHEETS_MAX:
+        message = gettext("No unbilled time to invoice. Finish running timers first.")
+        if ids:
+            message = gettext(
+                "An invoice can have at most %(number)d time entries. Choose a shorter period or a single person."
+            ) % {"number": TIMESHEETS_MAX}
+        raise Invalid(faults=[Fault(field="from", message=message)])
     begun = await drafts.find_presets(visit.database, access)
     group_by = visit.form(InvoiceCreate, "group_by").group_by
     wanted = msgspec.structs.replace(InvoiceCreate(timesheet_ids=list(ids), group_by=group_by), **begun.texts)
@@ -289,17 +292,3 @@ async def make_invoice(visit: Visit) -> Response:
         len(ids),
     )
     return visit.done(paging.project_address(visit, "billing", invoice.id), done % {"num": len(ids)})
-
-
-def _require_some(ids: Sequence[str]) -> None:
-    """Raise `Invalid` if there are no entries, or more than an invoice can have."""
-    if not ids:
-        message = gettext("No unbilled time to invoice. Finish running timers first.")
-    elif len(ids) > TIMESHEETS_MAX:
-        message = gettext(
-            "An invoice can have at most %(number)d time entries. Choose a shorter period or a single person."
-        )
-        message %= {"number": TIMESHEETS_MAX}
-    else:
-        return
-    raise Invalid(faults=[Fault(field="from", message=message)])

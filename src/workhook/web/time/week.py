@@ -33,10 +33,7 @@ By = Literal["person", "task", "project"]
 
 
 class GridRow(NamedTuple):
-    """A row of the week, with milliseconds by day.
-
-    Only what the grid is grouped by is set: a person, a task (None if it was purged) or a project.
-    """
+    """A row of the week, in milliseconds by day. Only what the grid is grouped by is set; a purged task is None."""
 
     person: PersonShape | None
     task: TimesheetTaskShape | None
@@ -58,8 +55,6 @@ class Grid(NamedTuple):
 
 
 class TimeEntry(NamedTuple):
-    """A timesheet and its time so far."""
-
     timesheet: Timesheet
     elapsed_ms: int
 

@@ -42,7 +42,7 @@ from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import bigint_param
 from workhook.storage.pages import Page, listed, read_page
 from workhook.work.board.filters import board_filters
-from workhook.work.history.feeds.feeds import calendar_feeds
+from workhook.work.history.feeds import calendar_feeds
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.settings import account_billing, billing_logos
@@ -102,8 +102,7 @@ _users = sa.select(*account_columns(), accounts.c.disabled_at, administrators.is
     accounts.c.kind == "user"
 )
 _all = listed(_users, accounts.c.id)
-_user_by_login = _users.where(accounts.c.login_key == sa.bindparam("login_key"))
-_locked = _user_by_login.with_for_update(of=accounts)
+_locked = _users.where(accounts.c.login_key == sa.bindparam("login_key")).with_for_update(of=accounts)
 
 _organizations = sa.select(memberships.c.organization_id).where(memberships.c.user_id == _user_id)
 _places = sa.select(collaborators.c.repository_id).where(collaborators.c.user_id == _user_id)

@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound, say
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound, require_found, say
 from workhook.core.ids import new_id
 from workhook.core.records import Wire, to_response
 from workhook.http import lists
@@ -167,7 +167,7 @@ def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[A
 
     Raises `NotFound` if it is missing or was deleted during the wait.
     """
-    access = to_access(rows[0] if rows else None, actor)
+    access = to_access(require_found(rows[0] if rows else None), actor)
     ordered = sorted(rows, key=lambda row: (row["column_position"], row["column_id"]))
     board = [_read(row, position=position) for position, row in enumerate(ordered)]
     column = next((each for each in board if each.id == column_id), None)

@@ -47,7 +47,7 @@ from workhook.work.discussion.schemas import (
 )
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import files
-from workhook.work.kernel.access import Access, to_access, with_access
+from workhook.work.kernel.access import Access, find_with_access, with_access
 from workhook.work.kernel.lists import BY_ID, Filter, Listing, Weight, read
 from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import (
@@ -391,8 +391,9 @@ async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int
 async def delete(write: Write, held: Held[C]) -> None:
     """Delete the comment and, without events, its replies.
 
-    If others replied, or if someone other than the author deletes it, only the text is removed; an admin can then
-    delete the rest. When a client deletes their own comment, what remains of it is hidden from clients.
+    If others replied, or if someone other than the author deletes it, only the text and the notifications about it are
+    removed; an admin can then delete the rest. When a client deletes their own comment, what remains is hidden from
+    clients.
     """
     access, comment = held.access, held.comment
     access.require_writable()
@@ -404,19 +405,13 @@ async def delete(write: Write, held: Held[C]) -> None:
     if not _words(comment) and not access.is_admin:
         return
     if _words(comment) and (is_answered or not held.is_own):
+        for statement in _KINDS[type(comment)].forget:
+            write.tx.defer(statement, [{"row_id": comment.id}])
         hidden: dict[str, object] = {"private": True} if access.is_client else {}
-        await _empty(write, access, comment, hidden)
+        await _replace(write, access, comment, {"body" if isinstance(comment, Reply) else "text": "", **hidden})
     else:
         write.tx.defer(_KINDS[type(comment)].delete, [{"row_id": comment.id}])
         await publish_event(write, access.repository, _KINDS[type(comment)].noun, "deleted", _record(write, comment))
-
-
-async def _empty(write: Write, access: Access, comment: C, more: dict[str, object]) -> None:
-    """Remove the text and the notifications about it."""
-    for statement in _KINDS[type(comment)].forget:
-        write.tx.defer(statement, [{"row_id": comment.id}])
-    words = "body" if isinstance(comment, Reply) else "text"
-    await _replace(write, access, comment, {words: "", **more})
 
 
 async def _replace(write: Write, access: Access, before: C, wanted: dict[str, object]) -> C:
@@ -456,9 +451,7 @@ async def _find(
     reader: Reader, actor: Actor, statement: sa.Select[Any], *private: str, **ids: str | int
 ) -> tuple[Access, Row]:
     """Return the caller's access and the row. Raises `NotFound` for a client if any `private` column is true."""
-    row = await reader.fetch_one(statement, {**ids, "user_id": actor.user.id})
-    access = to_access(row, actor)
-    assert row is not None, "access_of saw to it"
+    row, access = await find_with_access(reader, statement, actor, **ids)
     access.require_visible(any(row[name] for name in private))
     return access, row
 

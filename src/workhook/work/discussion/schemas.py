@@ -211,10 +211,6 @@ PLACES = {
 """The columns that reference the comment or reply of a mention. Each row sets one of them and is deleted with it."""
 
 
-def _parent_column(name: str) -> sa.Column[int | None]:
-    return sa.Column(name, sa.BigInteger, sa.ForeignKey(PLACES[name], ondelete="CASCADE"))
-
-
 # IDs increase over time. `user_id` is the mentioned person, `author_id` the author.
 mentions = sa.Table(
     "mentions",
@@ -223,7 +219,7 @@ mentions = sa.Table(
     in_project(),
     of_account("user_id", nullable=False),
     sa.Column("author_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
-    *map(_parent_column, PLACES),
+    *(sa.Column(name, sa.BigInteger, sa.ForeignKey(key, ondelete="CASCADE")) for name, key in PLACES.items()),
     sa.Column("created_at", sa.BigInteger, nullable=False),
     *(sa.UniqueConstraint(name, "user_id") for name in PLACES),
     sa.Index("ix_mentions_user_id", "user_id", "id"),

@@ -13,12 +13,12 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UnsetType
 
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound, require_found
 from workhook.core.ids import new_id
 from workhook.core.records import Wire, to_response
 from workhook.http.calls import Call
 from workhook.identity.context import Write
-from workhook.identity.schemas import Actor, Repository
+from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
@@ -40,13 +40,13 @@ from workhook.work.files.schemas import (
     folders,
 )
 from workhook.work.kernel import lists, questions
-from workhook.work.kernel.access import Access, find_access, to_access, with_access
+from workhook.work.kernel.access import Access, find_access, find_with_access, to_access, with_access
 from workhook.work.kernel.lists import BY_USER, Filter, Listing, with_place
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_to_response
 from workhook.work.kernel.quota import UsageMemory, add_file, memory_of, too_large
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.scopes import Scope, source_of_project
+from workhook.work.kernel.scopes import source_of_project
 
 _people = accounts.alias("people")
 _read_file = row_reader(File)
@@ -111,15 +111,11 @@ _of_task = sa.select(tasks.c.repository_id).where(tasks.c.id == sa.bindparam("ta
 _of_folder = sa.select(folders.c.repository_id).where(folders.c.id == sa.bindparam("folder")).scalar_subquery()
 
 
-def _select_full_rows(page: sa.CTE, scope: Scope) -> sa.Select[Any]:
-    return with_place(files_with_people.join(page, page.c.id == files.c.id), page, scope)
-
-
 # Private files are hidden from clients. The files do not have links yet.
 FILES = Listing(
     files,
-    _select_full_rows,
-    lambda row, place, _: file_in(row, FileProject(place.id, place.title)),
+    lambda page, scope: with_place(files_with_people.join(page, page.c.id == files.c.id), page, scope),
+    lambda row, place, _: _file_of(row, FileProject(place.id, place.title)),
     filters={
         "folder": Filter(lambda row: row.c.folder_id == sa.bindparam("folder"), indexed=True, project=_of_folder),
         "unfiled": Filter(lambda row: row.c.folder_id.is_(None), indexed=True),
@@ -131,25 +127,17 @@ FILES = Listing(
 )
 
 
-async def find_file(reader: Reader, actor: Actor, file_id: str) -> tuple[Access, File]:
-    access, file = await _fetch(reader, _file_by_id, actor, file_id)
+async def find_file(
+    reader: Reader, actor: Actor, file_id: str, statement: sa.Select[Any] = _file_by_id
+) -> tuple[Access, File]:
+    access, file = await _fetch(reader, statement, actor, file_id)
     if file.deleted_at is not None:
         raise NotFound()
     return access, file
 
 
 async def lock_file(tx: Transaction, actor: Actor, file_id: str) -> tuple[Access, File]:
-    access, file = await _fetch(tx, _locked, actor, file_id)
-    if file.deleted_at is not None:
-        raise NotFound()
-    return access, file
-
-
-async def lock_files(tx: Transaction, actor: Actor, file_ids: Collection[str]) -> list[tuple[Access, File]]:
-    """Lock the files in ascending order of their IDs. Raises `NotFound` unless all exist."""
-    wanted = sorted(set(file_ids))
-    await tx.fetch_all(_lock_all, {"ids": wanted})
-    return [await find_file(tx, actor, each) for each in wanted]
+    return await find_file(tx, actor, file_id, _locked)
 
 
 async def find_content(reader: Reader, file_id: str) -> Content | None:
@@ -211,19 +199,15 @@ async def _fetch(reader: Reader, statement: sa.Select[Any], actor: Actor, file_i
     row = await reader.fetch_one(statement, params)
     if row is not None and row["in_folder_id"] != row["folder_id"]:
         row = await reader.fetch_one(_file_by_id, params)  # it was moved while this statement waited for the lock
+    row = require_found(row)
     access = to_access(row, actor)
-    assert row is not None, "access_of raises for none"
-    file = file_of(row, access.repository)
+    file = _file_of(row, FileProject(access.repository.project_id, access.repository.title))
     access.require_visible(file.private)
     return access, file
 
 
-def file_of(row: Row, repository: Repository) -> File:
+def _file_of(row: Row, project: FileProject) -> File:
     """Read a file, without its link, from a row of `files_with_people`."""
-    return file_in(row, FileProject(repository.project_id, repository.title))
-
-
-def file_in(row: Row, project: FileProject) -> File:
     folder_id = row["folder_id"]
     return _read_file(
         row,
@@ -297,9 +281,7 @@ async def create_folder(write: Write, project_id: str, title: str) -> Wire[Folde
 
 async def lock_folder(tx: Transaction, actor: Actor, folder_id: str) -> tuple[Access, Folder]:
     """Lock a folder, so that no files are added to it until the transaction ends."""
-    row = await tx.fetch_one(_folder_to_delete, {"folder_id": folder_id, "user_id": actor.user.id})
-    access = to_access(row, actor)
-    assert row is not None, "access_of raises for none"
+    row, access = await find_with_access(tx, _folder_to_delete, actor, folder_id=folder_id)
     return access, _folder_of(row)
 
 
@@ -417,7 +399,9 @@ async def _write_files(write: Write, access: Access, changed: Sequence[tuple[Fil
 
 async def move_files(write: Write, access: Access, file_ids: Collection[str], folder_id: str | None) -> list[File]:
     """Move files of one project, all or none, and return their previous states. `folder_id` None means no folder."""
-    found = await lock_files(write.tx, write.actor, file_ids)
+    wanted = sorted(set(file_ids))
+    await write.tx.fetch_all(_lock_all, {"ids": wanted})
+    found = [await find_file(write.tx, write.actor, each) for each in wanted]
     for there, file in found:
         access.require_same_project(there)
         there.require_writable()

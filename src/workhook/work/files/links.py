@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import hmac
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.vault import Vault
@@ -30,7 +30,7 @@ class Links:
     """Creates the links of one response or event. `base` includes the prefix."""
 
     base: str
-    key: bytes
+    key: bytes = field(repr=False)
     expires_s: int  # since the epoch
 
     def __call__(self, file_id: str) -> str:
@@ -41,18 +41,11 @@ class Links:
         """Return the links of the previous interval, because a record counts as unchanged if only its links differ."""
         return replace(self, expires_s=self.expires_s - STEP_MS // 1000)
 
-    def __repr__(self) -> str:
-        return f"Links({self.base!r})"
-
 
 def links_of(call: Call) -> Links:
-    return links_from(call.services.vault, call.public_base.removesuffix(call.prefix) + WORK_API.prefixes[0])
-
-
-def links_from(vault: Vault, base: str) -> Links:
-    """Return the links for events outside a request. `base` is the value of `Call.public_base`."""
+    base = call.public_base.removesuffix(call.prefix) + WORK_API.prefixes[0]
     expires_ms = -(-(now_ms() + AT_LEAST_MS) // STEP_MS) * STEP_MS  # the first multiple that is far enough away
-    return Links(base, vault.derive(_PURPOSE)[0], expires_ms // 1000)
+    return Links(base, call.services.vault.derive(_PURPOSE)[0], expires_ms // 1000)
 
 
 def is_signed(vault: Vault, file_id: str, expires: str, signature: str) -> bool:

@@ -46,12 +46,8 @@ class FileSink(Protocol):
     async def write(self, data: bytes) -> None: ...
 
 
-async def admit_all(fields: Fields) -> None:
-    """Admit every file, because callers of the API are already authenticated."""
-
-
 async def read_form(
-    call: Call, incoming: FileSink, *, limit: int, admit: Admit = admit_all, parts: int = PARTS_MAX
+    call: Call, incoming: FileSink, *, limit: int, admit: Admit | None = None, parts: int = PARTS_MAX
 ) -> Form:
     """Write the file to `incoming`; the caller decides whether to keep it.
 
@@ -77,7 +73,7 @@ async def read_form(
         parser.close()
     except MultipartError as error:
         raise Malformed("The form ends before its last boundary.") from error
-    if not form.has_file:
+    if not form.has_file and admit is not None:
         await admit(form.fields)
     if not form.has_file and not form.faults:
         form.add_fault(FILE_FIELD, "missing", say("{} is required", FILE_FIELD))
@@ -115,7 +111,7 @@ def _events(parser: PushMultipartParser, data: bytes, parts: int) -> Iterator[Mu
 class Form:
     """A form that is parsed part by part. The bytes of the file are passed to the `FileSink`."""
 
-    def __init__(self, incoming: FileSink, limit: int, too_large: TooLarge, admit: Admit = admit_all) -> None:
+    def __init__(self, incoming: FileSink, limit: int, too_large: TooLarge, admit: Admit | None) -> None:
         self.fields: Fields = {}
         self.name = ""
         self.content_type = ""
@@ -133,7 +129,7 @@ class Form:
     async def read(self, event: MultipartSegment | bytes | None) -> None:
         if isinstance(event, MultipartSegment):
             self._begin(event)
-            if self._is_content:
+            if self._is_content and self._admit is not None:
                 await self._admit(self.fields)
         elif event is None:
             self._end()
@@ -183,15 +179,13 @@ class Form:
         elif part.name == FILE_FIELD and (self._text or part.filename is None):
             self.add_fault(FILE_FIELD, "invalid", say("{} must be a file with a filename", FILE_FIELD))
         elif not part.filename and part.name != FILE_FIELD:
-            self._text_field(part.name or "")
-
-    def _text_field(self, name: str) -> None:
-        try:
-            text = self._text.decode()
-        except UnicodeDecodeError:
-            self.add_fault(shown(name), "invalid", say("{} must be UTF-8", shown(name)))
-        else:
-            self.fields.setdefault(name, []).append(text)
+            name = part.name or ""
+            try:
+                text = self._text.decode()
+            except UnicodeDecodeError:
+                self.add_fault(shown(name), "invalid", say("{} must be UTF-8", shown(name)))
+            else:
+                self.fields.setdefault(name, []).append(text)
 
     def add_fault(self, name: str, code: str, message: str) -> None:
         self.faults.append(Fault(field=name, code=code, message=message))
@@ -308,7 +302,7 @@ class Upload:
             await self._call.services.blobs.forget(self.content.blob)
 
 
-async def receive(call: Call, access: Access, *, admit: Admit = admit_all, may_be_stored: bool = False) -> Upload:
+async def receive(call: Call, access: Access, *, admit: Admit | None = None, may_be_stored: bool = False) -> Upload:
     """Read the form in the request.
 
     For `admit`, see `read_form`; it may also remove fields that are not parameters. `may_be_stored` marks a request

@@ -174,12 +174,6 @@ def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Granularity
             return () if of_user else (Granularity.QUARTERS,)
 
 
-async def _is_outside(reader: Reader, user_id: int) -> bool:
-    """Return whether the user is a client everywhere and a member of no project."""
-    row = await reader.fetch_one(_roles, {"user_id": user_id})
-    return row is not None and bool(row["outside"]) and not row["inside"]
-
-
 async def sum_timesheets(
     reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int
 ) -> Sequence[ReportGroup]:
@@ -271,8 +265,10 @@ async def report_timesheets(call: Call, query: ReportQuery) -> Response:
             zone = await find_zone(call.database, access.repository.id)
             query = msgspec.structs.replace(query, timezone=str(zone))
     groups = await sum_timesheets(call.database, actor, query, now=now_ms(), limit=ROWS_MAX)
-    if not groups and project_id is None and await _is_outside(call.database, actor.user.id):
-        raise NotFound()
+    if not groups and project_id is None:
+        roles = await call.database.fetch_row(_roles, {"user_id": actor.user.id})
+        if roles["outside"] and not roles["inside"]:  # a client everywhere and a member of no project
+            raise NotFound()
     if csv_tables.wants_csv(call.header("accept")):
         group_by: GroupBy = if_set(query.group_by) or "user"
         body = await reports.table(groups, group_by)

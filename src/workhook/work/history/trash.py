@@ -24,10 +24,9 @@ from workhook.identity import audit, removal
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
-from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.lookup import check_reach, reach_params
-from workhook.storage import Reader, Row, Transaction
+from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import bigint_param, metadata
 from workhook.storage.statements import PerDialect
@@ -70,12 +69,12 @@ def _deleted_of(table: sa.Table, kind: str, continues: bool) -> sa.Select[Any]:
     return sa.select(sa.literal_column(f"'{kind}'").label("type"), *found.c)
 
 
-def _deleted_in_project(continues: bool) -> sa.Select[Any]:
-    ways = [_deleted_of(tasks, "task", continues), _deleted_of(files, "file", continues)]
-    return select_first(ways, ["type", *_TRASH], _last_first)
-
-
-_in_trash = {continues: _deleted_in_project(continues) for continues in (False, True)}
+_in_trash = {
+    continues: select_first(
+        [_deleted_of(tasks, "task", continues), _deleted_of(files, "file", continues)], ["type", *_TRASH], _last_first
+    )
+    for continues in (False, True)
+}
 _deleted = (
     sa.select(*repository_columns(), *role_columns, projects.c.avatar, projects.c.label_colors, projects.c.deleted_at)
     .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
@@ -116,15 +115,16 @@ async def list_trash(call: Call, query: lists.ListQuery) -> Listed[TrashAnswer]:
 
 async def list_trash_of(call: Call, query: lists.ListQuery, account_id: int | None = None) -> Listed[TrashAnswer]:
     """List the caller's deleted projects, or only those of the account. Only sessions may pass `account_id`."""
-    found = await list_deleted(
-        call.database,
-        actor_of(call),
-        since=now_ms() - KEPT_MS,
-        after=lists.after(query, tuple[int, str]),
-        limit=query.limit + 1,
-        account_id=account_id,
-    )
-    return _page(call, query, found)
+    actor, after = actor_of(call), lists.after(query, tuple[int, str])
+    params: dict[str, object] = {"user_id": actor.user.id, "since": now_ms() - KEPT_MS, "limit": query.limit + 1}
+    params |= reach_params(actor)
+    if account_id is not None:
+        assert actor.grants is None, "only sessions ask"
+        params[WHOLE], params[CHOSEN] = [account_id], []
+    if after is not None:
+        params["deleted_at"], params["after_id"] = after
+    confined = actor.grants is not None or account_id is not None
+    return _page(call, query, await call.database.fetch_all(_deleted_projects[confined, after is not None], params))
 
 
 @routes.get("/projects/{id}/trash")
@@ -237,30 +237,6 @@ def _trash(confined: bool, continues: bool) -> PerDialect:
 
 
 _deleted_projects = {flags: _trash(*flags) for flags in FLAGS}
-
-
-async def list_deleted(
-    reader: Reader,
-    actor: Actor,
-    *,
-    since: int,
-    after: tuple[int, str] | None,
-    limit: int,
-    account_id: int | None = None,
-) -> Sequence[Row]:
-    """Return rows of `id`, `title`, `deleted_at` and `type`, most recently deleted first.
-
-    `after` is the `(deleted_at, id)` after which to start. `account_id` restricts the rows to that account and replaces
-    the reach of a confined token.
-    """
-    params: dict[str, object] = {"user_id": actor.user.id, "since": since, "limit": limit, **reach_params(actor)}
-    if account_id is not None:
-        assert actor.grants is None, "only sessions ask"
-        params[WHOLE], params[CHOSEN] = [account_id], []
-    if after is not None:
-        params["deleted_at"], params["after_id"] = after
-    confined = actor.grants is not None or account_id is not None
-    return await reader.fetch_all(_deleted_projects[confined, after is not None], params)
 
 
 # --- purging ----------------------------------------------------------------------------------------------------------

@@ -183,14 +183,12 @@ _project = hot(
 )
 
 
-def to_access(row: Row | None, actor: Actor) -> Access:
+def to_access(row: Row, actor: Actor) -> Access:
     """Build the caller's access from a row of a `with_access` statement.
 
-    Raises `NotFound` if the row is missing, the caller has no role in the project or the project is outside the token's
-    reach, and `Forbidden` if the token lacks a permission.
+    Raises `NotFound` if the caller has no role in the project or the project is outside the token's reach, and
+    `Forbidden` if the token lacks a permission.
     """
-    if row is None:
-        raise NotFound()
     repository = repository_of(row, actor.user.id, _PREFIX)
     hidden = repository.role is None and not row["is_client"]
     actor.request.set_subject(repository.owner.id, repository.id, hidden=hidden, names=repository.names)
@@ -215,19 +213,20 @@ def rank_in(row: Row, repository: Repository, user_id: int) -> int:
 
 
 async def find_with_access(reader: Reader, statement: Executable, actor: Actor, **params: object) -> tuple[Row, Access]:
-    """Run a `with_access` statement and return its row and the access. Raises the same errors as `to_access`."""
-    row = await reader.fetch_one(statement, {**params, "user_id": actor.user.id})
-    access = to_access(row, actor)
-    assert row is not None, "access_of refuses none"
-    return row, access
+    """Run a `with_access` statement and return its row and the access.
+
+    Raises `NotFound` if there is no row, and the same errors as `to_access`.
+    """
+    row = require_found(await reader.fetch_one(statement, {**params, "user_id": actor.user.id}))
+    return row, to_access(row, actor)
 
 
 async def find_access(reader: Reader, actor: Actor, project_id: str) -> Access:
     """Return the caller's access to the project in a path such as `/projects/{id}/columns`.
 
-    Raises the same errors as `to_access`.
+    Raises the same errors as `find_with_access`.
     """
-    return to_access(await reader.fetch_one(_project, {"project_id": project_id, "user_id": actor.user.id}), actor)
+    return (await find_with_access(reader, _project, actor, project_id=project_id))[1]
 
 
 # --- accounts --------------------------------------------------------------------------------------------------------

@@ -256,69 +256,69 @@ def _insider(scope: Scope) -> sa.Label[int]:
     return sa.literal_column(str(scope.project), sa.Integer).label("insider")
 
 
-def select_scanned(walk: Scan, visible: VisibleProjects, dialect: str) -> sa.Select[Any]:
-    """Select the scanned rows of every project, with the columns of `Walk.judged`."""
-    place, share = visible.each, _share(walk, visible.number)
-    row = walk.table.alias("stretch")
-    top = walk.rows_in(row, place.c.repository_id, dialect).limit(share).correlate(place)
-    joined, few = join_few(dialect, place, top, walk.table)
-    columns = few.c if dialect == "postgresql" else walk.columns(few, dialect)
+def select_scanned(scan: Scan, visible: VisibleProjects, dialect: str) -> sa.Select[Any]:
+    """Select the scanned rows of every project, with the columns of `Scan.judged`."""
+    place, share = visible.each, _share(scan, visible.number)
+    row = scan.table.alias("stretch")
+    top = scan.rows_in(row, place.c.repository_id, dialect).limit(share).correlate(place)
+    joined, few = join_few(dialect, place, top, scan.table)
+    columns = few.c if dialect == "postgresql" else scan.columns(few, dialect)
     of_all = sa.select(place.c.repository_id, place.c.insider, *columns).select_from(joined).subquery("seen")
-    order = walk.order.of(of_all, walk.order.key(row))
+    order = scan.order.of(of_all, scan.order.key(row))
     place_in_project = sa.func.row_number().over(partition_by=of_all.c.repository_id, order_by=order)
-    numbered = sa.select(of_all, place_in_project.label("nth")).cte(f"numbered_{walk.table.name}")
-    return walk.judged(numbered, numbered.c.nth == share, dialect)
+    numbered = sa.select(of_all, place_in_project.label("nth")).cte(f"numbered_{scan.table.name}")
+    return scan.judged(numbered, numbered.c.nth == share, dialect)
 
 
-def _share(walk: Scan, number: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+def _share(scan: Scan, number: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
     """Return the number of rows scanned per project, from the parameters `most` and `limit`."""
     each = bigint_param("most").op("/", return_type=sa.BigInteger())(number + sa.literal_column("1"))  # rounded down
-    if walk.fits:
-        return each + sa.literal_column(str(MIN_FILTERED_ROWS if walk.filtered else MIN_UNFILTERED_ROWS))
+    if scan.fits:
+        return each + sa.literal_column(str(MIN_FILTERED_ROWS if scan.filtered else MIN_UNFILTERED_ROWS))
     enough = each * sa.literal_column(str(UNFILTERED_FACTOR)) + sa.literal_column(str(MIN_UNFILTERED_ROWS))
     return sa.case((bigint_param("limit") < enough, bigint_param("limit")), else_=enough)
 
 
-def _looked_at_in_project(walk: Scan, scope: Scope, dialect: str) -> sa.Select[Any]:
-    most = bigint_param("most") if walk.rows is None else sa.literal_column(str(walk.rows), sa.BigInteger)
-    row = walk.table.alias("stretch")
-    top = walk.rows_in(row, bigint_param("repository_id"), dialect).limit(most)
+def _scanned_in_project(scan: Scan, scope: Scope, dialect: str) -> sa.Select[Any]:
+    most = bigint_param("most") if scan.rows is None else sa.literal_column(str(scan.rows), sa.BigInteger)
+    row = scan.table.alias("stretch")
+    top = scan.rows_in(row, bigint_param("repository_id"), dialect).limit(most)
     seen = top.subquery("seen")
-    order = walk.order.of(seen, walk.order.key(row))
+    order = scan.order.of(seen, scan.order.key(row))
     counted: list[sa.Label[Any]] = [sa.func.row_number().over(order_by=order).label("nth")]
-    if walk.characters is not None:
+    if scan.characters is not None:
         counted.append((sa.func.sum(seen.c.size).over(order_by=order) - seen.c.size).label("before"))
     place = [bigint_param("repository_id").label("repository_id"), _insider(scope)]
-    numbered = sa.select(seen, *counted, *place).cte(f"numbered_{walk.table.name}")
+    numbered = sa.select(seen, *counted, *place).cte(f"numbered_{scan.table.name}")
     # The limit only makes the database evaluate each condition once.
-    judged = walk.judged(numbered, numbered.c.nth == most, dialect).limit(most)
+    judged = scan.judged(numbered, numbered.c.nth == most, dialect).limit(most)
     if dialect == "postgresql":  # ordered, so that PostgreSQL stops reading at the end of the page
-        judged = judged.order_by(*walk.order.of(numbered, walk.order.key(row)))
+        judged = judged.order_by(*scan.order.of(numbered, scan.order.key(row)))
     return judged
 
 
-def found_by_words(walk: Scan, scope: Scope, matching: Condition, dialect: str, *narrower: Condition) -> sa.Select[Any]:
-    """Select the rows that contain the words, using the full-text index, with the columns of `Walk.judged`.
+def found_by_words(scan: Scan, scope: Scope, matching: Condition, dialect: str, *narrower: Condition) -> sa.Select[Any]:
+    """Select the rows that contain the words, using the full-text index, with the columns of `Scan.judged`.
 
     In one project, only the first of them are checked if there are other conditions. For `narrower`, see
     `visible_projects`.
     """
-    table = walk.table
-    has = sa.select(table.c.repository_id, *walk.columns(table, dialect)).where(
-        matching, *(each(table) for each in walk.narrow)
+    table = scan.table
+    has = sa.select(table.c.repository_id, *scan.columns(table, dialect)).where(
+        matching, *(each(table) for each in scan.narrow)
     )
     if scope.project is None:
         place = visible_projects(scope, *narrower).each
         has = has.add_columns(place.c.insider).join(place, place.c.repository_id == table.c.repository_id)
     else:
         has = has.add_columns(_insider(scope)).where(table.c.repository_id == bigint_param("repository_id"))
-        if walk.fits:
+        if scan.fits:
             found = has.subquery("found_words")
-            order = walk.order.of(found, walk.order.key(table))
+            order = scan.order.of(found, scan.order.key(table))
             nth = sa.func.row_number().over(order_by=order).label("nth")
             numbered = sa.select(found, nth).order_by(*order).limit(bigint_param("most")).cte("has_words")
-            return walk.judged(numbered, numbered.c.nth == bigint_param("most"), dialect)
-    return walk.judged(has.cte("has_words"), sa.false(), dialect)
+            return scan.judged(numbered, numbered.c.nth == bigint_param("most"), dialect)
+    return scan.judged(has.cte("has_words"), sa.false(), dialect)
 
 
 def page_of(judged: sa.Select[Any] | sa.CompoundSelect[Any], order: Order, names: Collection[str]) -> sa.CTE:
@@ -385,7 +385,7 @@ class StatementKey(NamedTuple):
     large: bool = False
 
 
-def _walk(listing: Listing[Any], chosen: StatementKey, dialect: str) -> Scan:
+def _scan_of(listing: Listing[Any], chosen: StatementKey, dialect: str) -> Scan:
     order, one = chosen.order, chosen.scope.project
     filters = {name: each for name, each in listing.filters.items() if name in chosen.names}
     few, alone = any(each.few for each in filters.values()), any(each.alone for each in filters.values())
@@ -407,32 +407,32 @@ def _walk(listing: Listing[Any], chosen: StatementKey, dialect: str) -> Scan:
             reads |= set(listing.reads)
     if chosen.continues:
         narrow.append(lambda row: order.after_cursor(order.key(row)))
-    walk = Scan(listing.table, order, narrow, sorted(reads), fits, filtered=bool(others), few=few, alone=alone)
+    scan = Scan(listing.table, order, narrow, sorted(reads), fits, filtered=bool(others), few=few, alone=alone)
     if chosen.first is None or (chosen.large and dialect == "postgresql"):
-        return walk
+        return scan
     if dialect == "sqlite":
-        return replace(walk, words=listing.words, rows=chosen.first.sqlite_rows)
-    return replace(walk, words=listing.words, rows=chosen.first.postgresql_rows, characters=chosen.first.characters)
+        return replace(scan, words=listing.words, rows=chosen.first.sqlite_rows)
+    return replace(scan, words=listing.words, rows=chosen.first.postgresql_rows, characters=chosen.first.characters)
 
 
 def _weighed(listing: Listing[Any], chosen: StatementKey, dialect: str) -> sa.Select[Any]:
-    walk, scope = _walk(listing, chosen, dialect), chosen.scope
-    names = walk.order.key(walk.table)
-    matching = listing.words.matching if listing.words and "q" in chosen.names and walk.words is None else None
-    if scope.project is not None and not walk.fits and walk.words is None and matching is None:
-        found = walk.rows_in(walk.table, bigint_param("repository_id"), dialect).limit(bigint_param("limit"))
+    scan, scope = _scan_of(listing, chosen, dialect), chosen.scope
+    names = scan.order.key(scan.table)
+    matching = listing.words.matching if listing.words and "q" in chosen.names and scan.words is None else None
+    if scope.project is not None and not scan.fits and scan.words is None and matching is None:
+        found = scan.rows_in(scan.table, bigint_param("repository_id"), dialect).limit(bigint_param("limit"))
         constants = [sa.true().label("fits"), sa.false().label("last")]
-        found = found.add_columns(walk.table.c.repository_id.label("repository_id"), _insider(scope), *constants)
+        found = found.add_columns(scan.table.c.repository_id.label("repository_id"), _insider(scope), *constants)
         return found if listing.weight is None else found.add_columns(listing.weight.label("weight"))
     of = [listing.filters[name].project for name in sorted(chosen.names & listing.filters.keys())]
     narrower = [projects.c.repository_id == each for each in of if each is not None]
     if matching is not None:
-        judged = found_by_words(walk, scope, matching, dialect, *narrower)
+        judged = found_by_words(scan, scope, matching, dialect, *narrower)
     elif scope.project is not None:
-        judged = _looked_at_in_project(walk, scope, dialect)
+        judged = _scanned_in_project(scan, scope, dialect)
     else:
-        judged = select_scanned(walk, visible_projects(scope, *narrower), dialect)
-    return size_of(page_of(judged, walk.order, names), listing.table, listing.weight)
+        judged = select_scanned(scan, visible_projects(scope, *narrower), dialect)
+    return size_of(page_of(judged, scan.order, names), listing.table, listing.weight)
 
 
 @lru_cache(maxsize=2048)  # few of the combinations are used

@@ -9,7 +9,7 @@ import msgspec
 from workhook.events import outbox
 from workhook.events.outbox import Draft
 from workhook.identity import audit
-from workhook.identity.audit import verb_of
+from workhook.identity.audit import VERBS
 from workhook.identity.context import Write
 from workhook.identity.schemas import (
     Account,
@@ -74,7 +74,7 @@ async def publish_audited(
 ) -> None:
     """Add an event, and an audit log entry `NOUN.VERB` about `target`. `verb` defaults to the verb of the action."""
     await publish_event(write, place, noun, action, record, changes=changes)
-    await record_audit(write, place, f"{noun}.{verb or verb_of(action)}", target, detail=changes)
+    await record_audit(write, place, f"{noun}.{verb or VERBS[action]}", target, detail=changes)
 
 
 async def record_audit(

@@ -66,4 +66,4 @@ unmatched_assignees = sa.Table(
     sa.Column("full_name", sa.Text, primary_key=True),  # empty: unknown
     sa.Index("ix_unmatched_assignees_person", "repository_id", "source", "username", "full_name"),
 )
-"""Assignees of imported tasks who have no account yet; they are assigned when they join (`imports.late`)."""
+"""Assignees of imported tasks who have no account yet; they are assigned when they join (`imports.people`)."""

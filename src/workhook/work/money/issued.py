@@ -61,10 +61,7 @@ _invoice_by_id = sa.select(invoices.c.invoice_number, invoices.c.status).where(
 
 
 async def require_project_unbilled(tx: Transaction, repository_id: int) -> None:
-    """Raise `Conflict` if the locked project has issued invoices.
-
-    Call this before deleting the project. Issuing an invoice waits for the same lock.
-    """
+    """Raise `Conflict` if the locked project has issued invoices. Issuing an invoice waits for the same lock."""
     rows = await tx.fetch_all(_of_project, {"repository_id": repository_id})
     _require_none(phrase("The project has issued invoices"), rows, "archive it instead (archive: true)")
 
@@ -76,10 +73,7 @@ async def require_service_unbilled(tx: Transaction, service_id: str) -> None:
 
 
 async def require_tasks_unbilled(tx: Transaction, names: Mapping[str, str]) -> None:
-    """Raise `Conflict` if any of the tasks is on issued invoices. Call this before deleting them.
-
-    `names` maps task IDs to their names in messages.
-    """
+    """Raise `Conflict` if any of the tasks is on issued invoices. `names` maps their IDs to names in messages."""
     rows = await tx.fetch_all(_of_tasks, {"task_ids": sorted(names)})
     if rows:
         first = rows[0]["task_id"]
@@ -89,10 +83,7 @@ async def require_tasks_unbilled(tx: Transaction, names: Mapping[str, str]) -> N
 
 
 async def require_not_logo(tx: Transaction, repository_id: int, file_id: str, verb: str) -> None:
-    """Raise `Conflict` if the file is the project's avatar and therefore the logo on issued invoices.
-
-    Call this before the file is deleted or made private.
-    """
+    """Raise `Conflict` if the file is the project's avatar and thus the logo on issued invoices."""
     rows = await tx.fetch_all(_of_logo, {"repository_id": repository_id, "file_id": file_id})
     why = phrase("The file is the logo of issued invoices")
     _require_none(why, rows, "give the project another avatar first", verb)
@@ -124,5 +115,4 @@ async def find_conflict(reader: Reader, invoice_id: str, verb: Literal["changed"
 
 
 async def has_any(reader: Reader, repository_id: int) -> bool:
-    """Return whether the project has issued invoices."""
     return await reader.fetch_one(_of_project, {"repository_id": repository_id}) is not None

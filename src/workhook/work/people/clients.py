@@ -80,10 +80,8 @@ _delete = sa.delete(clients).where(clients.c.id == sa.bindparam("id"))
 async def end_clients_of(write: Write, user: Account) -> None:
     """Remove a user from all projects in which they are a client."""
     for row in await write.tx.fetch_all(_of_account, {"user_id": user.id}):
-        client, repository = (
-            _read(row, row["client_username"]),
-            await find_repository_by_id(write.tx, row["repository_id"]),
-        )
+        client = _client_of(row)
+        repository = await find_repository_by_id(write.tx, row["repository_id"])
         await write.tx.execute(_delete, {"id": client.id})
         await removal.rights_lost(write.tx, row["account_id"], row["repository_id"], user_id=user.id, base=write.base)
         if repository is not None:  # None: the project is in the trash, where no events are published

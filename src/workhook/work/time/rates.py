@@ -97,17 +97,9 @@ _insert = sa.insert(project_rates).values(
 )
 
 
-class TeamMember(msgspec.Struct, frozen=True):
-    """A user who can have a rate in a project."""
-
-    login: str
-    name: str | None
-
-
-async def find_team(reader: Reader, repository_id: int, *, limit: int) -> list[TeamMember]:
-    """List the members of a project, by login."""
-    rows = await reader.fetch_all(_team, {"repository_id": repository_id, "limit": limit})
-    return [TeamMember(row["login"], row["name"]) for row in rows]
+async def find_team(reader: Reader, repository_id: int, *, limit: int) -> Sequence[Row]:
+    """Return the `login` and `name` of the members of a project, by login."""
+    return await reader.fetch_all(_team, {"repository_id": repository_id, "limit": limit})
 
 
 async def set_project_rates(
@@ -184,15 +176,12 @@ _drop_member = sa.delete(member_rates).where(
 
 
 class MemberTerms(msgspec.Struct, frozen=True):
-    """A member of an organization.
-
-    `rate_minor` is None if they have no rate of their own; `currency` is the currency of rates.
-    """
+    """A member of an organization. `rate_minor` is None without an own rate; `currency` is that of rates."""
 
     user_id: int
     login: str
     name: str | None
-    is_owner: bool
+    role: Literal["owner", "member"]
     rate_minor: int | None
     currency: str = DEFAULT_CURRENCY
 
@@ -203,14 +192,13 @@ async def get_member(reader: Reader, account: Account, username: str) -> MemberT
 
 
 async def find_members(reader: Reader, account_id: int, *, limit: int) -> list[MemberTerms]:
-    """List the members of an organization, by login."""
     rows = await reader.fetch_all(_every_member, {"account_id": account_id, "limit": limit})
     return [_member_of(row) for row in rows]
 
 
 def _member_of(row: Row) -> MemberTerms:
-    is_owner, currency = row["role"] == "owner", row["money"] or DEFAULT_CURRENCY
-    return MemberTerms(row["id"], row["login"], row["name"], is_owner, row["hourly_rate_minor"], currency)
+    currency = row["money"] or DEFAULT_CURRENCY
+    return MemberTerms(row["id"], row["login"], row["name"], row["role"], row["hourly_rate_minor"], currency)
 
 
 class MemberRateEdit(msgspec.Struct):
@@ -255,10 +243,8 @@ async def change_member_rate(write: Write, account: Account, username: str, edit
 
 
 def member_answer(member: MemberTerms) -> OrganizationMemberAnswer:
-    role: Literal["owner", "member"] = "owner" if member.is_owner else "member"
-    return OrganizationMemberAnswer(
-        OrganizationMemberShape(member.user_id, member.login, member.login, role, _amount(member))
-    )
+    shape = OrganizationMemberShape(member.user_id, member.login, member.login, member.role, _amount(member))
+    return OrganizationMemberAnswer(shape)
 
 
 def _amount(member: MemberTerms) -> float | None:
@@ -343,8 +329,7 @@ _rounding = _with_settings(
 
 async def find_rounding(reader: Reader, repository_id: int) -> Rounding:
     """Return the rounding of the project, or else of its organization."""
-    row = await reader.fetch_one(_rounding, {"repository_id": repository_id})
-    assert row is not None, "the project exists"
+    row = await reader.fetch_row(_rounding, {"repository_id": repository_id})
     return Rounding(row["minutes"] or 0, row["mode"] or "up")
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 import sqlalchemy as sa
 
+from workhook.core.errors import require_found
 from workhook.core.records import Wire
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
@@ -216,14 +217,12 @@ async def read_column(
         params["bucket_rank"], params["rank"] = after
     statements = _first if after is None else _next
     light = PAGE_CHARS // limit  # a full page of tasks this light fits into a response
-    row = await reader.fetch_one(statements.light, {**params, "light": light})
+    row = require_found(await reader.fetch_one(statements.light, {**params, "light": light}))
     access = to_access(row, actor)
-    assert row is not None, "`access_of` says that it is not there"
     found, cut = await _with_heavy(reader, column_id, _decoder.decode(row["tasks"]), light), False
     if found is None:
-        row = await reader.fetch_one(statements.any, params)
+        row = require_found(await reader.fetch_one(statements.any, params))
         access = to_access(row, actor)
-        assert row is not None, "`access_of` says that it is not there"
         found = _decoder.decode(row["tasks"])
         cut = bool(found) and len(found) < found[0][-1]
     found.sort()  # by sort key, then ID

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from operator import attrgetter
 
 from workhook.core import json
 from workhook.core.clock import SECOND_MS, to_millis_text
@@ -11,6 +12,7 @@ from workhook.core.zones import is_day
 from workhook.http.lists import WHOLE_LIST_MAX, Key, Rows
 from workhook.storage import Reader
 from workhook.work.board.tasks import listing
+from workhook.work.board.tasks.inputs import PLAIN_FIELDS
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.kernel.csv_tables import Cell, encode_rows, write_rows
 from workhook.work.kernel.durations import hours_text
@@ -38,7 +40,7 @@ def _list_cell(texts: Sequence[str]) -> str:
     return json.encode_text(texts) if cell.startswith("[") or any(set("\r\n") & set(each) for each in texts) else cell
 
 
-CELLS: Mapping[str, Callable[[Task], Cell]] = {
+_CELLS: dict[str, Callable[[Task], Cell]] = {
     "id": lambda task: task.id,
     "number": lambda task: task.number,
     "title": lambda task: task.title,
@@ -63,6 +65,10 @@ CELLS: Mapping[str, Callable[[Task], Cell]] = {
     "cover_url": lambda task: task.cover_url,
     "fields": lambda task: "" if task.fields == "{}" else task.fields,
     "sections": lambda task: "" if task.sections == "{}" else task.sections,
+}
+CELLS: Mapping[str, Callable[[Task], Cell]] = {
+    **_CELLS,
+    **{name: attrgetter(name) for name in PLAIN_FIELDS if name not in _CELLS},
 }
 """The columns of the table and the functions that return their cells.
 

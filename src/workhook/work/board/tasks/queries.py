@@ -19,7 +19,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core import json
-from workhook.core.errors import Fault, Invalid, NotFound, Unavailable, say
+from workhook.core.errors import Fault, Invalid, NotFound, Unavailable, require_found, say
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
@@ -44,7 +44,7 @@ from workhook.work.board.tasks.schemas import (
     weight,
     with_column,
 )
-from workhook.work.kernel.access import Access, to_access, with_access
+from workhook.work.kernel.access import Access, find_with_access, to_access, with_access
 
 
 class LockedColumn(msgspec.Struct, frozen=True):
@@ -132,12 +132,10 @@ _task_by_id = hot(
 
 async def find_task(reader: Reader, actor: Actor, task_id: str) -> AccessedTask:
     """Find a task, or raise `NotFound`."""
-    return _accessed(await reader.fetch_one(_task_by_id, {"task_id": task_id, "user_id": actor.user.id}), actor)
+    return _accessed(*await find_with_access(reader, _task_by_id, actor, task_id=task_id))
 
 
-def _accessed(row: Row | None, actor: Actor) -> AccessedTask:
-    access = to_access(row, actor)
-    assert row is not None, "`access_of` says that it is not there"
+def _accessed(row: Row, access: Access) -> AccessedTask:
     column = TaskColumnShape(row["column_id"], row["column_title"])
     return AccessedTask(access, task_at(row, project_of(access), column, row["task_position"]))
 
@@ -357,15 +355,14 @@ async def lock_task(tx: Transaction, actor: Actor, task_id: str) -> AccessedTask
     params = {"task_id": task_id, "user_id": actor.user.id}
     # The first attempt also returns None for a task that moved to another column in the meantime. Its lock is then held
     # already, and it is the right one.
-    return _accessed(await fresh_row(tx, _locked, params) or await fresh_row(tx, _locked, params), actor)
+    row = require_found(await fresh_row(tx, _locked, params) or await fresh_row(tx, _locked, params))
+    return _accessed(row, to_access(row, actor))
 
 
 async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Access, LockedColumn]:
     """Lock a column, and with it the order of its tasks. Raises `NotFound`."""
-    row = await fresh_row(tx, _to_column, {"column_id": column_id, "user_id": actor.user.id})
-    access = to_access(row, actor)
-    assert row is not None, "`access_of` says that it is not there"
-    return access, locked_column(row)
+    row = require_found(await fresh_row(tx, _to_column, {"column_id": column_id, "user_id": actor.user.id}))
+    return to_access(row, actor), locked_column(row)
 
 
 async def lock_to_move(tx: Transaction, actor: Actor, task_id: str, column_id: str | None) -> MovableTask:

@@ -33,13 +33,8 @@ from workhook.storage import Database, Row
 from workhook.storage.signals import EVENTS
 from workhook.work.history.activity import queries
 
-RETRY_MS = 2000
+RETRY_MS = 2000  # after which the client reconnects
 HEARTBEAT = b":\n\n"
-
-
-def opening_frame(position: int) -> bytes:
-    """Return the first frame, which sets the client's reconnection delay and last event ID."""
-    return f"retry: {RETRY_MS}\nid: {position}\n\n".encode()
 
 
 def event_frame(row: Row) -> bytes:
@@ -199,7 +194,7 @@ class Stream(messages.Endless):
         """Return about as much data as the connection accepts at once."""
         if self._opening:
             self._opening = False
-            return opening_frame(self.position)
+            return f"retry: {RETRY_MS}\nid: {self.position}\n\n".encode()
         parts, size = [], 0
         while self._waiting and size < PART_BYTES:
             self.position, data = self._waiting.popleft()
@@ -395,10 +390,6 @@ class Hub:
 
 
 _hubs: dict[Database, Hub] = {}
-
-
-def listener_of_session(session_id: int, user_id: int, account_id: int) -> Listener:
-    return Listener(queries.Proof("session", session_id), f"session:{user_id}", account_id)
 
 
 async def follow(services: Services, repository_id: int, listener: Listener, after: int | None) -> Stream:

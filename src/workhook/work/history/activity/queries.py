@@ -112,9 +112,9 @@ async def find_activity(
     *,
     before: int,
     limit: int,
-    event: str | None,
-    actor: str | None,
-    since: int | None,
+    event: str | None = None,
+    actor: str | None = None,
+    since: int | None = None,
 ) -> Sequence[Row]:
     """Return up to `limit` rows, newest first. Rows beyond the size limit for payloads have no payload."""
     actor_id = None

@@ -41,7 +41,7 @@ from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.scopes import source_across_projects
 from workhook.work.money.invoices.queries import INVOICES, filters_of
 from workhook.work.money.invoices.schemas import PlacedInvoice, invoice_to_response
-from workhook.work.time.timesheets import api as timesheets
+from workhook.work.time.timesheets import actions as timesheets
 from workhook.work.time.timesheets.queries import RUNNING
 from workhook.work.time.timesheets.schemas import TimesheetsAnswer, timesheet_to_response
 

@@ -14,7 +14,7 @@ from workhook.identity.context import Write
 from workhook.work.history.notifications import queries
 from workhook.work.history.notifications.queries import ID_MAX
 from workhook.work.history.notifications.settings import (
-    Choice,
+    KindSetting,
     NotificationSettingsAnswer,
     find_settings,
     get_notification_settings,
@@ -90,7 +90,7 @@ async def edit_notification_settings(write: Write, edit: NotificationSettingsEdi
     write.require_match(settings_answer(before))
     values = {kind: getattr(edit, kind) for kind in before}
     wanted = {
-        kind: Choice(if_set(each.inbox, before[kind].inbox), if_set(each.email, before[kind].email))
+        kind: KindSetting(if_set(each.inbox, before[kind].inbox), if_set(each.email, before[kind].email))
         for kind, each in values.items()
         if not isinstance(each, UnsetType)
     }

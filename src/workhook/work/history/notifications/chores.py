@@ -58,22 +58,14 @@ _shorten = sa.delete(notifications).where(_c.user_id == bigint_param("user_id"),
 
 async def prune(services: Services, now: int) -> int:
     """Delete expired notifications and those beyond each person's maximum, and return their number."""
-    return await _forget_old(services, now - KEPT_MS) + await _shorten_inboxes(services, now - _LOOKS_BACK_MS)
-
-
-async def _forget_old(services: Services, before: int) -> int:
-    async def some(limit: int, _: int) -> int:
-        params = {"before": before, "limit": limit}
-        return await services.database.in_transaction(lambda tx: tx.execute(_forget, params))
-
-    return await in_batches("notifications", BATCH, some)
-
-
-async def _shorten_inboxes(services: Services, since: int) -> int:
     database = services.database
 
+    async def forget(limit: int, _: int) -> int:
+        params = {"before": now - KEPT_MS, "limit": limit}
+        return await database.in_transaction(lambda tx: tx.execute(_forget, params))
+
     async def following(last: Row | None, limit: int) -> Sequence[Row]:
-        params = {"since": since, "after": last["user_id"] if last else 0, "limit": limit}
+        params = {"since": now - _LOOKS_BACK_MS, "after": last["user_id"] if last else 0, "limit": limit}
         return await database.fetch_all(_users_with_notifications, params)
 
     async def shorten(_: Row | None, rows: Sequence[Row]) -> int:
@@ -82,7 +74,8 @@ async def _shorten_inboxes(services: Services, since: int) -> int:
 
         return await database.in_transaction(each)
 
-    return await in_order("notifications", PEOPLE, following, shorten)
+    forgotten = await in_batches("notifications", BATCH, forget)
+    return forgotten + await in_order("notifications", PEOPLE, following, shorten)
 
 
 DEADLINES_BATCH = 200

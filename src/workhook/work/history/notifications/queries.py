@@ -188,17 +188,12 @@ def _about(kind: NotificationKind, row: Row) -> Mapping[str, Any]:
         return {"subject": "webhook", "subject_id": number, "title": number, "words": row["detail"]}
     subject = "task" if row["task_id"] is not None else "file"
     about = {"subject": subject, "subject_id": row[f"{subject}_id"], "title": row[f"{subject}_title"]}
+    if kind == "mention" and (reply_id := row["file_comment_reply_id"]) is not None:
+        return {**about, "words": quoted(row["reply_text"]), "comment": f"reply-{reply_id}"}
     if kind == "mention":
-        return {**about, **_comment(row)}
+        number = row["task_comment_id"] or row["file_comment_id"]
+        return {**about, "words": quoted(plain_words(row["comment_text"])), "comment": f"comment-{number}"}
     return {**about, "deadline": int(row["detail"])} if kind == "deadline" else about
-
-
-def _comment(row: Row) -> Mapping[str, str]:
-    reply_id = row["file_comment_reply_id"]
-    if reply_id is not None:
-        return {"words": quoted(row["reply_text"]), "comment": f"reply-{reply_id}"}
-    number = row["task_comment_id"] or row["file_comment_id"]
-    return {"words": quoted(plain_words(row["comment_text"])), "comment": f"comment-{number}"}
 
 
 ID_MAX = 2**53 - 1

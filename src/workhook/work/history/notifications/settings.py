@@ -18,11 +18,11 @@ from workhook.storage.metadata import bigint_param
 from workhook.storage.record_rows import assigned
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """The notification channels chosen for one kind."""
+class KindSetting(msgspec.Struct):
+    """The notification channels for one kind."""
 
-    inbox: bool = True
-    email: bool = True
+    inbox: Annotated[bool, Meta(description="In the list of notifications.")]
+    email: Annotated[bool, Meta(description="By e-mail, if the server sends e-mail and the caller has an address.")]
 
 
 _c = notification_settings.c
@@ -36,26 +36,19 @@ _choose = (
 )
 
 
-async def find_settings(reader: Reader, user_id: int) -> dict[NotificationKind, Choice]:
+async def find_settings(reader: Reader, user_id: int) -> dict[NotificationKind, KindSetting]:
     rows = await reader.fetch_all(_saved_settings, {"user_id": user_id})
-    chosen = {row["kind"]: Choice(bool(row["inbox"]), bool(row["email"])) for row in rows}
-    return {kind: chosen.get(kind, Choice()) for kind in NOTIFICATION_KINDS}
+    chosen = {row["kind"]: KindSetting(bool(row["inbox"]), bool(row["email"])) for row in rows}
+    return {kind: chosen.get(kind, KindSetting(inbox=True, email=True)) for kind in NOTIFICATION_KINDS}
 
 
-async def save_settings(tx: Transaction, user_id: int, wanted: Mapping[NotificationKind, Choice]) -> None:
+async def save_settings(tx: Transaction, user_id: int, wanted: Mapping[NotificationKind, KindSetting]) -> None:
     """Save the settings of the kinds in `wanted`. Other kinds keep theirs."""
     rows = [
         {"user_id": user_id, "kind": each, "inbox": wanted[each].inbox, "email": wanted[each].email}
         for each in sorted(wanted)
     ]
     await tx.execute_many(_choose, rows)
-
-
-class KindSetting(msgspec.Struct):
-    """The notification channels for one kind."""
-
-    inbox: Annotated[bool, Meta(description="In the list of notifications.")]
-    email: Annotated[bool, Meta(description="By e-mail, if the server sends e-mail and the caller has an address.")]
 
 
 class NotificationSettings(msgspec.Struct):
@@ -80,7 +73,5 @@ async def get_notification_settings(call: Call) -> NotificationSettingsAnswer:
     return settings_answer(await find_settings(call.database, actor_of(call).user.id))
 
 
-def settings_answer(chosen: dict[NotificationKind, Choice]) -> NotificationSettingsAnswer:
-    return NotificationSettingsAnswer(
-        NotificationSettings(**{kind: KindSetting(each.inbox, each.email) for kind, each in chosen.items()})
-    )
+def settings_answer(chosen: Mapping[NotificationKind, KindSetting]) -> NotificationSettingsAnswer:
+    return NotificationSettingsAnswer(NotificationSettings(**{str(kind): each for kind, each in chosen.items()}))

@@ -1,4 +1,7 @@
-"""Change the billing settings of accounts and projects, and amounts when their currency changes.
+"""Billing settings, the parties and defaults of invoices: `/organizations/{login}/billing`, `/projects/{id}/billing`.
+
+Owners see and change the settings of their organization or their own account. Members see the settings of a project,
+and its admins change them; clients get 404.
 
 Rates and budgets are stored in minor units. When the currency changes, they keep their value and are rescaled to its
 number of decimal places. If an amount has more decimal places than the new currency, the change is rejected and the
@@ -17,14 +20,19 @@ from msgspec import UnsetType
 from workhook.core.errors import Fault, Forbidden, Invalid, compose, say
 from workhook.core.money import DEFAULT_CURRENCY, convert_minor, digits_of, to_amount, to_minor
 from workhook.core.records import to_response
+from workhook.http.calls import Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
+from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import bigint_param
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.kernel.access import find_access
+from workhook.work.kernel.access import find_access, get_owned_account
 from workhook.work.kernel.record_events import differences, record_audit
 from workhook.work.kernel.schemas import RATE_MAX_MINOR, given_rate, if_set
 from workhook.work.kernel.settings import (
@@ -53,14 +61,10 @@ from workhook.work.time.timesheets.schemas import timesheets
 
 
 class _Stored(NamedTuple):
-    """Amounts stored in a column, in the rows of a project or an account that match `where`.
-
-    `words` is their name in messages, and `remedy` explains how to change such an amount.
-    """
+    """Amounts in a column, where `where`. `words` is their name in messages, and `remedy` how to change one."""
 
     words: str
     amount: sa.Column[Any]
-    owner: sa.Column[Any]
     most: int | None = RATE_MAX_MINOR
     where: sa.ColumnElement[bool] = sa.true()
     remedy: str = say("change the amount first")
@@ -70,37 +74,25 @@ _is_billed = sa.exists().where(invoices.c.id == timesheets.c.invoice_id, is_issu
 
 # In locking order: the settings of the project before timesheets.
 _OF_PROJECT = (
-    _Stored("the hourly_rate of the project", project_billing.c.hourly_rate_minor, project_billing.c.repository_id),
-    _Stored("the budget", project_billing.c.budget_minor, project_billing.c.repository_id, most=None),
-    _Stored("the rate of a person in the project", project_rates.c.hourly_rate_minor, project_rates.c.repository_id),
-    _Stored(
-        "the hourly_rate of a task",
-        tasks.c.hourly_rate_minor,
-        tasks.c.repository_id,
-        where=tasks.c.deleted_at.is_(None),
-    ),
+    _Stored("the hourly_rate of the project", project_billing.c.hourly_rate_minor),
+    _Stored("the budget", project_billing.c.budget_minor, most=None),
+    _Stored("the rate of a person in the project", project_rates.c.hourly_rate_minor),
+    _Stored("the hourly_rate of a task", tasks.c.hourly_rate_minor, where=tasks.c.deleted_at.is_(None)),
     _Stored(
         "the hourly_rate of a deleted task",
         tasks.c.hourly_rate_minor,
-        tasks.c.repository_id,
         where=tasks.c.deleted_at.is_not(None),
         remedy=say("restore the task and change the amount first"),
     ),
-    _Stored(
-        "the rate of a timesheet",
-        timesheets.c.billable_rate_minor,
-        timesheets.c.repository_id,
-        where=sa.not_(_is_billed),
-    ),
+    _Stored("the rate of a timesheet", timesheets.c.billable_rate_minor, where=sa.not_(_is_billed)),
     _Stored(
         "the rate of time on an issued invoice",
         timesheets.c.billable_rate_minor,
-        timesheets.c.repository_id,
         where=_is_billed,
         remedy=say("create another project with that currency"),
     ),
 )
-_OF_ACCOUNT = (_Stored("the rate of a member", member_rates.c.hourly_rate_minor, member_rates.c.account_id),)
+_OF_ACCOUNT = (_Stored("the rate of a member", member_rates.c.hourly_rate_minor),)
 
 _factor, _divisor = bigint_param("factor"), bigint_param("divisor")
 _of_account = (
@@ -117,42 +109,23 @@ _set_currency = (
 )
 
 
-def _misfits(stored: _Stored) -> sa.Select[Any]:
-    """Select an amount with more decimal places than the new currency allows, or one above the maximum rate."""
-    wrong = stored.amount % _divisor != sa.literal_column("0")
+def _statements(stored: _Stored) -> tuple[sa.Select[Any], sa.Update]:
+    """Return a statement that selects an amount that does not fit the new currency, and one that rescales all."""
+    amount, table = stored.amount, stored.amount.table
+    owner = table.c.account_id if table is member_rates else table.c.repository_id
+    rows = (any_of(owner, "ids"), amount.is_not(None), stored.where)
+    wrong = amount % _divisor != sa.literal_column("0")
     if stored.most is not None:
-        wrong = sa.or_(wrong, stored.amount * _factor > stored.most)
-    return sa.select(stored.amount).where(*_of(stored), wrong).limit(1)
+        wrong = sa.or_(wrong, amount * _factor > stored.most)
+    rescaled = sa.update(table).where(*rows).values({amount.name: amount * _factor // _divisor})
+    return sa.select(amount).where(*rows, wrong).limit(1), rescaled
 
 
-def _of(stored: _Stored) -> tuple[sa.ColumnElement[bool], ...]:
-    return any_of(stored.owner, "ids"), stored.amount.is_not(None), stored.where
-
-
-def _rescale(stored: _Stored) -> sa.Update:
-    scaled = {stored.amount.name: stored.amount * _factor // _divisor}
-    return sa.update(stored.amount.table).where(*_of(stored)).values(scaled)
-
-
-_STATEMENTS = {each: (_misfits(each), _rescale(each)) for each in (*_OF_PROJECT, *_OF_ACCOUNT)}
-
-
-async def change_account_currency(tx: Transaction, account_id: int, before: str | None, after: str | None) -> None:
-    """Change the currency of an account, whose settings are locked, and rescale its amounts. Raises `Invalid`.
-
-    The caller saves the settings afterwards, with their own rate rescaled.
-    """
-    old, new = before or DEFAULT_CURRENCY, after or DEFAULT_CURRENCY
-    ids = [row["repository_id"] for row in await tx.fetch_all(_of_account, {"account_id": account_id})]
-    await _rescale_all(tx, _OF_ACCOUNT, [account_id], old, new)
-    await change_projects_currency(tx, ids, old, after)
+_STATEMENTS = {each: _statements(each) for each in (*_OF_PROJECT, *_OF_ACCOUNT)}
 
 
 async def change_projects_currency(tx: Transaction, ids: Sequence[int], before: str, after: str | None) -> None:
-    """Change the currency of projects whose settings are locked, and rescale their amounts.
-
-    `after` is the project's own currency, or None for that of its account. Raises `Invalid`.
-    """
+    """Change the currency of projects with locked settings; None means that of the account. Raises `Invalid`."""
     if ids:
         await _rescale_all(tx, _OF_PROJECT, ids, before, after or DEFAULT_CURRENCY)
         tx.defer(_set_currency, [{"ids": ids, "currency": after}])
@@ -187,7 +160,33 @@ def does_not_fit(words: str, before: str, after: str, remedy: str = say("change 
     return Invalid(faults=[Fault(field="currency", code=code, message=message)])
 
 
-_STORED_AS = {"tax": "tax_millionths"}
+_DOING = "see and change its billing settings"
+
+routes = Routes(WORK_API, "Billing", read="work.read", write="work.write")
+
+
+@routes.get("/organizations/{login}/billing")
+async def get_organization_billing(call: Call, login: str) -> AccountBillingAnswer:
+    """Get the billing settings of an organization.
+
+    Only owners of the organization can call this. With your own login, it returns the settings of your account, which
+    apply to the projects you own.
+    """
+    account = await get_owned_account(call.database, actor_of(call), login, _DOING)
+    return account_answer(await settings.find_account_billing(call.database, account.id))
+
+
+@routes.patch("/organizations/{login}/billing")
+async def edit_organization_billing(write: Write, login: str, edit: AccountBillingEdit) -> AccountBillingAnswer:
+    """Update the billing settings of an organization.
+
+    Only owners of the organization can call this. With your own login, it updates the settings of your account. The new
+    settings apply to drafts; sent invoices are unchanged. Settings of a project, and values given when creating an
+    invoice, take precedence.
+    """
+    account = await get_owned_account(write.tx, write.actor, login, _DOING)
+    check_whole_account(write.actor, account.id)
+    return account_answer(await change_account_billing(write, account, edit))
 
 
 async def change_account_billing(write: Write, account: Account, edit: AccountBillingEdit) -> AccountBilling:
@@ -200,7 +199,10 @@ async def change_account_billing(write: Write, account: Account, edit: AccountBi
     after = msgspec.structs.replace(before, **values)
     _check_rate(after)
     if after.currency != before.currency:
-        await change_account_currency(write.tx, account.id, before.currency, after.currency)
+        old = before.currency or DEFAULT_CURRENCY
+        projects_of = await write.tx.fetch_all(_of_account, {"account_id": account.id})
+        await _rescale_all(write.tx, _OF_ACCOUNT, [account.id], old, currency)
+        await change_projects_currency(write.tx, [row["repository_id"] for row in projects_of], old, after.currency)
     if after != before:
         settings.save_account_billing(write.tx, account.id, after)
         changes = differences(to_response(before), to_response(after))
@@ -208,6 +210,18 @@ async def change_account_billing(write: Write, account: Account, edit: AccountBi
     return after
 
 
+@routes.get("/projects/{id}/billing")
+async def get_project_billing(call: Call, project_id: str) -> ProjectBillingAnswer:
+    """Get the billing settings of a project.
+
+    A null value means that the setting of its organization applies.
+    """
+    access = await find_access(call.database, actor_of(call), project_id)
+    access.require_not_client()
+    return ProjectBillingAnswer(to_response(await settings.find_project_billing(call.database, access.repository.id)))
+
+
+@routes.patch("/projects/{id}/billing")
 async def edit_project_billing(write: Write, project_id: str, edit: ProjectBillingEdit) -> ProjectBillingAnswer:
     """Update the billing settings of a project: who pays, and where it differs from its organization.
 
@@ -259,7 +273,8 @@ def _given(edit: InvoiceDefaultsEdit) -> dict[str, object]:
     values = msgspec.structs.asdict(edit)
     for name in ("buyer", "budget", "rates", "hourly_rate"):
         values.pop(name, None)
-    return {_STORED_AS.get(name, name): value for name, value in values.items() if not isinstance(value, UnsetType)}
+    values["tax_millionths"] = values.pop("tax")
+    return {name: value for name, value in values.items() if not isinstance(value, UnsetType)}
 
 
 def _own_rate(minor: int | None, before: str, edit: InvoiceDefaultsEdit, after: str) -> dict[str, object]:
@@ -275,10 +290,7 @@ def _own_rate(minor: int | None, before: str, edit: InvoiceDefaultsEdit, after: 
 async def _in_currency(
     tx: Transaction, repository: Repository, before: ProjectBilling, edit: ProjectBillingEdit
 ) -> ProjectBilling:
-    """Return the settings in the new currency, if one is given. Amounts that the request replaces are dropped first.
-
-    Raises `Invalid`.
-    """
+    """Return the settings in a new currency, without amounts that the request replaces. Raises `Invalid`."""
     if isinstance(edit.currency, UnsetType) or edit.currency == before.currency:
         return before
     after = edit.currency or (await settings.find_account_billing(tx, repository.owner.id)).currency

@@ -26,7 +26,7 @@ from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Transaction
 from workhook.storage.blobs import Incoming
 from workhook.storage.metadata import insert_into
-from workhook.work.files.upload import FILE_FIELD, FORM, Admit, admit_all, parameters_of, read_form
+from workhook.work.files.upload import FILE_FIELD, FORM, Admit, parameters_of, read_form
 from workhook.work.kernel.access import get_owned_account
 from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Done
@@ -103,7 +103,7 @@ class NewLogo:
             await self._call.services.blobs.forget(self.blob)
 
 
-async def receive_logo(call: Call, *, admit: Admit = admit_all) -> NewLogo:
+async def receive_logo(call: Call, *, admit: Admit | None = None) -> NewLogo:
     """Read the form of the request. Raises the errors of `upload.read_form`, and `Invalid` for other file types."""
     async with call.services.blobs.incoming() as incoming:
         sniffed = _Sniffed(incoming)

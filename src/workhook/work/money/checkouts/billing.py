@@ -1,7 +1,7 @@
-"""Service checkouts and their periods. A period starts in one transaction with its invoice, credits and row.
+"""Service checkouts (`/projects/{id}/service_checkouts` and `/service_checkouts`) and their periods.
 
-A chore starts each due period once, including missed ones. All queries except those of the chore are restricted to a
-project.
+A period starts in one transaction with its invoice, credits and row. A chore starts each due period once, including
+missed ones. All queries except those of the chore are restricted to a project. Clients can only read checkouts.
 """
 
 from __future__ import annotations
@@ -16,11 +16,17 @@ import structlog
 from msgspec.structs import replace
 from prometheus_client import Counter
 
+from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, say
 from workhook.core.ids import new_id
 from workhook.core.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, to_amount
 from workhook.core.zones import day_in
-from workhook.http.calls import Services
+from workhook.http import parameters
+from workhook.http.calls import Call, Services
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.lists import ListQuery
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.queries import repository_of
 from workhook.identity.removal import Loss
@@ -30,11 +36,12 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.sweeping import is_database_failure
-from workhook.work.kernel.access import Access, find_with_access, with_access
-from workhook.work.kernel.lists import Listing
+from workhook.work.kernel.access import Access, find_access, find_with_access, with_access
+from workhook.work.kernel.lists import Listing, cursor_of, read_for
 from workhook.work.kernel.pages import length
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import Done, if_set
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.kernel.settings import DEFAULT_LANGUAGE, account_billing, project_billing
 from workhook.work.money.checkouts import rules
 from workhook.work.money.checkouts.rules import State
@@ -44,6 +51,7 @@ from workhook.work.money.checkouts.schemas import (
     ServiceCheckoutAnswer,
     ServiceCheckoutCancel,
     ServiceCheckoutCreate,
+    ServiceCheckoutsAnswer,
     checkout_to_response,
     service_checkout_periods,
     service_checkouts,
@@ -154,16 +162,12 @@ def checkout_of(row: Row) -> Checkout:
     return _read(
         row,
         repository=repository_of(row, 0, "project_"),
-        service=_service_of(row),
+        service=_read_service(row, prices=prices_of_text(row["prices"])),
         price=_read_price(row) if row["price_id"] is not None else None,
         state=_read_state(row),
         timezone=row["timezone"],
         language=row["language"] or DEFAULT_LANGUAGE,
     )
-
-
-def _service_of(row: Row) -> BoughtService:
-    return _read_service(row, prices=prices_of_text(row["prices"]))
 
 
 def _values(checkout: Checkout) -> dict[str, object]:
@@ -173,20 +177,12 @@ def _values(checkout: Checkout) -> dict[str, object]:
 async def start_due_periods(write: Write, checkout: Checkout) -> Checkout:
     """Start every period that is due, before a locked checkout is changed."""
     while checkout.state.is_due(write.now):
-        checkout = await begin_next(write, checkout)
+        checkout = await begin_period(write.by_itself(), checkout, rules.next_period(checkout.state, checkout.terms))
     return checkout
 
 
-async def begin_next(write: Write, checkout: Checkout) -> Checkout:
-    """Start the next period of a locked checkout, at the end of the last one."""
-    return await begin_period(write.by_itself(), checkout, rules.next_period(checkout.state, checkout.terms))
-
-
 async def begin_period(write: Write, checkout: Checkout, state: State) -> Checkout:
-    """Start the period of `state`.
-
-    Raises `UniqueViolation` if the period has already started, and `NotFound` if the project is deleted.
-    """
+    """Start the period of `state`. Raises `UniqueViolation` if it has started, `NotFound` if the project is deleted."""
     started_at = checkout.state.period_end or state.completed_at or write.now
     description, days = checkout.service.title, _days(checkout, started_at, state.period_end)
     if days is not None:
@@ -213,7 +209,6 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
 
 
 def changed(checkout: Checkout, state: State, now: int) -> Checkout:
-    """Return the checkout in another state, with an increased `updated_at`."""
     return replace(checkout, state=state, updated_at=max(now, checkout.updated_at + 1))
 
 
@@ -247,7 +242,9 @@ async def _begin_all(services: Services, checkout_id: str, now: int) -> int:
         """Return False if no period is due, or if another transaction has locked the checkout."""
         row = await tx.fetch_one(_locked_if_due, {"id": checkout_id, "user_id": 0, "now": now})
         if row is not None:
-            await begin_next(Write(tx, None, services.base, moment=now), checkout_of(row))
+            checkout = checkout_of(row)
+            state = rules.next_period(checkout.state, checkout.terms)
+            await begin_period(Write(tx, None, services.base, moment=now), checkout, state)
         return row is not None
 
     begun = 0
@@ -271,10 +268,7 @@ _of_owner = _locked(projects.c.account_id == bigint_param("account_id"))
 
 
 async def lock_checkouts(tx: Transaction, project_id: str) -> list[Checkout]:
-    """Lock and return the project's checkouts, including pending ones.
-
-    Call this before locking the project (decision 13).
-    """
+    """Lock and return the project's checkouts, also pending ones. Lock the project afterwards (decision 13)."""
     rows = await tx.fetch_all(_of_project, {"project_id": project_id, "user_id": 0})
     return [checkout_of(row) for row in rows]
 
@@ -293,6 +287,20 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
     await pause_renewals(Write(tx, loss.actor, loss.base), [checkout_of(row) for row in rows])
 
 
+routes = Routes(WORK_API, "Service Checkouts", read="work.read", write="work.write")
+
+
+@routes.get("/projects/{id}/service_checkouts")
+async def list_service_checkouts(call: Call, project_id: str, query: ListQuery) -> Listed[ServiceCheckoutsAnswer]:
+    """List the service checkouts of a project."""
+    after = cursor_of(query)
+    source = source_of_project(await find_access(call.database, actor_of(call), project_id))
+    checkouts, headers = await read_for(call, CHECKOUTS, source, query, after)
+    now = now_ms()
+    return Listed(ServiceCheckoutsAnswer([checkout_to_response(each, now) for each in checkouts]), headers)
+
+
+@routes.post("/projects/{id}/service_checkouts")
 async def create_service_checkout(
     write: Write, project_id: str, create: ServiceCheckoutCreate
 ) -> ServiceCheckoutAnswer:
@@ -303,7 +311,7 @@ async def create_service_checkout(
     ids = {"project_id": project_id, "service_id": create.service_id}
     row, access = await find_with_access(write.tx, offered, write.actor, **ids)
     _require_may_change(access)
-    service = _service_of(row) if row["service_id"] is not None else None
+    service = _read_service(row, prices=prices_of_text(row["prices"])) if row["service_id"] is not None else None
     if service is None or not service.offered:
         raise Invalid(faults=[_not_offered(create.service_id)])
     checkout = Checkout(
@@ -328,6 +336,14 @@ async def create_service_checkout(
     return await _publish(write, checkout, "created")
 
 
+@routes.get("/service_checkouts/{id}")
+async def get_service_checkout(call: Call, service_checkout_id: str) -> ServiceCheckoutAnswer:
+    """Get a service checkout."""
+    _, checkout = await find_checkout(call.database, actor_of(call), service_checkout_id)
+    return ServiceCheckoutAnswer(checkout_to_response(checkout, now_ms()))
+
+
+@routes.post("/service_checkouts/{id}/complete")
 async def complete_service_checkout(write: Write, service_checkout_id: str) -> ServiceCheckoutAnswer:
     """Complete a service checkout, which starts its first period.
 
@@ -343,6 +359,7 @@ async def complete_service_checkout(write: Write, service_checkout_id: str) -> S
     return ServiceCheckoutAnswer(checkout_to_response(checkout, write.now))
 
 
+@routes.post("/service_checkouts/{id}/pause")
 async def pause_service_checkout(write: Write, service_checkout_id: str) -> Done:
     """Pause a service checkout.
 
@@ -353,6 +370,7 @@ async def pause_service_checkout(write: Write, service_checkout_id: str) -> Done
     return await _change(write, checkout, state, "paused")
 
 
+@routes.post("/service_checkouts/{id}/unpause")
 async def unpause_service_checkout(write: Write, service_checkout_id: str) -> Done:
     """Resume a paused service checkout.
 
@@ -362,6 +380,7 @@ async def unpause_service_checkout(write: Write, service_checkout_id: str) -> Do
     return await _change(write, checkout, rules.unpause(checkout.state, checkout.terms, write.now), "unpaused")
 
 
+@routes.post("/service_checkouts/{id}/cancel", query=parameters.documented(ServiceCheckoutCancel))
 async def cancel_service_checkout(write: Write, service_checkout_id: str, why: ServiceCheckoutCancel) -> Done:
     """Cancel a service checkout.
 
@@ -374,6 +393,7 @@ async def cancel_service_checkout(write: Write, service_checkout_id: str, why: S
     return await _change(write, explained, state, "canceled")
 
 
+@routes.delete("/service_checkouts/{id}")
 async def delete_service_checkout(write: Write, service_checkout_id: str) -> Done:
     """Delete a service checkout.
 
@@ -389,21 +409,19 @@ async def delete_service_checkout(write: Write, service_checkout_id: str) -> Don
     return Done()
 
 
-async def find_checkout(reader: Reader, actor: Actor, checkout_id: str) -> tuple[Access, Checkout]:
+async def find_checkout(
+    reader: Reader, actor: Actor, checkout_id: str, statement: sa.Select[Any] = by_id
+) -> tuple[Access, Checkout]:
     """Find the checkout, with its project as the actor sees it. Raises `NotFound`."""
-    return await _find(reader, by_id, actor, checkout_id)
+    row, access = await find_with_access(reader, statement, actor, id=checkout_id)
+    return access, replace(checkout_of(row), repository=access.repository)
 
 
 async def _lock(write: Write, checkout_id: str) -> Checkout:
     """Lock the checkout for a change. Raises `NotFound`, `Forbidden` or `Conflict`."""
-    access, checkout = await _find(write.tx, locked, write.actor, checkout_id)
+    access, checkout = await find_checkout(write.tx, write.actor, checkout_id, locked)
     _require_may_change(access)
     return checkout
-
-
-async def _find(reader: Reader, statement: sa.Select[Any], actor: Actor, checkout_id: str) -> tuple[Access, Checkout]:
-    row, access = await find_with_access(reader, statement, actor, id=checkout_id)
-    return access, replace(checkout_of(row), repository=access.repository)
 
 
 def _require_may_change(access: Access) -> None:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
-from workhook.core.records import CURRENCY, NOT_STORED, EventSchema, Record, Wire, resource_id, to_response
+from workhook.core.records import CURRENCY, DESCRIBED, NOT_STORED, EventSchema, Record, Wire, resource_id, to_response
 from workhook.core.zones import zone_or_utc
 from workhook.http.parameters import LongText
 from workhook.http.wire_types import Time
@@ -66,9 +66,7 @@ class ServiceCheckoutShape(msgspec.Struct):
     months_since_creation: int
     disable_pause: bool
     addons_purchased: Annotated[
-        list[CheckoutServiceShape],
-        Meta(description="Always empty: add-ons are checkouts."),
-        EventSchema({"description": "always empty: add-ons are checkouts"}),
+        list[CheckoutServiceShape], Meta(description="Always empty: add-ons are checkouts."), DESCRIBED
     ]
     retention_coupon_used: Annotated[bool, Meta(description="Always false: there are no coupons.")]
     unsubscribe_reason: str | None

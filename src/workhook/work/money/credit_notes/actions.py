@@ -1,24 +1,40 @@
-"""Credit notes and their documents. A number is assigned while the rows of the invoice and the counter are locked."""
+"""Credit notes of issued invoices, and their documents: `/invoices/{id}/credit_notes` and `/credit_notes`.
+
+Users who can see an invoice can see its credit notes. Owners and members create them. A number is assigned while the
+rows of the invoice and the counter are locked.
+"""
 
 from __future__ import annotations
 
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.http.calls import Call, Response
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.lists import ListQuery
+from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.storage import Row
 from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access, find_with_access
+from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import person_to_response
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.money.credit_notes.amounts import amounts_of, find_rates
-from workhook.work.money.credit_notes.schemas import CreditNote, CreditNoteCreate, credit_note_numbers, credit_notes
+from workhook.work.money.credit_notes.schemas import (
+    CreditNote,
+    CreditNoteAnswer,
+    CreditNoteCreate,
+    CreditNotesAnswer,
+    credit_note_numbers,
+    credit_notes,
+)
 from workhook.work.money.invoices import queries, rules
-from workhook.work.money.invoices.actions import change_invoice, require_issued, visible
-from workhook.work.money.invoices.documents import document_of, parties_now, pdf_answer, xml_answer
-from workhook.work.money.invoices.einvoice import einvoice_of
+from workhook.work.money.invoices.actions import change_invoice, find_invoice, lock_invoice, require_issued, visible
+from workhook.work.money.invoices.documents import BINARY, PDF, document_of, parties_now, pdf_answer, xml_answer
+from workhook.work.money.invoices.einvoice import XML, einvoice_of
 from workhook.work.money.invoices.printing import file_name
 from workhook.work.money.invoices.rules import Balance, rows_text
 from workhook.work.money.invoices.schemas import Booked, Invoice, booked_of, booked_text, invoices
@@ -38,9 +54,33 @@ _insert = insert_into(credit_notes, *(each.name for each in credit_notes.c))
 _count = queries.increment_counter(credit_note_numbers, queries.ONE)
 
 
-async def credit(
-    write: Write, access: Access, invoice: Invoice, wanted: CreditNoteCreate
-) -> tuple[Invoice, CreditNote]:
+routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+
+
+@routes.get("/invoices/{invoice_id}/credit_notes")
+async def list_credit_notes(call: Call, invoice_id: str, query: ListQuery) -> Listed[CreditNotesAnswer]:
+    """List the credit notes of an invoice, newest last."""
+    after = cursor_of(query, rows.listing.order)
+    access, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
+    notes, headers = await read_for(call, rows.listing, source_of_project(access), query, after, invoice_id=invoice.id)
+    return Listed(CreditNotesAnswer([to_response(each) for each in notes]), headers)
+
+
+@routes.post("/invoices/{invoice_id}/credit_notes")
+async def create_credit_note(write: Write, invoice_id: str, wanted: CreditNoteCreate) -> CreditNoteAnswer:
+    """Credit an invoice, fully or in part.
+
+    A `total` includes tax. It is split over the tax rates of the invoice in proportion to the amounts left; with `tax`,
+    it is credited at that rate only. `invoice_items` are before tax. Crediting more than is left at a rate fails with
+    422 `more_than_due`, and a rate that is not on the invoice with 422 `not_on_invoice`. If the invoice was paid beyond
+    the remaining total, the difference becomes its `to_refund`. Once an invoice is fully credited, its timesheets can
+    be invoiced again.
+    """
+    access, invoice = await lock_invoice(write, invoice_id)
+    return CreditNoteAnswer(to_response(await credit(write, access, invoice, wanted)))
+
+
+async def credit(write: Write, access: Access, invoice: Invoice, wanted: CreditNoteCreate) -> CreditNote:
     """Credit a locked invoice. Raises `Conflict` or `Invalid`."""
     require_issued(invoice)
     books = invoice.books
@@ -48,8 +88,7 @@ async def credit(
     total = sums.total
     require_capacity(invoice, is_rest=total == books.not_credited)
     assert invoice.invoice_number is not None, "it is issued"
-    counted = await write.tx.fetch_one(_count, {"account_id": access.repository.owner.id})
-    assert counted is not None, "the statement inserts or updates"
+    counted = await write.tx.fetch_row(_count, {"account_id": access.repository.owner.id})
     note = CreditNote(
         id=new_id("crn"),
         credit_note_number=f"CN-{counted['last']:05d}",
@@ -79,19 +118,28 @@ async def credit(
     if after.status == "credited":  # the invoice's time can be billed again
         await queries.release(write.tx, invoice.id)
     beside = {"credit_note": to_response(note)}
-    return await change_invoice(write, access, invoice, "credited", values, beside=beside), note
+    await change_invoice(write, access, invoice, "credited", values, beside=beside)
+    return note
 
 
+@routes.get("/credit_notes/{credit_note_id}")
+async def get_credit_note(call: Call, credit_note_id: str) -> CreditNoteAnswer:
+    """Get a credit note."""
+    row, _ = await find_with_access(call.database, rows.by_id, actor_of(call), id=credit_note_id)
+    return CreditNoteAnswer(to_response(rows.of_row(row)))
+
+
+@routes.get("/credit_notes/{credit_note_id}/pdf", answers=BINARY, media_type=PDF)
 async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Response:
     """Get a credit note as a PDF.
 
     The logo and fonts are those of the invoice's PDF, and the e-invoice is embedded in the same way.
     """
     note, invoice, access, row = await _with_invoice(call, credit_note_id)
-    document = document_of(invoice, access.repository, row, note.credit)
-    return await pdf_answer(call, access.repository, document)
+    return await pdf_answer(call, access.repository, document_of(invoice, access.repository, row, note.credit))
 
 
+@routes.get("/credit_notes/{credit_note_id}/xml", answers=BINARY, problems=(409, 422), media_type=XML)
 async def get_credit_note_xml(call: Call, credit_note_id: str) -> Response:
     """Get a credit note as an e-invoice according to EN 16931, in the UN/CEFACT CII syntax.
 

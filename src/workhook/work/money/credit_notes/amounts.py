@@ -77,10 +77,7 @@ class Rates(msgspec.Struct, frozen=True):
         return sum(each.left.gross for each in self.rows)
 
     def find(self, rate: TaxRate) -> list[RateBalance]:
-        """Return the matching rates: exactly one unless the request is ambiguous or matches none.
-
-        An empty rate means the invoice's own rate.
-        """
+        """Return the matching rates, one unless the request is unclear. An empty rate means the invoice's own."""
         found = [
             each
             for each in self.rows
@@ -119,7 +116,6 @@ _taxes = (
 
 
 async def find_rates(reader: Reader, invoice: Invoice) -> Rates:
-    """Return the billed and credited amounts at each rate of the invoice."""
     rows = await reader.fetch_all(_taxes, {"invoice_id": invoice.id}) if invoice.credited_minor else []
     return rates_of(invoice.tax_rows, invoice.rate, [row for each in rows for row in rows_of(each["taxes"])])
 
@@ -180,7 +176,6 @@ def lines_of(invoice: Invoice, rates: Rates, credited: Iterable[Item]) -> list[C
 
 
 def whole_line(line: CreditableLine, currency: str) -> CreditedItemInput:
-    """Return a credited line for everything that is left of a line."""
     row = line.row
     price = amount_of(line.left, currency)
     return CreditedItemInput(line.item.description, Decimal(1), price, tax=row.millionths, tax_category=row.category)

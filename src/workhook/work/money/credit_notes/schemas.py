@@ -11,9 +11,9 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.money import Minor
 from workhook.core.records import (
     CURRENCY,
+    DESCRIBED,
     HIDDEN,
     NOT_STORED,
-    EventSchema,
     JsonName,
     Record,
     Timestamp,
@@ -34,17 +34,20 @@ from workhook.work.money.payments.schemas import InvoiceReference
 ITEMS_MAX = 1000
 
 
+_TaxOfLine = Annotated[
+    Percent, Meta(description="Tax rate in percent. Default: the only rate of the invoice, or the invoice's own.")
+]
+
+
 class CreditedItemInput(InvoiceItemInput):
     """A credited line. Its rate must be one of the invoice."""
 
-    tax: (
-        Annotated[
-            Percent,
-            Meta(description="Tax rate in percent. Default: the only rate of the invoice, or the invoice's own."),
-        ]
-        | UnsetType
-        | None
-    ) = UNSET
+    tax: _TaxOfLine | UnsetType | None = UNSET
+
+
+_Tax = Annotated[Percent, Meta(description="A rate of the invoice, in percent. Default: all of them, in proportion.")]
+_TaxCategory = Annotated[Category, Meta(description="Needed if the invoice has several categories at this percentage.")]
+_Items = Annotated[list[CreditedItemInput], Meta(min_length=1, max_length=ITEMS_MAX, description="Before tax.")]
 
 
 class CreditNoteCreate(msgspec.Struct):
@@ -57,21 +60,9 @@ class CreditNoteCreate(msgspec.Struct):
         str, Meta(min_length=1, max_length=4000, description="Printed on the credit note."), Transform(str.strip)
     ]
     total: Annotated[MoneyAboveZero, Meta(description="With tax.")] | UnsetType | None = UNSET
-    tax: (
-        Annotated[Percent, Meta(description="A rate of the invoice, in percent. Default: all of them, in proportion.")]
-        | UnsetType
-        | None
-    ) = UNSET
-    tax_category: (
-        Annotated[Category, Meta(description="Needed if the invoice has several categories at this percentage.")]
-        | UnsetType
-        | None
-    ) = UNSET
-    invoice_items: (
-        Annotated[list[CreditedItemInput], Meta(min_length=1, max_length=ITEMS_MAX, description="Before tax.")]
-        | UnsetType
-        | None
-    ) = UNSET
+    tax: _Tax | UnsetType | None = UNSET
+    tax_category: _TaxCategory | UnsetType | None = UNSET
+    invoice_items: _Items | UnsetType | None = UNSET
 
 
 class CreditNote(Record, frozen=True):
@@ -80,9 +71,7 @@ class CreditNote(Record, frozen=True):
     id: Annotated[str, resource_id("crn")]
     credit_note_number: str
     invoice: Annotated[InvoiceReference, NOT_STORED]
-    amount_minor: Annotated[
-        Minor, JsonName("amount"), Meta(description="Before tax."), EventSchema({"description": "before tax"})
-    ]
+    amount_minor: Annotated[Minor, JsonName("amount"), Meta(description="Before tax."), DESCRIBED]
     taxes: TaxesText
     total_minor: Annotated[Minor, JsonName("total")]
     currency: Annotated[str, CURRENCY]

@@ -1,6 +1,7 @@
-"""The credit ledgers of projects: append entries, each with an event, and track how much is left of each grant.
+"""The credit ledgers of projects: `/projects/{id}/task_credits` and `/task_credits`.
 
-A chore expires grants that are due. Appending an entry requires the lock on the project's row.
+Each entry has an event, and the rest of each grant is tracked. A chore expires grants that are due. Appending an entry
+requires the lock on the project's row. Clients get 404.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core import json
+from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound, say
 from workhook.core.ids import new_id
 from workhook.core.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, to_hundredths
 from workhook.core.records import to_response
-from workhook.http.calls import Services
+from workhook.http.calls import Call, Services
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.lists import ListQuery
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.queries import find_repository_by_id
 from workhook.identity.schemas import Actor, Repository
@@ -27,19 +33,22 @@ from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.record_rows import row_reader, selected, values_of
 from workhook.storage.sweeping import for_each_isolated
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.kernel.access import Access, find_with_access, with_access
-from workhook.work.kernel.lists import Listing
+from workhook.work.kernel.access import Access, find_access, find_with_access, with_access
+from workhook.work.kernel.lists import Listing, cursor_of, read_for
 from workhook.work.kernel.pages import length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_to_response
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import Done, if_set
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.money.credits import rules
 from workhook.work.money.credits.rules import LedgerStep, Lot, Use
 from workhook.work.money.credits.schemas import (
     CreditTaskShape,
     TaskCredit,
     TaskCreditAnswer,
+    TaskCreditBalance,
     TaskCreditCreate,
+    TaskCreditsAnswer,
     faults_of,
     task_credits,
 )
@@ -140,7 +149,7 @@ def _sum(column: sa.ColumnElement[int], *conditions: sa.ColumnElement[bool]) -> 
 
 
 _standing = task_credits.c.reversed.is_(sa.false())
-# Due credits count as expired.
+# In hundredths of a credit. Due credits count as expired, and `expires_next` is when unspent ones next expire, or null.
 _balance = sa.select(
     _sum(task_credits.c.remaining_minor, _unspent).label("balance_minor"),
     _sum(task_credits.c.amount_minor, task_credits.c.kind == "grant", _standing).label("granted_minor"),
@@ -179,10 +188,7 @@ _change = (
 
 
 async def find_position(tx: Transaction, repository_id: int, now: int, *, enough_minor: int = 0) -> Position:
-    """Return the position with all due lots and enough of the oldest other lots to cover `enough_minor`.
-
-    If the other lots cannot cover it, all of them are included.
-    """
+    """Return the position with all due lots, and the oldest others that cover `enough_minor`, or all of them."""
     limit = LOTS_AT_FIRST
     while True:
         rows = await tx.fetch_all(_next, {"repository_id": repository_id, "now": now, "limit": limit})
@@ -195,23 +201,8 @@ async def find_position(tx: Transaction, repository_id: int, now: int, *, enough
         limit *= 10
 
 
-class LedgerBalance(msgspec.Struct, frozen=True):
-    """The balance of a ledger, in hundredths of a credit.
-
-    `granted_minor` excludes reversed grants, `used_minor` excludes reversed spends, and due credits count as expired.
-    `expires_next` is when unspent credits next expire, or None.
-    """
-
-    balance_minor: int
-    granted_minor: int
-    used_minor: int
-    expires_next: int | None
-
-
-async def find_balance(reader: Reader, repository_id: int, now: int) -> LedgerBalance:
-    row = await reader.fetch_one(_balance, {"repository_id": repository_id, "now": now})
-    assert row is not None, "an aggregate has a row"
-    return LedgerBalance(*(row[name] for name in LedgerBalance.__struct_fields__))
+async def find_balance(reader: Reader, repository_id: int) -> Row:
+    return await reader.fetch_row(_balance, {"repository_id": repository_id, "now": now_ms()})
 
 
 def entry_of(row: Row) -> TaskCredit:
@@ -270,7 +261,6 @@ class LedgerWriter(msgspec.Struct, frozen=True):
         return Position(last_id, balance, left), len(steps)
 
     async def append_all(self, last_id: str, entries: Sequence[tuple[LedgerStep, EntryDetails]]) -> str:
-        """Append the entries after `last_id`, and return the ID of the last one."""
         for step, details in entries:
             last_id = (await self.append(last_id, step, details)).id
         return last_id
@@ -351,6 +341,20 @@ async def expire_credits(services: Services, now: int) -> int:
         after = overdue[-1]
 
 
+routes = Routes(WORK_API, "Task Credits", read="work.read", write="work.write")
+
+
+@routes.get("/projects/{id}/task_credits")
+async def list_task_credits(call: Call, project_id: str, query: ListQuery) -> Listed[TaskCreditsAnswer]:
+    """List the entries of a project's credit ledger."""
+    after = cursor_of(query)
+    access = await find_access(call.database, actor_of(call), project_id)
+    access.require_not_client()
+    entries, headers = await read_for(call, ENTRIES, source_of_project(access), query, after)
+    return Listed(TaskCreditsAnswer([to_response(each) for each in entries]), headers)
+
+
+@routes.post("/projects/{id}/task_credits")
 async def create_task_credit(write: Write, project_id: str, wanted: TaskCreditCreate) -> TaskCreditAnswer:
     """Grant credits, or spend credits on a task.
 
@@ -387,6 +391,18 @@ async def _spend(writer: LedgerWriter, details: EntryDetails, wanted: TaskCredit
     return await writer.append(position.last_id, step, details)
 
 
+@routes.get("/projects/{id}/task_credits/balance")
+async def get_task_credit_balance(call: Call, project_id: str) -> TaskCreditBalance:
+    """Get the credit balance of a project."""
+    access = await find_access(call.database, actor_of(call), project_id)
+    access.require_not_client()
+    row = await find_balance(call.database, access.repository.id)
+    balance, granted, used = (to_hundredths(row[name]) for name in ("balance_minor", "granted_minor", "used_minor"))
+    next_at = None if row["expires_next"] is None else to_millis_text(row["expires_next"])
+    return TaskCreditBalance(balance, granted, used, next_at)
+
+
+@routes.delete("/task_credits/{task_credit_id}")
 async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
     """Reverse a spend, or a grant that has not been used.
 

@@ -25,8 +25,6 @@ class Use(NamedTuple):
 
 
 class Lot(msgspec.Struct, frozen=True):
-    """A grant and its remaining credits."""
-
     id: str
     amount_minor: int
     remaining_minor: int
@@ -96,10 +94,7 @@ def reverse_grant(balance_minor: int, lot: Lot) -> LedgerStep | None:
 
 
 def reverse_spend(balance_minor: int, uses: Sequence[Use], lots: Iterable[Lot], now: int) -> list[LedgerStep]:
-    """Return the spent credits to their lots, which must include those of `uses`.
-
-    Credits returned to a lot that has since expired expire immediately.
-    """
+    """Return the spent credits to their lots, which include those of `uses`. In a lot that is due, they expire."""
     known = {lot.id: lot for lot in lots}
     restored = tuple(
         known[use.grant_id].with_remaining(known[use.grant_id].remaining_minor + use.amount_minor) for use in uses

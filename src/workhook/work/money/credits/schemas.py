@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import Fault
 from workhook.core.money import Hundredths
-from workhook.core.records import HIDDEN, EventSchema, JsonName, Record, Timestamp, Wire, resource_id
+from workhook.core.records import DESCRIBED, HIDDEN, EventSchema, JsonName, Record, Timestamp, Wire, resource_id
 from workhook.http.parameters import LongText, Moment
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
@@ -32,7 +32,6 @@ class TaskCreditCreate(msgspec.Struct):
 
 
 def faults_of(create: TaskCreditCreate, now: int) -> list[Fault]:
-    """Return the faults in combinations of parameters."""
     faults, spends = [], create.kind == "spend"
     if spends and not create.task_id:
         faults.append(Fault(field="task_id", code="missing", message="task_id is required when spending credits"))
@@ -62,19 +61,12 @@ class TaskCredit(Record, frozen=True):
     id: Annotated[str, resource_id("crd")]
     kind: Kind
     amount_minor: Annotated[
-        Hundredths,
-        JsonName("amount"),
-        Meta(description="Change of the balance: positive or negative."),
-        EventSchema({"description": "change of the balance: positive or negative"}),
+        Hundredths, JsonName("amount"), Meta(description="Change of the balance: positive or negative."), DESCRIBED
     ]
     balance_after_minor: Annotated[Hundredths, JsonName("balance_after")]
     task: CreditTaskShape | None
     notes: str | None
-    user: Annotated[
-        PersonShape | None,
-        Meta(description="Null if Workhook created the entry."),
-        EventSchema({"description": "null if Workhook created the entry"}),
-    ]
+    user: Annotated[PersonShape | None, Meta(description="Null if Workhook created the entry."), DESCRIBED]
     reversed: bool
     reverses_id: Annotated[
         str | None,

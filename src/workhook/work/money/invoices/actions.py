@@ -1,6 +1,7 @@
-"""Find, lock and change invoices, and publish their events.
+"""Invoices, from draft to payment: `/projects/{id}/invoices` and `/invoices`.
 
-Used for invoices themselves, their payments and credit notes, and the subscriptions that Workhook bills automatically.
+Owners and members create invoices; clients see those that were sent. Payments, credit notes, and the subscriptions that
+Workhook bills automatically use these actions, too.
 """
 
 from __future__ import annotations
@@ -12,17 +13,25 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 from msgspec.structs import replace
 
+from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound, compose, phrase, say
 from workhook.core.zones import day_in, is_known
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.notifications import notification_statements
 from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import bigint_param
-from workhook.work.kernel.access import Access, find_with_access
+from workhook.storage.record_rows import values_of
+from workhook.work.kernel.access import Access, find_access, find_with_access
+from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.record_events import Changes, differences, notification_params, publish_event
 from workhook.work.kernel.schemas import Done
+from workhook.work.kernel.scopes import source_of_project
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices import drafts, queries, rules
 from workhook.work.money.invoices.drafts import OfferedTime
@@ -32,6 +41,8 @@ from workhook.work.money.invoices.schemas import (
     InvoiceAnswer,
     InvoiceCreate,
     InvoiceEdit,
+    InvoiceList,
+    InvoicesAnswer,
     invoice_to_response,
     new_invoice,
 )
@@ -65,17 +76,30 @@ TOLD_ACTIONS = frozenset({"sent", "voided", "credited"})
 
 
 def notify_invoice(write: Write, repository: Repository, invoice_id: str, action: str) -> None:
-    """Notify people that an invoice was `sent`, `voided`, or `credited`."""
     _of_invoice.defer(write.tx, {**notification_params(write, repository), "invoice_id": invoice_id, "detail": action})
 
 
 def notify_payment(write: Write, repository: Repository, invoice_id: str, payment_id: str) -> None:
-    """Notify people that a payment or refund was recorded."""
     params = {"invoice_id": invoice_id, "payment_id": payment_id}
     _of_payment.defer(write.tx, {**notification_params(write, repository), **params})
 
 
 _DOING = "change invoices"
+
+routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+
+
+@routes.get("/projects/{id}/invoices")
+async def list_invoices(call: Call, project_id: str, query: InvoiceList) -> Listed[InvoicesAnswer]:
+    """List the invoices of a project.
+
+    Clients do not see drafts.
+    """
+    after, now = cursor_of(query), now_ms()
+    source = source_of_project(await find_access(call.database, actor_of(call), project_id))
+    filters = queries.filters_of(query, source, now)
+    invoices, headers = await read_for(call, queries.INVOICES, source, query, after, **filters)
+    return Listed(InvoicesAnswer([invoice_to_response(each, now) for each in invoices]), headers)
 
 
 async def find_invoice(reader: Reader, actor: Actor, invoice_id: str) -> tuple[Access, Invoice]:
@@ -126,7 +150,7 @@ async def change_invoice(
     if action == "sent" and before.invoice_number is None:
         after = await queries.update_and_number(write.tx, after, access.repository.owner.id)
     else:
-        await queries.update_invoice(write.tx, after)
+        await write.tx.execute(queries.update, {**values_of(after), "invoice_id": after.id})
     record = invoice_to_response(after, write.now)
     changes = {**differences(invoice_to_response(before, write.now), record), **(more_changes or {})}
     await publish_event(write, access.repository, "invoice", action, record, changes=changes, extra_records=beside)
@@ -150,6 +174,22 @@ async def lock_project(tx: Transaction, repository_id: int) -> None:
 
 # Fields that affect no amount and identify neither the invoice nor its parties.
 _AFTER_SENDING = frozenset({"payment_terms", "payment_method", "due", "credit_type"})
+
+
+@routes.post("/projects/{id}/invoices")
+async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -> InvoiceAnswer:
+    """Create a draft invoice.
+
+    Its timesheets are reserved: they cannot be added to another invoice.
+    """
+    return answer_of(await draft_invoice(write, project_id, wanted), write.now)
+
+
+@routes.get("/invoices/{invoice_id}")
+async def get_invoice(call: Call, invoice_id: str) -> InvoiceAnswer:
+    """Get an invoice."""
+    _, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
+    return answer_of(invoice, now_ms())
 
 
 async def draft_invoice(
@@ -176,6 +216,7 @@ async def draft_invoice(
     return invoice
 
 
+@routes.patch("/invoices/{invoice_id}")
 async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> InvoiceAnswer:
     """Update an invoice.
 
@@ -212,6 +253,7 @@ async def change_draft(
     return answer_of(after, write.now)
 
 
+@routes.delete("/invoices/{invoice_id}")
 async def delete_invoice(write: Write, invoice_id: str) -> Done:
     """Delete a draft.
 
@@ -226,6 +268,7 @@ async def delete_invoice(write: Write, invoice_id: str) -> Done:
     return Done()
 
 
+@routes.post("/invoices/{invoice_id}/send")
 async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     """Issue a draft: assign its number, and fix its amounts and parties.
 
@@ -266,10 +309,7 @@ def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access
 
 
 def _require_zone(settings: InvoiceSettings, access: Access) -> None:
-    """Raise `Invalid` if this server does not know the seller's time zone.
-
-    The invoice would permanently use the days of another zone.
-    """
+    """Raise `Invalid` if this server does not know the seller's time zone: the invoice would keep the days of UTC."""
     zone = settings.seller.timezone
     if zone is None or is_known(zone):
         return
@@ -278,6 +318,7 @@ def _require_zone(settings: InvoiceSettings, access: Access) -> None:
     raise Invalid(faults=[Fault(field="seller.timezone", message=message)])
 
 
+@routes.post("/invoices/{invoice_id}/void")
 async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     """Void a sent invoice on which nothing has been paid or credited.
 

@@ -35,7 +35,6 @@ _BY_EIGHT = "102"
 
 
 def to_xml(document: EInvoice) -> bytes:
-    """Return the document as UTF-8."""
     for prefix, name in _NAMES.items():
         ET.register_namespace(prefix, name)
     root = ET.Element(_tag("rsm:CrossIndustryInvoice"))

@@ -1,4 +1,4 @@
-"""An invoice or a credit note as a PDF and as an e-invoice.
+"""An invoice or a credit note as a PDF and as an e-invoice: `/invoices/{id}/pdf` and `/invoices/{id}/xml`.
 
 PDFs are rendered in a limited process (`render.py`), one at a time per organization, and cached for a while. The same
 process finds characters that are missing from all fonts.
@@ -12,10 +12,11 @@ import hashlib
 import re
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -28,7 +29,9 @@ from workhook.core.fair_queue import FairQueue, QueueFull
 from workhook.core.limited_process import Limits
 from workhook.core.limited_process import ProcessFailed as RenderFailed
 from workhook.http.calls import Call, Response, Services
+from workhook.http.endpoints import Routes
 from workhook.http.messages import disposition
+from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.schemas import Actor, Repository
 from workhook.storage import Reader, Row
@@ -180,7 +183,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class PdfJob(msgspec.Struct, frozen=True):
-    """A document to print, with a `logo` that `is_logo` accepts."""
+    """A document to print. `logo` claims to be an image and has a reasonable size."""
 
     account_id: int
     document: Document
@@ -297,10 +300,7 @@ _printers: WeakKeyDictionary[asyncio.AbstractEventLoop, Printer] = WeakKeyDictio
 
 
 def file_id_of(avatar: str | None, bases: tuple[str, ...]) -> str | None:
-    """Return the ID of an avatar that is a file of this server, whose URLs start with one of `bases`.
-
-    No other avatar is ever fetched.
-    """
+    """Return the ID of an avatar that is a file of this server (`bases`). No other avatar is ever fetched."""
     for base in bases:
         if avatar and avatar.startswith(base) and (found := _FILE_PATH.fullmatch(avatar.removeprefix(base))):
             return found[1]
@@ -311,15 +311,10 @@ def _logo_name(file: LogoFile) -> str | None:
     return _LOGO_NAMES.get(file.content_type.partition(";")[0].strip().lower())
 
 
-def is_logo(file: LogoFile | None) -> bool:
-    """Return whether the file claims to be an image and has a reasonable size."""
-    return file is not None and _logo_name(file) is not None and 0 < file.size <= LOGO_MAX_BYTES
-
-
 async def read_logo(blobs: Blobs, file: LogoFile) -> Logo | None:
-    """Read a file that `is_logo` accepts. Returns None if its content no longer exists."""
+    """Read an image. Returns None if its content no longer exists."""
     name = _logo_name(file)
-    assert name is not None, "is_logo accepted it"
+    assert name is not None, "it is an image"
     try:
         pieces = [each async for each in await blobs.read(file.blob, 0, file.size)]
     except BlobMissing:
@@ -394,16 +389,19 @@ def _build_pdf(job: PdfJob, rendered: Rendered, xml: bytes | None) -> Pdf:
         errors = {name: None if each is None else ascii(each) for name, each in reported.items()}
         invoice_id = job.document.id
         log.warning("invoice_pdf_warnings", invoice_id=invoice_id, missing=missing, stderr=rendered.stderr, **errors)
-    content = rendered.content
     if xml is not None and report.xml_error is None:
         try:
-            content = facturx.with_metadata(content)
+            return Pdf(facturx.with_metadata(rendered.content), missing)
         except facturx.UnknownForm as unknown:  # the PDF still contains the e-invoice
             log.error("invoice_pdf_metadata_failed", invoice_id=job.document.id, error=str(unknown))
-    return Pdf(content, missing)
+    return Pdf(rendered.content, missing)
 
 
 PDF = "application/pdf"
+BINARY: Mapping[int, Any] = {200: {"type": "string", "format": "binary"}}
+"""The responses of an operation that returns a file."""
+
+routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 
 
 def parties_now(row: Row) -> tuple[Party, Party]:
@@ -413,13 +411,11 @@ def parties_now(row: Row) -> tuple[Party, Party]:
 
 def document_of(invoice: Invoice, repository: Repository, row: Row, credit: Credit | None = None) -> Document:
     """Return the printable invoice, or one of its credit notes. `row` is one of `queries.by_id`."""
-    document_id = credit.id if credit else invoice.id
-    page = (
-        printing.print_credit_note(invoice, repository, credit)
-        if credit
-        else printing.print_invoice(invoice, repository)
-    )
-    einvoice: EInvoice | None = None
+    document_id, einvoice = credit.id if credit else invoice.id, None
+    if credit:
+        page = printing.print_credit_note(invoice, repository, credit)
+    else:
+        page = printing.print_invoice(invoice, repository)
     if credit or invoice.status in ISSUED:
         einvoice = attachment(lambda: einvoice_of(invoice, repository, parties_now(row), credit), document_id)
     made_at = credit.issued if credit else invoice.issued or invoice.created_at
@@ -460,11 +456,14 @@ async def create_pdf(services: Services, repository: Repository, document: Docum
         file = await find_logo(services.database, repository.owner.id, document.logo_id)
     if file is None and (file_id := file_id_of(document.avatar, bases)):
         file = await queries.find_logo(services.database, repository.id, file_id)
-    job = PdfJob(repository.owner.id, document, file if is_logo(file) else None)
+    if file and not (_logo_name(file) and 0 < file.size <= LOGO_MAX_BYTES):
+        file = None
+    job = PdfJob(repository.owner.id, document, file)
     printer = _printers.setdefault(asyncio.get_running_loop(), Printer())
     return await printer.make(job, partial(read_logo, services.blobs))
 
 
+@routes.get("/invoices/{invoice_id}/pdf", answers=BINARY, media_type=PDF)
 async def get_invoice_pdf(call: Call, invoice_id: str) -> Response:
     """Get an invoice as a PDF.
 
@@ -499,6 +498,7 @@ async def can_be_einvoice(reader: Reader, actor: Actor, invoice_id: str) -> bool
     return True
 
 
+@routes.get("/invoices/{invoice_id}/xml", answers=BINARY, problems=(409, 422), media_type=XML)
 async def get_invoice_xml(call: Call, invoice_id: str) -> Response:
     """Get an invoice as an e-invoice according to EN 16931, in the UN/CEFACT CII syntax.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Invalid, compose, phrase, say, shown
 from workhook.core.money import (
@@ -32,7 +32,7 @@ from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices import queries, rules, time_lines
 from workhook.work.money.invoices.queries import TEXTS
-from workhook.work.money.invoices.rules import Item, TaxRate, discount_fault, rate_fault, rows_text
+from workhook.work.money.invoices.rules import Item, discount_fault, rate_fault, rows_text
 from workhook.work.money.invoices.schemas import (
     TIMESHEETS_MAX,
     Invoice,
@@ -49,15 +49,11 @@ TIMESHEETS_SCANNED_MAX = 50
 """The number of a project's newest invoices, and of an account's newest services, searched for a default."""
 
 
-class Presets(msgspec.Struct, frozen=True):
-    """The defaults of a new invoice.
-
-    `texts` is keyed by invoice field, and `settings` are the current ones of the project.
-    """
+class Presets(NamedTuple):
+    """The defaults of a new invoice: texts by invoice field, and the current settings of the project."""
 
     currency: str
     texts: dict[str, str]
-    rate: TaxRate
     settings: InvoiceSettings
 
 
@@ -83,14 +79,14 @@ _last_price = (
     .order_by(service_prices.c.id.desc())
     .limit(1)
 )
-_for_invoice = sa.select(
-    sa.func.coalesce(*(each.scalar_subquery() for each in (_last_in_project, _last_of_account, _last_price))).label(
-        "last"
-    )
-)
-_for_price = sa.select(
-    sa.func.coalesce(*(each.scalar_subquery() for each in (_last_price, _last_of_account))).label("last")
-)
+
+
+def _first(*choices: sa.Select[Any]) -> sa.Select[Any]:
+    return sa.select(sa.func.coalesce(*(each.scalar_subquery() for each in choices)).label("last"))
+
+
+_for_invoice = _first(_last_in_project, _last_of_account, _last_price)
+_for_price = _first(_last_price, _last_of_account)
 _newest = (
     sa.select(invoices.c.id, *(invoices.c[name] for name in TEXTS))
     .where(_of_project)
@@ -111,10 +107,7 @@ _first_clients = (
 
 
 async def find_presets(reader: Reader, access: Access) -> Presets:
-    """Return the defaults for a new invoice of the project.
-
-    Raises `Forbidden` for clients, who must not see other clients.
-    """
+    """Return the defaults for a new invoice. Raises `Forbidden` for clients, who must not see other clients."""
     access.require_member("make invoices")
     params = {"repository_id": access.repository.id}
     settings, code, last, found = await asyncio.gather(
@@ -135,32 +128,25 @@ async def find_presets(reader: Reader, access: Access) -> Presets:
         texts.pop(name, None)
     if settings.payment_terms:
         texts["payment_terms"] = settings.payment_terms
-    return Presets(settings.currency or code, texts, settings.rate, settings)
+    return Presets(settings.currency or code, texts, settings)
 
 
 async def find_currency(reader: Reader, access: Access) -> str:
-    """Return the currency for a new invoice of the project."""
     settings = await find_settings(reader, access.repository.id)
     return settings.currency or await find_last_currency(reader, access.repository)
 
 
 async def find_last_currency(reader: Reader, repository: Repository) -> str:
-    """Return the currency of the project's last invoice, or else the one its account used last.
-
-    It applies if the settings contain no currency.
-    """
-    params = {"repository_id": repository.id, "account_id": repository.owner.id}
-    row = await reader.fetch_one(_for_invoice, params)
-    return (row and row["last"]) or DEFAULT_CURRENCY
+    """Return the currency without one in the settings: of the project's last invoice, or else of its account's."""
+    row = await reader.fetch_row(_for_invoice, {"repository_id": repository.id, "account_id": repository.owner.id})
+    return row["last"] or DEFAULT_CURRENCY
 
 
 async def find_price_currency(reader: Reader, account_id: int) -> str | None:
     """Return the currency of the account's newest price, or else of its last invoice, or None without either."""
-    row = await reader.fetch_one(_for_price, {"account_id": account_id})
-    return row["last"] if row else None
+    currency: str | None = (await reader.fetch_row(_for_price, {"account_id": account_id}))["last"]
+    return currency
 
-
-V = TypeVar("V")
 
 _AS_GIVEN = ("due", "invoice_number", "currency", "language", "tax_category")
 _COLUMNS = {**{name: name for name in (*TEXTS, *_AS_GIVEN)}, "tax": "tax_millionths"}
@@ -168,11 +154,7 @@ _COLUMNS = {**{name: name for name in (*TEXTS, *_AS_GIVEN)}, "tax": "tax_million
 
 
 class InvoiceChange(msgspec.Struct, frozen=True):
-    """A planned change of an invoice.
-
-    `values` are the columns that the caller has given, and those derived from them. `timesheet_ids` are the timesheets
-    that the invoice will have claimed.
-    """
+    """A planned change: the given columns and those derived from them, and the timesheets that it will have claimed."""
 
     values: dict[str, object]
     timesheet_ids: list[str] = []
@@ -216,10 +198,7 @@ class _Time(msgspec.Struct, frozen=True):
 async def plan_change(
     tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, offer: OfferedTime | None = None
 ) -> InvoiceChange:
-    """Plan the change of an invoice, without writing anything.
-
-    Lock the account's numbers and the timesheets, once each. Raises `Invalid`.
-    """
+    """Plan a change without writing. Locks the account's numbers and the timesheets once each. Raises `Invalid`."""
     taken = await _number_faults(tx, repository, invoice, wanted.invoice_number)
     time = await _lock_time(tx, repository, invoice, wanted, offer)
     if offer is None or not offer.times:
@@ -235,10 +214,7 @@ async def plan_change(
 
 
 def _as_many_as_fit(planned: Callable[[int], InvoiceChange], count: int) -> tuple[InvoiceChange, int]:
-    """Plan with as many of `count` timesheets as can be printed.
-
-    Raises `Invalid` for other faults, or if not even one fits.
-    """
+    """Plan with as many of `count` timesheets as can be printed, but at least one. Raises `Invalid`."""
     try:
         return planned(count), count
     except Invalid as problem:
@@ -266,7 +242,7 @@ async def _lock_time(
     if is_unsaid and not offered and not is_regrouped and not is_reworded:
         return None
     requested = [] if isinstance(wanted.timesheet_ids, UnsetType) else list(dict.fromkeys(wanted.timesheet_ids))
-    locked = await queries.lock_times(tx, repository.id, [*requested, *offered], invoice.id)
+    locked = await queries.find_times(tx, repository.id, [*requested, *offered], invoice.id, lock=True)
     currency = if_set(wanted.currency, invoice.currency)
     times = {each.id: time_lines.in_currency(each, repository.currency, currency) for each in locked}
     before = sorted(each.id for each in times.values() if each.invoice_id == invoice.id)
@@ -280,7 +256,6 @@ async def _lock_time(
 
 
 def _plan(invoice: Invoice, wanted: InvoiceCreate, number_faults: Sequence[Fault], time: _Time | None) -> InvoiceChange:
-    """Plan the change from the parameters and the locked time. Raises `Invalid`."""
     values: dict[str, object] = {
         column: given for name, column in _COLUMNS.items() if not isinstance(given := getattr(wanted, name), UnsetType)
     }
@@ -302,9 +277,11 @@ def _plan(invoice: Invoice, wanted: InvoiceCreate, number_faults: Sequence[Fault
     if time is not None:
         items = _with_time(invoice, wanted, items, time, faults)
     values["items"] = rules.items_text(items)
+    after = msgspec.structs.replace(invoice, **values)
+    every = [*items, *rules.items_of(invoice.recurring_items)]
     if not faults:
-        faults += _amounts(invoice, values, items)
-    faults += _length_faults(invoice, values, items)
+        faults += _amounts(after, values, every)
+    faults += _length_faults(invoice, after, every)
     if faults:
         raise Invalid(faults=faults)
     return InvoiceChange(values, sorted(time.asked) if time else [], time.before if time else [])
@@ -331,7 +308,6 @@ def _with_time(
 
 
 def money_faults(inputs: Sequence[InvoiceItemInput], currency: str) -> list[Fault]:
-    """Return the faults of the lines' amounts in the currency."""
     return [
         fault
         for index, each in enumerate(inputs)
@@ -342,39 +318,34 @@ def money_faults(inputs: Sequence[InvoiceItemInput], currency: str) -> list[Faul
 
 
 def items_of_inputs(inputs: Sequence[InvoiceItemInput], currency: str) -> list[Item]:
-    """Return the manually entered lines. Raises `Invalid`."""
     if faults := money_faults(inputs, currency):
         raise Invalid(faults=faults)
-    items = []
-    for each in inputs:
-        discount = if_set(each.discount_amount)
-        item = Item(
+    return [
+        Item(
             each.description,
             each.qty,
             to_minor(each.unit_price, currency, "unit_price"),
             discount_millionths=if_set(each.discount),
-            discount_minor=None if discount is None else to_minor(discount, currency, "discount_amount"),
+            discount_minor=to_minor_or_none(off, currency)
+            if isinstance(off := each.discount_amount, Decimal)
+            else None,
             tax_millionths=if_set(each.tax),
             tax_category=None if isinstance(each.tax_category, UnsetType) else each.tax_category,
         )
-        items.append(item)
-    return items
+        for each in inputs
+    ]
 
 
 def input_of_item(item: Item, currency: str) -> InvoiceItemInput:
     """Return the input from which `items_of_inputs` would create the same line."""
-
-    def given(value: V | None) -> V | UnsetType:
-        return UNSET if value is None else value
-
     return InvoiceItemInput(
         item.description,
         item.qty,
         amount_of(item.unit_price_minor, currency),
-        discount=given(item.discount_millionths),
-        discount_amount=UNSET if item.discount_minor is None else amount_of(item.discount_minor, currency),
-        tax=given(item.tax_millionths),
-        tax_category=given(item.tax_category),
+        discount=item.discount_millionths,
+        discount_amount=None if item.discount_minor is None else amount_of(item.discount_minor, currency),
+        tax=item.tax_millionths,
+        tax_category=item.tax_category,
     )
 
 
@@ -438,10 +409,8 @@ def _service_days(invoice: Invoice, wanted: InvoiceCreate, faults: list[Fault]) 
     return {"service_from": first, "service_to": last}
 
 
-def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item]) -> list[Fault]:
+def _amounts(after: Invoice, values: dict[str, object], every: Sequence[Item]) -> list[Fault]:
     """Add the computed amounts to `values`, or return the faults."""
-    after = msgspec.structs.replace(invoice, **values)
-    every = [*items, *rules.items_of(invoice.recurring_items)]
     nets = sum(each.amount_minor for each in every)
     if nets > AMOUNT_MAX_MINOR:
         return [Fault(field="invoice_items", message="invoice_items: the sum exceeds the maximum for an invoice")]
@@ -455,15 +424,12 @@ def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item])
     return []
 
 
-def _length_faults(invoice: Invoice, values: Mapping[str, object], items: Sequence[Item]) -> list[Fault]:
-    after = msgspec.structs.replace(invoice, **values)
-    every = [*items, *rules.items_of(invoice.recurring_items)]
+def _length_faults(invoice: Invoice, after: Invoice, every: Sequence[Item]) -> list[Fault]:
     texts = [*(getattr(after, name) for name in TEXTS), *(each.description for each in every)]
     chars = sum(len(each) for each in texts if each)
     if chars <= rules.PRINTED_MAX_CHARS:
         return []
-    changed = (name for name in TEXTS if getattr(after, name) != getattr(invoice, name))
-    field = next(changed, "invoice_items")
+    field = next((name for name in TEXTS if getattr(after, name) != getattr(invoice, name)), "invoice_items")
     message = say(
         "{}: the invoice's texts would have {} characters in total; at most {} can be printed. Shorten them, "
         "or split the invoice",
@@ -530,7 +496,7 @@ class InvoiceTimeSums(msgspec.Struct, frozen=True):
 async def preview_time(
     reader: Reader, access: Access, timesheet_ids: Sequence[str], rounding: Rounding
 ) -> InvoiceTimeSums:
-    """Return the sums of a new invoice with one line for each of these finished timesheets of the project."""
+    """Return the sums of a new invoice with a line for each of these finished timesheets of the project."""
     currency, found = await asyncio.gather(
         find_currency(reader, access), queries.find_times(reader, access.repository.id, timesheet_ids)
     )

@@ -76,11 +76,7 @@ class ELine(msgspec.Struct, frozen=True):
 
 
 class EInvoice(msgspec.Struct, frozen=True):
-    """An e-invoice.
-
-    `kind` is 380 for an invoice and 381 for a credit note. `preceding` is the number and day of a credit note's
-    invoice.
-    """
+    """An e-invoice of kind 380, or 381 for a credit note on the invoice with the number and day `preceding`."""
 
     kind: Literal["380", "381"]
     number: str
@@ -154,33 +150,22 @@ def _parties(invoice: Invoice, repository: Repository, settings: tuple[Party, Pa
     return who, _party(buyer.split("\n"), invoice.who_pays, settings[1])
 
 
-def lacking_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
-    """Return the fields that an e-invoice of the draft would lack, such as `buyer.country`.
+def lacking_of_draft(invoice: Invoice, repository: Repository) -> tuple[list[str], list[str]]:
+    """Return what an e-invoice of the draft would lack, such as `buyer.country`, and what its seller's part lacks.
 
-    Empty if the draft probably needs no e-invoice: the seller has no country, and neither party has a VAT ID or tax
-    number.
+    The first is empty if the draft probably needs no e-invoice: the seller has no country, and neither party has a VAT
+    ID or tax number. The second, `address` and `tax_number`, cannot be added after sending. A text written for this
+    invoice may contain the number, so nothing is reported as missing then.
     """
     who, pays = _parties(invoice, repository, (Party(), Party()))
-    if not (who.country or who.vat_id or who.tax_number or pays.vat_id):
-        return []
-    return [field for field, value in _needed(who, pays) if not value]
-
-
-def unprinted_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
-    """Return what the seller's part of the draft lacks: `address`, `tax_number`. It cannot be added after sending.
-
-    A text written for this invoice may contain the number, so nothing is reported as missing then.
-    """
-    who, _ = _parties(invoice, repository, (Party(), Party()))
-    found = [] if who.lines else ["address"]
-    return found if who.vat_id or who.tax_number or invoice.bill_from else [*found, "tax_number"]
+    is_needed = who.country or who.vat_id or who.tax_number or pays.vat_id
+    lacking = [field for field, value in _needed(who, pays) if is_needed and not value]
+    has_number = who.vat_id or who.tax_number or invoice.bill_from
+    return lacking, [*([] if who.lines else ["address"]), *([] if has_number else ["tax_number"])]
 
 
 def _needed(seller: EParty, buyer: EParty) -> list[tuple[str, str | None]]:
-    """Return the required fields with their values. A tax number can replace a VAT ID in every category.
-
-    See BR-S-02, BR-Z-02, BR-E-02 and BR-AE-02.
-    """
+    """Return the required fields. A tax number can replace a VAT ID (BR-S-02, BR-Z-02, BR-E-02, BR-AE-02)."""
     return [
         ("seller.country", seller.country),
         ("seller.vat_id", seller.vat_id or seller.tax_number),

@@ -6,8 +6,7 @@ Sent messages are kept for a week (`delivery.mail.queue`), so the recipients of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -21,53 +20,31 @@ from workhook.identity.tables import ATTEMPTS_MAX, accounts, mail_messages, memb
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import bigint_param
 from workhook.work.kernel.access import Access, find_with_access
-from workhook.work.kernel.settings import Language
 from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices import queries
 from workhook.work.money.invoices.actions import visible
 from workhook.work.money.invoices.documents import create_pdf, document_of
-from workhook.work.money.invoices.rules import ISSUED, OPEN
+from workhook.work.money.invoices.rules import ISSUED
 from workhook.work.money.invoices.schemas import Invoice
 
 
-class InvoiceFile(msgspec.Struct, frozen=True):
+class InvoiceFile(NamedTuple):
     name: str
     content: bytes
 
 
-class MailedInvoice(msgspec.Struct, frozen=True):
-    """An invoice as its recipient sees it now."""
-
-    invoice: Invoice
-    access: Access
-    row: Row
-
-    @property
-    def language(self) -> Language:
-        return self.invoice.language
-
-    @property
-    def amount_due_minor(self) -> int | None:
-        """The amount due, or None if nothing is due."""
-        return self.invoice.books.due if self.invoice.status in OPEN else None
-
-    @property
-    def due(self) -> date | None:
-        return self.invoice.days.due
-
-
-async def find_mailed_invoice(services: Services, user: Account, invoice_id: str) -> MailedInvoice:
-    """Find the invoice as the user sees it now. Raises `NotFound`."""
+async def find_mailed_invoice(
+    services: Services, user: Account, invoice_id: str, base: str, *, prints: bool
+) -> tuple[Invoice, list[InvoiceFile]]:
+    """Find the invoice as the user sees it, and its PDF if `prints`. Raises `NotFound` or `Unavailable`."""
     actor = Actor(user, 0, "mail", frozenset())
     row, access = await find_with_access(services.database, queries.by_id, actor, id=invoice_id)
-    return MailedInvoice(visible(row, access), access, row)
-
-
-async def print_for(services: Services, mailed: MailedInvoice, base: str) -> InvoiceFile:
-    """Print the invoice as a PDF. `base` is the base URL of this server. Raises `Unavailable`."""
-    document = document_of(mailed.invoice, mailed.access.repository, mailed.row)
-    made = await create_pdf(services, mailed.access.repository, document, (base,))
-    return InvoiceFile(document.file_name, made.content)
+    invoice = visible(row, access)
+    if not prints:
+        return invoice, []
+    document = document_of(invoice, access.repository, row)
+    made = await create_pdf(services, access.repository, document, (base,))
+    return invoice, [InvoiceFile(document.file_name, made.content)]
 
 
 KNOWN_MS = 6 * DAY_MS
@@ -142,10 +119,7 @@ _clients = sa.select(
 
 
 async def find_mailed(reader: Reader, access: Access, invoice: Invoice, now: int) -> Mailed | None:
-    """Return the recipients to whom the invoice was e-mailed when it was issued.
-
-    Returns None if they are no longer known, or if the caller is not allowed to issue the invoice.
-    """
+    """Return to whom the invoice was e-mailed when issued. None if unknown, or if the caller may not issue it."""
     if access.is_client or not access.may_write or invoice.status not in ISSUED or invoice.issued is None:
         return None
     if now - invoice.issued > KNOWN_MS:

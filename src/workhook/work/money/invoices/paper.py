@@ -62,8 +62,6 @@ _GERMAN = {
 
 
 class DocumentLocale(msgspec.Struct, frozen=True):
-    """The words and formats of a document's language."""
-
     language: Language
 
     def translate(self, words: str) -> str:

@@ -101,10 +101,7 @@ def print_invoice(invoice: Invoice, repository: Repository) -> Printed:
 
 
 def print_credit_note(invoice: Invoice, repository: Repository, credit: Credit) -> Printed:
-    """Return the page of a credit note, with the parties and language of its invoice.
-
-    A credit note over a total, without `items`, has a single line with the amount before tax.
-    """
+    """Return the page of a credit note. One over a total, without `items`, has a single line with the net amount."""
     paper, currency = DocumentLocale(invoice.language), invoice.currency
     items, taxes = credit.items, credit.taxes
     amount = sum(each.base for each in taxes)
@@ -220,7 +217,6 @@ def pictures_in(invoice: Invoice, repository: Repository) -> str:
 
 
 def texts_of(invoice: Invoice, repository: Repository) -> str:
-    """Return all texts in its PDF that people have written."""
     texts = [seller_text(invoice, repository), buyer_text(invoice), invoice.payment_method, invoice.payment_terms]
     items = invoice.every_item
     texts += [invoice.invoice_number, repository.title, *(each.description for each in items)]
@@ -321,10 +317,7 @@ VERSION_MAX = 13  # version of the QR symbol; EPC069-12, 2.2
 
 
 def transfer_text(name: str, iban: str, bic: str | None, amount_minor: int, remittance: str) -> str | None:
-    """Return the text of the QR code, or None if the amount is outside the range it allows.
-
-    `amount_minor` is in cents.
-    """
+    """Return the text of the QR code for an amount in cents, or None if its range does not include the amount."""
     if not 0 < amount_minor <= AMOUNT_MAX_MINOR:
         return None
     lines = (

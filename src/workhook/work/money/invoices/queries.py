@@ -88,9 +88,7 @@ _hold = increment_counter(invoice_numbers, sa.literal(0, sa.BigInteger))
 
 
 async def count_one(tx: Transaction, account_id: int, year: int) -> str:
-    """Return the next number of the account. `year` is the year of issue."""
-    row = await tx.fetch_one(_count, {"account_id": account_id})
-    assert row is not None, "the statement inserts or updates"
+    row = await tx.fetch_row(_count, {"account_id": account_id})
     number_format, number = NumberFormat(row["number_format"] or DEFAULT_FORMAT), row["last"]
     if number_format.is_yearly:
         row = await tx.fetch_row(_count_in_year, {"account_id": account_id, "year": year})
@@ -186,13 +184,13 @@ _release = sa.update(timesheets).where(timesheets.c.id.in_(sa.select(_released.c
 
 # --- writes -----------------------------------------------------------------------------------------------------
 
-_update = (
+update = (
     sa.update(invoices)
     .where(invoices.c.id == sa.bindparam("invoice_id"))
     .values({name: sa.bindparam(name, type_=invoices.c[name].type) for name in _CHANGING})
 )
 _other_invoices = invoices.alias("others")
-_update_numbered = _update.where(
+_update_numbered = update.where(
     ~sa.exists().where(
         _other_invoices.c.account_id == bigint_param("account_id"),
         _other_invoices.c.invoice_number == sa.bindparam("invoice_number", type_=sa.Text),
@@ -211,25 +209,15 @@ async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFil
     return LogoFile(row["content_type"], row["size"], row["blob"]) if row else None
 
 
-async def lock_times(
-    tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str
-) -> list[InvoicedTime]:
-    """Lock these timesheets of the project, and those that the invoice has claimed."""
-    params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
-    return list(map(_time_of, await tx.fetch_all(_locked_times, params)))
-
-
 async def find_times(
-    reader: Reader, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str = ""
+    reader: Reader, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str = "", *, lock: bool = False
 ) -> list[InvoicedTime]:
-    """Find the timesheets that `lock_times` would lock, to show the time that an invoice has or would have."""
+    """Find or lock these timesheets of the project, and those that the invoice has claimed."""
     params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
-    return list(map(_time_of, await reader.fetch_all(_times, params)))
-
-
-def _time_of(row: Row) -> InvoicedTime:
-    more = {"title": row["title"], "person": row["person"] or "", "timezone": row["timezone"]}
-    return _read_time(row, **more, rate_lost=False)
+    return [
+        _read_time(row, title=row["title"], person=row["person"] or "", timezone=row["timezone"], rate_lost=False)
+        for row in await reader.fetch_all(_locked_times if lock else _times, params)
+    ]
 
 
 async def claim(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str) -> None:
@@ -255,15 +243,8 @@ async def update_and_number(tx: Transaction, invoice: Invoice, account_id: int) 
     raise numbers_taken()
 
 
-async def update_invoice(tx: Transaction, invoice: Invoice) -> None:
-    await tx.execute(_update, {**values_of(invoice), "invoice_id": invoice.id})
-
-
 async def delete_invoice(tx: Transaction, invoice_id: str) -> None:
-    """Delete an invoice, releasing its timesheets first.
-
-    The foreign key would release them too, but it would lock them in any order.
-    """
+    """Delete an invoice, releasing its timesheets first: the foreign key would lock them in any order."""
     await release(tx, invoice_id)
     tx.defer(_delete, [{"id": invoice_id}])
 
@@ -310,11 +291,7 @@ OPEN_MAX = 1000
 
 
 class DueInvoice(msgspec.Struct, frozen=True):
-    """An open invoice with its due date.
-
-    `due` is in milliseconds since the epoch, or None; `day` is that day in the seller's time zone, and `overdue_at` its
-    end.
-    """
+    """An open invoice. `due` is in milliseconds, `day` is that day for the seller, and `overdue_at` is its end."""
 
     id: str
     invoice_number: str
@@ -367,10 +344,7 @@ _sums = (
 
 
 async def open_sums(reader: Reader, access: Access) -> dict[str, int]:
-    """Return the amounts still due in a project, in minor units by currency.
-
-    Empty if there are more than `OPEN_MAX` open invoices. Everyone in the project can see issued invoices.
-    """
+    """Return the amounts due in a project, in minor units by currency; empty above `OPEN_MAX` open invoices."""
     params = {"repository_id": access.repository.id, "limit": OPEN_MAX + 1}
     rows = await reader.fetch_all(_sums, params)
     if sum(row["number"] for row in rows) > OPEN_MAX:

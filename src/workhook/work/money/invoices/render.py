@@ -106,10 +106,7 @@ def _compile(folder: Path, job: dict[str, Any], logo: str | None, *, attached: s
 
 
 def _missing(folder: Path, job: dict[str, Any]) -> list[str]:
-    """Return the characters without a font.
-
-    Typst reports them only for an archival PDF, so one is rendered without the logo.
-    """
+    """Return the characters without a font. Typst reports them only for an archival PDF, here without the logo."""
     if _ALWAYS_THERE.fullmatch(json.dumps(job["invoice"], ensure_ascii=False)):
         return []
     try:

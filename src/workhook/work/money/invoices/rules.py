@@ -172,8 +172,6 @@ def _several(value: V | list[V] | None) -> tuple[V, ...]:
 
 
 class Sums(msgspec.Struct, frozen=True):
-    """The sums of an invoice or a credit note."""
-
     taxes: tuple[TaxRow, ...] = ()
 
     @property

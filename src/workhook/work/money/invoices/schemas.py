@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import date, tzinfo
 from decimal import Decimal
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -17,6 +18,7 @@ from workhook.core.ids import new_id
 from workhook.core.money import Minor, to_amount
 from workhook.core.records import (
     CURRENCY,
+    DESCRIBED,
     HIDDEN,
     MOMENT,
     NOT_STORED,
@@ -222,15 +224,21 @@ class InvoiceItemInput(msgspec.Struct):
 
 
 def _day_fault(text: str) -> str | None:
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        return "a date such as 2026-11-20"
-    return None if day.year in SERVICE_YEARS and text == day.isoformat() else "a date such as 2026-11-20"
+    with suppress(ValueError):
+        if (day := date.fromisoformat(text)).year in SERVICE_YEARS and text == day.isoformat():
+            return None
+    return "a date such as 2026-11-20"
 
 
 ServiceDay = Annotated[str, Meta(extra_json_schema={"format": "date"}), Transform(str.strip), Rule(_day_fault)]
 
+_TaxCategory = Annotated[
+    Category, Meta(description="All but `standard` have 0 percent. Default: it follows from `tax`.")
+]
+_DiscountAmount = Annotated[Money, Meta(description="Instead of a percentage; at most the sum of the lines.")]
+_Language = Annotated[Language, Meta(description="Language of the PDF, of time lines, and of the e-mail.")]
+_ServiceFrom = Annotated[ServiceDay, Meta(description="First day of the service. Default: that of the time lines.")]
+_ServiceTo = Annotated[ServiceDay, Meta(description="Last day of the service. Default: `service_from`.")]
 _Items = Annotated[list[InvoiceItemInput], Meta(max_length=ITEMS_MAX)]
 _TimesheetIds = Annotated[
     list[str],
@@ -257,32 +265,18 @@ class InvoiceCreate(msgspec.Struct):
     bill_from: LongText | UnsetType | None = UNSET
     address: LongText | UnsetType | None = UNSET
     tax: Percent | UnsetType | None = UNSET
-    tax_category: (
-        Annotated[Category, Meta(description="All but `standard` have 0 percent. Default: it follows from `tax`.")]
-        | UnsetType
-        | None
-    ) = UNSET
+    tax_category: _TaxCategory | UnsetType | None = UNSET
     discount: Annotated[Percent, Meta(description="Percent of the sum of the lines.")] | UnsetType | None = UNSET
-    discount_amount: (
-        Annotated[Money, Meta(description="Instead of a percentage; at most the sum of the lines.")] | UnsetType | None
-    ) = UNSET
+    discount_amount: _DiscountAmount | UnsetType | None = UNSET
     payment_terms: LongText | UnsetType | None = UNSET
     due: DayOrMoment | UnsetType | None = UNSET
     payment_method: LongText | UnsetType | None = UNSET
     invoice_number: InvoiceNumber | UnsetType | None = UNSET
     currency: Currency | UnsetType = UNSET
     credit_type: bool | UnsetType | None = UNSET
-    language: (
-        Annotated[Language, Meta(description="Language of the PDF, of time lines, and of the e-mail.")] | UnsetType
-    ) = UNSET
-    service_from: (
-        Annotated[ServiceDay, Meta(description="First day of the service. Default: that of the time lines.")]
-        | UnsetType
-        | None
-    ) = UNSET
-    service_to: (
-        Annotated[ServiceDay, Meta(description="Last day of the service. Default: `service_from`.")] | UnsetType | None
-    ) = UNSET
+    language: _Language | UnsetType = UNSET
+    service_from: _ServiceFrom | UnsetType | None = UNSET
+    service_to: _ServiceTo | UnsetType | None = UNSET
     invoice_items: _Items | UnsetType = UNSET
     timesheet_ids: _TimesheetIds | UnsetType = UNSET
     group_by: _Grouping | UnsetType | None = UNSET
@@ -330,9 +324,7 @@ class Invoice(Record, frozen=True):
     bill_from: str | None
     bill_to: str | None
     address: str | None
-    amount_minor: Annotated[
-        Minor, JsonName("amount"), Meta(description="Before tax."), EventSchema({"description": "before tax"})
-    ]
+    amount_minor: Annotated[Minor, JsonName("amount"), Meta(description="Before tax."), DESCRIBED]
     tax_millionths: Annotated[
         Annotated[int, JsonForm(int | float, percent_to_response)] | None,
         JsonName("tax"),
@@ -350,11 +342,7 @@ class Invoice(Record, frozen=True):
     taxes: Annotated[TaxesText, Meta(description="One for each rate and category; `amount` is the sum of their bases.")]
     total_minor: Annotated[Minor, JsonName("total")]
     amount_paid_minor: Annotated[
-        Minor,
-        NOT_STORED,
-        JsonName("amount_paid"),
-        Meta(description="Payments less refunds."),
-        EventSchema({"description": "payments less refunds"}),
+        Minor, NOT_STORED, JsonName("amount_paid"), Meta(description="Payments less refunds."), DESCRIBED
     ]
     amount_credited_minor: Annotated[Minor, NOT_STORED, JsonName("amount_credited")]
     amount_due_minor: Annotated[
@@ -362,14 +350,10 @@ class Invoice(Record, frozen=True):
         NOT_STORED,
         JsonName("amount_due"),
         Meta(description="Amount still to be paid; for a draft, its total."),
-        EventSchema({"description": "amount still to be paid; for a draft, its total"}),
+        DESCRIBED,
     ]
     to_refund_minor: Annotated[
-        Minor,
-        NOT_STORED,
-        JsonName("to_refund"),
-        Meta(description="Amount paid beyond what is owed."),
-        EventSchema({"description": "amount paid beyond what is owed"}),
+        Minor, NOT_STORED, JsonName("to_refund"), Meta(description="Amount paid beyond what is owed."), DESCRIBED
     ]
     currency: Annotated[str, CURRENCY]
     issued: Timestamp | None
@@ -384,9 +368,7 @@ class Invoice(Record, frozen=True):
         RecurringText, JsonName("recurring_invoice_items"), Meta(description="Lines billed by a service checkout.")
     ]
     group_by: Annotated[
-        GroupBy | None,
-        Meta(description="Grouping of time lines, per rate; null: one line per timesheet."),
-        EventSchema({"description": "grouping of time lines, per rate; null: one line per timesheet"}),
+        GroupBy | None, Meta(description="Grouping of time lines, per rate; null: one line per timesheet."), DESCRIBED
     ]
     payments_shown: Annotated[BookedText, NOT_STORED, JsonName("payments")]
     credit_notes_shown: Annotated[BookedText, NOT_STORED, JsonName("credit_notes")]
@@ -419,11 +401,7 @@ class Invoice(Record, frozen=True):
         Meta(description="Last day of the service."),
         EventSchema({"format": "date"}),
     ]
-    user: Annotated[
-        PersonShape | None,
-        Meta(description="Null if Workhook created the invoice."),
-        EventSchema({"description": "null if Workhook created the invoice"}),
-    ]
+    user: Annotated[PersonShape | None, Meta(description="Null if Workhook created the invoice."), DESCRIBED]
     created_at: Timestamp
     updated_at: Timestamp
     service_checkout_id: Annotated[str | None, HIDDEN]
@@ -477,7 +455,6 @@ class Invoice(Record, frozen=True):
 
     @property
     def rate(self) -> TaxRate:
-        """The rate of lines without their own."""
         return TaxRate(self.tax_millionths, self.tax_category)
 
     @property
@@ -490,7 +467,6 @@ class Invoice(Record, frozen=True):
 
     @property
     def books(self) -> Balance:
-        """The sums of an issued invoice that is not void."""
         return Balance(self.total_minor, self.paid_minor or 0, self.credited_minor or 0)
 
 
@@ -528,13 +504,6 @@ def is_late(row: sa.FromClause) -> sa.ColumnElement[bool]:
     return sa.and_(row.c.overdue_at.is_not(None), row.c.overdue_at <= bigint_param("now"))
 
 
-class _Payable(Protocol):
-    @property
-    def status(self) -> str: ...
-    @property
-    def overdue_at(self) -> int | None: ...
-
-
 class InvoiceAnswer(msgspec.Struct):
     invoice: Wire[Invoice]
     success: bool = True
@@ -552,7 +521,7 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
         msgspec.structs.replace(
             invoice,
             name=name_of(invoice.invoice_number),
-            overdue=is_overdue(invoice, now),
+            overdue=is_overdue(invoice.status, invoice.overdue_at, now),
             amount_paid_minor=books.paid if books else 0,
             amount_credited_minor=books.credited if books else 0,
             amount_due_minor=books.due if books else invoice.total_minor if invoice.status == "draft" else 0,
@@ -565,8 +534,8 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
     )
 
 
-def is_overdue(invoice: _Payable, now: int) -> bool:
-    return invoice.status in OPEN and invoice.overdue_at is not None and invoice.overdue_at <= now
+def is_overdue(status: str, overdue_at: int | None, now: int) -> bool:
+    return status in OPEN and overdue_at is not None and overdue_at <= now
 
 
 NOT_COMPUTED: Mapping[str, Any] = {

@@ -69,9 +69,7 @@ async def find_account_billing(reader: Reader, account_id: int) -> AccountBillin
 
 
 async def lock_account_billing(tx: Transaction, account_id: int) -> AccountBilling:
-    row = await tx.fetch_one(_lock_account, {"account_id": account_id})
-    assert row is not None, "the statement inserts or updates"
-    return _read_account(row)
+    return _read_account(await tx.fetch_row(_lock_account, {"account_id": account_id}))
 
 
 def save_account_billing(tx: Transaction, account_id: int, billing: AccountBilling) -> None:
@@ -164,7 +162,6 @@ def with_parties(
 def with_settings(
     statement: sa.Select[Any], account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any]
 ) -> sa.Select[Any]:
-    """Add the columns of `settings_of_row`."""
     return with_parties(statement, account_id, repository_id).add_columns(*_DEFAULT_COLUMNS)
 
 
@@ -183,10 +180,7 @@ async def find_settings(reader: Reader, repository_id: int) -> InvoiceSettings:
 
 
 async def find_settings_to_issue(tx: Transaction, repository_id: int) -> InvoiceSettings:
-    """Return the settings for an invoice that is issued now.
-
-    The row of the logo is kept from now on. A logo that has just been removed is left out.
-    """
+    """Return the settings for an invoice issued now, and keep its logo's row unless it has just been removed."""
     settings = await find_settings(tx, repository_id)
     seller = settings.seller
     if seller.logo is None or await tx.execute(_keep_logo, {"logo_id": seller.logo}):
@@ -212,10 +206,7 @@ def settings_of_row(row: Row) -> InvoiceSettings:
 
 
 def lacking_vat_id(seller: Seller, buyer: Party | None) -> Literal["seller", "buyer"] | None:
-    """Return the party without a VAT ID, or None.
-
-    If the buyer owes the tax, the invoice must have both IDs (Directive 2006/112/EC, Article 226(3) and (4)).
-    """
+    """Return the party without a VAT ID. Reverse charge requires both (Directive 2006/112/EC, Article 226(3), (4))."""
     if not seller.vat_id:
         return "seller"
     return None if buyer and buyer.vat_id else "buyer"

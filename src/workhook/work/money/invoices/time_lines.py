@@ -110,7 +110,6 @@ def with_times(
     rounding: Rounding,
     language: Language = DEFAULT_LANGUAGE,
 ) -> list[Item]:
-    """Return the manually entered lines, followed by those of the times."""
     return [*(each for each in items if each.kind == "item"), *lines_of(times, group_by, rounding, language)]
 
 
@@ -121,10 +120,7 @@ def with_entries(
     rounding: Rounding,
     language: Language = DEFAULT_LANGUAGE,
 ) -> list[Item]:
-    """Remove the lines of released entries, and append those of added ones.
-
-    The other lines are kept, even if the rounding settings have changed.
-    """
+    """Remove the lines of released entries and append those of added ones. All others stay as they were rounded."""
     kept = (each for each in items if not set(each.timesheet_ids) & set(released))
     return [*kept, *lines_of(added, None, rounding, language)]
 

@@ -39,8 +39,7 @@ class FontKnowledge:
     """The results of earlier checks, for the requests of one event loop."""
 
     def __init__(self) -> None:
-        self._has: dict[str, float] = {}
-        self._lacks: dict[str, float] = {}
+        self._known: dict[str, tuple[bool, float]] = {}  # whether each lacks a font, and until when this is known
         self._wanted: dict[str, None] = {}
         self._check: asyncio.Task[None] | None = None
 
@@ -49,19 +48,14 @@ class FontKnowledge:
         rest = _SHIPPED.sub("", text)
         shaped = (each for each in printable(rest) if unicodedata.category(each) not in _WITHOUT_A_SHAPE)
         found = list(dict.fromkeys(shaped)) if rest else []
-        if found and self._want(found):
+        now = time.monotonic()
+        unknown = [each for each in found if self._known.get(each, (False, 0.0))[1] <= now]
+        if unknown:
+            self._wanted |= dict.fromkeys(unknown[: max(WANTED_MAX - len(self._wanted), 0)])
             if self._check is None or self._check.done():
                 self._check = asyncio.create_task(self._ask())
             await asyncio.wait([self._check], timeout=WAIT_S)
-        return "".join(each for each in found if each in self._lacks)
-
-    def _want(self, characters: list[str]) -> bool:
-        """Queue the unknown characters for a check, and return whether there are any."""
-        now = time.monotonic()
-        unknown = [each for each in characters if max(self._has.get(each, 0), self._lacks.get(each, 0)) <= now]
-        for each in unknown[: max(WANTED_MAX - len(self._wanted), 0)]:
-            self._wanted[each] = None
-        return bool(unknown)
+        return "".join(each for each in found if self._known.get(each, (False, 0.0))[0])
 
     async def _ask(self) -> None:
         while self._wanted:
@@ -71,20 +65,12 @@ class FontKnowledge:
             except (RenderFailed, OSError) as failed:
                 log.warning("font_check_failed", error=str(failed), stderr=getattr(failed, "stderr", ""))
                 lacking, good_s = set(), RETRY_S
-            self._note(asked, lacking, good_s)
-
-    def _note(self, asked: str, lacking: set[str], good_s: float) -> None:
-        now = time.monotonic()
-        if len(self._has) + len(self._lacks) > KNOWN_MAX:
-            self._has.clear()
-            self._lacks.clear()
-        for each in asked:
-            self._wanted.pop(each, None)
-            self._lacks.pop(each, None)
-            if each in lacking:
-                self._lacks[each] = now + RETRY_S
-            else:
-                self._has[each] = now + good_s
+            now = time.monotonic()
+            if len(self._known) > KNOWN_MAX:
+                self._known.clear()
+            for each in asked:
+                self._wanted.pop(each, None)
+                self._known[each] = each in lacking, now + (RETRY_S if each in lacking else good_s)
 
 
 _font_knowledge: WeakKeyDictionary[asyncio.AbstractEventLoop, FontKnowledge] = WeakKeyDictionary()

@@ -1,4 +1,8 @@
-"""Record payments and refunds. Each is written while its invoice's row is locked, in commit order."""
+"""Payments and refunds of invoices: `/invoices/{id}/payments` and `/payments`.
+
+Users who can see an invoice can see its payments. Owners and members record them. Each is written while its invoice's
+row is locked, in commit order.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +16,40 @@ from workhook.core.errors import Conflict, Fault, Invalid, Number, say
 from workhook.core.ids import new_id
 from workhook.core.money import TOTAL_MAX_MINOR, to_amount, to_minor
 from workhook.core.records import to_response
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.lists import ListQuery
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
 from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access, find_with_access
+from workhook.work.kernel.lists import cursor_of, read_for
 from workhook.work.kernel.people import person_to_response
 from workhook.work.kernel.schemas import if_set
-from workhook.work.money.invoices.actions import change_invoice, notify_payment, require_issued
+from workhook.work.kernel.scopes import source_of_project
+from workhook.work.money.invoices.actions import (
+    answer_of,
+    change_invoice,
+    find_invoice,
+    lock_invoice,
+    notify_payment,
+    require_issued,
+)
 from workhook.work.money.invoices.rules import Balance
-from workhook.work.money.invoices.schemas import Booked, Invoice, booked_of, booked_text
+from workhook.work.money.invoices.schemas import Booked, Invoice, InvoiceAnswer, booked_of, booked_text
 from workhook.work.money.payments.schemas import (
     InvoiceReference,
     Kind,
     OfInvoices,
     Payment,
+    PaymentAnswer,
     PaymentCreate,
     PaymentDetails,
+    PaymentsAnswer,
     RefundCreate,
     payments,
 )
@@ -46,8 +66,61 @@ _sum = sa.cast(sa.func.coalesce(sa.func.sum(payments.c.amount_minor), 0), sa.Big
 _given_back = sa.select(_sum.label("sum")).where(payments.c.refund_of == sa.bindparam("payment_id"))
 
 
+routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+
+
+@routes.get("/invoices/{invoice_id}/payments")
+async def list_payments(call: Call, invoice_id: str, query: ListQuery) -> Listed[PaymentsAnswer]:
+    """List the payments and refunds of an invoice, newest last."""
+    after = cursor_of(query, rows.listing.order)
+    access, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
+    found, headers = await read_for(call, rows.listing, source_of_project(access), query, after, invoice_id=invoice.id)
+    return Listed(PaymentsAnswer([to_response(each) for each in found]), headers)
+
+
+@routes.post("/invoices/{invoice_id}/payments")
+async def create_payment(write: Write, invoice_id: str, wanted: PaymentCreate) -> PaymentAnswer:
+    """Record a payment.
+
+    Without `amount`, the full amount due is recorded; if nothing is due, the request fails with 409 `nothing_due`.
+    Paying more than is due fails with 422 `more_than_due`.
+    """
+    access, invoice = await lock_invoice(write, invoice_id)
+    _, payment = await pay(write, access, invoice, wanted)
+    return PaymentAnswer(to_response(payment))
+
+
+@routes.get("/payments/{payment_id}")
+async def get_payment(call: Call, payment_id: str) -> PaymentAnswer:
+    """Get a payment or a refund."""
+    return PaymentAnswer(to_response(await find_payment(call.database, actor_of(call), payment_id)))
+
+
+@routes.post("/payments/{payment_id}/refund")
+async def refund_payment(write: Write, payment_id: str, wanted: RefundCreate) -> PaymentAnswer:
+    """Refund a payment, fully or in part.
+
+    Without `amount`, everything that is left of the payment is refunded. The invoice becomes due again, unless it had
+    an amount `to_refund`.
+    """
+    payment = await find_payment(write.tx, write.actor, payment_id)
+    access, invoice = await lock_invoice(write, payment.invoice.id)
+    return PaymentAnswer(to_response(await refund(write, access, invoice, payment, wanted)))
+
+
+@routes.post("/invoices/{invoice_id}/pay")
+async def pay_invoice(write: Write, invoice_id: str, wanted: PaymentDetails) -> InvoiceAnswer:
+    """Record a payment of the full amount due.
+
+    An invoice that is already paid is left unchanged.
+    """
+    access, invoice = await lock_invoice(write, invoice_id)
+    if invoice.status != "paid":
+        invoice, _ = await pay(write, access, invoice, wanted)
+    return answer_of(invoice, write.now)
+
+
 async def find_payment(reader: Reader, actor: Actor, payment_id: str) -> Payment:
-    """Find a payment, or raise `NotFound`."""
     row, _ = await find_with_access(reader, rows.by_id, actor, id=payment_id)
     return rows.of_row(row)
 
@@ -68,9 +141,7 @@ async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDet
     return await _book(write, access, invoice, payment, after, action), payment
 
 
-async def refund(
-    write: Write, access: Access, invoice: Invoice, payment: Payment, wanted: RefundCreate
-) -> tuple[Invoice, Payment]:
+async def refund(write: Write, access: Access, invoice: Invoice, payment: Payment, wanted: RefundCreate) -> Payment:
     """Refund a payment, fully or in part. Raises `Conflict` or `Invalid`."""
     require_issued(invoice)
     if payment.kind == "refund":
@@ -84,14 +155,12 @@ async def refund(
     given = replace(_new(write, invoice, "refund", -amount, wanted), refund_of=payment.id, method=payment.method)
     books = invoice.books
     after = Balance(books.total, books.paid - amount, books.credited)
-    return await _book(write, access, invoice, given, after, "refunded"), given
+    await _book(write, access, invoice, given, after, "refunded")
+    return given
 
 
 def _amount(invoice: Invoice, asked: Decimal | None, left: int, nothing: Conflict, code: str, more: str) -> int:
-    """Return the requested amount, or everything that is left.
-
-    Raises `nothing` if nothing is left, and `Invalid` if more is requested.
-    """
+    """Return the requested amount or, without one, all that is left. Raises `nothing`, or `Invalid` above `left`."""
     if asked is None:
         if not left:
             raise nothing

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.money import Minor
 from workhook.core.records import (
     CURRENCY,
+    DESCRIBED,
     HIDDEN,
     NOT_STORED,
     EventSchema,
@@ -71,12 +72,7 @@ class Payment(Record, frozen=True):
 
     id: Annotated[str, resource_id("pay")]
     kind: Kind
-    amount_minor: Annotated[
-        Minor,
-        JsonName("amount"),
-        Meta(description="Negative for a refund."),
-        EventSchema({"description": "negative for a refund"}),
-    ]
+    amount_minor: Annotated[Minor, JsonName("amount"), Meta(description="Negative for a refund."), DESCRIBED]
     currency: Annotated[str, CURRENCY]
     paid_at: Timestamp
     method: str | None
@@ -88,10 +84,7 @@ class Payment(Record, frozen=True):
     ]
     invoice: Annotated[InvoiceReference, NOT_STORED]
     user: Annotated[
-        PersonShape | None,
-        NOT_STORED,
-        Meta(description="User who recorded it; null if unknown."),
-        EventSchema({"description": "user who recorded it; null if unknown"}),
+        PersonShape | None, NOT_STORED, Meta(description="User who recorded it; null if unknown."), DESCRIBED
     ]
     created_at: Timestamp
     position: Annotated[int, HIDDEN]

@@ -1,4 +1,8 @@
-"""Find services, and change them as an owner of their account."""
+"""Services that organizations and users offer: `/services`.
+
+Members of an organization can read its services; its owners create, change and delete them. A user's own services are
+visible only to that user.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,13 @@ from msgspec import UnsetType
 from workhook.core import json
 from workhook.core.errors import NotFound, require_found
 from workhook.core.ids import new_id
-from workhook.core.records import to_response
+from workhook.core.records import Wire, to_response
 from workhook.http import lists
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import Rows
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, account_of
@@ -87,6 +95,21 @@ _delete = sa.update(services).where(services.c.id == sa.bindparam("id")).values(
 _insert_prices = insert_into(service_prices, "service_id", *stored_names(ServicePrice))
 _read = row_reader(Service)
 
+routes = Routes(WORK_API, "Services", read="work.read", write="work.write")
+
+
+class ServicesAnswer(msgspec.Struct):
+    services: list[Wire[Service]]
+    success: bool = True
+
+
+@routes.get("/services")
+async def list_services(call: Call, query: ServiceQuery) -> Listed[ServicesAnswer]:
+    """List the services of the caller's organizations."""
+    found = await find_services(call.database, actor_of(call), query)
+    shown, headers = lists.page(call, found, query, lambda service: (service.id,))
+    return Listed(ServicesAnswer([to_response(each) for each in shown]), headers)
+
 
 async def find_services(reader: Reader, actor: Actor, query: ServiceQuery) -> Rows[Service]:
     """Return the services by ID, one more than fits on the page. Raises `Invalid` for an invalid cursor."""
@@ -100,6 +123,7 @@ async def find_services(reader: Reader, actor: Actor, query: ServiceQuery) -> Ro
     return Rows([_service_of(row, actor.user.id) for row in rows], truncated=is_cut(rows))
 
 
+@routes.post("/services")
 async def create_service(write: Write, create: ServiceCreate) -> ServiceAnswer:
     """Create a service.
 
@@ -132,6 +156,13 @@ async def create_service(write: Write, create: ServiceCreate) -> ServiceAnswer:
     return ServiceAnswer(to_response(service))
 
 
+@routes.get("/services/{id}")
+async def get_service(call: Call, service_id: str) -> ServiceAnswer:
+    """Get a service."""
+    return ServiceAnswer(to_response(await find_service(call.database, actor_of(call), service_id)))
+
+
+@routes.patch("/services/{id}", without=(409,))
 async def edit_service(write: Write, service_id: str, edit: ServiceEdit) -> ServiceAnswer:
     """Update a service.
 
@@ -154,6 +185,7 @@ async def edit_service(write: Write, service_id: str, edit: ServiceEdit) -> Serv
     return ServiceAnswer(after)
 
 
+@routes.delete("/services/{id}")
 async def delete_service(write: Write, service_id: str) -> Done:
     """Delete a service.
 
@@ -175,10 +207,7 @@ async def find_service(reader: Reader, actor: Actor, service_id: str) -> Service
 
 
 async def lock_service(write: Write, service_id: str) -> Service:
-    """Lock a service for a change.
-
-    Raises `NotFound`, `PreconditionFailed`, or `Forbidden`, also for a token limited to selected repositories.
-    """
+    """Lock a service for a change. Raises `NotFound`, `PreconditionFailed`, or `Forbidden`."""
     service = await _find(write.tx, _locked, service_id, write.actor)
     check_whole_account(write.actor, service.owner.id)
     Owner(service.owner, service.role).require_owner("change its services")

@@ -59,7 +59,9 @@ class AsanaField(msgspec.Struct, frozen=True):
 class AsanaTask(msgspec.Struct, frozen=True):
     """A task. `parent_id` is the ID of the enclosing task or of the parent it names."""
 
-    likes: Annotated[int, Derived(_likes)]
+    likes: Annotated[
+        int, Derived(lambda task: max(task.count("num_likes"), task.count("num_hearts"), task.length("likes")))
+    ]
     id: Annotated[str, _ID]
     parent_id: Annotated[str, Key("parent.gid", "parent.id", by=Node.scalar)]
     due: Annotated[str, Key("due_at", "due_on")]
@@ -97,7 +99,12 @@ def read_project(data: bytes) -> list[AsanaTask]:
     tasks = list(_tasks(top))
     if top.faults:
         raise InvalidFile(top.faults)
-    return _without_repeats(tasks)
+    by_id: dict[str | int, AsanaTask] = {}
+    for at, each in enumerate(tasks):  # a subtask may be listed in a section as well as under its parent
+        before = by_id.setdefault(each.id or at, each)
+        if each.parent_id and not before.parent_id:
+            by_id[each.id] = msgspec.structs.replace(before, parent_id=each.parent_id)
+    return list(by_id.values())
 
 
 def _tasks(top: Node) -> Iterator[AsanaTask]:
@@ -108,22 +115,6 @@ def _tasks(top: Node) -> Iterator[AsanaTask]:
         task = node.read(AsanaTask, **({"parent_id": parent_id} if parent_id else {}))
         yield task
         left += [(each, task.id) for each in reversed(list(node.nodes("subtasks")))]
-
-
-def _without_repeats(tasks: list[AsanaTask]) -> list[AsanaTask]:
-    """Merge a subtask listed in a section with its occurrence under its parent."""
-    found: dict[str | int, AsanaTask] = {}
-    for at, each in enumerate(tasks):
-        before = found.get(each.id or at)
-        if before is None:
-            found[each.id or at] = each
-        elif each.parent_id and not before.parent_id:
-            found[each.id] = msgspec.structs.replace(before, parent_id=each.parent_id)
-    return list(found.values())
-
-
-def _likes(node: Node) -> int:
-    return max(node.count("num_likes"), node.count("num_hearts"), node.length("likes"))
 
 
 def _value_of(node: Node) -> str:

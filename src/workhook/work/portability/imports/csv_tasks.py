@@ -20,7 +20,7 @@ from workhook.core.clock import HOUR_MS, MINUTE_MS
 from workhook.core.errors import Malformed, Message, compose, say, shown
 from workhook.core.text import one_line
 from workhook.http import parameters
-from workhook.work.board.tasks.inputs import ESTIMATE_MAX_MS, TaskCreate
+from workhook.work.board.tasks.inputs import ESTIMATE_MAX_MS, PLAIN_FIELDS, TaskCreate
 from workhook.work.kernel.durations import AmbiguousNumber, typed_duration_ms
 from workhook.work.portability.imports.json_file import FAULTS_MAX, InvalidFile
 from workhook.work.portability.imports.mapping import PlanMaker
@@ -58,12 +58,11 @@ from workhook.work.portability.imports.words import (
 SOURCE = "csv"
 NO_COLUMN = "Tasks"
 
-READ_HERE = frozenset(
-    {"number", "updated_at", "estimate_hours", "hourly_rate", "billable", "fields", "sections", "repeat", "cover_url"}
-)
+_AS_JSON = ("fields", "sections", "billable")
+_AS_TEXT = sorted({*PLAIN_FIELDS} - {"description", "priority", "deadline", "parent_id"})  # those are in any table
+READ_HERE = frozenset({"number", "updated_at", "estimate_hours", "hourly_rate", *_AS_JSON, *_AS_TEXT})
 """Columns of a Workhook export that do not become fields, because they are parsed or computed again. Rates are omitted
 because clients would see them in a field."""
-_AS_JSON = ("fields", "sections", "billable")
 
 _DAY_FIRST = re.compile(r"(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4}|\d\d)(?:,?\s+(\d{1,2}):(\d\d)(:\d\d)?)?")
 _LOCAL_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?")
@@ -77,16 +76,11 @@ def read_rows(data: bytes, title: str, choices: Choices) -> ImportPlan:
     """
     table = read_table(data)
     chosen = _choose_columns(table, choices.mapping)
-    not_done = [*choices.not_done, *_not_done(table, chosen, choices.done)]
+    not_done = list(choices.not_done)
+    if table.is_own and {"column", "completed"} <= chosen.keys():  # columns with open tasks
+        named = (row.cells.get(chosen["column"], "") for row in table.rows if not row.cells.get(chosen["completed"]))
+        not_done += [each for each in dict.fromkeys(named) if each not in choices.done]
     return _RowMapper(table, title_of(title), chosen, msgspec.structs.replace(choices, not_done=not_done)).plan()
-
-
-def _not_done(table: Table, chosen: Mapping[str, str], done: Collection[str]) -> list[str]:
-    """Return the columns of a Workhook export that have open tasks."""
-    if not table.is_own or not {"column", "completed"} <= chosen.keys():
-        return []
-    named = (row.cells.get(chosen["column"], "") for row in table.rows if not row.cells.get(chosen["completed"]))
-    return [each for each in dict.fromkeys(named) if each not in done]
 
 
 def _choose_columns(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
@@ -192,6 +186,7 @@ class _RowMapper:
             deadline=self._moment(row, "due"),
             labels=first_of([title_of(each) for each in self._list(text("labels"))], LABELS_MAX, say("labels"), warn),
             fields={**own.pop("fields", {}), **self._fields(row, left, PropertyBudget(warn))},
+            sections=own.pop("sections", {}),
             members=first_of(people, PEOPLE_MAX, say("people"), warn),
             finished=finished or column.completes,
             finished_at=finished_at,
@@ -200,7 +195,7 @@ class _RowMapper:
             estimate_ms=self._estimate(row),
             parent_key=parent_key,
             blocked_by=[self._by_name.get(each) or each for each in self._list(text("blocked_by"))],
-            **own,
+            more=own,
         )
 
     def _list(self, cell: str) -> list[str]:
@@ -218,7 +213,7 @@ class _RowMapper:
     def _own(self, row: TableRow) -> dict[str, Any]:
         """Return the values that only a Workhook export contains, by the names of the task's fields."""
         values = dict[str, Any]()
-        for name in (*_AS_JSON, "repeat", "cover_url") if self._table.is_own else ():
+        for name in (*_AS_JSON, *_AS_TEXT) if self._table.is_own else ():
             cell = row.cells.get(name)
             if not cell:
                 continue

@@ -79,10 +79,6 @@ class Issue(msgspec.Struct, frozen=True):
     def is_closed(self) -> bool | None:
         return self.state.upper() in ("CLOSED", "MERGED") if self.state else None
 
-    @property
-    def labels(self) -> list[str]:
-        return list(self.colors)
-
 
 class ProjectItem(msgspec.Struct, frozen=True):
     """An issue, pull request or draft in a project. `fields` contains the project's fields by name, as text."""
@@ -231,7 +227,7 @@ class _IssueMapper:
         column = self._made.column(self._status(item, is_closed=bool(is_closed)))
         finished = bool(is_closed) or column.completes
         thing = issue or item
-        labels = [*(issue.labels if issue else ()), *(item.labels if item else ())]
+        labels = [*(issue.colors if issue else ()), *(item.labels if item else ())]
         labels = list(dict.fromkeys(title_of(each) for each in labels if each.strip()))
         priority, others = priority_in(list(item.fields.items()) if item else [])
         custom = dict(others)

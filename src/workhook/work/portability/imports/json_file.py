@@ -29,6 +29,7 @@ ENTRIES_MAX = 20_000
 COUNT_MAX = 1_000_000
 
 _TOO_DEEP = "the file is nested too deeply"  # `web.frame.refusals` translates it
+_NOT_UNICODE = "the file is not UTF-8, UTF-16, or UTF-32; save it as UTF-8"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -47,7 +48,10 @@ def parse_json(data: bytes) -> object:
     """
     found: object
     if "\0" in data[:4].decode("latin-1"):
-        data = _as_utf_8(data)
+        try:
+            data = data.decode(json.detect_encoding(data), "surrogatepass").encode("utf-8", "surrogatepass")
+        except UnicodeError:
+            raise InvalidFile([_NOT_UNICODE]) from None
     if has_more_values(data, VALUES_MAX):
         raise InvalidFile([say("the file has more than {} values; split it into several files", Number(VALUES_MAX))])
     with suppress(Malformed):  # the slower parser below accepts more input and reports positions
@@ -61,9 +65,7 @@ def parse_json(data: bytes) -> object:
     except RecursionError:
         raise InvalidFile([_TOO_DEEP]) from None
     except UnicodeDecodeError:
-        raise InvalidFile(["the file is not UTF-8, UTF-16, or UTF-32; save it as UTF-8"]) from None
-    except _NoNumberError as error:
-        raise InvalidFile([say("the file is not valid JSON: {}", error)]) from None
+        raise InvalidFile([_NOT_UNICODE]) from None
     except ValueError:  # raised for more digits than Python converts
         raise InvalidFile([say("a number has more than {} digits", Number(sys.get_int_max_str_digits()))]) from None
     if is_too_deep(found):
@@ -71,19 +73,9 @@ def parse_json(data: bytes) -> object:
     return found
 
 
-def _as_utf_8(data: bytes) -> bytes:
-    try:
-        return data.decode(json.detect_encoding(data), "surrogatepass").encode("utf-8", "surrogatepass")
-    except UnicodeError:
-        raise InvalidFile(["the file is not UTF-8, UTF-16, or UTF-32; save it as UTF-8"]) from None
-
-
-class _NoNumberError(ValueError):
-    """Raised for `NaN` and `Infinity`."""
-
-
 def _refuse(constant: str) -> object:
-    raise _NoNumberError(f"{constant} is not valid in JSON")
+    """Refuse `NaN` and `Infinity`."""
+    raise InvalidFile([say("the file is not valid JSON: {}", f"{constant} is not valid in JSON")])
 
 
 def clean(text: str) -> str:
@@ -243,7 +235,6 @@ def _first(node: Node, paths: Iterable[Sequence[str]], read: Callable[[Node, str
 
 
 def name_of(value: object) -> str:
-    """Describe a JSON value."""
     match value:
         case None:
             return "null"

@@ -70,6 +70,7 @@ _READERS: Mapping[Source, Callable[[SourceFile, Choices], ImportPlan]] = {
     "trello": lambda file, choices: trello.plan_of(trello.read_export(file.data), choices),
     "asana": lambda file, choices: asana.plan_of_project(asana.read_project(file.data), file.stem, choices),
     "csv": lambda file, choices: csv_tasks.read_rows(file.data, choices.title or file.original, choices),
+    "github": lambda file, choices: _github([github.read_file(file.data)], file.stem, choices),
 }
 
 
@@ -104,10 +105,7 @@ def _read_each(files: Sequence[SourceFile], read: Callable[[SourceFile], T]) -> 
 def plan_of_any(file: SourceFile, choices: Choices) -> ImportPlan:
     """Plan a file after detecting its source. Raises `InvalidFile`."""
     refuse_other(file.data)
-    source = detect(file.data)
-    if source == "github":
-        return _github([github.read_file(file.data)], file.stem, choices)
-    return _READERS[source](file, choices)
+    return _READERS[detect(file.data)](file, choices)
 
 
 def detect(data: bytes) -> Source:

@@ -113,7 +113,9 @@ class Table(NamedTuple):
 def read_table(data: bytes) -> Table:
     """Parse a table. The first line names the columns, and empty lines are skipped. Raises `InvalidFile`."""
     text, remarks = _decoded(data)
-    delimiter = _delimiter(text)
+    first = next((each for each in text.splitlines() if each.strip()), "")
+    outside_of_quotes = "".join(first.split('"')[::2])
+    delimiter = max(DELIMITERS, key=outside_of_quotes.count)  # the one that splits the first line into the most fields
     lines = _records(text, delimiter)
     try:
         header = next(lines, None)
@@ -178,13 +180,6 @@ def _fault_of_record(text: str, delimiter: str, start: int, most: int) -> tuple[
             return end, "behind"
         at = end + 1
     return start, ""
-
-
-def _delimiter(text: str) -> str:
-    """Return the delimiter that splits the first line into the most fields."""
-    first = next((each for each in text.splitlines() if each.strip()), "")
-    outside_of_quotes = "".join(first.split('"')[::2])
-    return max(DELIMITERS, key=outside_of_quotes.count)
 
 
 def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:

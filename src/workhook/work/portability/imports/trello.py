@@ -8,9 +8,9 @@ lists the data that cannot be imported.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 
@@ -204,11 +204,14 @@ def read_export(data: bytes) -> Export:
         for card in cards
         for each in card.nodes("checklists")
     ]
+    checklists: dict[str | int, Checklist] = {}  # some exports list them both in the board and in the card
+    for index, one in enumerate([*(each.read(Checklist) for each in board.nodes("checklists")), *nested]):
+        checklists.setdefault(one.id or index, one)
     export = board.read(
         Export,
         id=next((found_id for key in ("id", "shortLink", "shortUrl", "url") if (found_id := board.text(key))), ""),
         cards=[each.read(Card) for each in cards],
-        checklists=_distinct([*(each.read(Checklist) for each in board.nodes("checklists")), *nested]),
+        checklists=list(checklists.values()),
         members=[_member(each) for each in board.nodes("members")],
         custom_fields=[each.read(CustomField) for each in board.nodes("customFields")],
         comments=[each.read(Comment) for each in actions if each.values.get("type") in _COMMENTS],
@@ -218,14 +221,6 @@ def read_export(data: bytes) -> Export:
     if board.faults:
         raise InvalidFile(board.faults)
     return export
-
-
-def _distinct(checklists: Iterable[Checklist]) -> list[Checklist]:
-    """Remove repeated checklists. Some exports list them both in the board and in the card."""
-    by_id: dict[str | int, Checklist] = {}
-    for index, each in enumerate(checklists):
-        by_id.setdefault(each.id or index, each)
-    return list(by_id.values())
 
 
 def _changes(actions: Iterable[Node]) -> dict[tuple[str, str], str]:
@@ -268,24 +263,21 @@ def _options(custom_field: Node) -> dict[str, str]:
 # --- the plan ---------------------------------------------------------------------------------------------------------
 
 
-class _ListColumn(NamedTuple):
-    column: PlannedColumn
-    list_name: str
-
-
 def plan_of(export: Export, choices: Choices) -> ImportPlan:
-    warnings, losses = _of_the_board(export, choices.done), _lost_of_the_board(export)
+    warnings, losses = list[Message](), Losses()
+    if export.actions == ACTIONS_MAX:
+        warnings.append(phrase("the export has 1,000 actions, the maximum for Trello: older comments are missing"))
+    if is_cut(export.name):
+        warnings.append(phrase("the board's name is shortened to 255 characters"))
+    warnings += unknown_names(choices.done, (each.name for each in export.lists), "list")
+    losses.add("project_description", export.description, count=bool(export.description.strip()))
+    losses.add("history", count=export.actions - len(export.comments))
     columns, by_list = _columns(export, StageNames(choices.done, choices.not_done))
     no_list, archived = _own_column(export, "no-list", NO_LIST), _own_column(export, "archived", ARCHIVED)
     tasks = _tasks(export, by_list, no_list, archived, CardMapper(export, warnings, losses))
     if len(export.lists) > len(columns):
-        warnings.append(
-            say(
-                "the cards of the last {} lists were merged into the column “{}”",
-                Number(len(export.lists) - LISTS_MAX),
-                MORE_LISTS,
-            )
-        )
+        number = Number(len(export.lists) - LISTS_MAX)
+        warnings.append(say("the cards of the last {} lists were merged into the column “{}”", number, MORE_LISTS))
     used = {task.column_key for task in tasks}
     columns += [each for each in (no_list, archived) if each.key in used]
     warnings += [
@@ -299,24 +291,6 @@ def plan_of(export: Export, choices: Choices) -> ImportPlan:
     )
 
 
-def _of_the_board(export: Export, done: Collection[str]) -> list[Message]:
-    warnings = []
-    if export.actions == ACTIONS_MAX:
-        most = "the export has 1,000 actions, the maximum for Trello: older comments are missing"
-        warnings.append(phrase(most))
-    if is_cut(export.name):
-        warnings.append(phrase("the board's name is shortened to 255 characters"))
-    return [*warnings, *unknown_names(done, (each.name for each in export.lists), "list")]
-
-
-def _lost_of_the_board(export: Export) -> Losses:
-    losses = Losses()
-    if export.description.strip():
-        losses.add("project_description", export.description)
-    losses.add("history", count=export.actions - len(export.comments))
-    return losses
-
-
 def _colors(export: Export) -> dict[str, LabelColor]:
     """Return the colors of named labels. A shade becomes its base color, and black is omitted."""
     found: dict[str, LabelColor] = {}
@@ -326,11 +300,6 @@ def _colors(export: Export) -> dict[str, LabelColor]:
         if name and color and len(found) < LABEL_COLORS_MAX:
             found.setdefault(name, color)
     return found
-
-
-def _color_name(color: str) -> str:
-    """Return a name for a label that only has a color, such as `Dark green` for `green_dark`."""
-    return " ".join(reversed(color.split("_"))).capitalize()
 
 
 def _board_key(export: Export) -> str:
@@ -344,20 +313,20 @@ def _own_column(export: Export, name: str, title: str) -> PlannedColumn:
     return PlannedColumn(f"column:{_board_key(export)}:{name}", title, stage=stage, finished=is_archive)
 
 
-def _columns(export: Export, stages: StageNames) -> tuple[list[PlannedColumn], dict[str, _ListColumn]]:
-    """Return the columns, and a mapping of list IDs to them.
+def _columns(export: Export, stages: StageNames) -> tuple[list[PlannedColumn], dict[str, tuple[PlannedColumn, str]]]:
+    """Return the columns, and a mapping of list IDs to them and the names of the lists.
 
     Open lists come first, by position, then archived lists.
     """
     key_of = UniqueNames(KEY_MAX_CHARS)
     columns: dict[str, PlannedColumn] = {}
-    by_list: dict[str, _ListColumn] = {}
+    by_list: dict[str, tuple[PlannedColumn, str]] = {}
     # Sorting is stable, so ties keep the order of the file.
     for at, each in enumerate(sorted(export.lists, key=lambda one: (one.closed, one.position))):
         key = key_of(f"column:{each.id or title_of(each.name)}")
         column = _column(key, each, stages) if at < LISTS_MAX else _own_column(export, "more", MORE_LISTS)
         columns[column.key] = column
-        by_list.setdefault(each.id, _ListColumn(column, each.name))
+        by_list.setdefault(each.id, (column, each.name))
     by_list.pop("", None)
     return list(columns.values()), by_list
 
@@ -371,7 +340,7 @@ def _column(key: str, each: List, stages: StageNames) -> PlannedColumn:
 
 def _tasks(
     export: Export,
-    by_list: Mapping[str, _ListColumn],
+    by_list: Mapping[str, tuple[PlannedColumn, str]],
     no_list: PlannedColumn,
     archived: PlannedColumn,
     mapper: CardMapper,
@@ -415,8 +384,6 @@ def _comments(export: Export, mapper: CardMapper) -> dict[str, list[PlannedComme
 
 
 class CardMapper:
-    """A mapper from cards to tasks. Adds to `warnings`."""
-
     def __init__(self, export: Export, warnings: list[Message], losses: Losses) -> None:
         cards = {each.id for each in export.cards}
         owners = {checklist_id: card.id for card in export.cards for checklist_id in card.checklist_ids}
@@ -450,7 +417,7 @@ class CardMapper:
             title=title_of(card.name),
             description=described("name", card.name, card.description, warn),
             deadline=deadline,
-            cover_url=_cover(card, warn),
+            more={"cover_url": cover} if (cover := _cover(card, warn)) else {},
             labels=first_of(self._labels(card), LABELS_MAX, say("labels"), warn),
             fields=fields,
             sections=self._sections(card, budget),
@@ -473,8 +440,9 @@ class CardMapper:
         own = {each.id for each in card.labels if each.id}
         known = [self._label_by_id[each] for each in card.label_ids if each in self._label_by_id]
         every = [*card.labels, *(each for each in known if each.id not in own)]
-        names = (title_of(each.name.strip() or _color_name(each.color), "") for each in every)
-        return list(dict.fromkeys(each for each in names if each))
+        # A label without a name is called by its color, such as `Dark green` for `green_dark`.
+        names = (each.name.strip() or " ".join(reversed(each.color.split("_"))).capitalize() for each in every)
+        return list(dict.fromkeys(title for each in names if (title := title_of(each, ""))))
 
     def _members(self, card: Card) -> list[Person]:
         ids = dict.fromkeys(each for each in card.member_ids if each)
@@ -484,7 +452,6 @@ class CardMapper:
         return self.members.get(member_id) or Person(member_id, "", "")
 
     def _fields(self, card: Card, budget: PropertyBudget, list_name: str, *, keep_due: bool) -> dict[str, str]:
-        attachments = [_line(each) for each in card.attachments]
         for each in card.attachments:
             if each.is_upload:
                 self.losses.add("files", each.name, kept=f"the field {ATTACHMENTS}, as addresses")
@@ -499,7 +466,7 @@ class CardMapper:
             URL: card.url,
             START: card.start,
             DUE: card.due if keep_due else "",
-            ATTACHMENTS: "\n".join(each for each in attachments if each),
+            ATTACHMENTS: "\n".join(filter(None, map(_line, card.attachments))),
             VOTES: f"{votes}: {voters}" if voters else str(votes or ""),
             COVER: card.cover_color,
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -26,10 +26,17 @@ from workhook.work.discussion.schemas import CommentedTask, TaskComment
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import person_to_response
 from workhook.work.kernel.record_events import RecordEvent, publish_events
-from workhook.work.portability.imports import late
 from workhook.work.portability.imports.diff import Remaining, forget_links, insert_link
-from workhook.work.portability.imports.people import Assigned, People, add_strangers_field, author_of, match_assignees
-from workhook.work.portability.imports.plan import ImportPlan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
+from workhook.work.portability.imports.people import People, add_strangers_field, insert_unmatched, rows_of
+from workhook.work.portability.imports.plan import (
+    ImportPlan,
+    Person,
+    PlannedColumn,
+    PlannedComment,
+    PlannedTask,
+    fingerprint,
+)
+from workhook.work.portability.imports.texts import title_of
 
 Progress = Callable[[str, int, int], None]
 """A callback that receives the step, its progress and its total."""
@@ -94,34 +101,26 @@ class BatchWriter:
         return made
 
     async def _tasks(self, wanted: Sequence[PlannedTask], column_ids: Mapping[str, str]) -> list[Task]:
-        targets = await self._targets({each.column_key: column_ids[each.column_key] for each in wanted})
-        made = await self._append(wanted, targets, await self._seeing(wanted))
+        targets = {}
+        used = {each.column_key: column_ids[each.column_key] for each in wanted}
+        for key, column_id in sorted(used.items(), key=lambda item: item[1]):  # in the usual locking order
+            _, targets[key] = await lock_column(self._tx, self._this.actor, column_id)
+        found = (self._this.people.find(each, self._this.plan.source) for task in wanted for each in task.members)
+        logins = {each.login for each in found if each is not None}
+        people = (await find_people(self._tx, self.access, logins)).by_name
+        made = await self._append(wanted, targets, {each.id for each in people.values()})
         for number, (planned, task) in enumerate(zip(wanted, made, strict=True), 1):
             self._link("task", planned.key, task.id, fingerprint(planned))
             self._progress("tasks", number, len(wanted))
         return made
-
-    async def _targets(self, column_ids: Mapping[str, str]) -> dict[str, LockedColumn]:
-        """Lock the columns that receive tasks, in the usual locking order."""
-        found = {}
-        for key, column_id in sorted(column_ids.items(), key=lambda item: item[1]):
-            _, found[key] = await lock_column(self._tx, self._this.actor, column_id)
-        return found
-
-    async def _seeing(self, wanted: Iterable[PlannedTask]) -> set[int]:
-        """Return the IDs of assigned people who can see the project."""
-        source = self._this.plan.source
-        people = (self._this.people.find(member, source) for task in wanted for member in task.members)
-        logins = {each.login for each in people if each is not None}
-        found = (await find_people(self._tx, self.access, logins)).by_name
-        return {each.id for each in found.values()}
 
     async def _append(
         self, wanted: Sequence[PlannedTask], targets: Mapping[str, LockedColumn], seeing: Collection[int]
     ) -> list[Task]:
         """Insert tasks at the ends of their columns with few statements.
 
-        Returns the tasks in the order of `wanted`, which is also the sort order of their IDs.
+        `seeing` contains the IDs of assigned people who can see the project. Returns the tasks in the order of
+        `wanted`, which is also the sort order of their IDs.
         """
         task_ids = sorted(new_id("tsk") for _ in wanted)
         ids = {**self._ids, **{each.key: task_id for task_id, each in zip(task_ids, wanted, strict=True)}}
@@ -136,13 +135,21 @@ class BatchWriter:
         unmatched = [
             {"repository_id": self.access.repository.id, **row}
             for task_id, planned in zip(task_ids, wanted, strict=True)
-            for row in late.rows_of(task_id, self._assigned(planned, seeing).strangers, self._this.plan.source)
+            for row in rows_of(task_id, self._assigned(planned, seeing)[1], self._this.plan.source)
         ]
-        await self._tx.execute_many(late.insert_unmatched, unmatched)
+        await self._tx.execute_many(insert_unmatched, unmatched)
         return [each.after for each in writer.changes.values()]
 
-    def _assigned(self, planned: PlannedTask, seeing: Collection[int]) -> Assigned:
-        return match_assignees(planned, self._this.people, seeing, self._this.plan.source)
+    def _assigned(self, planned: PlannedTask, seeing: Collection[int]) -> tuple[list[Account], list[Person]]:
+        """Return the assignees, oldest account first, and the strangers: people without an account or access."""
+        known = [self._this.people.find(each, self._this.plan.source) for each in planned.members]
+        assignees = {each.id: each for each in known if each is not None and each.id in seeing}
+        strangers = [
+            member
+            for member, account in zip(planned.members, known, strict=True)
+            if account is None or account.id not in seeing
+        ]
+        return [assignees[account_id] for account_id in sorted(assignees)], strangers
 
     async def _settle(self, made: Sequence[TaskChange]) -> None:
         """Remove parents that cannot have these subtasks."""
@@ -165,12 +172,10 @@ class BatchWriter:
         return msgspec.structs.replace(
             build_blank_task(self.access, target, task_id, planned.title, now),
             description=planned.description,
-            cover_url=planned.cover_url,
             deadline=planned.deadline,
             priority=planned.priority,
             estimate_ms=planned.estimate_ms,
-            repeat=planned.repeat,
-            billable=planned.billable,
+            **planned.more,
             fields=json.encode_text(fields),
             sections=json.encode_text(planned.sections),
             labels=json.encode_text(planned.labels),
@@ -183,7 +188,8 @@ class BatchWriter:
         records = []
         authors = self._this.people if self._this.keeps_authors else People((), {})
         for number, (task, planned) in enumerate(wanted, 1):
-            author, name = author_of(planned, authors, self.access.user, self._this.plan.source)
+            found = authors.find(planned.author, self._this.plan.source)
+            author, name = found or self.access.user, None if found else title_of(planned.author.display_name)
             at = min(planned.created_at or self._context.now, self._context.now)
             places = {"task_id": task.id, "repository_id": self.access.repository.id, "user_id": author.id}
             new = TaskComment(0, planned.text, False, task, person_to_response(author), at, at, name)

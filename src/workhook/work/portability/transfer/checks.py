@@ -123,14 +123,6 @@ def declared_check(kind: str, column: str) -> Check | None:
     return lambda value: parameters.fault_of(shape, name, value)
 
 
-def party_check(name: str, *, bills: bool) -> Check | None:
-    """Return the check of a seller's (`bills`) or buyer's field on an invoice."""
-    shape, parameter = (AccountBillingEdit, "legal_name" if name == "name" else name) if bills else (BuyerEdit, name)
-    if name in ("timezone", "logo") or not parameters.takes(shape, parameter):
-        return None
-    return lambda value: parameters.fault_of(shape, parameter, value)
-
-
 MINOR_MAX = 10**15
 """The largest amount of the API in any currency, which is exact in JavaScript."""
 NUMBER_MAX = 2**53 - 1
@@ -171,22 +163,21 @@ def get_check(kind: str, column: sa.Column[Any], *, is_json: bool, is_reference:
     if is_json:
         check: Check = _JSON.get(name, _check_numbers)
         return check
-    declared = declared_check(kind, name)
-    if declared is not None and not is_reference and not isinstance(column.type, sa.Boolean):
-        usual = _number_check(name) if isinstance(column.type, sa.Integer) else _text_check(kind, column)
-        return declared if usual is None else lambda value: usual(value) or declared(value)
     if is_reference or isinstance(column.type, sa.Boolean):
         return None
-    if isinstance(column.type, sa.Integer):
-        return _number_check(name)
-    return _text_check(kind, column)
+    declared = declared_check(kind, name)
+    usual = _number_check(name) if isinstance(column.type, sa.Integer) else _text_check(kind, column)
+    if declared is None or usual is None:
+        return declared or usual
+    return lambda value: usual(value) or declared(value)
 
 
 def _number_check(name: str) -> Check | None:
     if name in _WHOLE:
         return None
     if name == "rank":
-        return _check_rank
+        # Nothing can be inserted next to an odd rank (`column_order`).
+        return _is(lambda value: value % 2 == 0 and abs(value) <= _RANK_MAX, "an even number, at most 2^62")
     if name in _RANGES:
         return _between(*_RANGES[name])
     if name.endswith("_at") or name in _MOMENTS:
@@ -272,18 +263,8 @@ def _check_document_number(value: str) -> str | None:
         return f"it must be {error}"
 
 
-# Nothing can be inserted next to an odd rank (`column_order`).
-_check_rank = _is(lambda value: value % 2 == 0 and abs(value) <= _RANK_MAX, "an even number, at most 2^62")
 _check_country = _is(COUNTRIES.__contains__, "a country of ISO 3166-1")
-_check_media_type = _is(lambda value: clean_media_type(value) == value, "a media type, such as image/png")
-_check_sha256 = _is(re.compile("[0-9a-f]{64}").fullmatch, "64 hexadecimal digits")
-_check_source = _is(SOURCES.__contains__, f"one of {', '.join(SOURCES)}")
 _LINKED = ("project", "column", "task", "task_comment", "task_blocker")
-_check_linked = _is(_LINKED.__contains__, f"one of {', '.join(_LINKED)}")
-# Sent documents keep time zones that settings no longer accept.
-_check_zone = _is(is_known, "the name of a time zone which this server knows")
-
-_COMMIT_ID = Annotated[str, Meta(min_length=1, max_length=ID_CHARS)]
 _TEXTS: dict[str, Check] = {
     "service_from": _as(ServiceDay),
     "service_to": _as(ServiceDay),
@@ -300,16 +281,17 @@ _TEXTS: dict[str, Check] = {
     "name": check_name,
     "legal_name": check_name,
     "buyer_name": check_name,
-    "content_type": _check_media_type,
-    "sha256": _check_sha256,
+    "content_type": _is(lambda value: clean_media_type(value) == value, "a media type, such as image/png"),
+    "sha256": _is(re.compile("[0-9a-f]{64}").fullmatch, "64 hexadecimal digits"),
     "vat_id": _as(VatId),
     "iban": _as(Iban),
     "bic": _as(Bic),
-    "timezone": _check_zone,
+    # Sent documents keep time zones that settings no longer accept.
+    "timezone": _is(is_known, "the name of a time zone which this server knows"),
     "tax_number": _as(TaxNumber),
     "invoice_number": _check_document_number,
     "credit_note_number": _check_document_number,
-    "commit_id": _as(_COMMIT_ID),
+    "commit_id": _as(Annotated[str, Meta(min_length=1, max_length=ID_CHARS)]),
     "logo": _as(Id),
 }
 _TEXTS_OF: dict[tuple[str, str], Check] = {
@@ -319,8 +301,8 @@ _TEXTS_OF: dict[tuple[str, str], Check] = {
     ("organization", "name"): check_account_name,
     ("file_comment_replies", "body"): _check_markup,
     ("files", "name"): _check_file_name,
-    ("import_links", "kind"): _check_linked,
-    ("unmatched_assignees", "source"): _check_source,
+    ("import_links", "kind"): _is(_LINKED.__contains__, f"one of {', '.join(_LINKED)}"),
+    ("unmatched_assignees", "source"): _is(SOURCES.__contains__, f"one of {', '.join(SOURCES)}"),
     ("unmatched_assignees", "username"): check_name,
     ("unmatched_assignees", "full_name"): check_name,
 }
@@ -377,10 +359,8 @@ def _check_items(value: list[Any]) -> str | None:
 
 
 def _check_taxes(value: list[Any]) -> str | None:
-    for each in value:
-        if wrong := _between(0, MILLION)(each.millionths) or check_minor(each.base) or check_minor(each.tax):
-            return wrong
-    return None
+    found = (_between(0, MILLION)(each.millionths) or check_minor(each.base) or check_minor(each.tax) for each in value)
+    return next((each for each in found if each), None)
 
 
 def _check_booked(value: list[Any]) -> str | None:
@@ -393,10 +373,16 @@ def _check_prices(value: list[Any]) -> str | None:
 
 
 def _check_party(value: Party) -> str | None:
+    shape = AccountBillingEdit if isinstance(value, Seller) else BuyerEdit
     for name in value.__struct_fields__:
-        found = getattr(value, name)
-        check = party_check(name, bills=isinstance(value, Seller)) or _TEXTS.get(name, _as(LongText))
-        if found is not None and (wrong := check(found)):
+        parameter = "legal_name" if name == "name" and shape is AccountBillingEdit else name
+        if (found := getattr(value, name)) is None:
+            continue
+        if name in ("timezone", "logo") or not parameters.takes(shape, parameter):
+            wrong = _TEXTS.get(name, _as(LongText))(found)
+        else:
+            wrong = parameters.fault_of(shape, parameter, found)
+        if wrong:
             return f"{name}: {wrong}"
     return None
 

@@ -112,7 +112,11 @@ class KindPages:
         self.owner = paged.c[kind.owner_column]
         self.key = [each for each in paged.primary_key.columns if each is not self.owner] or [self.owner]
         columns = [*table.columns] if kind.through is None else [paged.c.id]
-        self._rows = sa.select(*columns).where(*(_besides(kind, table) if kind.through is None else ()))
+        self._rows = sa.select(*columns)
+        if kind.name == "webhooks":  # except those of apps
+            self._rows = self._rows.where(table.c.app_id.is_(None), table.c.installation_id.is_(None))
+        elif kind.name == "members":  # except the bots of apps
+            self._rows = self._rows.where(table.c.role != "app")
         self.first = PerDialect.made_by(lambda dialect: self._page(dialect, begins=True))
         self.next = PerDialect.made_by(lambda dialect: self._page(dialect, begins=False))
         self.child_rows: sa.Select[Any] | None = None
@@ -142,18 +146,7 @@ class KindPages:
         return {f"after_{each.name}": row[each.name] for each in self.key}
 
 
-@cache
-def pages_of(kind: LineKind) -> KindPages:
-    return KindPages(kind)
-
-
-def _besides(kind: LineKind, table: sa.Table) -> Sequence[sa.ColumnElement[bool]]:
-    """Exclude the webhooks and bots of apps."""
-    if kind.name == "webhooks":
-        return (table.c.app_id.is_(None), table.c.installation_id.is_(None))
-    if kind.name == "members":
-        return (table.c.role != "app",)
-    return ()
+_pages_of = cache(KindPages)
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------
@@ -232,7 +225,10 @@ class _Lines:
         for number, kind in enumerate(KINDS, 1):
             files[f"{kind.name}.jsonl"] = await self._kind(kind)
             self._progress(ROWS, number, total)
-        files[PEOPLE_FILE] = await self._write_people()
+        async with _LinesWriter(self._folder / PEOPLE_FILE) as writer:
+            known = [self._people[each] for each in sorted(self._people)]
+            await writer.add([json.on_one_line(json.encode(each)) + b"\n" for each in known])
+        files[PEOPLE_FILE] = writer.facts()
         self._progress(ROWS, total, total)
         return LinesWritten(files, at)
 
@@ -248,7 +244,7 @@ class _Lines:
         return writer.facts()
 
     async def _pages(self, kind: LineKind, owner: int) -> AsyncIterator[Sequence[Row]]:
-        pages = pages_of(kind)
+        pages = _pages_of(kind)
         params: dict[str, object] = {"owner": owner, "limit": PAGE_ROWS}
         rows = await self._reader.fetch_all(pages.first, params)
         while rows:
@@ -263,17 +259,10 @@ class _Lines:
     async def _know(self, ids: set[int]) -> None:
         """Load the accounts that are not yet known."""
         new = sorted(ids - self._people.keys())
-        if not new:
-            return
-        for row in await self._reader.fetch_all(people_rows, {"ids": new, "owner": self._account.id}):
+        params = {"ids": new, "owner": self._account.id}
+        for row in await self._reader.fetch_all(people_rows, params) if new else ():
             self._people[row["id"]] = MovedPerson(row["login"], row["name"], row["kind"], row["email"])
             self._names.logins[row["id"]] = row["login"]
-
-    async def _write_people(self) -> LinesFile:
-        async with _LinesWriter(self._folder / PEOPLE_FILE) as writer:
-            known = [self._people[each] for each in sorted(self._people)]
-            await writer.add([json.on_one_line(json.encode(each)) + b"\n" for each in known])
-        return writer.facts()
 
 
 def contents_of(folder: Path) -> Iterator[ExportedBytes]:
@@ -444,7 +433,10 @@ async def export_to_folder(
         progress(BYTES, done, written.files)
     made = manifest_of(folder, account, server, written, missing)
     (folder / CONTENTS).unlink()
-    await asyncio.to_thread(_write_durably, folder / MANIFEST, _text_of(made))
+    with _new_file(folder / MANIFEST) as file:
+        file.write(_text_of(made))
+        file.flush()
+        await asyncio.to_thread(os.fsync, file.fileno())
     return made
 
 
@@ -458,10 +450,3 @@ async def _copy(blobs: Blobs, content: ExportedBytes, path: Path) -> bool:
             await asyncio.to_thread(path.unlink)
             return False
     return True
-
-
-def _write_durably(path: Path, data: bytes) -> None:
-    with _new_file(path) as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())

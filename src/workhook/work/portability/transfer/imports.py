@@ -178,12 +178,6 @@ def _insert_of(kind: LineKind) -> sa.Insert:
     return insert_into(kind.source, *(each.name for each in kind.source.columns if each.name not in without))
 
 
-@cache
-def _update_of(kind: LineKind) -> sa.Update:
-    table, column = kind.source, kind.deferred_column or ""
-    return sa.update(table).where(table.c.id == sa.bindparam("row_id")).values({column: sa.bindparam("value")})
-
-
 class ImportRows:
     """The rows of one import.
 
@@ -216,7 +210,9 @@ class ImportRows:
     async def end(self, tx: Transaction, kind: LineKind) -> None:
         await self._flush(tx, kind)
         if self._later:
-            await tx.execute_many(_update_of(kind), self._later)
+            table, column = kind.source, kind.deferred_column or ""
+            update = sa.update(table).where(table.c.id == sa.bindparam("row_id"))
+            await tx.execute_many(update.values({column: sa.bindparam("value")}), self._later)
             self._later = []
         if kind.name == "columns":
             await tx.execute(_forget_buckets, {"account_id": self._account_id})

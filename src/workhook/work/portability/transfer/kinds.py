@@ -1,7 +1,7 @@
 """The contents of an export: one kind of line for each table that belongs to an organization.
 
-Kinds are ordered so that a line refers only to earlier kinds or to its own. `NOT_EXPORTED` lists all other tables with
-the reason why they are not exported.
+Kinds are ordered so that a line refers only to earlier kinds or to its own. `tests/copy/test_moving.py` lists all other
+tables with the reason why they are not exported.
 
 Tables are given by name rather than imported, because some belong to packages that this one must not import.
 """
@@ -362,57 +362,3 @@ KINDS: tuple[LineKind, ...] = (
     ),
 )
 """All kinds, in the order in which they are written and read."""
-
-NOT_EXPORTED: Mapping[str, str] = {
-    "administrators": "administrators belong to a server",
-    "alembic_version": "the schema of the database",
-    "app_keys": "keys of apps, which stay with this server",
-    "app_secrets": "secrets of apps",
-    "apps": "an app's ID, keys, and installations are valid on one server only; register the app again",
-    "arrivals": "requests received by test receivers",
-    "audit_log": "who did what on this server; `workhook audit` exports it",
-    "authorization_codes": "secrets that are valid for minutes",
-    "board_filters": "what a person views; theirs, not the organization's",
-    "calendar_feeds": "secret addresses of people",
-    "deliveries": "the history of webhooks, kept for a time",
-    "device_codes": "secrets that are valid for minutes",
-    "dispatches": "what is still to be sent from here",
-    "event_keys": "keys of requests, kept for a day",
-    "events": "history, kept for a time; its payloads name addresses and numbers of this server",
-    "grants": "authorizations of apps",
-    "idempotency_keys": "keys of requests, kept for a day",
-    "identities": "how people sign in here",
-    "installation_repositories": "of apps",
-    "installations": "of apps",
-    "invitations": "their links lead to this server; invite people again",
-    "key_check": "of the server's key",
-    "lanes": "queues of webhooks; the import makes new ones",
-    "mail_messages": "e-mail that was sent from here, or is to be",
-    "mail_recipients": "languages and addresses that people have confirmed here",
-    "notification_settings": "notification settings of people, not of the organization",
-    "notifications": "notifications of people on this server",
-    "passwords": "how people sign in here",
-    "probe": "of readiness",
-    "rate_windows": "limits of requests",
-    "receivers": "addresses of this server",
-    "redeliveries": "the history of webhooks",
-    "refresh_tokens": "secrets",
-    "search_credit_notes": "an index",
-    "search_file_comment_replies": "an index",
-    "search_file_comments": "an index",
-    "search_files": "an index",
-    "search_invoices": "an index",
-    "search_numbers": "an index",
-    "search_task_comments": "an index",
-    "search_tasks": "an index",
-    "sent_forms": "forms that people sent here, kept for a day",
-    "sessions": "how people sign in here",
-    "sign_in_failures": "how people sign in here",
-    "sign_in_links": "secrets",
-    "timesheet_changes": "sums, computed again from the timesheets",
-    "timesheet_sums": "sums, computed again from the timesheets",
-    "tokens": "secrets",
-    "worker_generation": "of running processes",
-    "workers": "of running processes",
-}
-"""The tables that are not exported, with the reasons."""

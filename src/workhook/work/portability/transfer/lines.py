@@ -52,23 +52,18 @@ class Field(msgspec.Struct, frozen=True):
 
 @cache
 def fields_of_kind(kind: LineKind) -> tuple[Field, ...]:
-    known = _types_of(kind)
+    known = {}  # types of columns restricted to a few texts
+    for each in fields_of(kind.record) if kind.record else ():
+        mark = each.mark(Stored)
+        if get_origin(each.base_type) is not None and all(isinstance(value, str) for value in get_args(each.base_type)):
+            known[each.name if mark is None else mark.column or each.name] = each.base_type
+    known |= kind.types
     return tuple(
         _field(kind, column, known)
         for column in kind.source.columns
         if column.name not in kind.excluded_columns
         and not (column.name == kind.owner_column and kind.owner_column in _OWNERS)
     )
-
-
-def _types_of(kind: LineKind) -> dict[str, Any]:
-    """Return the types of columns restricted to a few texts."""
-    found = {}
-    for each in fields_of(kind.record) if kind.record else ():
-        mark = each.mark(Stored)
-        if get_origin(each.base_type) is not None and all(isinstance(value, str) for value in get_args(each.base_type)):
-            found[each.name if mark is None else mark.column or each.name] = each.base_type
-    return {**found, **kind.types}
 
 
 def _field(kind: LineKind, column: sa.Column[Any], known: Mapping[str, Any]) -> Field:
@@ -84,8 +79,9 @@ def _field(kind: LineKind, column: sa.Column[Any], known: Mapping[str, Any]) -> 
     if name in kind.json:
         plain = kind.json[name].type
     plain = known.get(name, plain)
+    is_person = refers is not None and refers.kind == PEOPLE
     return Field(
-        name="project" if name == "repository_id" else name.removesuffix("_id") if _is_person(refers) else name,
+        name="project" if name == "repository_id" else name.removesuffix("_id") if is_person else name,
         column=name,
         type=plain | None if column.nullable else plain,
         nullable=bool(column.nullable),
@@ -95,10 +91,6 @@ def _field(kind: LineKind, column: sa.Column[Any], known: Mapping[str, Any]) -> 
         json=kind.json.get(name),
         check=get_check(kind.name, column, is_json=name in kind.json, is_reference=refers is not None),
     )
-
-
-def _is_person(refers: Reference | None) -> bool:
-    return refers is not None and refers.kind == PEOPLE
 
 
 @cache
@@ -136,7 +128,7 @@ def _shown(field: Field, value: Any, names: ReferenceNames) -> object:
 
 def people_in(kind: LineKind, rows: Sequence[Row]) -> set[int]:
     """Return the IDs of the accounts that the rows refer to."""
-    columns = [each.column for each in fields_of_kind(kind) if _is_person(each.refers)]
+    columns = [each.column for each in fields_of_kind(kind) if each.refers is not None and each.refers.kind == PEOPLE]
     return {row[column] for row in rows for column in columns if row[column] is not None}
 
 

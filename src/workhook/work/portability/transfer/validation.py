@@ -116,11 +116,9 @@ class CheckedExport(msgspec.Struct):
             return self.people
         if kind == "task_buckets":
             return self.buckets
-        return (
-            self.places.setdefault(kind, {})
-            if kind in NUMERIC_ID_KINDS
-            else self.texts.setdefault(kind, NewIds()).by_old
-        )
+        if kind in NUMERIC_ID_KINDS:
+            return self.places.setdefault(kind, {})
+        return self.texts.setdefault(kind, NewIds()).by_old
 
     def count(self, kind: str) -> int:
         return self.manifest.lines[f"{kind}.jsonl"].lines
@@ -133,8 +131,7 @@ def check(folder: Path, progress: Progress, check_url: CheckUrl) -> CheckedExpor
     """
     manifest = _read_manifest(folder)
     checker = _Checker(CheckedExport(folder, manifest), progress, check_url)
-    checker.check()
-    return checker.checked
+    return checker.check()
 
 
 def _read_manifest(folder: Path) -> ExportManifest:
@@ -199,13 +196,14 @@ class _Checker:
         self._credited: dict[str, CreditedRates] = {}
         self._stretched: set[str] = set()  # columns with at least one bucket
 
-    def check(self) -> None:
+    def check(self) -> CheckedExport:
         self._check_sums()
         self._read_people()
         for kind in KINDS:
             self._check_kind(kind)
         self._check_books()
         self._stop_if_faulty()
+        return self.checked
 
     def _fault(self, text: str) -> None:
         self._faults.append(text)
@@ -269,8 +267,9 @@ class _Checker:
             if old not in self.checked.known(kind.name):
                 self._fault(f"{place}: {old} does not exist in {name}")
         self._later.clear()
-        if kind.name == "task_buckets":
-            self._check_columns()
+        if kind.name == "task_buckets":  # a column without a bucket cannot take tasks
+            for column_id in self.checked.texts.get("columns", NewIds()).by_old.keys() - self._stretched:
+                self._fault(f"task_buckets.jsonl: the column {column_id} has no line")
 
     def _name_it(self, kind: LineKind, line: Any, place: str) -> None:
         """Assign a new ID to the line."""
@@ -299,8 +298,7 @@ class _Checker:
             return
         if target == kind.name:
             self._later.append((f"{place}, {field.name}", value))
-            return
-        if value not in self.checked.known(target):
+        elif value not in self.checked.known(target):
             self._fault(f"{place}, {field.name}: {value} does not exist in {target}.jsonl")
 
     def _check_bytes(self, line: Any, place: str) -> None:
@@ -360,11 +358,6 @@ class _Checker:
             self._books[line.invoice_id][1] -= line.total_minor
             self._credited[line.invoice_id].add(line.taxes)
 
-    def _check_columns(self) -> None:
-        """Require a bucket for each column, because a column without one cannot take tasks."""
-        for column_id in self.checked.texts.get("columns", NewIds()).by_old.keys() - self._stretched:
-            self._fault(f"task_buckets.jsonl: the column {column_id} has no line")
-
     def _check_books(self) -> None:
         if self.checked.organization is None:
             self._fault("organization.jsonl contains no organization")
@@ -418,22 +411,15 @@ class Keys:
 def keys_of(kind: LineKind) -> tuple[tuple[str, ...], ...]:
     """Return the fields of each unique key, except IDs and values that the import assigns."""
     names = {each.column: each.name for each in fields_of_kind(kind)}
+    unique: list[sa.PrimaryKeyConstraint | sa.UniqueConstraint | sa.Index] = [kind.source.primary_key]
+    unique += [each for each in kind.source.constraints if isinstance(each, sa.UniqueConstraint)]
+    unique += [each for each in kind.source.indexes if each.unique]
     found = []
-    for columns in _unique_columns(kind.source):
-        rest = columns - _OWNERS
+    for key in unique:
+        rest = {each.name for each in key.columns} - _OWNERS
         if rest <= names.keys() and rest != {"id"} and kind.name != "timesheets":  # its key is partial
             found.append(tuple(names[each.name] for each in kind.source.columns if each.name in rest))
     return tuple(found)
-
-
-def _unique_columns(table: sa.Table) -> Iterator[set[str]]:
-    yield {each.name for each in table.primary_key.columns}
-    for constraint in table.constraints:
-        if isinstance(constraint, sa.UniqueConstraint):
-            yield {each.name for each in constraint.columns}
-    for index in table.indexes:
-        if index.unique:
-            yield {each.name for each in index.columns}
 
 
 class CreditedRates:

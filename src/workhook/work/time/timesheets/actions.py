@@ -1,30 +1,45 @@
-"""Start, record, correct, pause, resume, finish and delete timesheets."""
+"""Timesheets: `/projects/{id}/timesheets` and `/timesheets`.
+
+Owners and members of a project can change all of its timesheets, including those of others. Clients cannot see any.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from datetime import tzinfo
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from workhook.core import json
+from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound, PreconditionFailed
 from workhook.core.money import amount_of
-from workhook.http.calls import Response
+from workhook.http import lists
+from workhook.http.calls import Call, Response
+from workhook.http.endpoints import Routes
+from workhook.http.lists import Key
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.work.kernel import questions
-from workhook.work.kernel.access import Access
+from workhook.work.kernel import csv_tables, questions
+from workhook.work.kernel.access import Access, find_access
+from workhook.work.kernel.day_bounds import find_zone, is_bare, zone_named
+from workhook.work.kernel.lists import cursor_of, read
 from workhook.work.kernel.record_events import differences
 from workhook.work.kernel.schemas import Done, given_rate, if_set
+from workhook.work.kernel.scopes import Source, source_of_project
 from workhook.work.time.rates import TimeTerms
-from workhook.work.time.timesheets import queries, rules, timers
+from workhook.work.time.timesheets import export, queries, rules, timers
 from workhook.work.time.timesheets.rules import Times
 from workhook.work.time.timesheets.schemas import (
     Timesheet,
     TimesheetAnswer,
     TimesheetCreate,
     TimesheetEdit,
+    TimesheetsAnswer,
+    TimesheetsQuery,
     changed,
     given_times,
     timesheet_to_response,
@@ -35,7 +50,46 @@ from workhook.work.time.timesheets.timers import Settled, settle
 # `If-Match` compares only the part before it, so a running timer can be changed.
 _COUNTED = "."
 
+routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 
+
+@routes.get("/projects/{id}/timesheets", answers={200: TimesheetsAnswer}, other_media_types=(csv_tables.MEDIA_TYPE,))
+async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -> Response:
+    """List the timesheets of a project.
+
+    With `Accept: text/csv`, the response is a CSV table of all matching timesheets or, with `per_page`, of one page.
+    """
+    after = cursor_of(query)
+    access = await find_access(call.database, actor_of(call), project_id)
+    access.require_not_client()
+    zone = zone_named(query.timezone)
+    wants_table = csv_tables.wants_csv(call.header("accept"))
+    if isinstance(query.timezone, UnsetType) and (wants_table or is_bare(query.from_) or is_bare(query.to)):
+        zone = await find_zone(call.database, access.repository.id)
+    name = f"{access.repository.name.replace('.', '-')}-timesheets"
+    return await answer_list(call, source_of_project(access, zone), query, after, name, days=zone)
+
+
+async def answer_list(
+    call: Call, source: Source, query: TimesheetsQuery, after: Key | None, name: str, *, days: tzinfo | None
+) -> Response:
+    """Return a page of the list, or a file `name`. Its days are in the zone `days` or, if None, each project's."""
+    filters = queries.TIMESHEETS.to_filters(query, source)
+    found = await read(call.database, queries.TIMESHEETS, source, filters, after=after, limit=query.limit + 1)
+    timesheets, link = lists.page(call, found, query)
+    if not csv_tables.wants_csv(call.header("accept")):
+        now = now_ms()
+        body = TimesheetsAnswer([timesheet_to_response(each, now) for each in timesheets])
+        return Response(body, headers={**link, **csv_tables.VARY})
+    headers = csv_tables.headers(name)
+    if isinstance(query.per_page, UnsetType) and link:
+        pages = export.whole_table(call.database, source, filters, found, days)
+        return Response(pages, headers=headers, media_type=csv_tables.MEDIA_TYPE)
+    table = await export.table(call.database, source, timesheets, days)
+    return Response(table, headers={**headers, **link}, media_type=csv_tables.MEDIA_TYPE)
+
+
+@routes.post("/projects/{id}/timesheets", answers={200: TimesheetAnswer})
 async def create_timesheet(write: Write, project_id: str, create: TimesheetCreate) -> Response:
     """Start a timer, or record time that was spent.
 
@@ -66,6 +120,19 @@ async def create_timesheet(write: Write, project_id: str, create: TimesheetCreat
     return answer_of(timesheet, write.now)
 
 
+@routes.get("/timesheets/{id}", answers={200: TimesheetAnswer})
+async def get_timesheet(call: Call, timesheet_id: str) -> Response:
+    """Get a timesheet.
+
+    The `ETag` of a running timer changes as time passes. `If-Match` accepts every `ETag` since the last change of the
+    timesheet.
+    """
+    timesheet, access = await queries.find_timesheet(call.database, actor_of(call), timesheet_id)
+    access.require_not_client()
+    return answer_of(timesheet, now_ms())
+
+
+@routes.patch("/timesheets/{id}", answers={200: TimesheetAnswer})
 async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -> Response:
     """Update a timesheet.
 
@@ -116,6 +183,7 @@ def _at_rate(before: Timesheet, after: Timesheet, billable_rate: int | UnsetType
     return after.at_rate(own_minor, terms) if own_minor is not None or finishes or asks else after
 
 
+@routes.delete("/timesheets/{id}")
 async def delete_timesheet(write: Write, timesheet_id: str) -> Done:
     """Delete a timesheet."""
     timesheet, access = await queries.find_timesheet(write.tx, write.actor, timesheet_id, queries.locked)
@@ -128,11 +196,13 @@ async def delete_timesheet(write: Write, timesheet_id: str) -> Done:
     return Done()
 
 
+@routes.post("/timesheets/{id}/pause", answers={200: TimesheetAnswer})
 async def pause_timesheet(write: Write, timesheet_id: str) -> Response:
     """Pause a timer."""
     return await _stop(write, timesheet_id, rules.paused, "paused")
 
 
+@routes.post("/timesheets/{id}/resume", answers={200: TimesheetAnswer})
 async def resume_timesheet(write: Write, timesheet_id: str) -> Response:
     """Resume a timer. The user's other timer is paused.
 
@@ -154,6 +224,7 @@ async def resume_timesheet(write: Write, timesheet_id: str) -> Response:
     return await _change_times(write, before, times, "resumed")
 
 
+@routes.post("/timesheets/{id}/finish", answers={200: TimesheetAnswer})
 async def finish_timesheet(write: Write, timesheet_id: str) -> Response:
     """Finish a timer."""
     return await _stop(write, timesheet_id, rules.finished, "finished")
@@ -221,7 +292,6 @@ def _steady_tag(timesheet: Timesheet) -> str:
 
 
 def answer_of(timesheet: Timesheet, now: int) -> Response:
-    """Return the timesheet as of `now`, with its ETag."""
     counted = f"{_COUNTED}{rules.elapsed_ms(timesheet.times, now)}" if timesheet.times.is_active else ""
     headers = {"ETag": f'W/"{_steady_tag(timesheet)}{counted}"'}
     return Response(TimesheetAnswer(timesheet_to_response(timesheet, now)), headers=headers)

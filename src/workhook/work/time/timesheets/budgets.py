@@ -114,9 +114,7 @@ _mark = (
 
 
 async def find_used(reader: Reader, repository_id: int) -> TimeAndMoney:
-    """Return all finished billable time of the project."""
-    row = await reader.fetch_one(used, {"repository_id": repository_id})
-    assert row is not None, "a sum is one row"
+    row = await reader.fetch_row(used, {"repository_id": repository_id})
     return TimeAndMoney(int(row["used_ms"] or 0), int(row["used_minor"] or 0))
 
 

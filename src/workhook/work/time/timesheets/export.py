@@ -26,11 +26,7 @@ _COLUMNS = ("id", "date", "user", "task", *_OF_TIME, "billable", "billable_rate"
 
 
 def _cells(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, ...]:
-    """Return the cells of a table of one project.
-
-    `date` is the day on which the timesheet started, in the zone. `amount` is empty unless it is billable and has a
-    rate.
-    """
+    """Return the cells for one project. `date` is the day of the start; `amount` requires a rate and billable time."""
     times, rate, currency = timesheet.times, timesheet.billable_rate_minor, timesheet.repository.currency
     duration = rules.elapsed_ms(times, now)
     amount = amount_minor(duration, rate) if timesheet.billable and rate is not None else None
@@ -63,10 +59,7 @@ def _cells_across(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, .
 async def table(
     reader: Reader, source: Source, timesheets: Sequence[Timesheet], zone: tzinfo | None, *, head: bool = True
 ) -> bytes:
-    """Return the timesheets as rows, with a header if `head`.
-
-    `zone` is the time zone of their days; None means that of each project.
-    """
+    """Return rows, with a header if `head`. Their days are in `zone` or, if it is None, in that of each project."""
     zones = {} if zone else await find_zones(reader, (each.repository.id for each in timesheets))
     now, one = now_ms(), source.place is not None
     columns, cells_of = (_COLUMNS, _cells) if one else (_ACROSS, _cells_across)
@@ -77,8 +70,6 @@ async def table(
 async def whole_table(
     reader: Reader, source: Source, filters: Mapping[str, object], first: Rows[Timesheet], zone: tzinfo | None
 ) -> AsyncIterator[bytes]:
-    """Yield the table of `first` and all timesheets after it, one page at a time."""
-
     async def ask(after: Key | None) -> Rows[Timesheet]:
         return await read(reader, TIMESHEETS, source, filters, after=after, limit=WHOLE_LIST_MAX)
 

@@ -93,7 +93,7 @@ _task_and_user = with_terms(
     people.c.id,
     TaskTerms.of(tasks),
 )
-_terms = with_terms(
+terms_of_timesheets = with_terms(
     sa.select(timesheets.c.id)
     .join(projects, projects.c.repository_id == timesheets.c.repository_id)
     .outerjoin(tasks, tasks.c.id == timesheets.c.task_id),
@@ -205,11 +205,6 @@ async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> tuple[T
     row = await tx.fetch_one(_task_and_user, {"task_id": task_id, "user_id": user.id})
     assert row is not None, "the task is the one that the caller moves"
     return TimesheetTaskShape(task_id, row["title"]), terms_of(row)
-
-
-async def find_terms(reader: Reader, timesheet_ids: Sequence[str]) -> dict[str, TimeTerms]:
-    rows = await reader.fetch_all(_terms, {"ids": list(timesheet_ids)})
-    return {row["id"]: terms_of(row) for row in rows}
 
 
 async def find_running(reader: Reader, user: Account) -> Timesheet | None:
@@ -328,10 +323,7 @@ _own_timesheets = anywhere.order_by(None).join(_page, _page.c.id == timesheets.c
 
 
 async def list_own_started(reader: Reader, user: Account, since: int, to: int, *, limit: int) -> Rows[Timesheet]:
-    """List the user's timesheets that started in [`since`, `to`), newest first.
-
-    Only projects that the user can see as an owner or member are included.
-    """
+    """List the user's timesheets, as an owner or member, that started in [`since`, `to`), newest first."""
     params = {"user_id": user.id, "from_": since, "to": to, "limit": limit}
     rows = await reader.fetch_all(_own_timesheets, params)
     found = sorted(timesheets_of(rows, user.id), key=lambda each: (each.times.start, each.id), reverse=True)
@@ -366,19 +358,13 @@ async def list_to_invoice(
 
 
 _unbilled = summed("unbilled", lambda table: sa.not_(table.c.invoiced), less=not_finished)
-_unbillable = summed("unbillable", lambda table: sa.not_(table.c.invoiced), billable=False)
+_unbillable = summed("unbilled", lambda table: sa.not_(table.c.invoiced), billable=False)
 
 
-async def find_unbilled_ms(reader: Reader, access: Access) -> int:
-    """Return the project's finished, billable, uninvoiced time, read from the sums of reports."""
-    row = await reader.fetch_row(_unbilled, {"repository_id": access.repository.id})
+async def find_unbilled_ms(reader: Reader, access: Access, *, billable: bool = True) -> int:
+    """Return the project's finished billable time, or the time that is not billable, if it is on no invoice."""
+    row = await reader.fetch_row(_unbilled if billable else _unbillable, {"repository_id": access.repository.id})
     return int(row["unbilled_ms"] or 0)
-
-
-async def find_unbillable_ms(reader: Reader, access: Access) -> int:
-    """Return the project's time that is not billable and not on an invoice, read from the sums of reports."""
-    row = await reader.fetch_row(_unbillable, {"repository_id": access.repository.id})
-    return int(row["unbillable_ms"] or 0)
 
 
 async def find_default_terms(reader: Reader, access: Access) -> TimeTerms:

@@ -89,7 +89,6 @@ SUM_COLUMNS = (
 
 
 async def table(groups: Sequence[ReportGroup], group_by: GroupBy) -> bytes:
-    """Return the groups as CSV, with a header."""
     head = (*_KEYS[group_by], *SUM_COLUMNS)
     return await csv_tables.write_rows(chain([head], (_cells(each, group_by) for each in groups)))
 
@@ -107,7 +106,6 @@ def _cells(group: ReportGroup, group_by: GroupBy) -> list[csv_tables.Cell]:
 
 
 def sum_cells(spent: Spent) -> list[csv_tables.Cell]:
-    """Return the cells of `SUM_COLUMNS`."""
     minor = spent.amount_minor
     return [
         spent.timesheets,
@@ -126,6 +124,9 @@ From = Annotated[Bound, Meta(description=f"Only timesheets that started at this 
 To = Annotated[Bound, Meta(description=f"Only timesheets that started before this time: {_TIME}")]
 
 
+_Zone = Annotated[TimeZone, Meta(description="Time zone (IANA name). Default: that of `project_id`, or `UTC`.")]
+
+
 class ReportQuery(msgspec.Struct):
     """Parameters of a report. `from` is inclusive, `to` is exclusive."""
 
@@ -135,10 +136,7 @@ class ReportQuery(msgspec.Struct):
     to: To | UnsetType = UNSET
     billable: bool | UnsetType = UNSET
     invoiced: bool | UnsetType = UNSET
-    timezone: (
-        Annotated[TimeZone, Meta(description="Time zone (IANA name). Default: that of `project_id`, or `UTC`.")]
-        | UnsetType
-    ) = UNSET
+    timezone: _Zone | UnsetType = UNSET
     from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
 
     @property

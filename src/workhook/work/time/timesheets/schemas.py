@@ -72,6 +72,9 @@ From = Annotated[Bound, Meta(description=f"Only timesheets that started at this 
 To = Annotated[Bound, Meta(description=f"Only timesheets that started before this time; {_DATE}")]
 
 
+_Zone = Annotated[TimeZone, Meta(description="Time zone (IANA name). Default: that of the project's organization.")]
+
+
 class TimesheetsQuery(ListQuery):
     """Filters for timesheets. `from` is inclusive, `to` is exclusive. The days of a CSV table are in `timezone`."""
 
@@ -82,10 +85,7 @@ class TimesheetsQuery(ListQuery):
     is_active: bool | UnsetType = UNSET
     finished: bool | UnsetType = UNSET
     invoiced: bool | UnsetType = UNSET
-    timezone: (
-        Annotated[TimeZone, Meta(description="Time zone (IANA name). Default: that of the project's organization.")]
-        | UnsetType
-    ) = UNSET
+    timezone: _Zone | UnsetType = UNSET
     from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
 
 
@@ -196,7 +196,6 @@ class Timesheet(Record, frozen=True):
         return self.billable_rate_minor if self.rate_source in (None, "timesheet") else None
 
     def at_rate(self, own_minor: int | None, terms: TimeTerms) -> Timesheet:
-        """Return the timesheet with its own rate or, without one, with the inherited rate."""
         rate, source = (own_minor, None) if own_minor is not None else (terms.rate_minor, terms.source)
         return msgspec.structs.replace(self, billable_rate_minor=rate, rate_source=None if rate is None else source)
 

@@ -187,20 +187,16 @@ def _note_triggers(dialect: str) -> Iterable[str]:
 
 
 def _note(row: str, sign: str, schema: str = "") -> str:
+    spent, rate = f"{row}duration_ms", f"{row}billable_rate_minor"
+    # `worth_of` in a trigger
+    product = f"({spent} / 3600000) * {rate} + (({spent} % 3600000) * {rate} + 1800000) / 3600000"
     values = (
         f"{row}repository_id", f"{row}user_id", f"coalesce({row}task_id, '')", f"{row}billable",
-        f"{row}invoice_id IS NOT NULL", f"{row}start_time", f"{sign}1", f"{sign}{row}duration_ms",
-        f"{sign}({_amount_of(row)})",
+        f"{row}invoice_id IS NOT NULL", f"{row}start_time", f"{sign}1", f"{sign}{spent}",
+        f"{sign}(CASE WHEN {row}billable AND {rate} IS NOT NULL THEN {product} ELSE 0 END)",
     )  # fmt: skip
     into = f"INSERT INTO {schema}timesheet_changes ({', '.join(_NOTED)})"
     return f"{into} SELECT {', '.join(values)} WHERE NOT {row}is_active;"
-
-
-def _amount_of(row: str) -> str:
-    """`worth_of` for a trigger. The hours are split off to keep the product within 64 bits."""
-    spent, rate = f"{row}duration_ms", f"{row}billable_rate_minor"
-    product = f"({spent} / 3600000) * {rate} + (({spent} % 3600000) * {rate} + 1800000) / 3600000"
-    return f"CASE WHEN {row}billable AND {rate} IS NOT NULL THEN {product} ELSE 0 END"
 
 
 # --- parts of a report: the sums of whole periods, and the timesheets at the ends of the span -------------------------
@@ -259,10 +255,7 @@ def _name(params: dict[str, int], name: str, spans: Sequence[_Span], most: int) 
 
 
 def _within(column: sa.ColumnElement[int], name: str) -> sa.ColumnElement[bool]:
-    """Return the condition that the column is in a span.
-
-    The first part depends on parameters only, so no table is read for an empty span.
-    """
+    """Return the condition that the column is in a span. For an empty span, no table is read."""
     first, last = bigint_param(f"{name}_since"), bigint_param(f"{name}_to")
     return sa.and_(first < last, column >= first, column < last)
 

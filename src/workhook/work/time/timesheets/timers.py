@@ -39,7 +39,7 @@ from workhook.storage.metadata import bigint_param
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import person_to_response
 from workhook.work.kernel.record_events import Changes, publish_event
-from workhook.work.time.rates import TimeTerms
+from workhook.work.time.rates import TimeTerms, terms_of
 from workhook.work.time.timesheets import queries, rules
 from workhook.work.time.timesheets.budgets import publish_budget_events
 from workhook.work.time.timesheets.queries import everywhere
@@ -140,7 +140,8 @@ class Settled(msgspec.Struct, frozen=True):
 
 async def settle(tx: Transaction, finished: Sequence[Timesheet]) -> Settled:
     """Fix the rates of timesheets that are being finished: their own, or the currently inherited ones."""
-    terms = await queries.find_terms(tx, [each.id for each in finished])
+    rows = await tx.fetch_all(queries.terms_of_timesheets, {"ids": [each.id for each in finished]})
+    terms = {row["id"]: terms_of(row) for row in rows}
     at_rates = [each.at_rate(each.own_rate_minor, terms.get(each.id, TimeTerms())) for each in finished]
     return Settled(at_rates, terms)
 

@@ -1,4 +1,4 @@
-"""Calendar feeds: creating, finding and deleting them, and listing the open tasks with a recent or future due date.
+"""Calendar feeds: creating, finding and deleting them, and open tasks with a recent or future due date as iCalendar.
 
 The URL of a feed contains a key, and only a hash of the key is stored. Anyone with the URL can read the feed. The
 access of the person who created it is checked on every read.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 import msgspec
@@ -21,27 +23,19 @@ from workhook.identity.rate import Windows
 from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.issue import digest_of
-from workhook.storage import Reader, Row
+from workhook.storage import Reader
 from workhook.storage.metadata import BigId, Millis, bigint_param, insert_into, metadata, of_account
 from workhook.work.board.tasks.assigned import list_assigned_due
 from workhook.work.board.tasks.schemas import LATER_THAN_ALL, columns, tasks
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.record_events import record_audit
 
-
-class Feed(msgspec.Struct, frozen=True):
-    """A person's feed. `repository_id` is None for the feed of their assigned tasks."""
-
-    id: int
-    repository_id: int | None
-    created_at: int
-
-
 calendar_feeds = sa.Table(
     "calendar_feeds",
     metadata,
     sa.Column("id", BigId, primary_key=True),
     of_account("user_id", nullable=False),
+    # None for the feed of the tasks assigned to the person.
     sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the key in the feed's URL
     sa.Column("created_at", Millis, nullable=False),
@@ -61,13 +55,14 @@ _KEY_BYTES = 32
 _KEY = re.compile(r"[A-Za-z0-9_-]{43}")  # matches `secrets.token_urlsafe(_KEY_BYTES)`
 
 _feed = calendar_feeds.c
-_columns = (_feed.id, _feed.repository_id, _feed.created_at)
-_of_user = sa.select(*_columns).where(_feed.user_id == bigint_param("user_id"))
+_this = (
+    _feed.user_id == bigint_param("user_id"),
+    _feed.repository_id.is_not_distinct_from(bigint_param("repository_id")),
+)
+_created_at = sa.select(_feed.created_at).where(*_this)
 _insert = insert_into(calendar_feeds, "user_id", "repository_id", "digest", "created_at")
 _by_key = (
-    sa.select(
-        *(each.label(f"feed_{each.name}") for each in _columns), projects.c.id.label("project_id"), *account_columns()
-    )
+    sa.select(_feed.id.label("feed_id"), projects.c.id.label("project_id"), *account_columns())
     .join_from(calendar_feeds, accounts, accounts.c.id == _feed.user_id)
     .outerjoin(projects, projects.c.repository_id == _feed.repository_id)
     .where(
@@ -76,27 +71,14 @@ _by_key = (
         accounts.c.disabled_at.is_(None),
     )
 )
-_of_user_in_project = _of_user.where(_feed.repository_id == bigint_param("repository_id"))
-_mine_assigned = _of_user.where(_feed.repository_id.is_(None))
-_end = sa.delete(calendar_feeds).where(
-    _feed.user_id == bigint_param("user_id"), _feed.repository_id == bigint_param("repository_id")
-)
-_end_assigned = sa.delete(calendar_feeds).where(_feed.user_id == bigint_param("user_id"), _feed.repository_id.is_(None))
+_end = sa.delete(calendar_feeds).where(*_this)
 
 
-class FoundFeed(msgspec.Struct, frozen=True):
-    """A feed found by its key. `project_id` is None for the feed of tasks assigned to `user`."""
-
-    feed: Feed
-    user: Account
-    project_id: str | None
-
-
-async def find_feeds(reader: Reader, user: Account, repository_id: int) -> tuple[Feed | None, Feed | None]:
-    """Return the user's feed of the project and the feed of their assigned tasks, each None if there is none."""
-    of_project = await reader.fetch_one(_of_user_in_project, {"user_id": user.id, "repository_id": repository_id})
-    assigned = await reader.fetch_one(_mine_assigned, {"user_id": user.id})
-    return _feed_of(of_project), _feed_of(assigned)
+async def find_feeds(reader: Reader, user: Account, repository_id: int) -> tuple[int | None, int | None]:
+    """Return when the user created their feeds of the project and of their assigned tasks, each None without one."""
+    of_project = await reader.fetch_one(_created_at, {"user_id": user.id, "repository_id": repository_id})
+    assigned = await reader.fetch_one(_created_at, {"user_id": user.id, "repository_id": None})
+    return of_project["created_at"] if of_project else None, assigned["created_at"] if assigned else None
 
 
 async def create_feed(write: Write, repository_id: int | None) -> str:
@@ -121,26 +103,21 @@ async def delete_feed(write: Write, repository_id: int | None) -> bool:
 
 
 async def _end_feed(write: Write, repository_id: int | None) -> bool:
-    user = {"user_id": write.actor.user.id}
-    if repository_id is None:
-        return await write.tx.execute(_end_assigned, user) > 0
-    return await write.tx.execute(_end, {**user, "repository_id": repository_id}) > 0
+    return await write.tx.execute(_end, {"user_id": write.actor.user.id, "repository_id": repository_id}) > 0
 
 
-async def get_feed(reader: Reader, key: str) -> FoundFeed:
-    """Return the feed with this key. Raises `NotFound`, and `TooManyRequests` if it is read too often."""
+async def get_feed(reader: Reader, key: str) -> tuple[Account, str | None]:
+    """Return the user and project ID (None: tasks assigned to the user) of the feed with this key.
+
+    Raises `NotFound`, and `TooManyRequests` if it is read too often.
+    """
     row = await reader.fetch_one(_by_key, {"digest": digest_of(key)}) if _KEY.fullmatch(key) else None
     if row is None:
         raise NotFound()
-    feed = Feed(row["feed_id"], row["feed_repository_id"], row["feed_created_at"])
-    usage, within = _reads.hit(str(feed.id))
+    usage, within = _reads.hit(str(row["feed_id"]))
     if not within:
         raise TooManyRequests("The calendar was read too often. Try again later.", retry_after_s=usage.wait_s)
-    return FoundFeed(feed, account_of(row), row["project_id"])
-
-
-def _feed_of(row: Row | None) -> Feed | None:
-    return Feed(row["id"], row["repository_id"], row["created_at"]) if row is not None else None
+    return account_of(row), row["project_id"]
 
 
 def _target(repository_id: int | None) -> str:
@@ -235,3 +212,76 @@ def _since(now: int) -> int:
 
 def _path(repository: Repository, task_id: str) -> str:
     return f"/{quote(repository.full_name)}/tasks/{quote(task_id)}"
+
+
+# --- iCalendar (RFC 5545) ---------------------------------------------------------------------------------------------
+
+MEDIA_TYPE = "text/calendar; charset=utf-8"
+LINE_BYTES = 75
+REFRESH = "PT1H"
+"""The refresh interval suggested to clients."""
+
+_LINE_BREAK = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+_ESCAPES = str.maketrans({"\\": "\\\\", ";": "\\;", ",": "\\,", "\n": "\\n"})
+
+
+def calendar_bytes(name: str, tasks: Iterable[DueTask], *, base: str) -> bytes:
+    """Return a calendar with one event per task. `base` is prepended to the paths of pages."""
+    lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Workhook//Workhook//EN", "CALSCALE:GREGORIAN"]
+    lines += [f"NAME:{escape_text(name)}", f"X-WR-CALNAME:{escape_text(name)}"]
+    lines += [f"REFRESH-INTERVAL;VALUE=DURATION:{REFRESH}", f"X-PUBLISHED-TTL:{REFRESH}"]
+    for task in tasks:
+        lines += _event(task, base)
+    lines.append("END:VCALENDAR")
+    return "".join(f"{part}\r\n" for line in lines for part in _folded(line)).encode()
+
+
+def _event(task: DueTask, base: str) -> Iterator[str]:
+    """Yield the lines of an event. Without METHOD, DTSTAMP is the time of the last change (3.8.7.2)."""
+    yield "BEGIN:VEVENT"
+    yield f"UID:{task.id}@workhook"
+    yield f"DTSTAMP:{_moment(task.updated_at)}"
+    yield f"LAST-MODIFIED:{_moment(task.updated_at)}"
+    yield _start(task.deadline)
+    yield f"SUMMARY:{escape_text(task.title)}"
+    yield f"DESCRIPTION:{escape_text(f'{task.project} · {task.column}')}"
+    yield f"URL:{base}{task.page_path}"
+    yield "TRANSP:TRANSPARENT"  # due dates do not mark the person as busy
+    yield "END:VEVENT"
+
+
+def _start(deadline: int) -> str:
+    """Return the start of an event. A due date without a time becomes an all-day event."""
+    if deadline % DAY_MS == 0:
+        return f"DTSTART;VALUE=DATE:{_at(deadline):%Y%m%d}"
+    return f"DTSTART:{_moment(deadline)}"
+
+
+def _moment(at_ms: int) -> str:
+    return f"{_at(at_ms):%Y%m%dT%H%M%SZ}"
+
+
+def _at(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def escape_text(text: str) -> str:
+    """Escape a TEXT value (3.3.11), and remove control characters."""
+    return _CONTROLS.sub("", _LINE_BREAK.sub("\n", text)).translate(_ESCAPES)
+
+
+def _folded(line: str) -> Iterator[str]:
+    """Split a line between characters into parts of at most `LINE_BYTES`.
+
+    Continuation parts begin with a space (3.1).
+    """
+    part, size = "", 0
+    for each in line:
+        length = len(each.encode())
+        if size + length > LINE_BYTES:
+            yield part
+            part, size = " ", 1
+        part += each
+        size += length
+    yield part
