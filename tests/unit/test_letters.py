@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from workhook.core.clock import parse_rfc3339
 from workhook.web.frame.texts import in_language
-from workhook.web.mail.letters import notification_letter, own_link_letter
+from workhook.web.mail import notification_letter, own_link_letter
 from workhook.work.history.notifications import Notification
 
 TOLD = Notification(

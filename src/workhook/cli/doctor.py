@@ -277,13 +277,13 @@ async def send_trial(
         raise Misuse(f"{address} is not an e-mail address.", "Use one such as ada@example.com.")
     from workhook.core.mail_address import parse_sender, parse_smtp_url
     from workhook.delivery.mail.smtp import WORDS, SmtpConnection
-    from workhook.web.mail.letters import Envelope, trial_letter, write_message
+    from workhook.web.mail import trial_letter, write_message
 
     now = now_ms()
-    envelope = Envelope(parse_sender(settings.mail_from), address, f"workhook.test.{now}", now)
+    sender, name = parse_sender(settings.mail_from), f"workhook.test.{now}"
     connection = SmtpConnection(parse_smtp_url(settings.smtp_url))
     try:
-        outcome = await connection.send(write_message(trial_letter(base_address(settings)), envelope))
+        outcome = await connection.send(write_message(trial_letter(base_address(settings)), sender, address, name, now))
     finally:
         await connection.close()
     if outcome.result != "sent":
