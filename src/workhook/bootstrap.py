@@ -98,6 +98,7 @@ def open_blobs(data: Path, url: str | None) -> Blobs:
 
 
 async def _open_vault(settings: Settings, database: Database) -> Vault:
+    """Open the vault with the key of this database. Raises `VaultError` if the key is missing or a different one."""
     row = await database.fetch_one(_key_check)
     vault = open_vault(settings.data, settings.secret_key, make=row is None)
     if row is None:

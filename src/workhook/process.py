@@ -86,6 +86,7 @@ class Delivery:
 
     @property
     def state(self) -> str:
+        """Return `ok`, or why no deliveries are started at the moment."""
         return self._worker.state
 
     async def start(self) -> None:

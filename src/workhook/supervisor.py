@@ -71,6 +71,7 @@ class Supervised:
 
     @classmethod
     async def join(cls) -> Supervised | None:
+        """Return this process's connection, or None if it was not started by a supervisor."""
         if (joined := os.environ.pop(_JOINED, None)) is None:
             return None
         number, listening, line = map(int, joined.split(":"))
@@ -130,6 +131,7 @@ class _Child:
         self._answers: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> None:
+        """Read messages from the process until it ends, and respond to its requests."""
         with suppress(EOFError, OSError):
             while True:
                 kind, data = await _receive(self._reader)
@@ -169,6 +171,7 @@ class Supervisor:
     """The parent of `count` processes of the current command. It restarts those that exit on their own."""
 
     def __init__(self, count: int, listening: socket.socket, *, stop_s: float) -> None:
+        """Create a supervisor. `stop_s` is how long a process may take to stop."""
         self._listening, self._stop_s = listening, stop_s
         self._children: dict[int, _Child] = {}
         # Set once a process has been ready, even if it has ended since.
@@ -278,6 +281,7 @@ class _Merged(dict[str, Metric], Collector):
 
 
 def merged(texts: Mapping[int, bytes]) -> bytes:
+    """Merge the metrics of several processes into one text, labeling each sample with its process number."""
     from prometheus_client.parser import text_string_to_metric_families  # not needed by a single process
 
     families = _Merged()

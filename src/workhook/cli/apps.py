@@ -117,7 +117,10 @@ async def _read_or_make_key(public_key: Path | None, key_file: Path | None) -> c
 
 @contextmanager
 def _new_file(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """Yield a function that writes a key to a new private file, which a later error removes again."""
+    """Yield a function that writes a key to a new private file before the commit, so that no valid key is lost.
+
+    The file is removed if a later step fails.
+    """
     if path is None:
         yield lambda pem: None
         return
@@ -465,6 +468,7 @@ def _installation_json(installation: schemas.Installation) -> dict[str, object]:
 
 
 async def find_app(reader: Reader, name: str, kind: AppKind) -> schemas.App:
+    """Find an app by slug or client ID. Raises `CliError`."""
     # In this order, because a slug can be derived from a name that equals another app's client ID.
     app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
     if app is None:
@@ -502,6 +506,7 @@ def _key_json(key: schemas.AppKey) -> dict[str, object]:
 
 
 def to_lines(data: dict[str, object]) -> str:
+    """Return lines for people, with permissions and key metadata as text."""
     return output.to_lines(data, _as_text)
 
 

@@ -38,6 +38,7 @@ class EntryOptions:
     ] = None
 
     async def selection(self, reader: Reader) -> audit_queries.Selection:
+        """Return the query for these options. Raises `CliError` for an unknown organization."""
         place = await get_organization(reader, self.organization) if self.organization else None
         return audit_queries.Selection(
             account_id=place.id if place else None,

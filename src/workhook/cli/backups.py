@@ -221,6 +221,7 @@ def _check_key(settings: Settings, folder: Path) -> str:
 
 
 async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequence[Any], progress: Progress) -> int:
+    """Restore the database and the files. Returns the number of rows."""
     from workhook.storage.backups import BlobCopy, restore_database, set_revision
     from workhook.storage.blobs import FOLDER, FolderBlobs
     from workhook.storage.migrate import RESTORING

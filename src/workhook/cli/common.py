@@ -287,6 +287,7 @@ async def get_enabled_user(reader: Reader, login: str) -> Account:
 
 
 async def get_repository(reader: Reader, full_name: str) -> Repository:
+    """Find a repository by `owner/name`. Raises `CliError`."""
     owner, _, name = full_name.partition("/")
     if not owner or not name or "/" in name:
         raise Misuse(f"{full_name} is not the name of a repository.", "Write OWNER/NAME, such as acme/website.")

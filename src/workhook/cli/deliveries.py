@@ -108,6 +108,7 @@ class DeliveryOptions:
         return self.hook, self.repository, self.organization
 
     async def hook_ids(self, reader: Reader) -> list[int]:
+        """Return the IDs of the webhooks named by the options. Raises `CliError`."""
         if sum(each is not None for each in self.owners) != 1:
             remedy = "Use exactly one of --hook, --repository, and --organization."
             raise Misuse("the webhooks are not specified.", remedy)
@@ -241,7 +242,10 @@ HookIds = Callable[["Reader"], Awaitable[list[int]]]
 
 
 async def follow_deliveries(context: Context, hook_ids: HookIds, filters: history.Filters, limit: int) -> None:
-    """Print at most `limit` of the newest deliveries, newest last, then each new one, until interrupted."""
+    """Print at most `limit` of the newest deliveries, newest last, then each new one.
+
+    Ends when interrupted or when the output is closed. Webhooks created meanwhile are followed too.
+    """
     with until_interrupted():
         async with context.services() as services:
             follower = Follower(services.database, hook_ids, filters)

@@ -142,6 +142,7 @@ async def _sealed(settings: Settings) -> bytes | None:
 
 
 def _key(settings: Settings, sealed: bytes | None) -> Check:
+    """Check that there is a key and that the database was used with it."""
     path = settings.data / core_vault.KEY_FILE
     back = "Restore the file from a backup: secrets are encrypted with it."
     if settings.secret_key:

@@ -50,6 +50,7 @@ def explain(error: Exception, settings: Settings | None, option: str | None = No
 
 
 def not_together(option: dict[str, bool]) -> None:
+    """Raise `Misuse` if all of these options, keyed by flag, were given."""
     if all(option.values()):
         raise Misuse(f"{' and '.join(option)} cannot be combined.", "Use only one of them.")
 

@@ -74,6 +74,7 @@ async def install(
 
 
 async def _kept_token(services: Services, git_dir: Path, repository: Repository, user: str | None) -> str | None:
+    """Return the token of an earlier installation if it may still publish."""
     try:
         token = spool.load_config(spool.HookFolder(git_dir)).token
     except spool.ConfigError:
@@ -152,6 +153,7 @@ async def send(context: Context, *, git_dir: _GitDir) -> int:
 
 
 def _unreachable(git_dir: Path) -> str | None:
+    """Return why nothing can be sent, or None if a server accepts connections."""
     import socket
     from urllib.parse import urlsplit
 

@@ -53,6 +53,8 @@ def _mapped(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class ImportTarget:
+    """Options shared by all import sources, such as the target organization and the importing user."""
+
     organization: Annotated[str, Option("LOGIN", "Organization to create the projects in.")]
     member: Annotated[
         tuple[tuple[str, str], ...],

@@ -64,6 +64,7 @@ def click_parameters(declared: inspect.Parameter) -> list[click.Parameter]:
 
 
 def grouped(declared: Iterable[inspect.Parameter], text: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a function's arguments, built from the values that Click has parsed."""
     arguments = {}
     for each in declared:
         members = {member.name: text[member.name] for member in _members(each)}
@@ -118,6 +119,7 @@ def path_completion(metavar: str) -> Completion | None:
 
 
 def _type_of(kind: Any, how: Option | Argument) -> tuple[bool, click.ParamType[Any]]:
+    """Return whether several values are allowed, and the type of one value."""
     plain = kind
     if type(None) in get_args(kind):
         plain = next(each for each in get_args(kind) if each is not type(None))

@@ -49,6 +49,7 @@ def print_table(
 
 
 def to_lines(data: Mapping[str, object], to_text: Callable[[object], str] | None = None) -> str:
+    """Return lines for people, each with a name and a value."""
     width = max(map(len, data))
     return "\n".join(f"{name.replace('_', ' '):<{width}}  {(to_text or cell)(value)}" for name, value in data.items())
 
@@ -64,6 +65,7 @@ def cell(value: object) -> str:
 
 
 def format_time(at_ms: int | None) -> str | None:
+    """Return a time, in milliseconds since the epoch, in the API's format."""
     return None if at_ms is None else to_millis_text(at_ms)
 
 
@@ -89,6 +91,7 @@ def confirm_deletion(login: str, complaint: Sequence[str] = ()) -> None:
 
 @contextmanager
 def interrupted(advice: str) -> Iterator[None]:
+    """Explain the state of unfinished work if the command is interrupted."""
     try:
         yield
     except BaseException as error:

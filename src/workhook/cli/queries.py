@@ -61,6 +61,7 @@ async def organizations(reader: Reader) -> list[Account]:
 
 
 async def users(reader: Reader) -> list[tuple[Account, int | None]]:
+    """List users, oldest first, with the time (ms) they were disabled."""
     return [(account_of(row), row["disabled_at"]) for row in await reader.fetch_all(_users)]
 
 

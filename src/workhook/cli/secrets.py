@@ -112,6 +112,7 @@ def _sentences(made: bool, done: reencrypt.Reencrypted, dropped: int) -> Iterato
 
 @contextmanager
 def _alone(data: Path) -> Iterator[None]:
+    """Allow only one rotation at a time. Raises `CliError`."""
     folder = os.open(data, os.O_RDONLY)
     try:
         try:

@@ -62,6 +62,7 @@ class _Made(dict[str, object]):
     """New records by kind: a login, or the ID of a token. A project has its own audit entry."""
 
     async def record(self, tx: Transaction, place: Account, user: Account) -> None:
+        """Add an entry to the audit log, unless nothing was created."""
         if self:
             detail = {"user": user.login, "made": dict(self)}
             await audit.record(tx, None, "organization.setup", place.login, account_id=place.id, detail=detail)
@@ -124,7 +125,11 @@ async def setup(
 
 
 async def first_start(services: Services, base: str) -> FirstStart | None:
-    """Create an owner, an organization, a project, a token and a sign-in link, or return None if any account exists."""
+    """Create an owner, an organization, a project, a token and a sign-in link on an empty database.
+
+    Returns None if any account exists. If several processes start concurrently, or `workhook setup` runs, only one of
+    them does it.
+    """
     if not await queries.is_empty(services.database):
         return None
 

@@ -46,6 +46,7 @@ class TextCache(Generic[R]):
         self._bytes = 0
 
     def get(self, text: str) -> R:
+        """Return the result, computing it now if it is not cached."""
         key = _key(text)
         if key in self._results:
             self._results.move_to_end(key)

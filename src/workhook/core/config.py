@@ -342,6 +342,7 @@ class Settings:
 
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
+    """Read and validate all settings. Raises `SettingsError` that lists each fault with its remedy."""
     environ = os.environ if environ is None else environ
     faults: list[str] = []
     raw_values: dict[str, tuple[str, Any]] = {}
@@ -375,6 +376,7 @@ def expected_value(parse: Callable[[Any], Any]) -> str:
 
 
 def _apart(values: Mapping[str, Any], given: Container[str]) -> list[str]:
+    """Return a fault for each valid setting that is given without another one it requires."""
     needed = {
         "database_session_url": "database_url",
         "oidc_issuer": "oidc_client_id",

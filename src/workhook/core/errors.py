@@ -142,6 +142,7 @@ class Problem(Exception):
 
     @property
     def reasons(self) -> list[str]:
+        """Return the messages of the faults, or the problem's own message if there are no faults."""
         return self.fault_messages or [self.message]
 
 
@@ -171,6 +172,7 @@ class NotFound(Problem):
 
 
 def require_found(found: T | None) -> T:
+    """Return `found`. Raises `NotFound` if it is None."""
     if found is None:
         raise NotFound()
     return found
@@ -181,6 +183,8 @@ class MethodNotAllowed(Problem):
 
 
 class Conflict(Problem):
+    """The current state of the resource does not allow the action."""
+
     status, code = 409, "conflict"
 
 

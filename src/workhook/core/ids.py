@@ -35,7 +35,10 @@ def _random() -> bytes:
 
 
 def new_id(prefix: str) -> str:
-    """Return `prefix_` and 26 base32 characters, for example `prj_…`: 48 bits of milliseconds, 80 random bits."""
+    """Return `prefix_` and 26 lower-case base32 characters, for example `prj_…`.
+
+    They encode 48 bits of milliseconds and 80 random bits, which makes IDs sort by time.
+    """
     return _id(prefix, now_ms(), int.from_bytes(_random()[:10]))
 
 

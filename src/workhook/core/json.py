@@ -36,6 +36,7 @@ _TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 def encode_for(viewer: Viewer, value: object) -> bytes:
+    """Encode a value including the personal data that the viewer may see."""
     return msgspec.json.encode(value, enc_hook=viewer.disclose)
 
 
@@ -68,7 +69,8 @@ _IN_A_ROW = b"0" * ((_DIGITS_MAX + 1) // _STRIDE)  # a larger integer has at lea
 def decode_untrusted(data: bytes, kind: Any = Any) -> Any:
     """Parse JSON from an untrusted source as a value of type `kind`.
 
-    Raises `Malformed`, also for lone surrogates, numbers beyond a double, and nesting deeper than `DEPTH_MAX`.
+    Raises `Malformed` for anything other than a single JSON value of this type: invalid syntax, invalid UTF-8, lone
+    surrogates, numbers outside the range of a double, and nesting deeper than `DEPTH_MAX`.
     """
     if kind is not Any:
         require_depth(data)  # the deep part may be in a member that the type does not have
@@ -101,6 +103,7 @@ def is_too_deep(value: object) -> bool:
 
 
 def require_depth(data: bytes) -> None:
+    """Raise `Malformed` if the JSON is nested deeper than `DEPTH_MAX`."""
     if _may_be_too_deep(data):
         decode_untrusted(data)
 
@@ -129,6 +132,7 @@ def _double(digits: str) -> float:
 
 
 def indented(data: bytes) -> str | None:
+    """Return stored JSON with indentation, or None if it is not valid JSON."""
     try:
         decode_untrusted(data)
         return msgspec.json.format(data, indent=2).decode()
@@ -137,6 +141,7 @@ def indented(data: bytes) -> str | None:
 
 
 def decode_stored(data: bytes) -> Any:
+    """Parse a stored payload. Returns None if it is not JSON."""
     try:
         return decode_untrusted(data)
     except Malformed:

@@ -15,6 +15,7 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def configure(level: str = "info", style: str = "auto") -> None:
+    """Configure structlog, and route the log records of libraries through it."""
     renderers: list[Any] = [structlog.processors.JSONRenderer()]
     as_text = style == "text" or (style == "auto" and sys.stderr.isatty())
     if as_text:

@@ -37,7 +37,10 @@ _SUBMISSION_PORT = 587
 
 
 class SmtpServer(HiddenRepr, msgspec.Struct, frozen=True):
-    """A mail server. `implicit_tls`: `smtps`; otherwise STARTTLS if offered, and always with a password."""
+    """A mail server. `implicit_tls` means encrypted from the first byte (`smtps`).
+
+    Otherwise STARTTLS is used if the server offers it, and required if there is a password.
+    """
 
     host: str
     port: int
@@ -47,7 +50,10 @@ class SmtpServer(HiddenRepr, msgspec.Struct, frozen=True):
 
 
 def parse_smtp_url(url: str) -> SmtpServer:
-    """Parse `smtp[s]://[USER:PASSWORD@]HOST[:PORT]`, percent-encoded. Raises `ValueError`."""
+    """Parse `smtp://[USER:PASSWORD@]HOST[:PORT]` or `smtps://…`, percent-encoded.
+
+    The default port is 465 for `smtps`, 587 with a password, and 25 otherwise. Raises `ValueError`.
+    """
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError("not the URL of a mail server")

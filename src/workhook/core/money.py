@@ -122,7 +122,10 @@ def decimals(currency: str) -> Message:
 
 
 def to_minor(amount: Decimal, currency: str, field: str, *, maximum_minor: int = AMOUNT_MAX_MINOR) -> int:
-    """Return the amount in minor units. Raises `Invalid` like `amount_fault`."""
+    """Return the amount in minor units.
+
+    Raises `Invalid`, naming the field and the currency, for too many decimal places or more than `maximum_minor`.
+    """
     if fault := amount_fault(amount, currency, field, maximum_minor=maximum_minor):
         raise Invalid(faults=[fault])
     found = to_minor_or_none(amount, currency)
@@ -131,6 +134,7 @@ def to_minor(amount: Decimal, currency: str, field: str, *, maximum_minor: int =
 
 
 def half_up(value: int, unit: int) -> int:
+    """Divide a non-negative value by a unit, rounding half up."""
     return (2 * value + unit) // (2 * unit)
 
 
@@ -146,6 +150,7 @@ def convert_minor(minor: int, before: str, after: str) -> int | None:
 
 
 def amount_of(minor: int, currency: str) -> Decimal:
+    """Return minor units as a number with all decimal places of the currency."""
     return Decimal(minor).scaleb(-digits_of(currency))
 
 

@@ -24,6 +24,7 @@ def one_line(text: str) -> str:
 
 
 def is_one_line(text: str) -> bool:
+    """Return whether the text has no control characters or line breaks."""
     return _BREAKS.search(text) is None
 
 

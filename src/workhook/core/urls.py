@@ -54,7 +54,10 @@ def requested_url(url: str) -> str:
 
 
 def with_parameters(uri: str, parameters: Iterable[tuple[str, str | None]]) -> str:
-    """Append parameters, except those that are None, to the URI's query, leaving the rest unchanged."""
+    """Append parameters to the URI's query, leaving the rest unchanged. Parameters that are None are skipped.
+
+    Only characters that are invalid in URIs are encoded.
+    """
     added = urlencode([(name, value) for name, value in parameters if value is not None])
     before, hash_sign, fragment = uri.partition("#")
     if added and "?" not in before:
@@ -90,9 +93,11 @@ class OwnAddress:
         self.base = base
 
     def receiver_url(self, key: str) -> str | None:
+        """Return the URL that webhooks deliver to, or None if the address is unknown."""
         return None if self.base is None else f"{self.base}{RECEIVE_PATH}{key}"
 
     def is_receiver(self, url: str) -> bool:
+        """Return whether the URL is exactly that of a receiver on this server."""
         if self.base is None:
             return False
         start = self.base + RECEIVE_PATH

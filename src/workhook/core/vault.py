@@ -31,6 +31,7 @@ class Vault:
     """
 
     def __init__(self, keys: Sequence[bytes], source: Path | None = None) -> None:
+        """Raise `VaultError` if a key is invalid."""
         self._source = source
         self._stamp: tuple[int, ...] | None = None
         self._take(keys)
@@ -109,7 +110,10 @@ class Vault:
 
 
 def open_vault(data: Path, secret_key: str | None, *, make: bool) -> Vault:
-    """Open the vault of a data folder. Raises `VaultError` for an invalid key file, or a missing one unless `make`."""
+    """Open the vault of a data folder. The key file has one key per line, newest first.
+
+    `make` creates a missing key file; without it, raises `VaultError`. Also raises it for an invalid key.
+    """
     if secret_key:
         return Vault(setting_keys(secret_key))
     path = data / KEY_FILE
@@ -143,7 +147,10 @@ def read_keys(path: Path) -> list[bytes]:
 
 
 def write_keys(path: Path, keys: Sequence[bytes]) -> None:
-    """Replace the key file atomically, durably and with the same owner. Raises `OSError`."""
+    """Replace the key file atomically and durably. Raises `OSError`.
+
+    The owner is preserved, because a command may run as a different user than the server.
+    """
     path = path.resolve()
     for stale in path.parent.glob(f".{path.name}.*"):  # left by a process that was killed here
         stale.unlink(missing_ok=True)

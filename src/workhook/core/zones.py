@@ -17,6 +17,7 @@ log = structlog.get_logger(__name__)
 
 
 def zone_of(name: str) -> tzinfo:
+    """Return the time zone with an IANA name. Raises `ValueError`."""
     if name == "UTC":
         return UTC
     try:

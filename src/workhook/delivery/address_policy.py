@@ -148,6 +148,7 @@ class GuardedResolver:
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> Sequence[ResolveResult]:
+        """Resolve `host`. Raises `AddressRefused`, or `OSError` for an unknown host."""
         answers = await self._resolver.resolve(host, port, family)
         if not answers:
             raise socket.gaierror(socket.EAI_NONAME, "the name has no address")
@@ -166,7 +167,12 @@ def as_resource_exhausted(error: OSError) -> ResourceExhausted | None:
 
 
 def guarded_socket(policy: AddressPolicy, info: AddrInfoType) -> socket.socket:
-    """Return a socket if the address, maybe a literal, is permitted. Raises `AddressRefused`, `ResourceExhausted`."""
+    """Return a socket for the address about to be connected to, provided it is permitted.
+
+    Covers IP literals in URLs too.
+
+    Raises `AddressRefused` or `ResourceExhausted`.
+    """
     address = str(info[4][0])
     if not policy.permits(address):
         raise AddressRefused(address)
@@ -183,6 +189,7 @@ def open_socket(info: AddrInfoType) -> socket.socket:
 
 
 async def check_target(url: URL, policy: AddressPolicy, resolver: Resolver) -> None:
+    """Check the address of a connection that a proxy opens. Raises `AddressRefused` or `OSError`."""
     host = url.raw_host or ""
     if parse_ip(host) is None:
         await GuardedResolver(policy, resolver).resolve(host, url.port or 0)
@@ -191,6 +198,7 @@ async def check_target(url: URL, policy: AddressPolicy, resolver: Resolver) -> N
 
 
 def check_url(url: str, policy: AddressPolicy) -> str | None:
+    """Return why nothing can ever be delivered to `url`, or None."""
     fault = validate_url(url, policy)
     return None if fault is None else fault.message
 

@@ -57,7 +57,10 @@ class SystemResolver:
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Resolve `host`. Raises `OSError` for an unknown host, and `ResourceExhausted`."""
+        """Resolve `host`.
+
+        Raises `OSError` for an unknown host, `ResourceExhausted` if this process could not perform the lookup.
+        """
         try:
             # As bytes: Python encodes text again and raises UnicodeError for labels that are too long.
             key = host.encode("ascii"), family
@@ -163,7 +166,10 @@ def _ask(name: bytes, family: socket.AddressFamily) -> _Answer:
 
 
 def _no_descriptor_left() -> ResourceExhausted | None:
-    """Return `ResourceExhausted` if no descriptor is left, which the system reports as an unknown host."""
+    """Return `ResourceExhausted` if no descriptor is left.
+
+    Without one, the system can neither read its hosts file nor query a server, and reports an unknown host.
+    """
     try:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
     except OSError as error:

@@ -153,6 +153,7 @@ class Lane:
 
     @property
     def is_full(self) -> bool:
+        """Whether every slot is taken, or too many attempts are not recorded yet."""
         return self.sending >= self.slots or self.lacks_records
 
     @property
@@ -283,7 +284,11 @@ class Lane:
         self.may_have_more, self.reading = False, True
 
     def advance_due_since(self, earliest: int) -> None:
-        """Advance `due_since`. `earliest`: due time of the work in memory when the read began, or returned by it."""
+        """Advance `due_since`.
+
+        `earliest` is the earliest due time of the work that was in memory when the read began or that the read
+        returned. Work requeued during the read is not due earlier, so later reads find it.
+        """
         self.due_since = max(0, earliest - LATE_MS)
 
     def end_read(self, found: Sequence[PendingAttempt], *, full: bool, is_recorded: IsRecorded) -> bool:

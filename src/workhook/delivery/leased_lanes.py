@@ -247,6 +247,7 @@ class LeasedLanes:
 
     @property
     def trouble(self) -> str | None:
+        """The reason why this process has no lease or may lose it soon, or None."""
         return self._trouble or (None if self.leases.is_valid else "its lease has ended")
 
     async def start(self) -> None:
@@ -294,6 +295,7 @@ class LeasedLanes:
         return not hung
 
     async def _renew(self) -> None:
+        """Renew the lease, and keep the lanes that still belong to this process."""
         try:
             await self.leases.renew(self._in_flight)
         finally:
@@ -352,6 +354,7 @@ class LeasedLanes:
         metrics.LANES.set(len(self.lanes))
 
     def _make_room(self) -> None:
+        """Unload some lanes without attempts in flight to make room for waiting ones."""
         now = now_ms()
         for lane in list(islice((each for each in self.lanes.values() if each.is_idle(now)), self._places // 4)):
             del self.lanes[lane.hook.id]

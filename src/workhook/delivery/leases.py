@@ -122,7 +122,10 @@ class Leases:
             log.info("dead_processes_removed", owners=gone)
 
     async def renew(self, in_flight: Callable[[], Sequence[int]]) -> None:
-        """Send a heartbeat, or poll the others if none is due. Raises the errors of `Database.transaction`."""
+        """Send a heartbeat, or only poll the other processes if no heartbeat is due.
+
+        `in_flight` returns the lanes with attempts in flight. Raises the errors of `Database.transaction`.
+        """
         missed, self._missed, good_until = self._missed, True, self._good_until
         self._due.clear()
         if _clock_ms() < self._renew_at and self._announced == self._announcement(in_flight):

@@ -90,6 +90,7 @@ class LaneAssignment:
         return self._settled and not self._foreign
 
     def clear(self) -> None:
+        """Forget all views, because this process is no longer a member."""
         self._views, self._settled, self._foreign = [], False, frozenset()
 
     def apply(self, snapshot: Snapshot) -> None:
@@ -190,7 +191,10 @@ async def raise_generation(tx: Transaction) -> int:
 
 
 async def remove(tx: Transaction, owners: Sequence[str], *, if_dead: bool = False) -> int:
-    """Remove processes, `if_dead` only expired ones, and raise the generation. Returns their number."""
+    """Remove processes and return their number.
+
+    With `if_dead`, keep those that have renewed their lease. Raises the generation if any was removed.
+    """
     removed = await tx.execute(_remove_dead if if_dead else _remove, {"owners": list(owners)})
     if removed:
         await raise_generation(tx)

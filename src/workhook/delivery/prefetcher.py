@@ -53,6 +53,7 @@ class Prefetcher:
         self._ready -= 1
 
     def is_low(self, lane: Lane) -> bool:
+        """Return whether to read more after attempts of this lane were started."""
         low = self._ready - self._slow_ready < READY_LOW
         if not lane.needs_more:
             return low and self._left_behind
@@ -69,6 +70,7 @@ class Prefetcher:
             put_bounded(self._recorded, work.id, None, RECORDED_MAX)
 
     def offer(self, new: CommittedDispatch) -> Lane | None:
+        """Return the lane that took over the new dispatch, or None."""
         lane = self._leased.lanes.get(new.hook_id)
         if lane is None:
             return None
@@ -223,6 +225,7 @@ def _page(low: Collection[Lane], room: int, least: int, most: int) -> list[ReadP
 
 
 def _is_for(row: Row, lane: Lane) -> bool:
+    """Return whether the row can be sent to the loaded version of the hook."""
     if row["version"] != lane.hook.version:
         lane.needs_reload = lane.may_have_more = True
         return False

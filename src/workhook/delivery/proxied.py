@@ -55,7 +55,10 @@ _target: ContextVar[str | None] = ContextVar("target", default=None)
 
 @contextmanager
 def _target_of(url: str) -> Iterator[None]:
-    """Send the path and query of `url`, which yarl would normalize, byte for byte in a `_Post`."""
+    """Send the path and query of `url` byte for byte in requests of class `_Post`.
+
+    yarl would decode and normalize them, so it only provides the host and port.
+    """
     token = _target.set(request_target(url))
     try:
         yield
@@ -236,7 +239,11 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class _Protocol(ResponseHandler):
-    """One connection, which serves requests sequentially. For its attributes, see `client._Connection`."""
+    """One connection, which serves requests sequentially.
+
+    `_in_head`: the final response head is incomplete. `_answer_begun`: something that looks like a response head has
+    arrived.
+    """
 
     def __init__(self, pool: ConnectionPool, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)

@@ -92,6 +92,7 @@ def _due(dialect: str) -> sa.Select[Any]:
 
 
 def _later(dialect: str) -> sa.Select[Any]:
+    """Select the next due times of each of the given hooks."""
     inner = dispatches.alias("inner_dispatches")
     each, hook_id = _each_lane(dialect)
     top = (

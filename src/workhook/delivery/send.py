@@ -39,7 +39,11 @@ UNEXPECTED = "delivery failed"
 
 
 class SendSettings(HiddenRepr, msgspec.Struct, frozen=True, kw_only=True):
-    """`timeout_s` includes connecting. `proxy` is a URL. `connections_max` includes idle connections."""
+    """Settings of a sender.
+
+    `timeout_s` covers connecting, headers and body together. `proxy` is an http(s) URL. `connections_max` limits open
+    connections, including idle ones.
+    """
 
     timeout_s: float = 10.0
     max_payload_bytes: int = MAX_PAYLOAD_BYTES
@@ -70,7 +74,11 @@ class Sender:
         resolver: address_policy.Resolver | None = None,
         own: OwnAddress | None = None,
     ) -> None:
-        """Addresses found by `resolver` must be permitted by `policy`, unless `own` recognizes the URL."""
+        """`resolver` resolves names (by default, the system's).
+
+        The resulting addresses must be permitted by `policy`, unless `own` recognizes the URL as a receiver inside this
+        server.
+        """
         self.unexpected_failures = 0  # of unknown kinds; each is logged, and a bug
         self._policy = policy
         self._own = own or OwnAddress()
@@ -171,6 +179,7 @@ def _text(raw: bytes) -> str:
 
 
 def _decode(body: bytes, encoding: str) -> bytes:
+    """Decode `body` to at most `MAX_BODY_BYTES`. Returns it unchanged if that fails."""
     windows = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}.get(encoding.strip().lower(), ())
     for window in windows:  # "deflate" means zlib (RFC 9110, 8.4.1.2), but some servers omit the zlib header
         try:

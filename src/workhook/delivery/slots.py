@@ -34,6 +34,7 @@ class Slots:
         return len(self._waiting)
 
     def start_next(self, lane: Lane, now: int) -> PendingAttempt | float | None:
+        """Call `lane.take` if a slot is free; otherwise queue the lane."""
         if not self._has_room(lane, now):
             self.queue(lane)
             return None
@@ -52,6 +53,7 @@ class Slots:
         return self._slow * 2 < self._limit or not lane.is_slow(now)
 
     def answered(self, lane: Lane, work: PendingAttempt) -> None:
+        """Free the slot of a successful attempt before it is recorded."""
         lane.mark_answered(work)
         self._unrecorded += 1
         self._slow -= work.slow
@@ -85,6 +87,7 @@ class MemoryBudget:
 
     @asynccontextmanager
     async def reserve(self, size: int) -> AsyncIterator[None]:
+        """Wait until `size` bytes are free, then reserve them for the duration of the block."""
         size = min(size, self._total)
         if not self._waiting and self._used + size <= self._total:
             self._used += size

@@ -188,12 +188,14 @@ class Worker:
                 self._start_ready(lane)
 
     def _start_ready(self, lane: Lane) -> None:
+        """Start attempts until the lane has no more work or no slot is free."""
         now = now_ms()
         while self._start(lane, now):
             pass
         self._after_starts(lane, now)
 
     def _start(self, lane: Lane, now: int) -> bool:
+        """Start one attempt if there is one and a slot is free."""
         if self._stopping.is_set() or now < self._paused_until or not self._leased.leases.is_valid:
             return False
         if lane.needs_signer(now):
@@ -209,6 +211,7 @@ class Worker:
         return True
 
     def _after_starts(self, lane: Lane, now: int) -> None:
+        """Mark work that is held back, and request more if little is left."""
         if marked := lane.mark_throttled(now):
             metrics.THROTTLED.inc(marked)
         if lane.needs_reload or self._prefetcher.is_low(lane):
@@ -277,6 +280,7 @@ class Worker:
             self._prefetcher.release(work)  # the outcome may wait to be recorded; the payload need not
 
     def _pause(self, error: ResourceExhausted) -> None:
+        """Pause starts for a moment because this process has run out of descriptors or threads."""
         metrics.TROUBLE.labels("own").inc()
         now = now_ms()
         if now >= self._paused_until:
@@ -296,6 +300,7 @@ class Worker:
         return await attempt(lane, work, payload, self._sender, self._policy)
 
     def _put_off(self, lane: Lane, work: PendingAttempt) -> None:
+        """Requeue an attempt that was not sent, through no fault of the receiver."""
         lane.requeue()
         self._finished(lane, work)
         self._wake.set()
@@ -307,6 +312,7 @@ class Worker:
             self._all_finished.set()
 
     def _recorded(self, batch: Sequence[FinishedAttempt]) -> None:
+        """Count the recorded batch, free its remaining slots, and start ready work."""
         now = now_ms()
         self._prefetcher.recorded(each.work for each in batch)
         lanes: dict[Lane, None] = {}

@@ -235,6 +235,10 @@ class PublishAnswer(NamedTuple):
 
 
 def judge(status: int) -> Verdict:
+    """Classify a response status.
+
+    Only 202 confirms publication; other successes and redirects do not come from Workhook.
+    """
     if status == 202:
         return Verdict.SENT
     if status in (408, 429) or status >= 500:

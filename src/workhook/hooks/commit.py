@@ -122,7 +122,11 @@ async def _commit_and_signal(database_ref: ref[Database], added: Sequence[NewEve
 
 
 async def commit(database: Database, added: Sequence[NewEvent]) -> list[Committed]:
-    """Commit all events in order, durably, or none. Raises `ConditionFailed` if a premise does not hold."""
+    """Commit all events in order, or none.
+
+    The commit is durable on return. Raises the errors of `Database.transaction`, and `ConditionFailed` if a premise
+    does not hold.
+    """
     handing = accepts_dispatches(database)
     entries = [each.entry for each in added if each.entry is not None]
     premises = [each.premise for each in added if each.premise is not None]

@@ -221,7 +221,10 @@ async def fan_out_about(tx: Transaction, draft: Draft, hook: Hook) -> None:
 
 
 def _may_show(receiving: Row, hook: Hook) -> bool:
-    """Return whether an event about `hook` may reach a receiver."""
+    """Return whether an event about `hook` may reach a receiver.
+
+    An organization's hook created by an OAuth app may belong to an app that cannot read repositories.
+    """
     if hook.repository_id is None:  # the receiver's app may not be able to read repositories
         return bool(receiving["app_id"] == hook.app_id)
     return receiving["repository_id"] is not None or receiving["app_id"] in (None, hook.app_id)

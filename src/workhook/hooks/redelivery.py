@@ -172,7 +172,10 @@ async def find_running(reader: Reader, hook_id: int) -> int | None:
 
 
 async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
-    """Process one batch and return the job, or None if the hook was deleted. Raises `storage.slow.QueryTooSlow`."""
+    """Process one batch and return the job, or None if the hook was deleted.
+
+    If another process works on the same batch, only one of them succeeds. Raises `storage.slow.QueryTooSlow`.
+    """
     row = await database.fetch_one(_by_id, {"id": redelivery_id})
     job = _redelivery_of(row) if row else None
     if job is None or job.finished_at is not None:

@@ -204,6 +204,7 @@ _TYPE_OF = {verb: kind for kind, verbs in _TYPES for verb in verbs}
 
 
 def action_of(operation: Operation) -> str:
+    """Return the name of the action, which is the same whether it succeeds or is refused."""
     if operation.action:
         return operation.action
     return VIEW if is_page(operation) else _from_name(operation.name, operation.area is WORK_API)

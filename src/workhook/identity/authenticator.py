@@ -50,6 +50,8 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 class _Named(NamedTuple):
+    """A repository by its path, and the user whose role is requested."""
+
     owner: str
     name: str
     user_id: int
@@ -161,7 +163,10 @@ class Authenticator:
         return await self._named.submit(_Named(call.path("owner"), call.path("repo"), actor.user.id))
 
     async def _relied_on(self, call: Call, rule: policy.Rule, actor: Actor) -> tuple[Repository, queries.Premise]:
-        """Return the repository in the path, possibly as read for an earlier request unless that is refused."""
+        """Return the repository in the path, possibly as read for an earlier request. A refusal never relies on that.
+
+        Raises the same errors as `policy.check_repository`.
+        """
         named = _Named(queries.key_of(call.path("owner")), queries.key_of(call.path("repo")), actor.user.id)
         known = self._premises.get(named)
         if known is not None and call.recheck is None and _is_let_in(known[0], rule, actor):
@@ -248,7 +253,10 @@ def _gathering(find: Callable[[str, str, int], Awaitable[T]]) -> Batcher[_Named,
 
 
 def _is_let_in(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
-    """Return whether an earlier result admits the caller."""
+    """Return whether an earlier result admits the caller.
+
+    A refusal leaves no trace in the request's record, because the place may now belong to someone else.
+    """
     try:
         policy.check_repository(repository, rule, actor)
     except Problem:

@@ -137,6 +137,7 @@ async def lock_account(tx: Transaction, account_id: int) -> None:
 
 
 async def disabled_at(reader: Reader, user_id: int) -> int | None:
+    """Return when the user was disabled, in milliseconds since the epoch."""
     row = await reader.fetch_one(_disabled, {"id": user_id})
     return row["disabled_at"] if row else None
 
@@ -181,7 +182,10 @@ async def find_premise(reader: Reader, owner: str, name: str, user_id: int) -> t
 
 
 def premises_hold(dialect: str) -> sa.ColumnElement[bool]:
-    """Return the condition that the premises hold, without which the statement fails with `ConditionFailed`."""
+    """Return the condition that the premises still hold, for the parameters from `premise_params`.
+
+    It is `required`: if it fails, the statement fails too, with `storage.database.ConditionFailed`.
+    """
     if dialect == "sqlite":
         known = sa.func.json_each(sa.bindparam("premises", type_=sa.Text())).table_valued("value", name="known")
         of_each: list[sa.ColumnElement[Any]] = [sa.func.json_extract(known.c.value, f"$[{at}]") for at in range(3)]

@@ -178,7 +178,11 @@ class RateLimiter:
         return self._usage(share), within
 
     def undo(self, caller: str) -> Usage | None:
-        """Undo the count of a request. Returns None if it stays counted: in another process, or after too many."""
+        """Undo the count of a request of a token or an app.
+
+        Returns None if the request stays counted: its count is not in this process, or too many were undone already.
+        Even an unchanged response takes work.
+        """
         share = self._shares.get(caller)
         if share is None or now_ms() >= share.resets_at or share.left >= share.used:
             return None

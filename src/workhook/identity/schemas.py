@@ -102,7 +102,11 @@ class Actor(msgspec.Struct, frozen=True):
 
     @property
     def counted_as(self) -> str:
-        """The key of the request limit. More tokens do not raise it: those for the same purpose share one limit."""
+        """The key of the request limit.
+
+        Creating more tokens does not raise the limit, because the tokens of an installation share one, as do the tokens
+        of an app for one user and those derived from one personal token.
+        """
         if self.installation_id is not None:
             return f"installation:{self.installation_id}"
         if self.app_id is not None:

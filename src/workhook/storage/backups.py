@@ -75,6 +75,7 @@ class DatabaseSource:
         return "postgresql" if self._path is None else "sqlite"
 
     async def files(self) -> list[StoredFile]:
+        """Return the files that the database currently references. Raises the drivers' errors."""
         if self._path is not None:
             return await asyncio.to_thread(files_of, self._path)
         connection = await row_stream.connect(self._url or "")
@@ -161,6 +162,7 @@ async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], p
 async def _copy_rows(
     connection: Any, writer: sqlite3.Connection, tables: Sequence[sa.Table], progress: Progress
 ) -> dict[str, Sum]:
+    """Copy the rows and return their sums by table. Raises `CopyRefused`."""
     if (found := await migrate.postgresql_revision(connection)) != HEAD:
         raise _other_schema(found)
     counts = [await connection.fetchval(f'SELECT count(*) FROM "{each.name}"') for each in tables]  # noqa: S608  # ours
@@ -237,6 +239,7 @@ class BlobCopy:
         self._done = 0
 
     async def copy(self, files: Collection[StoredFile]) -> None:
+        """Copy files. Raises `CopyRefused`, and `OSError` if the disk is full."""
         self._done = 0
         waiting = iter(files)
         tasks = [asyncio.create_task(self._work(waiting, len(files))) for _ in range(min(AT_ONCE, len(files)))]
@@ -321,13 +324,17 @@ class CopiedFiles(msgspec.Struct, frozen=True):
 
 
 class EarlierBackup:
-    """A complete backup next to the new one, which hard-links its unchanged files after hashing them."""
+    """A complete backup next to the new one, which shares its unchanged files through hard links.
+
+    Either backup can be deleted. A file is hashed before it is shared, so damage does not spread.
+    """
 
     def __init__(self, folder: Path, sums: dict[str, str]) -> None:
         self._folder, self._sums = folder, sums
 
     @classmethod
     def newest_beside(cls, folder: Path) -> EarlierBackup | None:
+        """Return the newest complete and readable backup in the same folder, or None."""
         found = list[tuple[str, Path, Manifest]]()
         try:
             beside = [each for each in folder.parent.iterdir() if each != folder]
@@ -491,6 +498,7 @@ def _verify(folder: Path, manifest: Manifest, progress: Progress, stop: threadin
 
 
 def _read_sums(folder: Path, manifest: Manifest) -> dict[str, str]:
+    """Return the SHA-256 of the database and of each blob, by name."""
     path = folder / SUMS
     try:
         data = path.read_bytes()
@@ -523,6 +531,7 @@ def _path(blob: str) -> str:
 
 
 def _make_folder(folder: Path) -> None:
+    """Create the folder. Raises `CopyRefused` if it is not empty."""
     try:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:

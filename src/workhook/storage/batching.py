@@ -59,6 +59,7 @@ class Batcher(Generic[Item, Result]):
         return await answer
 
     def _begin(self) -> None:
+        """Start another round if one may start and items are waiting."""
         if len(self._rounds) >= self._rounds_max or not (taken := self._take()):
             return
         queues = {self._queue(each.item) for each in taken}

@@ -144,7 +144,10 @@ class Blobs(ABC):
         self.drafts = folder / _DRAFTS
 
     def incoming(self, name: str | None = None) -> Incoming:
-        """Return a new blob, or a copy of the blob `name`, to write: `async with blobs.incoming() as incoming`."""
+        """Return a new blob to write: `async with blobs.incoming() as incoming`.
+
+        `name` is set when copying a blob of another store. Raises `ValueError` if it is not a valid blob name.
+        """
         return Incoming(self, new_id("blb") if name is None else checked(name))
 
     async def read(self, name: str, start: int, stop: int) -> AsyncGenerator[bytes, None]:
@@ -177,7 +180,7 @@ class Blobs(ABC):
             await self.remove(names)
 
     async def forget(self, name: str) -> None:
-        """Delete a blob after another error, without raising `Unavailable`: `trash.purge` removes it later."""
+        """Delete a blob after another error, without raising `Unavailable`: `storage.sweeping` removes it later."""
         try:
             await self.delete([name])
         except Unavailable:
@@ -209,6 +212,7 @@ class Blobs(ABC):
     async def remove(self, names: Sequence[str]) -> None: ...
 
     async def run(self, job: Callable[[], T]) -> T:
+        """Run a job on a thread of the store. Raises `Unavailable` for disk errors."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, job)
         except OSError as error:

@@ -104,6 +104,7 @@ class CopySource:
         )
 
     def release(self) -> CopyMarker | None:
+        """Let servers use the file again. Returns the removed mark, or None."""
         if (mark := self.mark()) is not None:
             back = "UPDATE alembic_version SET version_num = (SELECT schema FROM moved_to)"
             self._write((back, ()), ("DROP TABLE moved_to", ()))
@@ -182,7 +183,10 @@ def _require_schema(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _lock(connection: sqlite3.Connection, path: Path) -> None:
-    """Lock the file exclusively. This fails if another process has it open, even if it is idle."""
+    """Take an exclusive lock on the file and keep it.
+
+    Every process that has the file open holds a shared lock, even when idle, so this fails if there is one.
+    """
     connection.execute("PRAGMA locking_mode=EXCLUSIVE")
     try:
         connection.execute("BEGIN EXCLUSIVE")
@@ -370,6 +374,7 @@ class _Copy:
         await self.target.complete(table, after)
 
     async def compare(self) -> None:
+        """Compare both sides. Raises `CopyRefused` naming every table that differs."""
         self.done, wrong = 0, []
         self.progress(COMPARED, 0, self.total)
         for table in self.tables:

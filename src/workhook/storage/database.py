@@ -108,6 +108,7 @@ class Transaction(Reader):
         self.is_ending = False  # no statement follows the deferred ones
 
     def get_local(self, kind: type[T]) -> T:
+        """Return the transaction's own instance of this class, created on first use."""
         if kind not in self._locals:
             self._locals[kind] = kind()
         found: T = self._locals[kind]
@@ -241,7 +242,10 @@ class Database(Reader):
             await asyncio.sleep(random.uniform(0, longest))  # noqa: S311  # not a secret
 
     async def write(self, statement: Executable, rows: Sequence[Params]) -> None:
-        """Run one statement once per row of parameters in its own transaction. Raises like `transaction`."""
+        """Run one statement once per row of parameters in its own transaction, in as few round trips as possible.
+
+        Durable on return. Raises the same errors as `transaction`.
+        """
         async with self.transaction() as tx:
             if len(rows) == 1:
                 tx.defer(statement, rows)  # sent with the COMMIT

@@ -34,7 +34,11 @@ upsert = sqlite.insert
 @compiles(OnConflictDoNothing, "postgresql")
 @compiles(OnConflictDoUpdate, "postgresql")
 def _write_on_conflict(clause: Any, compiler: Any, **kw: Any) -> str:
-    """Compile the clause for PostgreSQL, whose own construct would load its dialect on SQLite too."""
+    """Compile the clause for PostgreSQL.
+
+    PostgreSQL's compiler expects an attribute that only its own construct has, but using that construct would load its
+    dialect on SQLite too.
+    """
     clause.constraint_target = None
     found: str = getattr(compiler, f"visit_{clause.__visit_name__}")(clause, **kw)
     return found
@@ -200,6 +204,7 @@ def join_by_key(
 
 
 def sqlite_problem(error: sqlite3.Error) -> Exception:
+    """Translate an error of SQLite's driver into the program's own error."""
     if isinstance(error, sqlite3.IntegrityError) and "UNIQUE" in str(error):
         return UniqueViolation(str(error))
     if isinstance(error, sqlite3.OperationalError):
@@ -217,6 +222,10 @@ _SQLITE_PASSING = tuple(f"SQLITE_{each}" for each in ("FULL", "IOERR", "CANTOPEN
 
 
 def postgresql_problem(error: BaseException) -> BaseException:
+    """Translate an error of the PostgreSQL driver into the program's own error.
+
+    Lost connections, full disks, shutdowns, deadlocks and timeouts can succeed later.
+    """
     import asyncpg  # imported here because SQLite does not need its several megabytes
 
     if isinstance(error, asyncpg.UniqueViolationError):
@@ -264,7 +273,10 @@ _PROBES = {"TCP_KEEPIDLE": SILENCE_S // 2, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3,
 
 
 async def set_tcp_timeouts(connection: Any) -> None:
-    """Set short TCP timeouts, by private parts of asyncpg. By default TCP waits a quarter of an hour."""
+    """Set short TCP timeouts. By default TCP waits a quarter of an hour for a host that is gone.
+
+    asyncpg has no setting for this, and no public access to the socket.
+    """
     reached: socket.socket | None = connection._transport.get_extra_info("socket")
     if reached is None or reached.family == socket.AF_UNIX:
         return

@@ -48,6 +48,7 @@ def known_revisions() -> list[str]:
 
 
 def release_command(path: Path) -> str:
+    """Return the shell command that lets servers use the file again."""
     return f"workhook database release {shlex.quote(str(path.absolute()))}"
 
 

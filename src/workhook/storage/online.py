@@ -73,7 +73,10 @@ def create_index(
 
 @contextmanager
 def autocommit() -> Iterator[None]:
-    """On PostgreSQL, run each statement in its own transaction. Statements before it are committed."""
+    """On PostgreSQL, run each statement inside in its own transaction, so that none holds a lock for long.
+
+    Use it first in a migration, or after statements that may be committed.
+    """
     if _is_sqlite():
         yield
         return
@@ -103,7 +106,10 @@ def drop_index(name: str, table: str) -> None:
 
 @contextmanager
 def _gives_way(locks: int) -> Iterator[None]:
-    """Run a step that locks `locks` tables, on PostgreSQL with a lock timeout, after which it is run again."""
+    """Run a step that locks `locks` tables, on PostgreSQL with a lock timeout.
+
+    Others wait behind the step for as long as it waits itself. After the timeout `storage.migrate` starts again.
+    """
     if _is_sqlite():
         yield
         return

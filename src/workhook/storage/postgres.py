@@ -82,6 +82,7 @@ class WarmPool:
         return int(self._pool.get_idle_size()) + len(self._warm)
 
     async def acquire(self) -> Any:
+        """Acquire a connection within `ACQUIRE_TIMEOUT_S`. Raises the driver's errors."""
         while self._warm:
             connection = self._warm.pop()
             if is_usable(connection):
@@ -138,9 +139,10 @@ def _note_lost(trouble: BaseException) -> None:
 
 
 class PooledConnection:
-    """A connection from the pool: `async with PooledConnection(pool) as connection`. Translates driver errors.
+    """A connection from the pool: `async with PooledConnection(pool) as connection`.
 
-    A generator-based context manager would take more CPU than this class.
+    Raises driver errors as translated by `dialects.postgresql_problem`. A generator-based context manager would take
+    more CPU than this class.
     """
 
     def __init__(self, pool: WarmPool) -> None:
@@ -329,6 +331,7 @@ class PostgresTransaction(Transaction):
 
 
 def as_single_statement(known: Statement, rows: Sequence[Params]) -> BoundStatement | None:
+    """Return the rows as one statement with its values, or None if that is impossible."""
     if len(rows) == 1:
         return BoundStatement(known.sql, known.arguments(rows[0]), known.planned_once)
     sql = known.insert_columns()
@@ -467,7 +470,10 @@ class PostgresDatabase(Database):
         self._outgoing_ready.set()
 
     async def _notify(self) -> None:
-        """Send a signal immediately on the listening connection, and those of the next `GATHER_S` together."""
+        """Send a signal immediately, and those of the following `GATHER_S` seconds together.
+
+        They are sent on the listening connection, whose server process receives them anyway.
+        """
         loop = asyncio.get_running_loop()
         again_at = loop.time()
         while True:
@@ -549,6 +555,8 @@ class PostgresDatabase(Database):
 
 
 class _PostgresSnapshot(Reader):
+    """A reader whose queries all see the same snapshot of the database, in one transaction."""
+
     def __init__(self, connection: Any, compiler: Compiler) -> None:
         self._connection, self._compile = connection, compiler
 

@@ -111,6 +111,7 @@ def _values(fields: Iterable[RecordField], start: int) -> dict[str, str]:
 
 
 def values_of(record: Record) -> dict[str, object]:
+    """Return the parameters of a statement that stores the record, by column."""
     names, get = _getter(type(record))
     return dict(zip(names, get(record), strict=True))
 

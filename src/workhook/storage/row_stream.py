@@ -63,7 +63,10 @@ Check = tuple[Callable[[Any], bool], str]
 
 
 def converter(table: sa.Table) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return a function that converts a SQLite row, which may have any types, or raises `IncompatibleValue`."""
+    """Return a function that converts a SQLite row to values for PostgreSQL's driver.
+
+    It raises `IncompatibleValue` for a value of the wrong type, because SQLite stores any type in any column.
+    """
     columns = [(each.name, _checks(each.type), isinstance(each.type, sa.Boolean)) for each in table.columns]
 
     def convert(row: Sequence[Any]) -> list[Any]:
@@ -115,6 +118,7 @@ async def read_postgresql(connection: Any, table: sa.Table, rows_a_part: int) ->
 
 
 async def sequence_of(connection: Any, table: sa.Table) -> str | None:
+    """Return the sequence that numbers the rows of a table, or None."""
     column = table.primary_key.columns[0].name
     found: str | None = await connection.fetchval(
         "SELECT pg_get_serial_sequence(quote_ident($1), $2)", table.name, column

@@ -43,6 +43,7 @@ def ddl(make: Ddl) -> Ddl:
 
 
 def trigger_function(name: str, event: str, body: str) -> list[str]:
+    """Return the statements that create a PostgreSQL trigger and its function."""
     return [
         f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NULL; END $$",
         f"CREATE TRIGGER {name} {event} EXECUTE FUNCTION {name}()",
@@ -67,7 +68,10 @@ def statements(dialect_name: str, revision: str, schema: str = "") -> list[str]:
 
 
 def _index_order(index: sa.Index) -> tuple[bool, bool, int]:
-    """Sort unique indexes first and partial ones last: without statistics, SQLite prefers the last."""
+    """Sort key of a table's indexes: unique ones first, partial ones last.
+
+    If several indexes can serve a statement, SQLite without statistics prefers the one created last.
+    """
     return "where" in index.info and not index.unique, not index.unique, index.info[DECLARED]
 
 

@@ -43,6 +43,7 @@ async def turn(free: asyncio.Semaphore) -> AsyncIterator[None]:
 
 
 def fetch_sqlite(connection: sqlite3.Connection, sql: str, arguments: Sequence[object]) -> Sequence[Row]:
+    """Run a read. Raises `QueryTooSlow` after `TIMEOUT_S`."""
     end = time.monotonic() + TIMEOUT_S
     connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
     try:

@@ -116,7 +116,10 @@ def _renumbered(sql: str, before: int) -> str:
 
 
 class Compiler:
-    """Compiles each statement object once per process, except those that are built for a request."""
+    """A compiler that compiles each statement object once per process, however many databases are opened.
+
+    Statements built for a request (list filters) are compiled each time.
+    """
 
     inspect: ClassVar[Callable[[str], None] | None] = None
     """Called with the SQL of every compiled statement, for tests (`scripts/statement_rules.py`)."""
@@ -148,7 +151,10 @@ class Compiler:
 
 
 class _Use(NamedTuple):
-    """The tables that a statement changes (`written`) and reads, including the target of an UPDATE."""
+    """The tables that a statement uses. `written` is the changed table.
+
+    `read` are the tables whose rows it reads, including the target of an UPDATE.
+    """
 
     written: sa.FromClause | None
     read: frozenset[sa.FromClause]

@@ -21,7 +21,10 @@ log = structlog.get_logger(__name__)
 
 
 async def for_each_isolated(kind: str, things: Iterable[T], do: Callable[[T], Awaitable[int]]) -> int:
-    """Return the sum of `do` over all things, named `kind` in the log. Raises `Unavailable`."""
+    """Return the sum of `do` over all things. `kind` names them in the log and the metric.
+
+    Raises `Unavailable` if the database cannot be used.
+    """
     done = 0
     for thing in things:
         try:
@@ -41,6 +44,7 @@ class _BatchSize:
         self._kind, self._size = kind, size
 
     def is_over(self, error: Exception) -> bool:
+        """Return whether the error concerns all rows, or too many rows were skipped."""
         return is_database_failure(error) or self.skipped >= SKIPPED_MAX
 
     def skips(self) -> bool:
@@ -121,6 +125,7 @@ class AgedRows:
         return sa.tuple_(*(sa.bindparam(f"{prefix}_{each.name}", type_=each.type) for each in self._key))
 
     def _params(self, prefix: str, row: Row | None) -> dict[str, object]:
+        """Return the parameters for a row, or for a position before all rows if it is None."""
         before_all = {each.name: "" if isinstance(each.type, sa.Text) else -1 for each in self._key}
         found: Row = before_all if row is None else row
         return {f"{prefix}_{each.name}": found[each.name] for each in self._key}

@@ -53,6 +53,7 @@ async def administered(visit: Visit, *, recently: bool = False) -> Access:
 
 
 def settings_address(visit: Visit, section: str = "") -> str:
+    """Return the address of the page, or of one of its sections."""
     return paging.project_address(visit, "settings") + (f"#{section}" if section else "")
 
 

@@ -106,7 +106,11 @@ async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> 
 
 
 async def lock_app(tx: Transaction, app_id: int) -> bool:
-    """Lock the app against a revocation of its tokens, before any other lock. Returns whether it exists."""
+    """Lock the app against a revocation of all its tokens.
+
+    Returns whether the app exists. Take this lock before any other when issuing a token
+    (docs/contributors/decisions/0025-one-actor.md).
+    """
     return await tx.fetch_one(_by_id_kept, {"id": app_id}) is not None
 
 
@@ -277,7 +281,10 @@ async def find_of_user(
 async def list_of_user(
     reader: Reader, app_id: int, user_id: int, page: Page, *, place_id: int | None = None
 ) -> tuple[list[Installation], int]:
-    """Return the installations that the user has access to (on `place_id`), oldest first, and their number."""
+    """Return the installations that the user has access to, oldest first, and their number.
+
+    Access is through membership or a repository. `place_id` limits the result to one account.
+    """
     return await _page(reader, _list_of_user, page, app_id=app_id, user_id=user_id, place_id=place_id or 0)
 
 

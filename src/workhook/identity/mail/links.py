@@ -104,7 +104,10 @@ async def queue_invitation_link(
 
 
 async def _may_send(tx: Transaction, invitation: Mapping[str, int | None], mailbox: str) -> bool:
-    """Count a link to the mailbox, and return whether it may be sent."""
+    """Count a link to the mailbox, and return whether it may be sent.
+
+    Deleting an invitation does not reduce the count.
+    """
     if not await throttle.count_daily(tx, f"inviter:{invitation['actor_id']}", most=PER_INVITER):
         raise TooManyRequests(say("You have sent {} invitations by e-mail today. Try again tomorrow.", PER_INVITER))
     if not await throttle.count_daily(tx, f"invited:{invitation['account_id']}:{mailbox}", most=PER_PLACE):
@@ -174,7 +177,10 @@ _queue_confirmation = insert_into(
 
 
 async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, language: str, now: int) -> None:
-    """Mail a confirmation link, unless the address has received too many. Raises `TooManyRequests` for the user."""
+    """Mail a confirmation link to an address that the user claims, unless it has already received too many.
+
+    Raises `TooManyRequests` if the user has requested too many.
+    """
     row = await tx.fetch_one(_count_recent, {"user_id": user_id, "since": now - DAY_MS})
     if row is not None and row["number"] >= ASKED_MAX:
         message = say("Several links were already sent to you today. Check your spam folder, or try again tomorrow.")

@@ -37,7 +37,11 @@ NOT_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
 async def read(call: Call, known: Collection[str]) -> dict[str, str] | Refusal:
-    """Return the known, non-empty fields of a form or JSON object (RFC 6749, section 3.2). Raises `Malformed`."""
+    """Return the known, non-empty fields of a form or JSON object (RFC 6749, section 3.2).
+
+    Returns a refusal if a parameter is repeated. Raises `Malformed` for other bodies and for values that are not
+    strings.
+    """
     data = await call.body(BODY_MAX_BYTES)
     media_type = (call.header("content-type") or "").partition(";")[0].strip().lower()
     if media_type.endswith("json") or data.lstrip().startswith(b"{"):

@@ -302,7 +302,11 @@ async def oauth_token_scope(call: Call) -> Response:
 
 
 async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Row, str]:
-    """Return the new token with its row. Raises `NotFound` for an invalid token, `Forbidden`, and `Invalid`."""
+    """Return the new token with its row (`find_issued`).
+
+    Raises `NotFound` for an invalid token and for one of another app, `Forbidden` for a suspended installation, and
+    `Invalid`.
+    """
     if app.is_oauth:
         raise NotFound()  # its tokens have no installation
     parent = await locked(tx, app, wanted.access_token)

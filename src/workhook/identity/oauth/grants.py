@@ -226,6 +226,7 @@ _app_of = sa.select(grants.c.app_id).where(
 
 
 async def list_grants(reader: Reader, user_id: int) -> list[Row]:
+    """Return the user's grants, with the columns `id`, `scopes`, `created_at`, `app_name`, `app_kind` and `owner`."""
     return list(await reader.fetch_all(_of_user, {"user_id": user_id}))
 
 

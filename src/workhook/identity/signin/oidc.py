@@ -256,7 +256,10 @@ def _claims(issuer: str, claims: Mapping[str, Any]) -> Claims:
 async def _with_userinfo(
     session: ClientSession, address: str, access_token: str, claims: dict[str, Any]
 ) -> dict[str, Any]:
-    """Add the address, which some providers return only here (Core, section 5.3)."""
+    """Add the address, which some providers return only here (Core, section 5.3).
+
+    Signed claims take precedence, but do not verify this address.
+    """
     more = await _json(session, "GET", address, headers={"Authorization": f"Bearer {access_token}"})
     if more.get("sub") != claims["sub"]:
         raise _refused("userinfo_sub")

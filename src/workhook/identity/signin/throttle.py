@@ -103,7 +103,11 @@ class CountedAttempt(NamedTuple):
 
 
 def login_key(login: str) -> str:
-    """Return the same key for all spellings of a name: a digest, because some people enter their password there."""
+    """Return the key of the entered text, whether or not it is a login.
+
+    It is a digest, because some people enter their password there. All spellings of an account's name have the same
+    key.
+    """
     return "login:" + _digest(login)
 
 

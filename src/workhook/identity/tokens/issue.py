@@ -216,7 +216,10 @@ _DELETES = (
 
 
 async def prune(database: Database, now: int) -> int:
-    """Delete rows that ended long ago, concurrently with other processes. Returns their number."""
+    """Delete ended rows: tokens after 90 days, device codes after an hour, others after a day. Returns their number.
+
+    Several processes may run this concurrently. Raises `Unavailable`.
+    """
     params = {
         "tokens_before": now - TOKENS_KEPT_MS,
         "codes_before": now - DEVICE_CODES_KEPT_MS,

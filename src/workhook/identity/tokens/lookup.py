@@ -58,7 +58,10 @@ def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repos
 
 
 def check_whole_account(actor: Actor, account_id: int) -> None:
-    """Call `check_reach`, and also reject tokens for selected repositories, for example to create a repository."""
+    """Also reject tokens for selected repositories, for example when creating a repository.
+
+    Raises the errors of `check_reach`.
+    """
     check_reach(actor, account_id)
     grant = None if actor.grants is None else _grant_for(actor, account_id, None)
     if grant is not None and grant.repository_ids is not None:

@@ -59,6 +59,7 @@ _BY_CURSOR: Sequence[tuple[str, Callable[[Call, Any], Awaitable[Any]], ListQuery
 
 @places.get(PATH)
 async def show_own_data(visit: Visit) -> Response:
+    """Show the export and the deletion of the visitor's account."""
     return visit.page("account/data.html")
 
 
@@ -81,6 +82,7 @@ async def download_own_data(visit: Visit) -> Response:
 
 
 def _timed(row: Row) -> dict[str, Any]:
+    """Return a row with its times in the API's format."""
     names: Sequence[str] = row.keys()
     return {name: to_millis_text(row[name]) if name.endswith("_at") else row[name] for name in names}
 

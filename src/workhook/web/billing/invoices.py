@@ -175,6 +175,7 @@ class Money(msgspec.Struct):
     lines: Sequence[CreditableLine] = ()
 
     def day_of(self, booked: Payment | CreditNote) -> date:
+        """Return the day of a payment or credit note in the invoice's time zone."""
         if isinstance(booked, Payment):
             return calendar_day(booked.paid_at, self.zone)
         return day_in(booked.issued, self.zone)

@@ -47,7 +47,7 @@ log = structlog.get_logger(__name__)
 
 
 async def read_folder(visit: Visit, access: Access) -> dict[str, object]:
-    """Return the folder and page in the query. `folder` is None at the top level, which lists `folders`."""
+    """Return the folder and page in the query. Raises `NotFound`."""
     folder_id, before = visit.query("folder"), visit.query("before")
     folders = await actions.all_folders(visit.database, access)
     folder = next((each for each in folders if each.id == folder_id), None)

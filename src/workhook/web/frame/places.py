@@ -213,7 +213,10 @@ class Visit:
         return found
 
     async def admit(self, fields: dict[str, list[str]]) -> None:
-        """Check and remove `csrf` of an upload form, which must precede the file. Raises `Forbidden`."""
+        """Check and remove the field `csrf` of an upload form, before any of the file is kept.
+
+        The field must precede the file. Raises `Forbidden`.
+        """
         key = "".join(fields.pop("csrf", []))
         check_key(self.call, self.session, key)
         if self.sent is not None:

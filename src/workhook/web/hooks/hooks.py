@@ -168,6 +168,7 @@ async def ask_for_secret(visit: Visit, site: HookSite) -> Response:
 
 @places.post("/{hook_id}/secret", action="hook.update")
 async def change_secret(visit: Visit, site: HookSite) -> Response:
+    """Change the secret, and show the new one if it was generated."""
     found = await hook_at(visit)
     visit.require_recent(f"{site.address(found.id)}/secret")
     secret, made = forms.secret_of(visit.fields)

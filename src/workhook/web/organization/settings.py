@@ -35,6 +35,7 @@ def entries() -> list[Tab]:
 
 
 def settings_address(account: Account, *more: str) -> str:
+    """Return the address of the settings or of one of their pages."""
     return paging.address_of(account.login, "settings", *more)
 
 
@@ -81,6 +82,7 @@ async def save_settings(visit: Visit) -> Response:
 
 @places.get("/{owner}/settings/delete")
 async def ask_to_delete(visit: Visit, form: PageForm = UNSENT) -> Response:
+    """Ask for the name of an organization before it is deleted."""
     organization = await owned(visit)
     issued = await count_issued_invoices(visit.database, organization.account)
     return settings_page(visit, organization, "organization/delete.html", form, issued=issued)

@@ -29,6 +29,7 @@ def zone_name(visit: Visit) -> str:
 
 
 def read_day(text: str) -> date | None:
+    """Parse an ISO date, or return None if it is invalid."""
     try:
         day = date.fromisoformat(text)
     except ValueError:

@@ -45,6 +45,7 @@ def rate_hint(rate_minor: int | None, source: str, currency: str) -> str:
 
 
 def query_of(return_to: str) -> dict[str, str]:
+    """Return the query parameters of the page that sent the form."""
     return dict(parse_qsl(return_to.partition("?")[2]))
 
 

@@ -217,6 +217,7 @@ async def _page(
     days = {each.group.day: each.spent for each in lines if each.group.day}
 
     def link(**changes: str) -> str:
+        """Return the address of this page with `changes` to its filters. Empty filters are omitted."""
         kept = {name: value for name, value in {**given, **changes}.items() if value}
         return f"{base}/report" + (f"?{urlencode(kept)}" if kept else "")
 

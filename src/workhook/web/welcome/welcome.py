@@ -50,6 +50,7 @@ class WelcomeNames(msgspec.Struct):
 
 @places.get("/welcome")
 async def names(visit: Visit) -> Response:
+    """Ask for the names of the organization and of the visitor."""
     return await _names_page(visit, await _organization(visit), {})
 
 

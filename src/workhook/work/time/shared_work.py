@@ -34,7 +34,10 @@ _on_files = sa.union_all(
 
 
 async def require_none_on_tasks(tx: Transaction, access: Access, names: Mapping[str, str]) -> None:
-    """Raise `Conflict` if a client deletes locked tasks that others have worked on. `names` are by task ID."""
+    """Raise `Conflict` if a client is about to delete tasks that others have worked on.
+
+    Call this before deleting locked tasks of one project. `names` maps task IDs to their names in messages.
+    """
     if access.is_client and names:
         rows = await tx.fetch_all(_on_tasks, {"ids": sorted(names), "user_id": access.user.id})
         found = {row["id"] for row in rows}

@@ -131,7 +131,10 @@ _STATEMENTS = {each: _statements(each) for each in (*_OF_PROJECT, *_OF_ACCOUNT)}
 
 
 async def change_projects_currency(tx: Transaction, ids: Sequence[int], before: str, after: str | None) -> None:
-    """Change the currency of projects with locked settings; None means that of the account. Raises `Invalid`."""
+    """Change the currency of projects whose settings are locked, and rescale their amounts.
+
+    `after` is the project's own currency, or None for that of its account. Raises `Invalid`.
+    """
     if ids:
         await _rescale_all(tx, _OF_PROJECT, ids, before, after or DEFAULT_CURRENCY)
         tx.defer(_set_currency, [{"ids": ids, "currency": after}])

@@ -116,6 +116,7 @@ _taxes = (
 
 
 async def find_rates(reader: Reader, invoice: Invoice) -> Rates:
+    """Return the billed and credited amounts at each rate of the invoice."""
     rows = await reader.fetch_all(_taxes, {"invoice_id": invoice.id}) if invoice.credited_minor else []
     return rates_of(invoice.tax_rows, invoice.rate, [row for each in rows for row in rows_of(each["taxes"])])
 
@@ -176,6 +177,7 @@ def lines_of(invoice: Invoice, rates: Rates, credited: Iterable[Item]) -> list[C
 
 
 def whole_line(line: CreditableLine, currency: str) -> CreditedItemInput:
+    """Return a credited line for everything that is left of a line."""
     row = line.row
     price = amount_of(line.left, currency)
     return CreditedItemInput(line.item.description, Decimal(1), price, tax=row.millionths, tax_category=row.category)

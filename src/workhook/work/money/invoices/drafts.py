@@ -256,6 +256,7 @@ async def _lock_time(
 
 
 def _plan(invoice: Invoice, wanted: InvoiceCreate, number_faults: Sequence[Fault], time: _Time | None) -> InvoiceChange:
+    """Plan the change from the parameters and the locked time. Raises `Invalid`."""
     values: dict[str, object] = {
         column: given for name, column in _COLUMNS.items() if not isinstance(given := getattr(wanted, name), UnsetType)
     }
@@ -321,6 +322,7 @@ def money_faults(inputs: Sequence[InvoiceItemInput], currency: str) -> list[Faul
 
 
 def items_of_inputs(inputs: Sequence[InvoiceItemInput], currency: str) -> list[Item]:
+    """Return the manually entered lines. Raises `Invalid`."""
     if faults := money_faults(inputs, currency):
         raise Invalid(faults=faults)
     return [

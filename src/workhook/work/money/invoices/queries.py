@@ -88,6 +88,7 @@ _hold = increment_counter(invoice_numbers, sa.literal(0, sa.BigInteger))
 
 
 async def count_one(tx: Transaction, account_id: int, year: int) -> str:
+    """Return the next number of the account. `year` is the year of issue."""
     row = await tx.fetch_row(_count, {"account_id": account_id})
     number_format, number = NumberFormat(row["number_format"] or DEFAULT_FORMAT), row["last"]
     if number_format.is_yearly:
@@ -344,7 +345,10 @@ _sums = (
 
 
 async def open_sums(reader: Reader, access: Access) -> dict[str, int]:
-    """Return the amounts due in a project, in minor units by currency; empty above `OPEN_MAX` open invoices."""
+    """Return the amounts still due in a project, in minor units by currency.
+
+    Empty if there are more than `OPEN_MAX` open invoices. Everyone in the project can see issued invoices.
+    """
     params = {"repository_id": access.repository.id, "limit": OPEN_MAX + 1}
     rows = await reader.fetch_all(_sums, params)
     if sum(row["number"] for row in rows) > OPEN_MAX:

@@ -207,7 +207,10 @@ async def find_service(reader: Reader, actor: Actor, service_id: str) -> Service
 
 
 async def lock_service(write: Write, service_id: str) -> Service:
-    """Lock a service for a change. Raises `NotFound`, `PreconditionFailed`, or `Forbidden`."""
+    """Lock a service for a change.
+
+    Raises `NotFound`, `PreconditionFailed`, or `Forbidden`, also for a token limited to selected repositories.
+    """
     service = await _find(write.tx, _locked, service_id, write.actor)
     check_whole_account(write.actor, service.owner.id)
     Owner(service.owner, service.role).require_owner("change its services")

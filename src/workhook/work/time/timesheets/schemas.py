@@ -196,6 +196,7 @@ class Timesheet(Record, frozen=True):
         return self.billable_rate_minor if self.rate_source in (None, "timesheet") else None
 
     def at_rate(self, own_minor: int | None, terms: TimeTerms) -> Timesheet:
+        """Return the timesheet with its own rate or, without one, with the inherited rate."""
         rate, source = (own_minor, None) if own_minor is not None else (terms.rate_minor, terms.source)
         return msgspec.structs.replace(self, billable_rate_minor=rate, rate_source=None if rate is None else source)
 
