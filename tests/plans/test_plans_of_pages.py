@@ -6,6 +6,7 @@ No API operation makes these queries, so the tests call the functions that the p
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Literal
 
@@ -58,9 +59,9 @@ class RecordingReader:
     async def fetch_one(self, statement: Executable, params: Params) -> None:
         self.asked.append(Asked(statement, params))
 
-    async def fetch_row(self, statement: Executable, params: Params) -> None:
+    async def fetch_row(self, statement: Executable, params: Params) -> defaultdict[str, None]:
         self.asked.append(Asked(statement, params))
-        raise AssertionError("there is no row here")
+        return defaultdict(type(None))
 
     async def fetch_all(self, statement: Executable, params: Params) -> list[Row]:
         self.asked.append(Asked(statement, params))
@@ -241,8 +242,7 @@ SUMMED: dict[str, Query] = {
 def test_sums_of_a_project_read_only_paused_time_entries_and_those_on_drafts(scene: Scene, name: str) -> None:
     """Recorded time that is not yet summed up is also read; here that is everything."""
     reader = RecordingReader()
-    with pytest.raises(AssertionError, match="no row here"):
-        asyncio.run(_await(SUMMED[name](reader)))
+    asyncio.run(_await(SUMMED[name](reader)))
     for verdict in scene.judge.judge(*reader.asked[0]):
         assert "ix_timesheets_paused" in verdict.plan
         assert "ix_timesheets_repository_id" not in verdict.plan
@@ -252,8 +252,7 @@ def test_sums_of_a_project_read_only_paused_time_entries_and_those_on_drafts(sce
 
 def test_time_that_is_not_billable_is_read_from_the_sums_only(scene: Scene) -> None:
     reader = RecordingReader()
-    with pytest.raises(AssertionError, match="no row here"):
-        asyncio.run(_await(queries.find_unbilled_ms(reader, _access(), billable=False)))  # type: ignore[arg-type]
+    asyncio.run(_await(queries.find_unbilled_ms(reader, _access(), billable=False)))  # type: ignore[arg-type]
     verdicts = scene.judge.judge(*reader.asked[0])
     assert [each.plan for each in verdicts if "timesheets" in each.plan] == []
     assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > BOUND] == []
