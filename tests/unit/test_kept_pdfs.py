@@ -1,4 +1,4 @@
-"""How long a process keeps a rendered PDF in memory."""
+"""The cache time of a rendered PDF."""
 
 from __future__ import annotations
 
