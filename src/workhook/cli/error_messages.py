@@ -17,14 +17,10 @@ FAILED, MISUSED = 1, 2
 
 
 class CliError(errors.OperatorError):
-    """An error reported by a command, with its remedy."""
-
     status = FAILED
 
 
 class Misuse(CliError):
-    """Invalid or mutually exclusive options."""
-
     status = MISUSED
 
 
