@@ -121,8 +121,9 @@ RENDER_S = 30.0
 RETRY_AFTER_S = 5
 KEPT_MAX_BYTES = 16 * 1024 * 1024
 KEPT_S = 24 * 3600
-KEPT_WITHOUT_LOGO_S = 300
-"""The cache time of a PDF whose render was killed and repeated without the logo; the next attempt may succeed."""
+KEPT_INCOMPLETE_S = 300
+"""The cache time of a PDF that may be complete the next time: with the logo, after a render was killed and repeated
+without it, or with the characters that had no font, once fonts are installed."""
 LOGO_MAX_BYTES = 2 * 1024 * 1024
 
 FAILURES = Counter("workhook_invoice_pdf_failures_total", "Invoices that could not be rendered.", ["reason"])
@@ -337,9 +338,10 @@ async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
     for with_logo, with_xml in tries:
         try:
             rendered = await run(job.document, with_logo, xml=with_xml)
-            return _build_pdf(job, rendered, with_xml), kept_s
+            made = _build_pdf(job, rendered, with_xml)
+            return made, KEPT_INCOMPLETE_S if made.missing else kept_s
         except RenderFailed as failed:
-            reason, kept_s = failed.reason, KEPT_WITHOUT_LOGO_S
+            reason, kept_s = failed.reason, KEPT_INCOMPLETE_S
             log.warning("invoice_pdf_failed", invoice_id=job.document.id, error=str(failed), stderr=failed.stderr)
         if with_logo is not None:
             LOGOS_LEFT_OUT.labels(reason).inc()
