@@ -79,6 +79,19 @@ async def test_a_database_is_opened_only_with_its_key(tmp_path: Path) -> None:
         pass
 
 
+def test_signatures_of_any_key_are_valid_and_can_be_shortened() -> None:
+    old, new = new_key(), new_key()
+    signed = Vault([old]).sign("links", "text")
+    rotated = Vault([new, old])
+    assert rotated.is_signed("links", "text", signed)
+    assert rotated.is_signed("links", "text", signed[:24], length=24)
+    for wrong in ("", signed[:24], signed + "=", "é", "\udc80"):
+        assert not rotated.is_signed("links", "text", wrong)
+    assert not rotated.is_signed("links", "other", signed)
+    assert not rotated.is_signed("else", "text", signed)
+    assert not Vault([new]).is_signed("links", "text", signed)
+
+
 def test_derived_keys_differ_from_their_keys() -> None:
     old, new = Fernet.generate_key(), Fernet.generate_key()
     first, second = Vault([new, old]).derive("links")

@@ -5,9 +5,7 @@ One-time links are stored encrypted until the message is sent. Other links are s
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import hmac
 import unicodedata
 from collections.abc import Mapping
 
@@ -132,24 +130,11 @@ async def queue_own_link(
 
 # --- signed links -----------------------------------------------------------------------------------------------------
 
-_SIGNATURE_BYTES = 18
+_SIGNATURE_CHARS = 24  # 144 bits
 
 
-def sign(vault: Vault, purpose: str, content: str) -> str:
-    """Return a signature of 24 letters, digits, hyphens and underscores."""
-    return _signature(vault.derive(purpose)[0], content)
-
-
-def is_signed(vault: Vault, purpose: str, content: str, signature: str) -> bool:
-    """Verify a signature in constant time, with every key of the vault."""
-    expected = [_signature(key, content).encode() for key in vault.derive(purpose)]
-    found = [hmac.compare_digest(each, signature.encode()) for each in expected]
-    return any(found)
-
-
-def _signature(key: bytes, content: str) -> str:
-    signed = hmac.digest(key, content.encode(), "sha256")[:_SIGNATURE_BYTES]
-    return base64.urlsafe_b64encode(signed).decode()
+def _signed(vault: Vault, purpose: str, content: str) -> str:
+    return vault.sign(purpose, content)[:_SIGNATURE_CHARS]
 
 
 # --- links that confirm an address ------------------------------------------------------------------------------------
@@ -194,7 +179,7 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
 
 def confirm_path(vault: Vault, user_id: int, address: str, now: int) -> str:
     until = str(now + CONFIRM_GOOD_MS)
-    return f"{CONFIRM_PATH}{until}.{sign(vault, _CONFIRM, _confirmed(user_id, address, until))}"
+    return f"{CONFIRM_PATH}{until}.{_signed(vault, _CONFIRM, _confirmed(user_id, address, until))}"
 
 
 def is_confirmed_by(vault: Vault, user_id: int, address: str, token: str, now: int) -> bool:
@@ -202,7 +187,8 @@ def is_confirmed_by(vault: Vault, user_id: int, address: str, token: str, now: i
     until, _, signature = token.partition(".")
     if not (until.isascii() and until.isdigit() and len(until) <= 15 and int(until) > now):
         return False
-    return is_signed(vault, _CONFIRM, _confirmed(user_id, address, until), signature)
+    confirmed = _confirmed(user_id, address, until)
+    return vault.is_signed(_CONFIRM, confirmed, signature, length=_SIGNATURE_CHARS)
 
 
 def _confirmed(user_id: int, address: str, until: str) -> str:
@@ -226,13 +212,13 @@ class Subscription(msgspec.Struct, frozen=True):
 
 def unsubscribe_path(vault: Vault, subscription: Subscription) -> str:
     content = f"{subscription.user_id}.{subscription.kind}"
-    return f"{UNSUBSCRIBE_PATH}{content}.{sign(vault, _UNSUBSCRIBE, content)}"
+    return f"{UNSUBSCRIBE_PATH}{content}.{_signed(vault, _UNSUBSCRIBE, content)}"
 
 
 def read_subscription(vault: Vault, token: str) -> Subscription | None:
     """Parse the token after `UNSUBSCRIBE_PATH`. Returns None unless it was signed by this server."""
     content, _, signature = token[:_UNSUBSCRIBE_MAX_CHARS].rpartition(".")
-    if not is_signed(vault, _UNSUBSCRIBE, content, signature):
+    if not vault.is_signed(_UNSUBSCRIBE, content, signature, length=_SIGNATURE_CHARS):
         return None
     user_id, _, kind = content.partition(".")
     return next((Subscription(int(user_id), each) for each in NOTIFICATION_KINDS if each == kind), None)

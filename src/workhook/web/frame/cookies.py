@@ -8,7 +8,6 @@ cookie is signed with the vault's key, for one user and until that user's passwo
 from __future__ import annotations
 
 import base64
-import hmac
 import re
 import secrets
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ import msgspec
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Malformed
+from workhook.core.vault import signature_of, to_base64
 from workhook.http.calls import Call, origin
 from workhook.identity.signin.passwords import KnownDevice
 
@@ -70,7 +70,7 @@ def _header(name: str) -> str:
 
 def csrf_of(secret: str) -> str:
     """Return the `csrf` field for forms that belong to a cookie, derived from its value without revealing it."""
-    return _mac(secret.encode(), "workhook csrf")
+    return signature_of(secret.encode(), "workhook csrf")
 
 
 def masked(csrf: str) -> str:
@@ -90,41 +90,22 @@ def unmasked(field: str) -> str:
         return ""
 
 
-def sign(call: Call, purpose: str, body: str) -> str:
-    """Sign `body` with the vault's newest key for this purpose."""
-    return _mac(call.services.vault.derive(purpose)[0], body)
-
-
-def is_signed(call: Call, purpose: str, body: str, signature: str) -> bool:
-    """Verify the signature of `body` with any key of the vault."""
-    keys = call.services.vault.derive(purpose)
-    return any(hmac.compare_digest(_mac(key, body).encode(), signature.encode()) for key in keys)
-
-
 def seal(call: Call, purpose: str, value: msgspec.Struct, bound_to: str = "") -> str:
     """Return `value` as signed text, which `unseal` accepts with the same `bound_to`."""
     body = to_base64(msgspec.json.encode(value))
-    return f"{body}.{sign(call, purpose, f'{bound_to}.{body}')}"
+    return f"{body}.{call.services.vault.sign(purpose, f'{bound_to}.{body}')}"
 
 
 def unseal(call: Call, purpose: str, text: str, shape: type[S], bound_to: str = "") -> S | None:
     """Return the value, or None if the signature is wrong or the value is from an incompatible version."""
     body, _, signature = text.rpartition(".")
-    if not is_signed(call, purpose, f"{bound_to}.{body}", signature):
+    if not call.services.vault.is_signed(purpose, f"{bound_to}.{body}", signature):
         return None
     try:
         value: S = json.decode_untrusted(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), shape)
     except (ValueError, Malformed):  # `ValueError` from base64
         return None
     return value
-
-
-def _mac(key: bytes, text: str) -> str:
-    return to_base64(hmac.digest(key, text.encode(), "sha256"))
-
-
-def to_base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def is_own_origin(call: Call, text: str) -> bool:
@@ -193,7 +174,7 @@ def remember_device(call: Call, user_id: int, changed_at: int) -> dict[str, str]
     entries = _device_entries(call)
     device = _DeviceFinder(entries)(user_id, changed_at) or secrets.token_hex(16)
     body = f"{user_id}-{device}-{changed_at}-{now_ms() // 1000 + DEVICE_LASTS_S}"
-    entry = f"{body}.{sign(call, _DEVICE_PURPOSE, body)}"
+    entry = f"{body}.{call.services.vault.sign(_DEVICE_PURPOSE, body)}"
     others = [each.text for each in entries if each.user_id != user_id]
     return write(call, DEVICE, "~".join([entry, *others][:DEVICE_USERS_MAX]), max_age_s=DEVICE_LASTS_S)
 
@@ -205,6 +186,6 @@ def _device_entries(call: Call) -> list[_DeviceEntry]:
         parts = _DEVICE_ENTRY.fullmatch(text)
         if parts is None or int(parts["until"]) <= now_ms() // 1000:
             continue
-        if is_signed(call, _DEVICE_PURPOSE, parts["body"], parts["sign"]):
+        if call.services.vault.is_signed(_DEVICE_PURPOSE, parts["body"], parts["sign"]):
             found.append(_DeviceEntry(int(parts["user"]), parts["device"], int(parts["changed"]), text))
     return found

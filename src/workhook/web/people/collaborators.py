@@ -11,7 +11,6 @@ from workhook.identity import invitations, members
 from workhook.identity.context import Write
 from workhook.identity.invitations import CLIENT
 from workhook.identity.queries import find_account, key_of
-from workhook.web.frame import cookies
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.forms import form_page
 from workhook.web.frame.places import Places, Visit
@@ -169,8 +168,8 @@ async def put_client_back(visit: Visit) -> Response:
     login, email, until = (visit.fields.get(name, "") for name in ("username", "email", "until"))
     given = visit.fields.get("removed", "")
     in_time = until.isascii() and until.isdigit() and len(until) <= _DIGITS_MAX and int(until) > now_ms()
-    if not in_time or not cookies.is_signed(
-        visit.call, _REMOVED, _signed(visit, project_id, login, email, until), given
+    if not in_time or not visit.call.services.vault.is_signed(
+        _REMOVED, _signed(visit, project_id, login, email, until), given
     ):
         raise NotFound()
     client = await visit.change(lambda write: restore_client(write, project_id, login, email))
@@ -181,7 +180,8 @@ async def put_client_back(visit: Visit) -> Response:
 def _undo(visit: Visit, project_id: str, removed: Client) -> Undo:
     """Return the undo of a removal, signed, because only a former client may return without a new invitation."""
     until = str(now_ms() + UNDO_MS)
-    signature = cookies.sign(visit.call, _REMOVED, _signed(visit, project_id, removed.username, removed.email, until))
+    signed = _signed(visit, project_id, removed.username, removed.email, until)
+    signature = visit.call.services.vault.sign(_REMOVED, signed)
     fields = {"email": removed.email, "username": removed.username, "until": until, "removed": signature}
     return Undo(f"{settings_address(visit)}/clients", fields)
 
