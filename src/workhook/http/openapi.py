@@ -141,18 +141,14 @@ def _responses(op: Operation, schemas: Schemas) -> dict[str, Any]:
             "headers": openapi_parts.answer_headers(op, 304),
         }
     for status in op.all_problems - op.answers.keys():
-        responses[str(status)] = {"$ref": f"#/components/responses/{_problem_name(op.area, status)}"}
+        responses[str(status)] = {"$ref": f"#/components/responses/{op.area.name}_{status}"}
     return dict(sorted(responses.items()))
-
-
-def _problem_name(area: Area, status: int) -> str:
-    return f"{area.name}_{status}"
 
 
 def _problem_responses(operations: Sequence[Operation], schemas: Schemas) -> dict[str, Any]:
     wanted = {(op.area, status) for op in operations for status in op.all_problems - op.answers.keys()}
     return {
-        _problem_name(area, status): _problem_response(area, status, schemas)
+        f"{area.name}_{status}": _problem_response(area, status, schemas)
         for area, status in sorted(wanted, key=lambda each: (each[0].name, each[1]))
     }
 

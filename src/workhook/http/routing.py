@@ -325,7 +325,7 @@ class Route(Generic[Target]):
 
     def __post_init__(self) -> None:
         self.parts = split(self.path)
-        self.names = tuple(part[1:-1] for part in self.parts if _is_parameter(part))
+        self.names = tuple(part[1:-1] for part in self.parts if part.startswith("{"))
 
     def methods(self) -> str:
         """Return the methods of the path for an `Allow` header. OPTIONS is always allowed."""
@@ -359,7 +359,7 @@ class PathTree(Generic[Target]):
     def _add_parts(self, new: Route[Target]) -> Route[Target]:
         node = self._root
         for part in new.parts:
-            if _is_parameter(part):
+            if part.startswith("{"):
                 node.parameter = node.parameter or _Node()
                 node = node.parameter
             else:
@@ -388,7 +388,3 @@ class PathTree(Generic[Target]):
 
 def split(path: str) -> list[str]:
     return [part for part in path.split("/") if part]
-
-
-def _is_parameter(part: str) -> bool:
-    return part.startswith("{")
