@@ -14,7 +14,7 @@ from tests.web.browser import Browser
 from tests.web.studio import open_studio, page_of
 from workhook.identity.rate import ADDRESS_TIMES
 from workhook.web.frame.paging import TEXTS_MAX_CHARS
-from workhook.work.board.tasks.choices import LABELS_MAX
+from workhook.work.board.tasks.listing import LABELS_MAX
 
 pytestmark = pytest.mark.one_database
 LIMIT = 12

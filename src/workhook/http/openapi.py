@@ -141,31 +141,28 @@ def _responses(op: Operation, schemas: Schemas) -> dict[str, Any]:
             "headers": openapi_parts.answer_headers(op, 304),
         }
     for status in op.all_problems - op.answers.keys():
-        responses[str(status)] = {"$ref": f"#/components/responses/{_problem_name(op.area, status)}"}
+        responses[str(status)] = {"$ref": f"#/components/responses/{op.area.name}_{status}"}
     return dict(sorted(responses.items()))
-
-
-def _problem_name(area: Area, status: int) -> str:
-    return f"{area.name}_{status}"
 
 
 def _problem_responses(operations: Sequence[Operation], schemas: Schemas) -> dict[str, Any]:
     wanted = {(op.area, status) for op in operations for status in op.all_problems - op.answers.keys()}
     return {
-        _problem_name(area, status): _problem_response(area, status, schemas)
+        f"{area.name}_{status}": _problem_response(area, status, schemas)
         for area, status in sorted(wanted, key=lambda each: (each[0].name, each[1]))
     }
 
 
 def _problem_response(area: Area, status: int, schemas: Schemas) -> dict[str, Any]:
     schema: Schema = schemas.of(WorkProblem if area.style == "envelope" else WebhookProblem)
-    docs = f"{_ORIGIN}/docs"
+    docs, is_webhook = f"{_ORIGIN}/docs", area.style == "github"
+    own = openapi_text.WEBHOOK_EXAMPLES if is_webhook else openapi_text.WORK_EXAMPLES
     examples = {
         name: {"value": json.decode(json.encode(render(problem, area, request_id="6f1c…", documentation_url=docs)))}
-        for name, problem in openapi_text.problem_examples(area.style, status).items()
+        for name, problem in (own.get(status) or openapi_text.COMMON_EXAMPLES[status]).items()
     }
     return {
-        "description": openapi_text.problem_text(area.style, status),
+        "description": (is_webhook and openapi_text.WEBHOOK_PROBLEMS.get(status)) or openapi_text.PROBLEMS[status],
         "headers": openapi_parts.problem_headers(area, status),
         "content": {"application/json": {"schema": schema, "examples": examples}},
     }

@@ -98,7 +98,7 @@ ANSWERS: Mapping[int, str] = {
     304: "Not modified since the response whose `ETag` was sent in `If-None-Match`. The response has no body.",
 }
 
-_PROBLEMS: Mapping[int, str] = {
+PROBLEMS: Mapping[int, str] = {
     400: "The request is malformed: its JSON or form, its query string, a cursor, or the requested API version.",
     401: "The token is missing, invalid, expired, or revoked.",
     403: "The caller can see the resource but may not do this. The message names the missing role or scope.",
@@ -114,14 +114,14 @@ _PROBLEMS: Mapping[int, str] = {
     500: "The server failed. Its log contains the cause, under the request ID.",
     503: "The database cannot be used, or the server is overloaded. Nothing was changed; try again later.",
 }
-_WEBHOOK_PROBLEMS: Mapping[int, str] = {
+WEBHOOK_PROBLEMS: Mapping[int, str] = {
     403: "The caller can see the resource but may not do this, or a rate limit is exceeded (`Retry-After`): the "
     "token's hourly limit, or the limit of pings, tests, and redeliveries per webhook and minute.",
     409: "The current state of the resource does not allow this; the message gives the reason.",
     422: "Validation failed.",
 }
 
-_COMMON_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
+COMMON_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
     401: {
         "no token": Unauthenticated("Requires authentication"),
         "invalid token": Unauthenticated("Bad credentials"),
@@ -133,7 +133,7 @@ _COMMON_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
     500: {"failed": Problem("The server failed. Its log contains the cause, under the request ID.")},
     503: {"database unavailable": Unavailable("The database cannot be written.")},
 }
-_WORK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
+WORK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
     400: {"bad JSON": Malformed("Problems parsing JSON")},
     403: {"missing scope": Forbidden("The token needs the scope work.", code="missing_scope")},
     409: {"archived": Conflict("The project is archived.", code="archived")},
@@ -143,7 +143,7 @@ _WORK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
     429: {"no requests left": TooManyRequests("API rate limit exceeded. Wait until the time in X-RateLimit-Reset.")},
 }
 _HOOK_FAULT = Fault(resource="Hook", field="url", code="custom", message="url cannot be blank")
-_WEBHOOK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
+WEBHOOK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
     400: {"bad JSON": Malformed("Problems parsing JSON"), "not an object": Malformed("Body should be a JSON object")},
     403: {
         "missing role": Forbidden("Must have admin rights to Repository."),
@@ -159,14 +159,3 @@ _WEBHOOK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
         "invalid type": Invalid("Invalid request.\n\nFor 'properties/events', nil is not an array."),
     },
 }
-
-
-def problem_text(style: str, status: int) -> str:
-    """Return the description of a status in the style."""
-    return (_WEBHOOK_PROBLEMS.get(status) if style == "github" else None) or _PROBLEMS[status]
-
-
-def problem_examples(style: str, status: int) -> Mapping[str, Problem]:
-    """Return example problems by name, to be rendered as the server renders them."""
-    own = _WEBHOOK_EXAMPLES if style == "github" else _WORK_EXAMPLES
-    return own.get(status) or _COMMON_EXAMPLES[status]

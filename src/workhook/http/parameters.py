@@ -92,11 +92,6 @@ class Converter:
     types: tuple[type, ...] = (str,)
     mend: Callable[[str], str] | None = None
 
-    def value(self, raw: object, *, strict: bool) -> Any:
-        if self.mend is not None and not strict and isinstance(raw, str):
-            raw = self.mend(raw)
-        return self.step(raw if not strict or isinstance(raw, self.types) else None)
-
 
 OfLimitedSize = Rule.accepts(
     lambda value: len(json.encode(value)) <= TEXT_MAX_BYTES, compose("at most {} KiB of JSON", TEXT_MAX_BYTES // 1024)
@@ -319,8 +314,10 @@ class _Field:
         if has_nul(raw):
             raise ValueError("text without NUL characters")
         raw = self.prepare(raw)
-        if self.read is not None:
-            return self.read.value(raw, strict=strict)
+        if (read := self.read) is not None:
+            if read.mend is not None and not strict and isinstance(raw, str):
+                raw = read.mend(raw)
+            return read.step(raw if not strict or isinstance(raw, read.types) else None)
         if self.item is not None:
             return _items(self.item, self.kind, raw, path)
         if self.part is not None:

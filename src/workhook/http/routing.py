@@ -283,9 +283,7 @@ def _problem_response(
     )
 
 
-def _outside(
-    request: Request, error: Exception, services: Services, problem_page: ProblemPage | None
-) -> EncodedResponse:
+def _outside(request: Request, error: Exception, services: Services, problem_page: ProblemPage | None) -> Reply:
     """Respond to a request that no operation handled: unknown route, wrong method, invalid Host or server fault."""
     path: str = request.scope["path"]
     problem = error if isinstance(error, Problem) else Problem(_FAILED)
@@ -302,11 +300,9 @@ def _outside(
     of_the_api = f"/{path.lstrip('/')}/".startswith("/api/")
     accept = request.headers.get("accept")
     if problem_page is not None and not of_the_api and prefers_page(accept, otherwise=False):
-        begin(Call(request, _NOWHERE, services, request_id, ""))  # makes the page use the reader's language
-        page = problem_page(problem, request_id)
-        headers = {**_HEADERS, "X-Request-Id": request_id, **_joined_vary({"Vary": "Accept"}, page.headers)}
-        assert isinstance(page.body, bytes), "pages are made at once"
-        return EncodedResponse(page.body, status=page.status, headers=headers, media_type=_media_type(page))
+        call = Call(request, _NOWHERE, services, request_id, "", answer_headers={"Vary": "Accept"})
+        begin(call)  # makes the page use the reader's language
+        return _respond(call, problem_page(problem, request_id))
     documentation = f"{origin(request, services.settings.trust_proxy)}/docs"
     return _problem_response(problem, area, request_id, documentation, {} if of_the_api else {"Vary": "Accept"})
 
@@ -325,7 +321,7 @@ class Route(Generic[Target]):
 
     def __post_init__(self) -> None:
         self.parts = split(self.path)
-        self.names = tuple(part[1:-1] for part in self.parts if _is_parameter(part))
+        self.names = tuple(part[1:-1] for part in self.parts if part.startswith("{"))
 
     def methods(self) -> str:
         """Return the methods of the path for an `Allow` header. OPTIONS is always allowed."""
@@ -359,7 +355,7 @@ class PathTree(Generic[Target]):
     def _add_parts(self, new: Route[Target]) -> Route[Target]:
         node = self._root
         for part in new.parts:
-            if _is_parameter(part):
+            if part.startswith("{"):
                 node.parameter = node.parameter or _Node()
                 node = node.parameter
             else:
@@ -388,7 +384,3 @@ class PathTree(Generic[Target]):
 
 def split(path: str) -> list[str]:
     return [part for part in path.split("/") if part]
-
-
-def _is_parameter(part: str) -> bool:
-    return part.startswith("{")

@@ -29,7 +29,7 @@ from workhook.web.listing import BUSY
 from workhook.work.board import columns
 from workhook.work.board.filters import find_filters, save_filters
 from workhook.work.board.projects.schemas import find_label_colors
-from workhook.work.board.tasks import actions, bulk, choices, column_tasks, queries
+from workhook.work.board.tasks import actions, bulk, column_tasks, listing, queries
 from workhook.work.board.tasks.bulk import OPERATIONS_MAX, TaskOperation
 from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
 from workhook.work.board.tasks.schemas import Column, Task, Urgency, urgency
@@ -52,7 +52,7 @@ async def board(visit: Visit) -> Response:
     shown, people, labels = await asyncio.gather(
         read_board(visit.database, access, filters),
         logins_of(visit.database, access),
-        choices.list_labels(visit.database, access),
+        listing.list_labels(visit.database, access),
     )
     return visit.page(
         "board/board.html",

@@ -30,7 +30,7 @@ from workhook.work.board import columns
 from workhook.work.board.projects.listing import find_visible
 from workhook.work.board.projects.schemas import Project, find_label_colors
 from workhook.work.board.tasks import actions, export, listing, queries
-from workhook.work.board.tasks.choices import PEOPLE_MAX
+from workhook.work.board.tasks.assignees import PEOPLE_MAX
 from workhook.work.board.tasks.inputs import TaskEdit, TasksQuery
 from workhook.work.board.tasks.schemas import Task, urgency
 from workhook.work.history.all_projects import AllTasksQuery, list_all_people

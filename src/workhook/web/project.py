@@ -21,7 +21,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
 from workhook.work.board.projects.actions import delete_project, edit_project, lock_project
 from workhook.work.board.projects.schemas import LabelColor, ProjectEdit, find_label_colors
-from workhook.work.board.tasks.choices import list_labels
+from workhook.work.board.tasks.listing import list_labels
 from workhook.work.history import trash
 from workhook.work.kernel.access import Access
 from workhook.work.people.clients import list_client_names, list_clients

@@ -17,7 +17,7 @@ from workhook.web.frame.markdown import Prose, find_named_tasks
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import check_alive
 from workhook.web.frame.texts import gettext, ngettext
-from workhook.work.board.tasks import choices
+from workhook.work.board.tasks import assignees
 from workhook.work.discussion import actions as discussion
 from workhook.work.discussion.actions import Held
 from workhook.work.discussion.schemas import CommentCreate, CommentEdit, FileComment, Reply, ReplyCreate, ReplyEdit
@@ -64,7 +64,7 @@ async def upload(visit: Visit) -> Response:
 async def file(visit: Visit) -> Response:
     access, found = await view.find_file(visit, await visit.follow())
     kind = view.kind_of(found)
-    people = await choices.list_people(visit.database, access)
+    people = await assignees.list_people(visit.database, access)
     comments = await view.read_comments(visit, found)
     texts = [text for each in comments["shown"] for text in (each.text, *(reply.body for reply in each.comments))]
     tasks = await find_named_tasks(visit.database, access, texts)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from workhook.storage import Reader
-from workhook.work.board.tasks.choices import list_people, list_team
+from workhook.work.board.tasks.assignees import list_people, list_team
 from workhook.work.kernel.access import Access
 
 

@@ -28,7 +28,7 @@ from workhook.web.frame.texts import gettext, text
 from workhook.web.listing import BUSY, keep_time
 from workhook.web.tasks.view import DONE, OPEN, digest, read_edit, read_task, says, typed_value, value_of
 from workhook.work.board import columns
-from workhook.work.board.tasks import actions, assignees, choices, listing, queries
+from workhook.work.board.tasks import actions, assignees, listing, queries
 from workhook.work.board.tasks.imported_fields import own_fields
 from workhook.work.board.tasks.inputs import PLAIN_FIELDS, TaskCreate, TaskEdit
 from workhook.work.board.tasks.matching import QUERY_MAX_CHARS, words_of
@@ -422,7 +422,7 @@ async def preview(visit: Visit) -> Response:
         raise Forbidden(text("You have read-only access to this project."), code="missing_role")
     key, page_address = visit.fields.get("preview", ""), address(visit)
     name = "description" if key == DESCRIPTION else "text"
-    people = await choices.list_people(visit.database, access)
+    people = await assignees.list_people(visit.database, access)
     tasks = await find_named_tasks(visit.database, access, [visit.fields.get(name)])
     await visit.load_frame()
     return visit.page(

@@ -28,10 +28,10 @@ from workhook.web.frame.places import AmountField, Visit
 from workhook.web.time.days import read_duration
 from workhook.work.board import columns
 from workhook.work.board.projects.schemas import find_label_colors
-from workhook.work.board.tasks import actions, choices
+from workhook.work.board.tasks import actions, assignees
 from workhook.work.board.tasks.imported_fields import imported_of, own_fields
 from workhook.work.board.tasks.inputs import TaskEdit
-from workhook.work.board.tasks.listing import list_tasks
+from workhook.work.board.tasks.listing import list_labels, list_tasks
 from workhook.work.board.tasks.queries import find_related
 from workhook.work.board.tasks.recurrence import occurrence_after
 from workhook.work.board.tasks.relations import SUBTASKS_MAX
@@ -74,8 +74,8 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
     task = await actions.get_task(reader, actor, task_id, project_id=access.repository.project_id)
     found_columns, people, known_labels, comments, hanging, times = await asyncio.gather(
         columns.list_board_columns(reader, access.repository.id),
-        choices.list_people(reader, access),
-        choices.list_labels(reader, access),
+        assignees.list_people(reader, access),
+        list_labels(reader, access),
         list_task_comments(reader, actor, task_id, after=(after,), limit=COMMENTS_MAX + 1),
         asyncio.gather(
             read(reader, FILES, source_of_project(access), {"task_id": task_id}, after=None, limit=FILES_MAX + 1),

@@ -49,8 +49,6 @@ ME = "me"
 
 CALLER = bigint_param("user_id")
 
-IN_ALL = frozenset[str]()
-
 _insider = is_insider(CALLER)
 WHOLE, CHOSEN = "reach_whole_accounts", "reach_repositories"
 _organization = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("organization")).scalar_subquery()
@@ -67,7 +65,7 @@ class Scope(msgspec.Struct, frozen=True):
     """
 
     confined: bool = False
-    names: frozenset[str] = IN_ALL
+    names: frozenset[str] = frozenset()
     team_only: bool = False
     archived: bool = True
     project: Literal[0, 1] | None = None

@@ -48,17 +48,13 @@ def _further(found: sa.FromClause, continues: bool) -> list[sa.ColumnElement[boo
     return [found.c.repository_id > _behind] if continues else []
 
 
-def _sees_all(role: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    return sa.or_(role == "owner", role == "app")
-
-
 _Order = Callable[[sa.FromClause], Columns]
 
 
 def _in_accounts(dialect: str, *, confined: bool, continues: bool, order: _Order) -> sa.Select[Any]:
     """Select the projects of accounts: members see those that are not private, owners and apps see all."""
     place = caller_accounts(within=WHOLE if confined else None)
-    each = with_flag(place, "private", both=_sees_all(place.c.role))
+    each = with_flag(place, "private", both=sa.or_(place.c.role == "owner", place.c.role == "app"))
 
     def fits(row: sa.FromClause) -> Columns:
         in_place = [row.c.account_id == each.c.account_id, row.c.private == each.c.private]
@@ -96,7 +92,8 @@ def _select_projects(*, continues: bool) -> sa.Select[Any]:
     role = role_in(memberships, one, CALLER)
     seen = sa.or_(
         one.c.account_id == CALLER,
-        _sees_all(role),
+        role == "owner",
+        role == "app",
         sa.and_(sa.not_(one.c.private), role.is_not(None)),
         role_in(collaborators, one, CALLER, "user_id").is_not(None),
         role_in(clients, one, CALLER, "user_id").is_not(None),

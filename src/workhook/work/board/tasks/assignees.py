@@ -27,6 +27,8 @@ from workhook.work.kernel.people import PersonShape, membership_of, person_colum
 from workhook.work.kernel.record_events import notification_params
 from workhook.work.kernel.tables import clients
 
+PEOPLE_MAX = 500
+
 
 def is_on_team(person: sa.FromClause) -> sa.ColumnElement[bool]:
     """Return the condition that a person is on the project's team, for statements that select accounts and projects."""
@@ -69,15 +71,34 @@ _ids_of_team = (
 )
 _ids_of_clients = sa.select(clients.c.user_id).where(clients.c.repository_id == bigint_param("repository_id"))
 # Collect the IDs first, because checking every account of the server would take too long.
-team_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team)))
-team_and_caller = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, sa.select(bigint_param("caller_id")))))
-people_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, _ids_of_clients)))
-"""Select the people who can see the project of the parameter `repository_id`."""
+_first_people = _people.limit(PEOPLE_MAX)
+_team = _first_people.where(accounts.c.id.in_(sa.union(*_ids_of_team)))
+_team_and_caller = _first_people.where(accounts.c.id.in_(sa.union(*_ids_of_team, sa.select(bigint_param("caller_id")))))
+_people_of_project = _first_people.where(accounts.c.id.in_(sa.union(*_ids_of_team, _ids_of_clients)))
 _by_login = any_of(accounts.c.login_key, "keys")
 _assignable = _people.where(_by_login, sa.or_(on_team, is_client_there))
 _seen_by_client = _people.where(
     sa.or_(_by_login, any_of(accounts.c.id, "user_ids")), sa.or_(on_team, accounts.c.id == bigint_param("caller_id"))
 )
+
+
+async def list_people(reader: Reader, access: Access) -> list[PersonShape]:
+    """List the people whom the caller can assign, oldest account first, at most `PEOPLE_MAX`.
+
+    Clients see only the team and themselves.
+    """
+    params = {"repository_id": access.repository.id}
+    if access.is_client:
+        rows = await reader.fetch_all(_team_and_caller, {**params, "caller_id": access.user.id})
+    else:
+        rows = await reader.fetch_all(_people_of_project, params)
+    return [person_of_row(row) for row in rows]
+
+
+async def list_team(reader: Reader, access: Access) -> list[PersonShape]:
+    """List the project's people except its clients, oldest account first, at most `PEOPLE_MAX`. Not for clients."""
+    rows = await reader.fetch_all(_team, {"repository_id": access.repository.id})
+    return [person_of_row(row) for row in rows]
 
 
 class Assignable(msgspec.Struct, frozen=True):

@@ -41,10 +41,6 @@ class TaskOperation(TaskContent, kw_only=True):
     column_id: ColumnId | UnsetType = UNSET
     title: Title | UnsetType = UNSET
 
-    @property
-    def moves(self) -> bool:
-        return self.column_id is not UNSET or self.position is not UNSET
-
 
 class TasksBulk(msgspec.Struct):
     """Either all operations are applied or none."""
@@ -195,7 +191,7 @@ class _Run:
         zone = self.zones.get(access.repository.id, UTC)
         title = if_set(operation.title, change.after.title)
         change.after = actions.apply_edit(access, change.after, title, operation, people, self.change.now, zone)
-        if operation.moves:
+        if operation.column_id is not UNSET or operation.position is not UNSET:
             self.writer.move(change, source, self._target(number, operation, change), if_set(operation.position))
 
     def _answer(self, number: int, change: TaskChange) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 
+from workhook.core import json
 from workhook.core.clock import DAY_MS
 from workhook.http.lists import Key, ListQuery, Rows
 from workhook.identity.tables import accounts, projects
@@ -37,6 +39,7 @@ from workhook.work.board.tasks.schemas import (
 )
 from workhook.work.board.tasks.search_indexes import SEARCHED
 from workhook.work.kernel import lists
+from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import deadline_params, zone_named
 from workhook.work.kernel.lists import Condition, Filter, FirstRows, Listing, Order, Words
 from workhook.work.kernel.pages import length
@@ -220,3 +223,36 @@ async def list_tasks(
         if found.truncated or found.next_key is None or len(found) == limit:
             return found
     return await page(None)
+
+
+# --- the labels offered when editing a task ---------------------------------------------------------------------------
+
+LABELS_MAX = 200
+RECENT_TASKS_MAX = 2000  # number of most recently changed tasks to scan
+
+_last = (
+    sa.select(tasks.c.labels)
+    .where(tasks.c.repository_id == bigint_param("repository_id"), tasks.c.deleted_at.is_(None))
+    .order_by(tasks.c.updated_at.desc(), tasks.c.id.desc())
+    .limit(RECENT_TASKS_MAX)
+    .subquery("last")
+)
+_labels = sa.select(_last.c.labels, sa.func.count().label("tasks")).group_by(_last.c.labels)
+
+
+class Labels(list[str]):
+    """Labels in alphabetical order. `is_complete` is true if the tasks have no others."""
+
+    is_complete = True
+
+
+async def list_labels(reader: Reader, access: Access) -> Labels:
+    """Return the most frequent labels of the `RECENT_TASKS_MAX` most recently changed tasks, at most `LABELS_MAX`."""
+    rows = await reader.fetch_all(_labels, {"repository_id": access.repository.id})
+    number: Counter[str] = Counter()
+    for row in rows:
+        for label in json.decode(row["labels"]):
+            number[label] += row["tasks"]
+    found = Labels(sorted((label for label, _ in number.most_common(LABELS_MAX)), key=str.casefold))
+    found.is_complete = len(number) <= LABELS_MAX and sum(row["tasks"] for row in rows) < RECENT_TASKS_MAX
+    return found
