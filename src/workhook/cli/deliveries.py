@@ -342,7 +342,7 @@ def _print(context: Context, rows: Sequence[dict[str, object]]) -> None:
 
 
 async def newest(reader: Reader, hook_id: int, filters: history.Filters, limit: int) -> list[DeliveryItem]:
-    from workhook.storage.pages import parse_cursor  # loads SQLAlchemy, which `--help` does not need
+    from workhook.storage.pages import parse_cursor
 
     found: list[DeliveryItem] = []
     cursor: str | None = None

@@ -17,7 +17,7 @@ from workhook.cli.options import Argument, Flag, Option, assignment
 from workhook.cli.output import Progress, show_progress
 from workhook.core.text import counted
 from workhook.identity import queries as identity_queries
-from workhook.work.portability.imports import apply, json_file, people, sources, writer
+from workhook.work.portability.imports import apply, json_file, people, sources
 from workhook.work.portability.imports import plan as planned
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ async def import_boards(
     members = await _people(database, place, dict(target.member))
     made = []
     for plan in plans:
-        task_import = writer.Import(plan, place, actor, members, base)
+        task_import = apply.Import(plan, place, actor, members, base)
         importing = (
             apply.preview(database, task_import)
             if target.dry_run

@@ -37,8 +37,7 @@ def _loading() -> Iterator[None]:
     """Prepare for the first use of `process`, which imports the server."""
     gc.disable()  # imports create no garbage
     try:
-        # Hide rich from structlog: for colored exceptions, which the log does not use, it would load 5 MiB for the
-        # server's lifetime.
+        # Hide rich from structlog, which would load 5 MiB for colored exceptions that the log does not use.
         if "structlog" not in sys.modules:
             with not_installed("rich"):
                 importlib.import_module("structlog")

@@ -201,19 +201,14 @@ def _value(path: str, schema: Mapping[str, Any]) -> Any:
     if isinstance(known, _TYPES[kind]):
         return known
     if kind == "object":
-        return _object(path, schema)
+        if isinstance(free := schema.get("additionalProperties"), Mapping):
+            return {"sample": _value("sample", free)}
+        return {each: _value(f"{path}.{each}", inner) for each, inner in _properties(schema).items()}
     if kind == "array":
         return [_value(path.removesuffix("s"), schema.get("items", {}))]
     if kind == "boolean":
         return key in _FLAGS_SET
     return max(1, schema.get("minimum", 1))
-
-
-def _object(path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    free = schema.get("additionalProperties")
-    if isinstance(free, Mapping):
-        return {"sample": _value("sample", free)}
-    return {each: _value(f"{path}.{each}", inner) for each, inner in _properties(schema).items()}
 
 
 def _text(schema: Mapping[str, Any], known: Any) -> str:

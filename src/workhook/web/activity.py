@@ -248,7 +248,7 @@ def sentence(
         "whose": bold.format(place.people.get(author := found_in(payload, event, "user", "login"), author)),
         "to": bold.format(found_in(payload, event, "column", "title")),
         "from": bold.format(place.columns.get(found_in(payload, "changes", "column_id", "from"), "…")),
-        "fields": ", ".join(gettext(FIELDS[name]) for name in _changed(payload)),
+        "fields": ", ".join(gettext(FIELDS[name]) for name in _changes(payload) if name in FIELDS),
         "commit": Markup("<code>{}</code>").format(found_in(payload, "commit", "id")[:_COMMIT_CHARS]),
         "message": Markup("<bdi>{}</bdi>").format(found_in(payload, "commit", "message")),
         "event": event,
@@ -276,7 +276,7 @@ def _template(event: str, action: str | None, payload: Any) -> str:
         return _ACROSS
     if event == "task" and moved and action == "completed":
         return _FINISHED_BY
-    if event == "task" and action == "edited" and _changed(payload):
+    if event == "task" and action == "edited" and FIELDS.keys() & _changes(payload):
         return _CHANGED
     if event == "file" and action == "edited" and (changed := _change_of(payload, "task_id")) is not None:
         return _ATTACHED if changed.get("to") else _TAKEN_OFF
@@ -306,15 +306,14 @@ def _is_emptied(event: str, payload: Any) -> bool:
     return change is not None and change.get("to") == ""
 
 
+def _changes(payload: Any) -> dict[str, Any]:
+    changes = payload.get("changes") if isinstance(payload, dict) else None
+    return changes if isinstance(changes, dict) else {}
+
+
 def _change_of(payload: Any, name: str) -> dict[str, Any] | None:
-    changes = payload.get("changes") if isinstance(payload, dict) else None
-    change = changes.get(name) if isinstance(changes, dict) else None
+    change = _changes(payload).get(name)
     return change if isinstance(change, dict) else None
-
-
-def _changed(payload: Any) -> list[str]:
-    changes = payload.get("changes") if isinstance(payload, dict) else None
-    return [name for name in changes if name in FIELDS] if isinstance(changes, dict) else []
 
 
 _TITLES: Mapping[str, tuple[str, ...]] = {
@@ -335,12 +334,9 @@ def _what(place: ProjectNames, event: str, action: str | None, payload: Any) -> 
         title = place.people.get(title, title)
     address = _address(place.base, event, payload)
     is_gone = action == "deleted" and event in ("task", "file")
-    form = (
-        Markup('<a href="{address}"><bdi>{title}</bdi></a>')
-        if address and not is_gone
-        else Markup("<bdi>{title}</bdi>")
-    )
-    return form.format(address=address, title=title)
+    if address and not is_gone:
+        return Markup('<a href="{}"><bdi>{}</bdi></a>').format(address, title)
+    return Markup("<bdi>{}</bdi>").format(title)
 
 
 def _address(base: str, event: str, payload: Any) -> str:
@@ -352,8 +348,6 @@ def _address(base: str, event: str, payload: Any) -> str:
     fragment = f"#{number}" if isinstance(number, int) else ""
     return f"{base}/{noun}s/{quote(its_id, safe='')}{fragment}"
 
-
-# --- the page ---------------------------------------------------------------------------------------------------------
 
 places = Places("activity")
 ROWS = 50
@@ -390,7 +384,6 @@ async def activity(visit: Visit) -> Response:
         entries.append(ActivityEntry(each.id, each.actor, words, each.event, each.action, at))
     return visit.page(
         "activity/activity.html",
-        access=access,
         entries=entries,
         given=defaultdict(str, given),
         kinds={name: gettext(label) for name, label in KINDS.items()},
@@ -411,10 +404,8 @@ async def payload(visit: Visit) -> Response:
         raise NotFound()
     sent = to_show(rows[0]["payload"])
     text = json.indented(sent) or sent.decode("utf-8", "replace")
-    return visit.page("activity/payload.html", access=access, event_id=event_id, row=rows[0], text=text)
+    return visit.page("activity/payload.html", event_id=event_id, row=rows[0], text=text)
 
-
-# --- the stream that makes open pages reload --------------------------------------------------------------------------
 
 live_places = Places("live")
 
