@@ -69,6 +69,10 @@ def test_sentences_of_commands(number: int, ending: str) -> None:
     assert told[2].startswith(f"{number} old key{ending} dropped;")
 
 
+def test_an_empty_cell_is_a_dash() -> None:
+    assert [cell(each) for each in (None, [], ["repo", "work"])] == ["-", "-", "repo, work"]
+
+
 def test_permissions_are_shown_as_they_are_entered() -> None:
     assert cell({"work": "write", "repository_hooks": "read"}) == "repository_hooks=read, work=write"
     for text in ("work=write,repository_hooks=read", "work:write, repository_hooks:read,"):

@@ -495,11 +495,11 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     "{} owns projects ({}). Delete them and wait until they have left the trash, or have the account disabled": [
         ("", own_projects),
     ],
-    "currency: an amount in {} has no decimal places, but the invoice has one with more; first remove "
+    "currency: an amount in {} has no decimal places, but the invoice has an amount with more; first remove "
     "the time with that rate, with timesheet_ids": [
         ("", partial(time_in_a_currency_with_fewer_decimals, before="EUR", currency="JPY", rate=80.5)),
     ],
-    "currency: an amount in {} has at most {} decimal places, but the invoice has one with more; first "
+    "currency: an amount in {} has at most {} decimal places, but the invoice has an amount with more; first "
     "remove the time with that rate, with timesheet_ids": [
         ("", partial(time_in_a_currency_with_fewer_decimals, before="BHD", currency="EUR", rate=80.125)),
     ],
@@ -571,11 +571,11 @@ CASES: dict[str, list[tuple[str, Case]]] = {
         ("", comment_with_many_replies),
     ],
     "username {} is a client of the project; remove the client first": [("", client_as_member)],
-    "currency: an amount in {} has no decimal places, but the invoice has one with more; also send {}": [
+    "currency: an amount in {} has no decimal places, but the invoice has an amount with more; also send {}": [
         ("line", partial(draft_in_a_currency_with_fewer_decimals, currency="JPY", price=7.5)),
         ("discount", discount_in_a_currency_without_decimals),
     ],
-    "currency: an amount in {} has at most {} decimal places, but the invoice has one with more; also "
+    "currency: an amount in {} has at most {} decimal places, but the invoice has an amount with more; also "
     "send {}": [("", partial(draft_in_a_currency_with_fewer_decimals, currency="EUR", price=7.125))],
     "currency: {} is not valid in {}, where {}; {}": [
         *((make.__name__, partial(rates_in_another_currency, make=make)) for make in (

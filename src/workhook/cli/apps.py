@@ -513,4 +513,4 @@ def to_lines(data: dict[str, object]) -> str:
 def _as_text(value: object) -> str:
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return "; ".join(" ".join(str(part) for part in each.values() if part is not None) for each in value)
-    return str(cell(value)) or "-"
+    return cell(value) or "-"

@@ -58,7 +58,7 @@ def cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(cell, value))
+        return ", ".join(map(cell, value)) or "-"
     if isinstance(value, dict):  # permissions
         return ", ".join(f"{cell(name)}={cell(level)}" for name, level in sorted(value.items())) or "none"
     return "-" if value is None else visible(str(value), keep="")

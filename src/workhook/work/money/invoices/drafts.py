@@ -372,7 +372,7 @@ def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values:
     for field, minor, remedy in (*amounts, ("discount_amount", off, compose("also send {}", "discount_amount"))):
         fault = None if minor is None else amount_fault(amount_of(minor, before), currency, field)
         if fault is not None and fault.code == "too_many_decimals":
-            sentence = "currency: an amount in {} has {}, but the invoice has one with more; {}"
+            sentence = "currency: an amount in {} has {}, but the invoice has an amount with more; {}"
             message = compose(sentence, currency, decimals(currency), remedy)
             fault = Fault(field="currency", code="too_many_decimals", message=message)
         if fault is not None:
