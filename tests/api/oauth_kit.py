@@ -132,10 +132,10 @@ class Site:
             assert octo is not None
             ada = await actions.create_account(tx, "user", f"ada-{unique}", name="Ada", email="ada@example.com")
             urls = [CALLBACK, OTHER_CALLBACK, LOOPBACK]
-            oauth = await app_actions.create_oauth_app(
+            oauth = await app_actions.create_app(
                 tx, None, place, OauthAppCreate(name=f"Tool {unique}", callback_urls=urls, device_flow=True)
             )
-            rival = await app_actions.create_oauth_app(
+            rival = await app_actions.create_app(
                 tx, None, place, OauthAppCreate(name=f"Rival {unique}", callback_urls=urls)
             )
             levels: dict[str, Literal["read", "write"]] = {"work": "write", "repository_hooks": "read"}
@@ -143,7 +143,7 @@ class Site:
             app, secret, _ = await app_actions.create_app(tx, None, place, create)
             await installer.install(tx, None, app, place)
             signed_in = [(each, await _session(tx, each)) for each in (octo, ada)]
-        return {"apps": [oauth, rival, (app, secret)], "sessions": signed_in}
+        return {"apps": [oauth[:2], rival[:2], (app, secret)], "sessions": signed_in}
 
     def browser(self, user: Account, secret: str) -> Browser:
         http = self.server.client(None, cookies={"workhook_session": secret})

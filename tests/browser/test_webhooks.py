@@ -17,7 +17,7 @@ from tests.harness.receiver import Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from workhook.http.calls import Services
-from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.actions import create_app
 from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import find_account
@@ -196,7 +196,7 @@ async def test_webhooks_and_tokens_of_apps_are_deleted_after_confirmation(
             owner = await find_account(tx, team.owner.login)
             assert owner is not None
             wanted = OauthAppCreate(name=f"Deploy bot {owner.id}", callback_urls=["https://example.com/"])
-            app, _ = await create_oauth_app(tx, None, owner, wanted)
+            app, _, _ = await create_app(tx, None, owner, wanted)
             return (await issue(tx, OAUTH, owner.id, scopes=SCOPES, app_id=app.id)).token
 
     def make() -> None:

@@ -15,7 +15,7 @@ from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.apps import credentials
-from workhook.identity.apps.actions import create_app, create_oauth_app
+from workhook.identity.apps.actions import create_app
 from workhook.identity.apps.app_schemas import AppCreate, OauthAppCreate
 from workhook.identity.apps.installer import install
 from workhook.identity.apps.schemas import App
@@ -109,7 +109,7 @@ async def make_cast(services: Services, scope_sets: Sequence[Sequence[str]]) -> 
         elsewhere = await queries.find_account(tx, third.organization)
         assert elsewhere is not None
         thrown_away = await install(tx, None, making.registered[apps[HERE].id], elsewhere)
-        oauth, secret = await create_oauth_app(
+        oauth, secret, _ = await create_app(
             tx,
             None,
             making.here,

@@ -13,7 +13,7 @@ from tests.harness.server import Server
 from tests.harness.world import World, add_user
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.actions import create_app
 from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.tokens.issue import OAUTH, issue
 
@@ -170,7 +170,7 @@ def test_an_oauth_apps_organization_webhooks_are_hidden_from_users(server: Serve
             owner = await queries.find_account(tx, world.owner)
             assert organization is not None
             assert owner is not None
-            app, _ = await create_oauth_app(
+            app, _, _ = await create_app(
                 tx,
                 None,
                 organization,

@@ -32,7 +32,7 @@ Ends = Callable[[Transaction, App], Awaitable[object]]
 async def _app(tx: Transaction, place: Account, kind: str) -> App:
     name = f"{kind} {place.login}"
     if kind == "oauth":
-        return (await actions.create_oauth_app(tx, None, place, OauthAppCreate(name=name, callback_urls=[REDIRECT])))[0]
+        return (await actions.create_app(tx, None, place, OauthAppCreate(name=name, callback_urls=[REDIRECT])))[0]
     return (await actions.create_app(tx, None, place, AppCreate(name=name, permissions={"work": "read"})))[0]
 
 

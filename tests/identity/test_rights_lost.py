@@ -131,7 +131,7 @@ async def test_disabling_a_user_is_a_loss(scene: _Scene) -> None:
 
 
 async def test_revoking_a_consent_is_a_loss(scene: _Scene) -> None:
-    app, _ = await app_actions.create_oauth_app(
+    app, _, _ = await app_actions.create_app(
         scene.tx,
         None,
         scene.place,

@@ -21,7 +21,7 @@ from workhook.hooks.records import HookOwner, viewer_of
 from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
-from workhook.identity.apps.actions import create_oauth_app, revoke_tokens
+from workhook.identity.apps.actions import create_app, revoke_tokens
 from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.apps.schemas import App
 from workhook.identity.context import Write
@@ -133,7 +133,7 @@ async def scene(services: Services) -> Scene:
             people[name] = await actions.create_account(tx, "user", login, name=None, email=None)
         await actions.set_member(tx, place, people["second"], "owner")
         await actions.set_collaborator(tx, project, people["third"], "admin")
-        app, _ = await create_oauth_app(
+        app, _, _ = await create_app(
             tx, None, other, OauthAppCreate(name=f"Viewer {place.id}", callback_urls=["https://app.example.com/"])
         )
         for each in people.values():

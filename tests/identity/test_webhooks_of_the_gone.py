@@ -72,7 +72,7 @@ async def test_an_app_without_access_cannot_activate_webhooks(
 ) -> None:
     place, user = people
     async with services.database.transaction() as tx:
-        app, _ = await actions.create_oauth_app(
+        app, _, _ = await actions.create_app(
             tx, None, place, OauthAppCreate(name=f"Viewer {place.id}", callback_urls=["https://app.example.com/"])
         )
         await allow(tx, app, user.id, SCOPES)

@@ -24,7 +24,7 @@ from tests.work.scene import Scene
 from tests.work.studio import Caller
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
-from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.actions import create_app
 from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.apps.queries import find_client
 from workhook.identity.oauth.grants import allow
@@ -53,7 +53,7 @@ async def _make_third(services: Services) -> Third:
         await actions.set_member(tx, place, both, "member")
         for login in WANDERERS:
             await actions.create_account(tx, "user", login, name=None, email=f"{login}@example.com")
-        app, secret = await create_oauth_app(
+        app, secret, _ = await create_app(
             tx, None, place, OauthAppCreate(name="Shared", callback_urls=["https://a.example/"])
         )
         token = await issue(tx, CLASSIC, both.id, scopes=SCOPES)

@@ -40,7 +40,7 @@ from workhook.core.clock import now_ms
 from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.actions import create_app
 from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
@@ -334,7 +334,7 @@ def _oauth_app(walls: Walls) -> _OauthApp:
             place = await queries.find_account(tx, walls.here.world.organization)
             people = [await queries.find_account(tx, each) for each in (login, walls.there.world.owner)]
             assert place is not None
-            app, _ = await create_oauth_app(
+            app, _, _ = await create_app(
                 tx,
                 None,
                 place,

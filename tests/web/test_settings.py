@@ -11,7 +11,7 @@ from tests.harness.server import Server
 from tests.web.browser import PASSWORD, Browser, Person, add_link, add_person, forms
 from tests.web.places_kit import age_sign_in
 from workhook.http.calls import Services
-from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.actions import create_app
 from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.tables import audit_log
@@ -138,7 +138,7 @@ def test_app_tokens_are_listed_separately_and_confined_tokens_name_their_project
             assert place is not None
             assert here is not None
             wanted = OauthAppCreate(name=f"Deploy bot {owner.id}", callback_urls=["https://example.com/"])
-            app, _ = await create_oauth_app(tx, None, owner, wanted)
+            app, _, _ = await create_app(tx, None, owner, wanted)
             await issue(tx, OAUTH, owner.id, scopes=["work"], app_id=app.id)
             reads = {"repository_hooks": "read"}
             await issue(tx, FINE_GRAINED, owner.id, permissions=reads, account_id=place.id, repository_ids=[here.id])

@@ -20,7 +20,7 @@ from tests.web.places_kit import age_sign_in
 from tests.web.webhooks import Office, Visitor, office, text_of
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.actions import create_app
 from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.policy import SCOPES
 from workhook.identity.tokens.issue import OAUTH, issue
@@ -174,7 +174,7 @@ def test_owners_see_and_delete_webhooks_of_apps(server: Server, office: Office) 
             owner = await queries.find_account(tx, office.team.owner.login)
             assert owner is not None
             wanted = OauthAppCreate(name=f"Deploy bot {owner.id}", callback_urls=["https://example.com/"])
-            app, _ = await create_oauth_app(tx, None, owner, wanted)
+            app, _, _ = await create_app(tx, None, owner, wanted)
             return (await issue(tx, OAUTH, owner.id, scopes=SCOPES, app_id=app.id)).token
 
     made: dict[str, int] = {}

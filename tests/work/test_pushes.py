@@ -13,7 +13,7 @@ from tests.work.test_positions import run_concurrently
 from workhook.hooks.publishing import parse_publication, publish
 from workhook.hooks.records import HookOwner
 from workhook.http.calls import Services
-from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.actions import create_app
 from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.tokens.issue import CLASSIC, FINE_GRAINED, OAUTH, Kind, issue
@@ -155,7 +155,7 @@ def token_of(studio: Studio, kind: Kind, scopes: Collection[str], permissions: d
             app_id = None
             if kind is OAUTH:
                 wanted = OauthAppCreate(name=f"Pusher {place.id} {len(scopes)}", callback_urls=["https://example.com/"])
-                app_id = (await create_oauth_app(tx, None, place, wanted))[0].id
+                app_id = (await create_app(tx, None, place, wanted))[0].id
             issued = await issue(tx, kind, owner.id, scopes=scopes, app_id=app_id, **confined)  # type: ignore[arg-type]
         return issued.token
 

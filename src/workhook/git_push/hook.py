@@ -92,10 +92,7 @@ def _options() -> tuple[str, ...]:
 
 
 def _snapshot(folder: HookFolder) -> tuple[tuple[str, str], ...] | None:
-    """Return the current branches and tags, because later pushes must not influence which commits are new.
-
-    This costs as much as Git's own ref advertisement to the pusher.
-    """
+    """Return the current branches and tags, because later pushes must not influence which commits are new."""
     try:
         return git.branches_and_tags(folder.git_dir, SNAPSHOT_TIMEOUT_S)
     except (git.GitError, git.GitMissing) as error:

@@ -2,8 +2,7 @@
 
 A push that arrives meanwhile is not lost: a mark (a file) records it, and a pipe only cuts a pause short. A new process
 sets the mark, then tries the lock, and, if it is taken, wakes the holder through the pipe. The holder removes the mark
-before it reads the spool, and checks for a new mark after unlocking, so no push is lost between finding the spool empty
-and unlocking.
+before it reads the spool, and checks for a new mark after unlocking.
 """
 
 from __future__ import annotations
@@ -183,10 +182,7 @@ class _Sender:
 
     @contextlib.contextmanager
     def _open_pipe(self) -> Iterator[list[int]]:
-        """Open the pipe in both directions, so that it stays open when a process that wrote to it ends.
-
-        Yields an empty list where pipes are not supported.
-        """
+        """Open the pipe in both directions, so that it stays open when a writer ends. Yields [] where that fails."""
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(self._pipe, 0o600)

@@ -2,8 +2,7 @@
 
 The spool contains one file per push, in push order, until the server has accepted all of it. Files appear by rename, so
 they are complete or absent. Next to `NAME.json`, `NAME.sent` lists the IDs that the server has already accepted, so
-that a killed sender does not start the push over. Losing it only causes repeats, which the server recognizes by their
-IDs.
+that a killed sender does not start the push over. Losing it only causes repeats, which the server recognizes.
 """
 
 from __future__ import annotations

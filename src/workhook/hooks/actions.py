@@ -48,7 +48,6 @@ from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import bigint_param, insert_into
 from workhook.storage.signals import HOOK
 
-_insert = insert_into(hooks, *(name for name in HOOK_COLUMNS if name != "id")).returning(hooks.c.id)
 _FIXED = ("id", "account_id", "repository_id", "created_at", "app_id", "installation_id")
 _update = (
     sa.update(hooks)
@@ -126,8 +125,7 @@ async def create_hook(write: HookWrite, change: HookChange) -> Hook:
         installation_id=actor.installation_id if actor else None,
     )  # fmt: skip
     await _check_against_others(write, hook)
-    row = await tx.fetch_row(_insert, _stored(hook))
-    hook = msgspec.structs.replace(hook, id=row["id"])
+    hook = msgspec.structs.replace(hook, id=await tx.insert(hooks, _stored(hook)))
     tx.defer(_insert_lane, [{"hook_id": hook.id, "manual_minute": 0, "manual_count": 0}])
     _audit(tx, actor, owner, hook, "hook.create")
     if hook.active:
@@ -214,8 +212,7 @@ async def _deactivate(tx: Transaction, seen: Hook, reason: str, base: str) -> bo
     _audit(tx, None, owner, changed, "hook.deactivate", reason=reason)
     shape = hook_to_response(changed, owner, base)
     payload = {"action": "deactivated", "hook": shape, "reason": reason, **owner.context(base, None)}
-    draft = owner.draft("hook", "deactivated", payload, hook.installation_id)
-    await fan_out_about(tx, draft, hook)
+    await fan_out_about(tx, owner.draft("hook", "deactivated", payload, hook.installation_id), hook)
     if hook.only_app is None:
         place = {"account_id": owner.account.id, "repository_id": hook.repository_id, "hook_id": hook.id}
         _tell.defer(tx, {**place, "actor_id": None, "detail": reason, "now": now_ms()})

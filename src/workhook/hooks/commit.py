@@ -29,21 +29,19 @@ log = structlog.get_logger(__name__)
 
 
 class CommittedDispatch(msgspec.Struct, frozen=True):
-    """A committed dispatch of one event to one hook, due now. `event` contains the values of `outbox.COLUMNS`.
+    """A committed dispatch of one event to one hook, due now.
 
-    `version` is the hook's version at the commit, `app_id` the OAuth app that created the hook, and
-    `hook_repository_id` is None for an organization's hook. `before`: the hook's other dispatches that were due at the
-    commit, or None if they were not requested or exceed `BEFORE_MAX`.
+    `before`: the hook's other dispatches that were due, or None if they were not requested or exceed `BEFORE_MAX`.
     """
 
     id: int
     hook_id: int
-    version: int
+    version: int  # of the hook at the commit
     guid: str
     event_id: int
-    event: Mapping[str, Any]
-    app_id: int | None = None
-    hook_repository_id: int | None = None
+    event: Mapping[str, Any]  # the values of `outbox.COLUMNS`
+    app_id: int | None = None  # the OAuth app that created the hook
+    hook_repository_id: int | None = None  # None for an organization's hook
     before: Sequence[int] | None = None
 
 
@@ -89,20 +87,12 @@ def offer(database: Database, new: CommittedDispatch) -> bool:
 
 
 class NewEvent(msgspec.Struct, frozen=True):
-    """An event to commit.
-
-    `event` contains the values of `outbox.COLUMNS`. `entry` has those of `audit.COLUMNS`, or is None if the event is
-    not audited. `premise`: the condition the event depends on, unless it was just checked.
-    """
-
-    event: Mapping[str, Any]
-    entry: Mapping[str, Any] | None
-    premise: Premise | None = None
+    event: Mapping[str, Any]  # the values of `outbox.COLUMNS`
+    entry: Mapping[str, Any] | None  # those of `audit.COLUMNS`, or None if the event is not audited
+    premise: Premise | None = None  # the condition the event depends on, unless it was just checked
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """A committed event and its dispatches."""
-
     event_id: int
     dispatches: list[CommittedDispatch]
 

@@ -15,7 +15,7 @@ from workhook.core.text import counted
 from workhook.events.hook_config import whole_number
 from workhook.events.payloads import from_stored, to_show
 from workhook.events.tables import events
-from workhook.hooks import dispatch_states, history
+from workhook.hooks import history
 from workhook.hooks.bodies import check_types
 from workhook.hooks.fan_out import send_by_hand, wants
 from workhook.hooks.history import Filters
@@ -97,10 +97,7 @@ def parse_selection(body: Mapping[str, Any]) -> Filters:
 
 
 def parse_filters(values: Mapping[str, Any]) -> Filters:
-    """Parse filters given as strings; `redelivery` may also be a boolean, `ids` is a list, None is absent.
-
-    Raises `Invalid`.
-    """
+    """Parse filters given as strings; `redelivery` may also be a boolean, `ids` is a list. Raises `Invalid`."""
     filters, faults = Filters(), []
     for name in ("event", "action", "guid"):
         if (text := values.get(name)) is not None:
@@ -187,7 +184,7 @@ def _item_fields(row: Row, retries: int | None, now: int) -> dict[str, Any]:
         "redelivery": bool(row["redelivery"]),
         "duration": round(row["duration_ms"] / 1000, 2),
         "throttled_at": None if throttled is None else to_millis_text(throttled),
-        **dispatch_states.dispatch_fields(row, retries, now),
+        **history.dispatch_fields(row, retries, now),
     }
 
 
@@ -222,10 +219,9 @@ async def make_due(tx: Transaction, hook_id: int, dispatch_ids: Sequence[int], *
 
 
 async def count_manual(tx: Transaction, hook_id: int, limit: int) -> None:
-    """Count a ping, a test or a redelivery.
+    """Count a ping, a test or a redelivery. Raises `Forbidden` beyond `limit` per minute; 0 means no limit.
 
-    Raises `Forbidden` with `Retry-After` beyond `limit` per minute; 0 means no limit. GitHub's clients recognize a
-    secondary rate limit by the status and this wording, wait, and try again.
+    GitHub's clients recognize a secondary rate limit by the status and this wording, wait, and try again.
     """
     now = now_ms()
     row = await tx.fetch_one(_count_manual, {"hook_id": hook_id, "minute": now // MINUTE_MS})

@@ -1,7 +1,4 @@
-"""Inserts a dispatch for each matching hook.
-
-This happens in the transaction of the change, with the statement that inserts the events.
-"""
+"""Inserts a dispatch for each matching hook, with the statement that inserts the events of a change."""
 
 from __future__ import annotations
 
@@ -165,11 +162,8 @@ _drop_waiting = (
 )
 
 
-class FanOutResults:
-    """Results for a transaction's events: a row per dispatch, and one for each event without any."""
-
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
+class FanOutResults(list[Row]):
+    """A transaction's rows: one per dispatch, and one for each event without any."""
 
 
 def wants(subscribed: Sequence[str], event: str) -> bool:
@@ -178,13 +172,10 @@ def wants(subscribed: Sequence[str], event: str) -> bool:
 
 
 async def fan_out(tx: Transaction, drafts: Sequence[Draft]) -> None:
-    """Create a dispatch for each hook subscribed to one of the events, in the statement that inserts them.
-
-    Implements `outbox.FanOut`: the insert is already deferred.
-    """
+    """Create a dispatch for each hook subscribed to one of the events. Implements `outbox.FanOut`."""
 
     def signal(rows: Sequence[Row]) -> None:
-        tx.get_local(FanOutResults).rows += rows
+        tx.get_local(FanOutResults).extend(rows)
         if due := {row["hook_id"] for row in rows} - {None}:
             tx.signal(DUE, due)
 
@@ -215,10 +206,10 @@ def _defer_send(tx: Transaction, count: int) -> None:
 
 
 async def send_now(tx: Transaction) -> Sequence[Row]:
-    """Fan out the events added to the outbox so far; return the rows of `FanOutResults`."""
+    """Fan out the events added to the outbox so far; return the `FanOutResults`."""
     await outbox.send(tx)
     await tx.flush()
-    return tx.get_local(FanOutResults).rows
+    return tx.get_local(FanOutResults)
 
 
 async def fan_out_about(tx: Transaction, draft: Draft, hook: Hook) -> None:
@@ -230,20 +221,14 @@ async def fan_out_about(tx: Transaction, draft: Draft, hook: Hook) -> None:
 
 
 def _may_show(receiving: Row, hook: Hook) -> bool:
-    """Return whether an event about `hook` may reach a receiver.
-
-    An organization's hook created by an OAuth app may belong to an app that cannot read repositories.
-    """
-    if hook.repository_id is None:
+    """Return whether an event about `hook` may reach a receiver."""
+    if hook.repository_id is None:  # the receiver's app may not be able to read repositories
         return bool(receiving["app_id"] == hook.app_id)
     return receiving["repository_id"] is not None or receiving["app_id"] in (None, hook.app_id)
 
 
 async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *, by_hand: bool = False) -> None:
-    """Make each (event, hook) pair due now, and wake the workers after the commit.
-
-    `by_hand`: requested by a person, so it is sent even if the hook is inactive.
-    """
+    """Make each (event, hook) pair due now. `by_hand`: even if the hook is inactive, as a person requested it."""
     if not pairs:
         return
     now = now_ms()

@@ -175,10 +175,7 @@ _waiting = sa.select(
 
 
 def _changes(dialect: str) -> sa.Select[Any]:
-    """Select the newest changes of the hook among the newest of the account's hooks.
-
-    Not joined by ID: PostgreSQL might scan the log in ID order.
-    """
+    """Select the newest changes of the hook. Not joined by ID: PostgreSQL might scan the log in ID order."""
     ways = []
     for action in ("deactivate", "update"):
         entry = audit_log.alias(f"entry_of_{action}")

@@ -1,11 +1,10 @@
 """Finds deliveries of a hook: those matching filters, test deliveries, and those with a given text in the payload.
 
-Filtered deliveries are ordered by ID and found without reading many rows that do not match.
-
 Filters are not checked row by row. They select index ranges in which every row matches: one for each event that the
 hook has had (with the given action, if any), each outcome and each kind of attempt. The first rows of all ranges are
-merged. The number of events is bounded by the catalog. Times are converted to ID bounds (`storage.index_ranges`).
-Deliveries that were recorded late have their own index, because their IDs do not follow their times.
+merged, in order of ID. The number of events is bounded by the catalog. Times are converted to ID bounds
+(`storage.index_ranges`). Deliveries that were recorded late have their own index, as their IDs do not follow their
+times.
 """
 
 from __future__ import annotations
@@ -18,12 +17,14 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from workhook.core import json
+from workhook.core.clock import SECOND_MS, to_millis_text
 from workhook.events.payloads import to_show
 from workhook.events.tables import events
-from workhook.hooks import dispatch_states
-from workhook.hooks.tables import deliveries, succeeded
+from workhook.hooks.records import DispatchState
+from workhook.hooks.tables import deliveries, dispatches, succeeded
 from workhook.storage import Reader, Row
-from workhook.storage.dialects import any_of, join_few
+from workhook.storage.dialects import any_of, join_few, json_rows
 from workhook.storage.index_ranges import IdRange, TimeIndex, index_range
 from workhook.storage.metadata import bigint_param
 from workhook.storage.statements import PerDialect
@@ -52,21 +53,8 @@ class Filters(msgspec.Struct):
     redelivery: bool | None = None
     ids: list[int] | None = None
 
-    @property
-    def cheap(self) -> bool:
-        """Whether a single index range is sufficient."""
-        return all(getattr(self, name) is None for name in ("status", "event", "action", "redelivery"))
-
-    @property
-    def shape(self) -> Shape:
-        names = {name for name in _TEXTS if getattr(self, name) is not None}
-        return Shape(frozenset(names), self.status, self.redelivery)
-
-    def params(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.shape.names}
-
-
-_TEXTS = ("event", "action", "guid", "since", "until", "ids")
+    def given(self, *names: str) -> dict[str, Any]:
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -94,6 +82,63 @@ class Shape(msgspec.Struct, frozen=True):
         return [bound for name, bound in bounds.items() if name in self.names]
 
 
+# --- the state of a delivery's dispatch -------------------------------------------------------------------------------
+# The columns are scalar subqueries, not joins, so that the few rows are found by index regardless of the planner's
+# statistics. An event has few attempts at one hook.
+
+HELD_MS = 15 * SECOND_MS  # longer than any attempt takes, so the dispatch is not in progress
+
+CODES = 1000  # greater than every status code
+_CODES = sa.literal_column(str(CODES), sa.BigInteger)
+
+
+def _columns_of_dispatch(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
+    """Return the columns that `dispatch_fields` reads, for `deliveries` or an alias. Each costs one lookup per row."""
+    dispatch, attempt = dispatches.alias("dispatch"), deliveries.alias("attempt")
+    now = sa.select(json_rows(*(dispatch.c[name] for name in ("attempts", "retries", "wanted", "next_attempt_at"))))
+    made = (
+        sa.select(
+            sa.func.count(sa.case((attempt.c.id > table.c.id, 1))).label("later"),
+            # The status of the highest ID, which is below 2^53. Not ordered by ID: PostgreSQL might use the ID's index.
+            sa.func.max(attempt.c.id * _CODES + attempt.c.status_code).label("newest"),
+        )
+        .where(attempt.c.guid == table.c.guid)
+        .correlate(table)
+        .subquery("made")
+    )
+    return [
+        now.where(dispatch.c.id == table.c.dispatch_id).correlate(table).scalar_subquery().label("dispatch"),
+        sa.select(json_rows(made.c.later, made.c.newest)).correlate(table).scalar_subquery().label("attempts_made"),
+    ]
+
+
+def dispatch_fields(row: Row, retries: int | None, now: int) -> dict[str, object]:
+    """Return the dispatch fields of `DeliveryItem`. `retries`: the hook's number of retries, or None if unknown."""
+    [[later, newest]] = json.decode(row["attempts_made"])
+    found = json.decode(row["dispatch"])
+    # It is kept as long as its deliveries, unless it was deleted manually.
+    [[attempts, repeats, wanted, next_at]] = found or [[1 + later, 0, 0, None]]
+    # Counted back from the newest, because older ones may be purged. An attempt recorded too late has no number.
+    attempt = max(1, attempts - later)
+    # A requested redelivery restarts the schedule after the previous attempts.
+    most = None if retries is None or not found else max(attempts, attempts - repeats + 1 + retries)
+    state: DispatchState
+    if next_at is None:
+        state = "delivered" if 200 <= newest % CODES < 300 else "given_up"
+    elif now - next_at > HELD_MS:
+        state = "held"
+    else:
+        state = "pending" if wanted else "retrying"
+    return {
+        "dispatch_state": state,
+        "attempt": attempt,
+        "attempts_max": most,
+        "next_attempt_at": None if next_at is None else to_millis_text(next_at),
+    }
+
+
+# --- filtered lists ---------------------------------------------------------------------------------------------------
+
 _LISTED = (
     "id", "guid", "delivered_at", "redelivery", "duration_ms", "status", "status_code", "event", "action",
     "repository_id", "installation_id", "throttled_at",
@@ -102,7 +147,7 @@ Answered = Callable[[sa.FromClause, Shape], Sequence[sa.ColumnElement[Any]]]
 
 
 def items(table: sa.FromClause, shape: Shape | None = None) -> list[sa.ColumnElement[Any]]:
-    return [*(table.c[name] for name in _LISTED), *dispatch_states.columns(table)]
+    return [*(table.c[name] for name in _LISTED), *_columns_of_dispatch(table)]
 
 
 def ids(table: sa.FromClause, shape: Shape) -> list[sa.ColumnElement[Any]]:
@@ -127,8 +172,9 @@ async def page(
     times = IdRange()
     if filters.guid is None and filters.ids is None:  # these match few rows anyway
         times = await moments.bounds(reader, since=filters.since, until=filters.until)
+    given = filters.given("event", "action", "guid", "since", "until", "ids")
     params = {
-        **filters.params(),
+        **given,
         "hook_id": hook_id,
         "low": max(within.low, times.low),
         "high": min(within.high, times.high),
@@ -138,8 +184,10 @@ async def page(
         "limit": limit,
         **(more or {}),
     }
-    fetch = reader.fetch_all if filters.cheap else reader.fetch_slow
-    return await fetch(_statement(filters.shape, newest_first, answered), params)
+    shape = Shape(frozenset(given), filters.status, filters.redelivery)
+    # Without these filters, a single index range is sufficient.
+    fetch = reader.fetch_slow if filters.given("status", "event", "action", "redelivery") else reader.fetch_all
+    return await fetch(_statement(shape, newest_first, answered), params)
 
 
 @cache
@@ -235,8 +283,7 @@ def _kinds(shape: Shape) -> sa.CompoundSelect[bool, bool]:
         sa.select(flags[outcome].label("succeeded"), flags[repeat].label("redelivery"))
         for outcome, repeat in product(outcomes, repeats)
     ]
-    # OFFSET keeps PostgreSQL from inlining a single row's values into the conditions, where NOT would prevent index
-    # use.
+    # OFFSET keeps PostgreSQL from inlining a single row's values into conditions, where NOT would prevent index use.
     return sa.union_all(*rows).offset(sa.literal_column("0"))
 
 

@@ -31,10 +31,9 @@ from workhook.storage.metadata import bigint_param, insert_into
 
 
 class PushFollower(NamedTuple):
-    """A subscriber to pushes.
+    """A subscriber to pushes. `concerns` returns whether a payload is relevant.
 
-    `concerns` returns whether a payload is relevant. `follow` runs before the event is added, with the pusher (None for
-    a command) and the prefix of links in events.
+    `follow` runs before the event is added, with the pusher (None: a command) and the prefix of links in events.
     """
 
     concerns: Callable[[Mapping[str, Any], Repository], bool]
@@ -116,11 +115,8 @@ async def publish(
 ) -> PublishedEvent:
     """Commit the event and its dispatches. Repeating an `id` within 24 hours has no effect and returns the same result.
 
-    `actor` is None for commands. Only dispatches to hooks visible to the owner's viewer are counted. `premise`: the
-    conditions on which the caller's right and the owner depend, unless they were just checked.
-
-    Raises `Invalid` if another event was published under the `id`, and `ConditionFailed` if the premise no longer
-    holds.
+    Only dispatches to hooks visible to the owner's viewer are counted. Raises `Invalid` if another event was published
+    under the `id`, and `ConditionFailed` if the `premise` of the caller's right no longer holds.
     """
     draft = draft_of(publication, owner, actor, base)
     repository = owner.repository if draft.name == PUSH else None
@@ -199,8 +195,10 @@ def _count_seen(sent: Sequence[Row], viewer: HookViewer) -> int:
 
 
 def draft_of(publication: Publication, owner: HookOwner, actor: Actor | None, base: str) -> outbox.Draft:
+    action = {} if publication.action is None else {"action": publication.action}
     around = _around(owner, base, actor.user if actor else None, of_push=publication.event == PUSH)
-    payload = _completed(publication, around)
+    missing = {name: value for name, value in {**action, **around}.items() if name not in publication.payload}
+    payload = publication.payload | missing
     actor_id, installation_id = (actor.user.id, actor.installation_id) if actor else (None, None)
     return outbox.Draft(
         owner.account.id, owner.repository_id, publication.event, publication.action, payload, actor_id,
@@ -220,10 +218,3 @@ def _around(owner: HookOwner, base: str, sender: Account | None, *, of_push: boo
         shape = app_repository_to_response(owner.repository, base, permissions=False)
         around["repository"] = {**msgspec.to_builtins(shape), "created_at": owner.repository.created_at // 1000}
     return {name: msgspec.Raw(json.encode(value)) for name, value in around.items()}
-
-
-def _completed(publication: Publication, around: Mapping[str, object]) -> dict[str, object]:
-    action = {} if publication.action is None else {"action": publication.action}
-    return publication.payload | {
-        name: value for name, value in {**action, **around}.items() if name not in publication.payload
-    }

@@ -332,14 +332,9 @@ def installation_to_response(installation_id: int) -> dict[str, object]:
 
 def config_to_response(hook: Hook) -> ConfigShape:
     """Return the configuration with defaults filled in and secrets masked."""
-    shape = ConfigShape(content_type="form", insecure_ssl="0")
-    for name, value in hook.config.items():
-        setattr(shape, name, value)
-    if hook.secret is not None:
-        shape.secret = MASK
-    if hook.password is not None:
-        shape.password = MASK
-    return shape
+    masks = {name: MASK for name in ("secret", "password") if getattr(hook, name) is not None}
+    values: dict[str, Any] = {"content_type": "form", "insecure_ssl": "0", **hook.config, **masks}
+    return ConfigShape(**values)
 
 
 UNUSED = LastResponse(code=None, status="unused", message=None)

@@ -24,7 +24,7 @@ from workhook.hooks.tables import deliveries, dispatches, lanes, redeliveries, s
 from workhook.http.calls import Services
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.index_ranges import HIGHEST, IdRange
-from workhook.storage.metadata import bigint_param, insert_into
+from workhook.storage.metadata import bigint_param
 from workhook.storage.sweeping import for_each_isolated
 
 BATCH = 1000  # deliveries; a list of IDs fits in one batch
@@ -71,7 +71,6 @@ _ends = sa.select(sa.func.min(deliveries.c.id).label("oldest"), sa.func.max(deli
     deliveries.c.hook_id == bigint_param("hook_id")
 )
 _forget = sa.delete(redeliveries).where(_of_this_hook, redeliveries.c.finished_at < bigint_param("before"))
-_insert = insert_into(redeliveries, *_COLUMNS[1:-1]).returning(redeliveries.c.id)
 _move = (
     sa.update(redeliveries)
     .where(
@@ -103,10 +102,9 @@ async def create_job(tx: Transaction, hook_id: int, filters: Filters) -> int:
     times = await history.moments.bounds(tx, since=filters.since)
     first = max(times.low, (ends["oldest"] or 1) - 1)
     last = max(first, ends["newest"] or 0)
-    asked = json.encode_text(msgspec.to_builtins(filters))
-    job = Redelivery(0, hook_id, asked, first, first, last, 0, now, now, None)
-    row = await tx.fetch_row(_insert, msgspec.structs.asdict(job))
-    return int(row["id"])
+    job = {"hook_id": hook_id, "filters": json.encode_text(msgspec.to_builtins(filters)), "queued": 0}
+    progress = {"from_id": first, "after_id": first, "upto_id": last, "created_at": now, "updated_at": now}
+    return await tx.insert(redeliveries, {**job, **progress})
 
 
 class Forecast(msgspec.Struct, frozen=True):
@@ -174,10 +172,7 @@ async def find_running(reader: Reader, hook_id: int) -> int | None:
 
 
 async def advance(database: Database, redelivery_id: int) -> Redelivery | None:
-    """Process one batch and return the job, or None if the hook was deleted.
-
-    If another process works on the same batch, only one of them succeeds. Raises `storage.slow.QueryTooSlow`.
-    """
+    """Process one batch and return the job, or None if the hook was deleted. Raises `storage.slow.QueryTooSlow`."""
     row = await database.fetch_one(_by_id, {"id": redelivery_id})
     job = _redelivery_of(row) if row else None
     if job is None or job.finished_at is not None:

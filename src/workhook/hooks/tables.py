@@ -1,7 +1,4 @@
-"""The hook tables.
-
-Each hook has a lane (its queue). A dispatch is one event for one hook; its attempts are deliveries.
-"""
+"""The hook tables. Each hook has a lane (queue). A dispatch is one event for one hook; its attempts are deliveries."""
 
 from __future__ import annotations
 
@@ -47,13 +44,10 @@ workers = plain_table(
     "workers",
     sa.Column("owner", sa.Text, primary_key=True),
     sa.Column("seen_until", Millis, nullable=False),  # expiry of the lease, by the database's clock
-    # The generation when it joined, unique across processes and rejoins.
-    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("epoch", sa.BigInteger, nullable=False),  # the generation when it joined, unique across all joins
     sa.Column("acknowledged", sa.BigInteger, nullable=False),  # the generation that it acts on
-    # JSON array of hooks that it no longer owns in that generation but still has attempts in flight for.
-    sa.Column("finishing", sa.Text, nullable=False),
-    # Stopping: owns no lanes from that generation on, and only finishes attempts in flight.
-    sa.Column("leaving", sa.Boolean, nullable=False),
+    sa.Column("finishing", sa.Text, nullable=False),  # JSON array of hooks lost by then, with attempts in flight
+    sa.Column("leaving", sa.Boolean, nullable=False),  # owns no lanes from then on, only finishes attempts in flight
 )
 
 # A single row counting how often a member of `workers` joined, left or was found dead.
@@ -100,8 +94,7 @@ deliveries = numbered_table(
     sa.Column("request_headers", sa.LargeBinary, nullable=False),  # JSON; the payload is stored with the event
     sa.Column("response_headers", sa.LargeBinary, nullable=False),
     sa.Column("response_body", sa.LargeBinary, nullable=False),
-    # Recording time, if much later than delivered_at, so that the ID does not reflect the time (decision 6).
-    sa.Column("recorded_at", Millis),
+    sa.Column("recorded_at", Millis),  # if much later than delivered_at, so the ID doesn't reflect it (decision 6)
     sa.Index("ix_deliveries_hook_id", "hook_id", "id"),
     sa.Index("ix_deliveries_guid", "guid"),
     sa.Index("ix_deliveries_delivered_at", "delivered_at"),

@@ -239,22 +239,16 @@ _lock_owners_of = (
     .order_by(memberships.c.organization_id, memberships.c.user_id)
     .with_for_update()
 )
-_left_alone = (
-    sa.select(accounts.c.login)
-    .where(
-        accounts.c.id.in_(_owned),
-        ~sa.exists()
-        .where(
-            _other_memberships.c.organization_id == accounts.c.id,
-            _other_memberships.c.role == "owner",
-            _other_memberships.c.user_id != bigint_param("user_id"),
-            _other_people.c.id == _other_memberships.c.user_id,
-            _other_people.c.disabled_at.is_(None),
-        )
-        .correlate(accounts),
-    )
-    .order_by(accounts.c.login_key)
+_others = _other_memberships.c
+_have_another_owner = sa.exists().where(
+    _others.organization_id == accounts.c.id,
+    _others.role == "owner",
+    _others.user_id != bigint_param("user_id"),
+    _other_people.c.id == _others.user_id,
+    _other_people.c.disabled_at.is_(None),
 )
+_left_alone = sa.select(accounts.c.login).where(accounts.c.id.in_(_owned), ~_have_another_owner.correlate(accounts))
+_left_alone = _left_alone.order_by(accounts.c.login_key)
 _disable = (
     sa.update(accounts)
     .where(accounts.c.id == bigint_param("user_id"), accounts.c.disabled_at.is_(None))

@@ -328,10 +328,7 @@ class Refusals:
             pause_s = FLUSH_S if written else min(pause_s * 2, PAUSE_MAX_S)
 
     async def _write(self) -> bool:
-        """Write pending refusals. Returns False if the database is unavailable.
-
-        An entry whose commit was never confirmed may be stored twice.
-        """
+        """Write pending refusals, twice if a commit is not confirmed. Returns False if the database is unavailable."""
         dropped, self._dropped = self._dropped, 0
         if dropped:
             log.warning("refusals_not_audited", count=dropped, note="there are too many at once")
@@ -342,21 +339,16 @@ class Refusals:
             await self._database.write(insert, [_row(*each, now_ms()) for each in self._writing.items()])
         except Unavailable as problem:
             log.warning("refusal_audit_delayed", count=len(self._writing), error=problem.message)
-            self._pending = _together(self._writing, self._pending)
+            later, self._pending = self._pending, self._writing
+            for key, seen in later.items():
+                known = self._pending.get(key)
+                self._pending[key] = seen if known is None else known._replace(times=known.times + seen.times)
             return False
         except Exception:
             log.exception("refusals_not_audited", count=_drop(self._writing))
         finally:
             self._writing = {}
         return True
-
-
-def _together(earlier: _Refused, later: _Refused) -> _Refused:
-    found = dict(earlier)
-    for key, seen in later.items():
-        known = found.get(key)
-        found[key] = seen if known is None else known._replace(times=known.times + seen.times)
-    return found
 
 
 def _drop(refused: _Refused) -> int:

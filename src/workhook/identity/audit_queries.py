@@ -49,11 +49,6 @@ class Selection(msgspec.Struct, frozen=True):
     since: int | None = None
     until: int | None = None
 
-    @property
-    def bounded(self) -> bool:
-        """Whether matches are found without reading many other rows (`entry_ids`)."""
-        return self.actor is None or self.repository is None
-
 
 def parse_phrase(phrase: str, account_id: int | None) -> Selection:
     """Parse a phrase. Raises `Invalid` with all faults."""
@@ -136,15 +131,10 @@ STREAM_PAGE = 500
 PRUNE_BATCH = 1000
 
 _actors, _places, _owners = (accounts.alias(name) for name in ("actors", "places", "owners"))
+_logins = ((_actors, "actor"), (_places, "place"), (_owners, "owner"))
 _entries = (
-    sa.select(
-        *audit_log.c,
-        _actors.c.login.label("actor"),
-        _places.c.login.label("place"),
-        _owners.c.login.label("owner"),
-        projects.c.name.label("repository"),
-        tokens.c.kind.label("token_kind"),
-    )
+    sa.select(*audit_log.c, *(account.c.login.label(name) for account, name in _logins))
+    .add_columns(projects.c.name.label("repository"), tokens.c.kind.label("token_kind"))
     .select_from(audit_log)
     .outerjoin(_actors, _actors.c.id == audit_log.c.actor_id)
     .outerjoin(_places, _places.c.id == audit_log.c.account_id)
@@ -217,10 +207,7 @@ async def read(
     limit: int,
     patient: bool = False,
 ) -> Sequence[Row]:
-    """Return at most `limit` entries in the given order, after the ID `beyond`.
-
-    Raises `storage.slow.QueryTooSlow` unless `patient`, as for commands.
-    """
+    """Return at most `limit` entries after the ID `beyond`. Raises `QueryTooSlow` unless `patient`, as for commands."""
     filters = _given(selection)
     names, params = frozenset(filters), {**_params(filters), "limit": limit, "cursor": beyond}
     if "account_id" not in filters:
@@ -228,7 +215,8 @@ async def read(
     within = await moments.bounds(reader, since=selection.since, until=selection.until)
     params["low"] = within.low if newest_first else max(within.low, beyond or 0)
     params["high"] = min(within.high, beyond) if newest_first and beyond is not None else within.high
-    fetch = reader.fetch_all if selection.bounded or patient else reader.fetch_slow
+    # With both filters, many other rows may be read (`entry_ids`).
+    fetch = reader.fetch_slow if filters.keys() >= {"actor", "repository"} and not patient else reader.fetch_all
     return await fetch(_of_account(names, newest_first), params)
 
 
@@ -292,10 +280,7 @@ _actor = sa.select(_acting.c.id.label("place")).where(_acting.c.login_key == sa.
 
 
 def entry_ids(dialect: str, filters: frozenset[str], newest_first: bool) -> sa.Select[Any]:
-    """Select the IDs of entries matching `filters`, names of `Selection` fields.
-
-    The parameters are their values, `category`, `low`, `high` and `limit`.
-    """
+    """Select the IDs of matches. Parameters: the values of `filters`, `category`, `low`, `high` and `limit`."""
     row = audit_log.alias("stretch")
     account_id = bigint_param("account_id")
     bounds = {"since": row.c.at >= bigint_param("since"), "until": row.c.at < bigint_param("until")}

@@ -94,7 +94,12 @@ class Authenticator:
             call.token_id = actor.token_id
             call.record.viewer.person_id = actor.user.id
             self._note_use(call, actor)
-            _set_token_headers(call, actor)
+            if not KINDS[actor.token_kind].confined:
+                call.answer_headers["X-OAuth-Scopes"] = ", ".join(sorted(actor.scopes))
+            if actor.client_id is not None:
+                call.answer_headers["X-OAuth-Client-Id"] = actor.client_id
+            if actor.expires_at is not None:
+                call.answer_headers["GitHub-Authentication-Token-Expiration"] = to_utc_text(actor.expires_at)
         if rule is None:
             call.actor = Caller(actor, usage, app=app)
             return
@@ -139,8 +144,7 @@ class Authenticator:
             token = password if kind_of(password) else user  # for programs that only support names and passwords
         elif scheme.lower() not in ("bearer", "token"):
             raise Unauthenticated("Bad credentials", headers=_BEARER)
-        # Workhook's tokens contain no period. A JWT need not start with "eyJ", because its JSON may have line breaks
-        # ("ewo…").
+        # Workhook's tokens contain no period. A JWT need not start with "eyJ": its JSON may have line breaks ("ewo…").
         elif token.count(".") == 2 and not for_clients:
             return None, await authenticate_app(call.database, token)
         found = await self._lookup.find(token)
@@ -251,15 +255,6 @@ def _is_let_in(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
         actor.request.clear_subject()  # the place may now belong to someone else
         return False
     return True
-
-
-def _set_token_headers(call: Call, actor: Actor) -> None:
-    if not KINDS[actor.token_kind].confined:
-        call.answer_headers["X-OAuth-Scopes"] = ", ".join(sorted(actor.scopes))
-    if actor.client_id is not None:
-        call.answer_headers["X-OAuth-Client-Id"] = actor.client_id
-    if actor.expires_at is not None:
-        call.answer_headers["GitHub-Authentication-Token-Expiration"] = to_utc_text(actor.expires_at)
 
 
 _NEEDED = {"app": "A JSON web token could not be decoded", "client": "Requires the client ID and secret of an app"}

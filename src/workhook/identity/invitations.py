@@ -47,24 +47,18 @@ BY_EMAIL = "(by e-mail)"
 
 
 class Invitation(msgspec.Struct, frozen=True):
-    """An invitation to the organization `account`, or to the `repository`.
-
-    - `invitee`: None if the invitation is for the owner of the address `email`.
-    - `role`: owner or member of an organization; read, write, admin or client in a repository.
-    - `is_known`: the viewer shares an organization with the invitee, and so may see who it is.
-    - `has_link`: the invitation can be accepted through a link.
-    """
+    """An invitation to the organization `account`, or to the `repository`."""
 
     id: int
     account: Account
     repository: Repository | None
-    invitee: Account | None
+    invitee: Account | None  # None if the invitation is for the owner of the address `email`
     email: str | None
-    role: str
+    role: str  # owner or member of an organization; read, write, admin or client in a repository
     inviter: Account
     created_at: int
     expires_at: int
-    is_known: bool
+    is_known: bool  # the viewer shares an organization with the invitee, and so may see who it is
     has_link: bool = False
 
 
@@ -283,8 +277,7 @@ async def find_pending(
 async def find_to_organization(reader: Reader, user: Account, login_key: str) -> Sequence[Invitation]:
     """Return the invitations that the user can accept, by login and by e-mail, newest first."""
     params = {**invited(user), "login_key": login_key, "user_id": user.id, "now": now_ms()}
-    rows = await reader.fetch_all(_to_caller, params)
-    return [invitation_of(row, user) for row in rows]
+    return [invitation_of(row, user) for row in await reader.fetch_all(_to_caller, params)]
 
 
 async def find_to_repository(reader: Reader, user: Account, invitation_id: int) -> Invitation | None:

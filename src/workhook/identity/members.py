@@ -23,63 +23,38 @@ from workhook.storage.database import Reader, Row
 from workhook.storage.metadata import bigint_param
 from workhook.storage.pages import Listed, Page, listed, read_page
 
+_user_id = bigint_param("user_id")
+_is_own, _is_reached = memberships.c.user_id == _user_id, within_reach(memberships.c.organization_id, None)
 _their_membership = memberships.alias("theirs")
+_is_shared = _their_membership.c.organization_id == memberships.c.organization_id
 # Organizations of both the caller and another user. The caller's own are those shared with the caller.
 _shared = listed(
     sa.select(*account_columns())
     .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
-    .join(_their_membership, _their_membership.c.organization_id == memberships.c.organization_id)
-    .where(
-        memberships.c.user_id == bigint_param("user_id"),
-        _their_membership.c.user_id == bigint_param("other_id"),
-        within_reach(memberships.c.organization_id, None),
-    ),
+    .join(_their_membership, _is_shared)
+    .where(_is_own, _their_membership.c.user_id == bigint_param("other_id"), _is_reached),
     accounts.c.id,
 )
 
 # Starts from the user's roles, so that the number of other projects does not matter.
+_by_hand = sa.select(collaborators.c.repository_id).where(collaborators.c.user_id == _user_id)
 _seen = repositories.where(
     sa.or_(
-        projects.c.account_id == bigint_param("user_id"),
-        projects.c.account_id.in_(
-            sa.select(memberships.c.organization_id).where(memberships.c.user_id == bigint_param("user_id"))
-        ),
-        projects.c.repository_id.in_(
-            sa.select(collaborators.c.repository_id).where(collaborators.c.user_id == bigint_param("user_id"))
-        ),
+        projects.c.account_id == _user_id,
+        projects.c.account_id.in_(sa.select(memberships.c.organization_id).where(_is_own)),
+        projects.c.repository_id.in_(_by_hand),
     ),
-    sa.or_(projects.c.account_id == bigint_param("user_id"), sees),
+    sa.or_(projects.c.account_id == _user_id, sees),
     within_reach(projects.c.account_id, projects.c.repository_id),
 )
 all_seen = listed(_seen, projects.c.repository_id)
 seen_of_account = listed(_seen.where(projects.c.account_id == bigint_param("account_id")), projects.c.repository_id)
 
-_in_it = (
-    sa.select(memberships.c.role)
-    .where(
-        memberships.c.user_id == bigint_param("user_id"),
-        memberships.c.organization_id == accounts.c.id,
-        within_reach(memberships.c.organization_id, None),
-    )
-    .correlate(accounts)
-    .exists()
-)
-_fellow = (
-    sa.select(_their_membership.c.role)
-    .join_from(memberships, _their_membership, _their_membership.c.organization_id == memberships.c.organization_id)
-    .where(
-        memberships.c.user_id == bigint_param("user_id"),
-        _their_membership.c.user_id == accounts.c.id,
-        within_reach(memberships.c.organization_id, None),
-    )
-    .correlate(accounts)
-    .exists()
-)
-is_visible = sa.or_(accounts.c.id == bigint_param("user_id"), _in_it, _fellow)
-"""Condition: the account is the caller, one of the caller's organizations, or a member of one of these.
-
-Its parameters are `reach_params` and `user_id`.
-"""
+_in_it = sa.select(memberships.c.role).where(_is_own, memberships.c.organization_id == accounts.c.id, _is_reached)
+_fellow = sa.select(_their_membership.c.role).join_from(memberships, _their_membership, _is_shared)
+_fellow = _fellow.where(_is_own, _their_membership.c.user_id == accounts.c.id, _is_reached)
+is_visible = sa.or_(accounts.c.id == _user_id, *(each.correlate(accounts).exists() for each in (_in_it, _fellow)))
+"""Condition: the account is the caller, one of the caller's organizations, or a member of one of these."""
 _visible = sa.select(*account_columns()).where(is_visible)
 visible_by_login = _visible.where(accounts.c.login_key == sa.bindparam("login_key"))
 visible_by_id = _visible.where(accounts.c.id == bigint_param("id"))
@@ -138,7 +113,7 @@ _members: dict[MemberRole, Listed] = {
 _of_caller = (
     sa.select(*account_columns(), memberships.c.role.label("role"))
     .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
-    .where(memberships.c.user_id == bigint_param("user_id"), within_reach(memberships.c.organization_id, None))
+    .where(_is_own, _is_reached)
 )
 _organizations_of_caller = listed(_of_caller, accounts.c.id)
 _organization_of_caller = _of_caller.where(accounts.c.login_key == sa.bindparam("login_key"))
@@ -150,9 +125,9 @@ _by_place = sa.case(
     (sa.and_(_member.c.role == "member", sa.not_(sa.bindparam("private", type_=sa.Boolean()))), 2),
     else_=0,
 )
-_by_hand = sa.case((_addition.c.role == "admin", 3), (_addition.c.role == "write", 2),
-                   (_addition.c.role == "read", 1), else_=0)  # fmt: skip
-_rank = sa.case((_by_place > _by_hand, _by_place), else_=_by_hand)
+_rank_by_hand = sa.case((_addition.c.role == "admin", 3), (_addition.c.role == "write", 2),
+                        (_addition.c.role == "read", 1), else_=0)  # fmt: skip
+_rank = sa.case((_by_place > _rank_by_hand, _by_place), else_=_rank_by_hand)
 _in_organization = sa.and_(_member.c.organization_id == bigint_param("owner_id"), _member.c.user_id == accounts.c.id)
 _added = sa.and_(_addition.c.repository_id == bigint_param("repository_id"), _addition.c.user_id == accounts.c.id)
 _anybody = (

@@ -41,24 +41,14 @@ Target = Literal["repository", "organization", "user", "app", "client"]
 
 @dataclass(frozen=True)
 class Rule:
-    """An access rule.
+    """An access rule. For the target `app`, the caller is an app with a JWT; for `client`, with its ID and secret."""
 
-    - `target`: the object in the path. For `app`, the caller is an app with a JWT; for `client`, with its client ID and
-      secret.
-    - `scopes`: a token with scopes needs one of these, if there are any.
-    - `permission`: what a token with permissions needs.
-    - `role`: the caller's required role. `invited` accepts members and invited people, whom the operation
-      distinguishes.
-    - `kinds`: the accepted kinds of token.
-    - `whole`: tokens for selected repositories are rejected.
-    """
-
-    target: Target
-    scopes: tuple[str, ...] = ()
-    permission: tuple[str, str] | None = None
-    role: str | None = None
-    kinds: frozenset[str] = ANY_KIND
-    whole: bool = False
+    target: Target  # the object in the path
+    scopes: tuple[str, ...] = ()  # a token with scopes needs one of these, if there are any
+    permission: tuple[str, str] | None = None  # what a token with permissions needs
+    role: str | None = None  # `invited` accepts members and invited people, whom the operation distinguishes
+    kinds: frozenset[str] = ANY_KIND  # the accepted kinds of token
+    whole: bool = False  # tokens for selected repositories are rejected
 
 
 _READ_HOOKS, _WRITE_HOOKS = ("repository_hooks", "read"), ("repository_hooks", "write")
@@ -95,8 +85,7 @@ RULES = {
     # Notifications span organizations, so confined tokens have no access.
     "notifications.read": Rule("user", ("work:read",), kinds=_UNCONFINED),
     "notifications.write": Rule("user", ("work",), kinds=_UNCONFINED),
-    # members, collaborators and invitations; only owners and admins can list and remove others
-    # (`work.people.invitations`)
+    # members, collaborators and invitations (`work.people.invitations`)
     "organization.people": Rule("organization", ("admin:org",), role="owner", kinds=_CLASSIC),
     "organization.leave": Rule("organization", ("admin:org",), role="member", kinds=_CLASSIC),
     "organization.decline": Rule("organization", ("admin:org",), role="invited", kinds=_CLASSIC),  # or leave

@@ -87,7 +87,7 @@ by_membership = by_membership_in(projects)
 role_columns = _roles_of(bigint_param("user_id"))
 
 
-def facts_of(user_id: sa.ColumnElement[Any]) -> json_row:
+def facts_of(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
     """Return everything that `repository_of` reads, encoded as a single text."""
     return json_row(*(each.element for each in (*repository_columns(), *_roles_of(user_id))))
 
@@ -181,10 +181,7 @@ async def find_premise(reader: Reader, owner: str, name: str, user_id: int) -> t
 
 
 def premises_hold(dialect: str) -> sa.ColumnElement[bool]:
-    """Return the condition that the premises still hold, for the parameters from `premise_params`.
-
-    It is `required`: if it fails, the statement fails too, with `storage.database.ConditionFailed`.
-    """
+    """Return the condition that the premises hold, without which the statement fails with `ConditionFailed`."""
     if dialect == "sqlite":
         known = sa.func.json_each(sa.bindparam("premises", type_=sa.Text())).table_valued("value", name="known")
         of_each: list[sa.ColumnElement[Any]] = [sa.func.json_extract(known.c.value, f"$[{at}]") for at in range(3)]

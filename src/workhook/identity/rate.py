@@ -178,10 +178,7 @@ class RateLimiter:
         return self._usage(share), within
 
     def undo(self, caller: str) -> Usage | None:
-        """Undo the count of a request of a token or an app.
-
-        Returns None if it stays counted: in another process, or because too many were undone. Each one takes work.
-        """
+        """Undo the count of a request. Returns None if it stays counted: in another process, or after too many."""
         share = self._shares.get(caller)
         if share is None or now_ms() >= share.resets_at or share.left >= share.used:
             return None

@@ -3,8 +3,7 @@
 Code that may take a right away calls `rights_lost` in the same transaction, which ends whatever depended on the right
 (decision 26). A superfluous call changes nothing.
 
-Invitations end with the inviter's right and the invitee's membership, and do not return with them. Expired ones are
-deleted by `tokens.issue.prune`.
+Invitations end with the inviter's right and the invitee's membership, and do not return with them.
 """
 
 from __future__ import annotations
@@ -26,23 +25,14 @@ from workhook.storage.metadata import bigint_param
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """A right that a person or an app has lost in a place.
+    """A right that was lost. The database is already changed, so handlers check the rights that remain."""
 
-    The database has already been changed, so handlers check the remaining rights, not the one that was removed.
-    """
-
-    account_id: int | None
-    """The organization or user that owns the place. None means every place, as for a consent or a disabled user."""
-    repository_id: int | None
-    """The project. None: all of the account's."""
-    user_id: int | None
-    """The person or app's bot that lost the right. None: everyone there, as when a project becomes private."""
-    app_id: int | None
-    """The app that lost the right to act for that user. None: the user itself."""
-    actor: Actor | None
-    """The actor who removed the right, who sends the resulting events. None: a command, an app itself, or a page."""
-    base: str
-    """The prefix of links in events; see `work.kernel.record_events`."""
+    account_id: int | None  # of the place's owner; None: every place, as for a consent or a disabled user
+    repository_id: int | None  # None: all of the account's
+    user_id: int | None  # the person or app's bot; None: everyone there, as when a project becomes private
+    app_id: int | None  # the app that lost the right to act for that user; None: the user itself
+    actor: Actor | None  # removed the right, and sends the events; None: a command, an app itself, or a page
+    base: str  # the prefix of links in events; see `work.kernel.record_events`
 
 
 Forget = Callable[[Transaction, int], Awaitable[bool]]
@@ -51,10 +41,7 @@ ForgetApp = Callable[[Transaction, int], Awaitable[None]]
 """Called with the app's ID."""
 OnLoss = Callable[[Transaction, Loss], Awaitable[None]]
 Uninstalled = Callable[[Transaction, int, int, bool], Awaitable[list[str]]]
-"""Called with the IDs of the installation and its account, and whether to remove the objects it created.
-
-Returns the paths of these objects (`/repos/acme/website/hooks/7`).
-"""
+"""Called with the IDs of the installation and its account, and whether to remove its objects. Returns their paths."""
 repositories = Subscribers[Forget]()
 apps = Subscribers[ForgetApp]()
 losses = Subscribers[OnLoss]()

@@ -81,19 +81,9 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """The caller and the rights of its token.
+    """The caller and the rights of its token."""
 
-    - `user`: the caller, or the app's bot for an installation.
-    - `grants`: None if the token is not confined, in which case its scopes apply.
-    - `need`: the permission and level that the operation requires of a confined token.
-    - `root_id`: the first token from which this one was derived, if any.
-    - `family`: identifies the consent under which the token was issued.
-    - `narrowed_to`: the only account that an app's narrowed token reaches.
-    - `client_id`: set for the tokens of OAuth apps.
-    - `request`: filled while the request is handled.
-    """
-
-    user: Account
+    user: Account  # the app's bot for an installation
     token_id: int
     token_kind: str
     scopes: frozenset[str]
@@ -101,14 +91,14 @@ class Actor(msgspec.Struct, frozen=True):
     last_used_at: int | None = None
     app_id: int | None = None
     installation_id: int | None = None
-    grants: tuple[Grant, ...] | None = None
-    need: tuple[str, str] | None = None
+    grants: tuple[Grant, ...] | None = None  # None if the token is not confined, in which case its scopes apply
+    need: tuple[str, str] | None = None  # the permission and level that the operation requires of a confined token
     expires_at: int | None = None
-    root_id: int | None = None
-    family: str | None = None
-    narrowed_to: int | None = None
-    client_id: str | None = None
-    request: RequestRecord = msgspec.field(default_factory=RequestRecord)
+    root_id: int | None = None  # the first token from which this one was derived, if any
+    family: str | None = None  # identifies the consent under which the token was issued
+    narrowed_to: int | None = None  # the only account that an app's narrowed token reaches
+    client_id: str | None = None  # set for the tokens of OAuth apps
+    request: RequestRecord = msgspec.field(default_factory=RequestRecord)  # filled while the request is handled
 
     @property
     def counted_as(self) -> str:

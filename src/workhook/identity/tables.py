@@ -19,8 +19,7 @@ accounts = plain_table(
     "accounts",
     *table_columns(Account),
     sa.Column("login_key", sa.Text, nullable=False, unique=True),  # in lower case
-    # Set for disabled users, whose credentials are then invalid. Their work and their roles are kept.
-    sa.Column("disabled_at", Millis),
+    sa.Column("disabled_at", Millis),  # disabled users' credentials are invalid; their work and their roles are kept
     sqlite_autoincrement=True,
 )
 sa.Index("ix_accounts_email", sa.func.lower(accounts.c.email))
@@ -52,9 +51,7 @@ projects = plain_table(
     # From its billing settings, or else its account's; null: USD. Maintained by `money.billing.actions`.
     sa.Column("currency", sa.Text),
     sa.Column("label_colors", sa.Text),  # JSON object of colors by label, see `board.projects.schemas`; null: none
-    # If set, the project is deleted. The row is kept for the last deliveries of its webhooks; `name_key` frees the
-    # name.
-    sa.Column("deleted_at", Millis),
+    sa.Column("deleted_at", Millis),  # the row is kept for the last deliveries of its webhooks; `name_key` is freed
     sa.UniqueConstraint("account_id", "name_key"),
     sqlite_autoincrement=True,
 )
@@ -80,23 +77,17 @@ collaborators = plain_table(
 # Pending invitations. They grant nothing until they are accepted.
 invitations = numbered_table(
     "invitations",
-    # The organization, or the owner of the repository.
-    of_account("account_id", nullable=False),
+    of_account("account_id", nullable=False),  # the organization, or the owner of the repository
     sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
-    # The invited user; null: the owner of the e-mail address.
-    of_account("user_id"),
+    of_account("user_id"),  # the invited user; null: the owner of the e-mail address
     sa.Column("email", sa.Text),
-    # In an organization: owner | member; in a repository: read | write | admin | client.
-    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),  # owner | member, or in a repository: read | write | admin | client
     of_account("inviter_id", nullable=False),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("expires_at", Millis, nullable=False),
-    # Unique together. The place is "o" or "r" with its ID. The invitee is "u" with the user's ID, or "e" with the
-    # address in lower case.
-    sa.Column("place", sa.Text, nullable=False),
-    sa.Column("invitee", sa.Text, nullable=False, index=True),
-    # SHA-256 of the secret in its link, which is not stored; null: there is no link.
-    sa.Column("link_digest", sa.LargeBinary),
+    sa.Column("place", sa.Text, nullable=False),  # "o" or "r" with its ID
+    sa.Column("invitee", sa.Text, nullable=False, index=True),  # "u" and the user's ID, or "e" and the address
+    sa.Column("link_digest", sa.LargeBinary),  # SHA-256 of the secret in its link; null: there is no link
     sa.UniqueConstraint("place", "invitee"),
     sa.Index("ix_invitations_expires_at", "expires_at"),
 )
@@ -275,8 +266,7 @@ refresh_tokens = numbered_table(
     sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
     of_account("user_id", nullable=False),
     sa.Column("family", sa.Text, nullable=False),
-    # Issued in a flow without a secret (RFC 8252, RFC 8628), and therefore accepted without one.
-    sa.Column("public", sa.Boolean, nullable=False),
+    sa.Column("public", sa.Boolean, nullable=False),  # issued, and accepted, without a secret (RFC 8252, RFC 8628)
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("expires_at", Millis, nullable=False),
     sa.Column("used_at", Millis),  # a second use revokes the family
@@ -291,9 +281,7 @@ passwords = plain_table(
     of_account("user_id", primary_key=True),
     sa.Column("hash", sa.Text, nullable=False),  # argon2id, with its parameters
     sa.Column("changed_at", Millis, nullable=False),
-    # The unverified address that the user entered. In a browser that knows the user, it can be used to sign in instead
-    # of the login; for all other purposes the user has no address (decision 27).
-    sa.Column("email", sa.Text),
+    sa.Column("email", sa.Text),  # unverified; only for signing in, in a browser that knows the user (decision 27)
 )
 
 sessions = numbered_table(
@@ -366,14 +354,12 @@ def reference_columns() -> list[sa.Column[object]]:
     """Return columns that reference the event, its place and its actor. A row is deleted with what it references."""
     return [
         sa.Column("actor_id", sa.BigInteger, sa.ForeignKey("accounts.id")),  # null: Workhook itself
-        # The organization or person that owns the project, or that the notification is about.
-        of_account("account_id", nullable=False),
+        of_account("account_id", nullable=False),  # it owns the project, or the notification is about it
         sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
         *(sa.Column(name, kind, sa.ForeignKey(target, ondelete="CASCADE")) for name, (target, kind) in _ABOUT.items()),
         sa.Column("payment_id", sa.Text),  # deleted with its invoice
         sa.Column("invitation_id", sa.BigInteger, sa.ForeignKey("invitations.id", ondelete="CASCADE")),
-        # Invoice: the action; deadline: its time in milliseconds; webhook: why it was disabled.
-        sa.Column("detail", sa.Text),
+        sa.Column("detail", sa.Text),  # invoice: the action; deadline: its time (ms); webhook: why it was disabled
     ]
 
 
@@ -400,13 +386,8 @@ partial_index("ix_notifications_unread", _told.user_id, _told.id, where=_told.re
 partial_index("ix_notifications_read", _told.user_id, _told.id, where=_told.read_at.is_not(None))
 index_references(notifications)
 # A renewed invitation creates only one notification.
-partial_index(
-    "ix_notifications_invitation_id",
-    _told.invitation_id,
-    _told.user_id,
-    where=_told.invitation_id.is_not(None),
-    unique=True,
-)
+_of_invitation, _in_inbox = _told.invitation_id.is_not(None), (_told.invitation_id, _told.user_id)
+partial_index("ix_notifications_invitation_id", *_in_inbox, where=_of_invitation, unique=True)
 
 # Contains only explicit choices. Without a row, notifications are enabled.
 notification_settings = plain_table(
@@ -430,13 +411,11 @@ ATTEMPTS_MAX = 20
 # A message is pending while it has a next attempt. Afterwards it was sent, or was given up and is kept for a while.
 mail_messages = numbered_table(
     "mail_messages",
-    # Null: the owner of the invited address.
-    of_account("user_id"),
+    of_account("user_id"),  # null: the owner of the invited address
     sa.Column("kind", sa.Text, nullable=False),  # a `MailKind`
     *reference_columns(),
     sa.Column("created_at", Millis, nullable=False),
-    # The key for counting messages: "u" and the user's ID, or "i" and the invitation's.
-    sa.Column("recipient", sa.Text, nullable=False),
+    sa.Column("recipient", sa.Text, nullable=False),  # for counting: "u" and the user's ID, or "i" and the invitation's
     sa.Column("language", sa.Text),  # null: the recipient's own
     sa.Column("sealed", sa.LargeBinary),  # the encrypted path of a link; removed once the message is sent or given up
     sa.Column("next_attempt_at", Millis),
@@ -457,12 +436,8 @@ partial_index("ix_mail_messages_invitation_id", _mail.invitation_id, where=_mail
 # A person's own links have a separate queue, which is processed first.
 OWN_LINKS = ("sign_in_link", "password_link", "address_link")
 is_own_link = _mail.kind.in_([sa.literal_column(f"'{each}'") for each in OWN_LINKS])
-partial_index(
-    "ix_mail_messages_own_due",
-    _mail.next_attempt_at,
-    _mail.id,
-    where=sa.and_(_mail.next_attempt_at.is_not(None), is_own_link),
-)
+_is_own_due = sa.and_(_mail.next_attempt_at.is_not(None), is_own_link)
+partial_index("ix_mail_messages_own_due", _mail.next_attempt_at, _mail.id, where=_is_own_due)
 index_references(mail_messages)
 
 # A person has no row until one of these facts is known.
@@ -470,15 +445,11 @@ mail_recipients = plain_table(
     "mail_recipients",
     of_account("user_id", primary_key=True),
     sa.Column("language", sa.Text),  # of the pages last viewed
-    # The address that the person entered, once they have confirmed it.
-    sa.Column("confirmed", sa.Text),
+    sa.Column("confirmed", sa.Text),  # the address that the person entered, once they have confirmed it
     # The address that a server refused, when, and its reply. Valid only while it is the person's address.
     sa.Column("bounced", sa.Text),
     sa.Column("bounced_at", Millis),
     sa.Column("bounce", sa.Text),
 )
-partial_index(
-    "ix_mail_recipients_confirmed",
-    sa.func.lower(mail_recipients.c.confirmed),
-    where=mail_recipients.c.confirmed.is_not(None),
-)
+_confirmed = mail_recipients.c.confirmed
+partial_index("ix_mail_recipients_confirmed", sa.func.lower(_confirmed), where=_confirmed.is_not(None))

@@ -9,7 +9,7 @@ from workhook.http.calls import Call, Response
 from workhook.http.negotiation import prefers_page
 from workhook.http.operations import Handler, Operation
 from workhook.web import activity, administration, audit, board, calendar, home, inbox, listing, project, search, trash
-from workhook.web.account import notifications, own_data, tokens
+from workhook.web.account import notifications, own_data
 from workhook.web.account import settings as account_settings
 from workhook.web.billing import credits as task_credits
 from workhook.web.billing import drafts, invoices, services, subscriptions
@@ -31,7 +31,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *login.routes,
     *account_settings.routes,
     *account_settings.places,
-    *tokens.places,
+    *account_settings.token_places,
     *own_data.places,
     *administration.places,
     *notifications.places,
@@ -86,7 +86,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *apps.places,
     *installations.places,
     *organization.export_places,
-    *organization.trash_places,
+    *trash.owner_places,
     *project.places,
     *collaborators.places,
     *collaborators.client_places,

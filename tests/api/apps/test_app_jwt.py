@@ -232,7 +232,7 @@ def test_an_oauth_app_cannot_authenticate_by_jwt(server: Server, world: World, a
         async with services.database.transaction() as tx:
             organization = await queries.find_account(tx, world.organization)
             assert organization is not None
-            made, _ = await actions.create_oauth_app(
+            made, _, _ = await actions.create_app(
                 tx,
                 None,
                 organization,

@@ -13,7 +13,7 @@ from tests.harness.receiver import Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from workhook.core.clock import HOUR_MS, now_ms, parse_rfc3339
-from workhook.hooks import dispatch_states
+from workhook.hooks import history
 from workhook.hooks.tables import dispatches
 from workhook.http.calls import Services
 
@@ -88,7 +88,7 @@ def test_each_event_counts_its_own_attempts(api: Api, place: Place, receiver: Re
 
 
 NOW = 1_800_000_000_000
-LATE = NOW - dispatch_states.HELD_MS
+LATE = NOW - history.HELD_MS
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_the_dispatch_fields_of_every_state(
     dispatch: tuple[int, int, int, int | None] | None, made: tuple[int, int], expected: tuple[Any, ...]
 ) -> None:
     later, code = made
-    newest = 7 * dispatch_states.CODES + code
+    newest = 7 * history.CODES + code
     row: Any = {"dispatch": json.dumps([dispatch] if dispatch else []), "attempts_made": json.dumps([[later, newest]])}
-    found = dispatch_states.dispatch_fields(row, 8, NOW)
+    found = history.dispatch_fields(row, 8, NOW)
     assert tuple(found[name] for name in TOLD) == expected
-    assert dispatch_states.dispatch_fields(row, None, NOW)["attempts_max"] is None
+    assert history.dispatch_fields(row, None, NOW)["attempts_max"] is None

@@ -20,7 +20,7 @@ from tests.harness.world import World
 from workhook.hooks.tables import hooks
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.actions import create_app
 from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.policy import SCOPES
 from workhook.identity.tokens.issue import FINE_GRAINED, OAUTH, issue
@@ -71,7 +71,7 @@ def callers(server: Server) -> Iterator[Callers]:
             assert owner is not None
             assert place is not None
             for name in Callers.OAUTH:
-                made, _ = await create_oauth_app(
+                made, _, _ = await create_app(
                     tx,
                     None,
                     place,

@@ -16,7 +16,7 @@ from tests.harness.waiting import until
 from tests.harness.world import World, add_token
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.actions import create_app
 from workhook.identity.apps.app_schemas import OauthAppCreate
 from workhook.identity.policy import SCOPES
 from workhook.identity.tokens.issue import FINE_GRAINED, OAUTH, issue
@@ -49,7 +49,7 @@ def _app(server: Server, *worlds: World) -> tuple[dict[str, str], list[str]]:
             owners = [await queries.find_account(tx, each.owner) for each in worlds]
             assert owners[0] is not None
             name = f"Reader {next(_numbers)} {owners[0].id}"
-            app, _ = await create_oauth_app(
+            app, _, _ = await create_app(
                 tx, None, owners[0], OauthAppCreate(name=name, callback_urls=["https://example.com/"])
             )
             issued = [await issue(tx, OAUTH, each.id, scopes=SCOPES, app_id=app.id) for each in owners if each]

@@ -1,14 +1,13 @@
 """Write operations on OAuth apps and apps. Callers check the rights.
 
-If a concurrent change takes the same name or installs the same app, the transaction fails with `UniqueViolation`. Retry
-it to get the proper error.
+If a concurrent change takes the same name or installs the same app, retry after `UniqueViolation` for the proper error.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -40,7 +39,6 @@ from workhook.identity.tables import (
 )
 from workhook.identity.tokens.issue import digest_of, forget_after_commit, revoke_of
 from workhook.storage import Reader, Transaction
-from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import bigint_param
 from workhook.storage.record_rows import assigned
 
@@ -63,27 +61,11 @@ _forget = [
 ]
 
 
-async def create_oauth_app(
-    tx: Transaction, actor: Actor | None, organization: Account, create: OauthAppCreate
-) -> tuple[App, str]:
-    """Return the app and its client secret, which is shown only once. Raises `Invalid` with all faults."""
-    return await _store(tx, actor, "oauth", organization, create)
-
-
 async def create_app(
-    tx: Transaction, actor: Actor | None, organization: Account, create: AppCreate, *, key: NewKey | None = None
+    tx: Transaction, actor: Actor | None, organization: Account, create: OauthAppCreate, *, key: NewKey | None = None
 ) -> tuple[App, str, str]:
-    """Return the app, its client secret and its private key (PEM), which are shown only once. Raises `Invalid`."""
-    app, secret = await _store(tx, actor, "app", organization, create)
-    key = key or await new_key()
-    await _insert_new_key(tx, app, key)
-    return app, secret, key.private_key or ""
-
-
-async def _store(
-    tx: Transaction, actor: Actor | None, kind: str, organization: Account, create: OauthAppCreate
-) -> tuple[App, str]:
-    now = now_ms()
+    """Return an OAuth app or app, its client secret, and the private key (PEM) of an app. Raises `Invalid`."""
+    now, kind = now_ms(), "app" if isinstance(create, AppCreate) else "oauth"
     fields: dict[str, Any] = {"public": False, "permissions": {}, **msgspec.structs.asdict(create)}
     fields.pop("public_key", None)
     fields |= {"slug": schemas.slug_of(create.name), "callback_urls": tuple(dict.fromkeys(create.callback_urls))}
@@ -95,7 +77,12 @@ async def _store(
         app = msgspec.structs.replace(app, bot_id=await tx.insert(accounts, bot))
     app = msgspec.structs.replace(app, id=await tx.insert(apps, _stored(app, _COLUMNS)))
     await _audit(tx, actor, app, "create", **_settings(app))
-    return app, (await _insert_new_secret(tx, app))[1]
+    _, secret = await _insert_new_secret(tx, app)
+    if app.is_oauth:
+        return app, secret, ""
+    key = key or await new_key()
+    await _insert_new_key(tx, app, key)
+    return app, secret, key.private_key or ""
 
 
 async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: OauthAppEdit) -> App:
@@ -130,10 +117,7 @@ async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: Oauth
 
 
 async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
-    """Delete an app with its installations, tokens, grants and webhooks.
-
-    Its bot is kept as the author of its actions, under a login that no app can have.
-    """
+    """Delete an app with all that it has. Its bot is kept as an author, under a login that no app can have."""
     app = await _lock(tx, app)
     await _forget_consents(tx, app)
     for installation in (await queries.list_installations_of(tx, app.id))[0]:
@@ -273,17 +257,6 @@ async def _audit(tx: Transaction, actor: Actor | None, app: App, action: str, **
     group = "oauth_app" if app.is_oauth else "app"
     detail = {"client_id": app.client_id, **detail}
     await audit.record(tx, actor, f"{group}.{action}", app.slug, account_id=app.account_id, detail=detail)
-
-
-R = TypeVar("R")
-
-
-async def in_transaction(call: Call, step: Callable[[Transaction], Awaitable[R]]) -> R:
-    """Run `step` in a transaction, and retry it once after a conflict with a concurrent change."""
-    try:
-        return await call.database.in_transaction(step)
-    except UniqueViolation:
-        return await call.database.in_transaction(step)
 
 
 async def find_named_app(call: Call, reader: Reader) -> App:

@@ -58,10 +58,7 @@ def parse_narrowing(body: Mapping[str, Any], shape: type[Body], resource: str = 
 
 
 async def create_access_token(tx: Transaction, app: App, installation_id: int, wanted: AccessTokenBody) -> AccessToken:
-    """Issue a token for the bot.
-
-    Raises `NotFound` for another app's installation, `Forbidden` for a suspended one, and `Invalid`.
-    """
+    """Issue a token for the bot. Raises `NotFound` for another app's installation, `Forbidden`, and `Invalid`."""
     is_there = await queries.lock_app(tx, app.id)
     installation = await queries.find_installation(tx, installation_id, for_update=True) if is_there else None
     if installation is None or installation.app.id != app.id:

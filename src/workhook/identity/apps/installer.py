@@ -82,10 +82,7 @@ async def install(
 async def uninstall(
     tx: Transaction, actor: Actor | None, installation: Installation, *, remove_webhooks: bool = False
 ) -> list[str]:
-    """End the installation and its tokens, and return the paths of its webhooks.
-
-    The webhooks remain, as on GitHub, unless the owner removes them. Raises `NotFound`.
-    """
+    """End the installation and its tokens, and return the paths of its webhooks, which remain by default."""
     await _lock(tx, installation.id)  # issuing a token takes the same lock, so none is missed
     await revoke_of(tx, installation_id=installation.id)
     await tx.execute(_delete, {"installation_id": installation.id})
@@ -110,10 +107,7 @@ async def edit_installation(
     repository_ids: Collection[int] | UnsetType | None = UNSET,
     known: Sequence[Fault] = (),
 ) -> Installation:
-    """Change the permissions, within those that the app requests, or the repositories (None: all).
-
-    Raises `Invalid` with its own faults and the `known` ones, and `NotFound`.
-    """
+    """Change the permissions or the repositories (None: all). Raises `Invalid` with all faults, and `NotFound`."""
     app = require_found(await queries.find_app(tx, installation.app.id, for_update=True))
     old = await _lock(tx, installation.id)
     granted = old.permissions if permissions is UNSET else dict(permissions)

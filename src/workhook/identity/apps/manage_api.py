@@ -77,7 +77,7 @@ async def apps_list(call: Call, page: Page) -> Paged[list[s.AppShape]]:
 async def oauth_apps_create(write: Write, create: s.OauthAppCreate) -> Created[s.OauthAppShape]:
     """Register an OAuth app."""
     organization = named_organization(write.call).account
-    app, secret = await actions.create_oauth_app(write.tx, write.actor, organization, create)
+    app, secret, _ = await actions.create_app(write.tx, write.actor, organization, create)
     shape = await _with_secrets(write.call, write.tx, app)
     shape.client_secret = secret
     return Created(shape, shape.url, NO_STORE)
@@ -95,7 +95,7 @@ async def apps_create(call: Call, create: s.AppCreate) -> Created[s.AppShape]:
         shape.client_secret, shape.pem = secret, pem or UNSET
         return shape
 
-    shape = await actions.in_transaction(call, register)
+    shape = await Retry(UniqueViolation).of(lambda: call.database.in_transaction(register))
     return Created(shape, shape.url, NO_STORE)
 
 

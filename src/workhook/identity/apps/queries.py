@@ -106,10 +106,7 @@ async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> 
 
 
 async def lock_app(tx: Transaction, app_id: int) -> bool:
-    """Lock the app against a revocation of all its tokens, before any other lock (decision 25).
-
-    Returns whether the app exists.
-    """
+    """Lock the app against a revocation of its tokens, before any other lock. Returns whether it exists."""
     return await tx.fetch_one(_by_id_kept, {"id": app_id}) is not None
 
 

@@ -1,7 +1,6 @@
 """Links in mail, and limits on the mail sent to a mailbox.
 
-One-time links are stored encrypted until the message is sent. Other links are signed with the data folder's key and not
-stored.
+One-time links are stored encrypted until the message is sent. Other links are signed and not stored.
 """
 
 from __future__ import annotations
@@ -151,9 +150,8 @@ def _signature(key: bytes, content: str) -> str:
 
 
 # --- links that confirm an address ------------------------------------------------------------------------------------
-# A user confirms an address that they have entered. The link is for one user and address, and valid for a day. Links
-# are counted per user, who sees an error, and per address over all accounts. Beyond the latter limit nothing is sent,
-# but the response is the same, so that it does not reveal the requests of others.
+# A link is for one user and the address they entered, and valid for a day. Links are counted per user, who sees an
+# error, and per address. Beyond that limit nothing is sent, but the response does not reveal the requests of others.
 
 CONFIRM_PATH = "/settings/notifications/confirm/"
 CONFIRM_GOOD_MS = DAY_MS
@@ -176,10 +174,7 @@ _queue_confirmation = insert_into(
 
 
 async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, language: str, now: int) -> None:
-    """Mail a confirmation link to an address that the user claims, unless it has already received too many.
-
-    Raises `TooManyRequests` if the user has requested too many.
-    """
+    """Mail a confirmation link, unless the address has received too many. Raises `TooManyRequests` for the user."""
     row = await tx.fetch_one(_count_recent, {"user_id": user_id, "since": now - DAY_MS})
     if row is not None and row["number"] >= ASKED_MAX:
         message = say("Several links were already sent to you today. Check your spam folder, or try again tomorrow.")
@@ -189,11 +184,6 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
     about = {"user_id": user_id, "account_id": user_id, "recipient": f"u{user_id}", "language": language}
     more = {"kind": "address_link", "detail": mailbox, "created_at": now, "is_sent": int(is_sent)}
     await tx.execute(_queue_confirmation, {**about, **more})
-
-
-def is_queued_for(detail: str | None, address: str) -> bool:
-    """Return whether the message with this `detail` was sent to this address, which the user may have changed since."""
-    return detail == mailbox_of(address)
 
 
 def confirm_path(vault: Vault, user_id: int, address: str, now: int) -> str:
@@ -214,8 +204,7 @@ def _confirmed(user_id: int, address: str, until: str) -> str:
 
 
 # --- links that unsubscribe -------------------------------------------------------------------------------------------
-# A link unsubscribes one person from one kind of mail, without signing in (RFC 8058). It contains both, and is valid as
-# long as the key.
+# A link unsubscribes one person from one kind of mail, without signing in (RFC 8058), as long as the key is valid.
 
 UNSUBSCRIBE_PATH = "/mail/unsubscribe/"
 _UNSUBSCRIBE = "mail-unsubscribe"

@@ -42,10 +42,8 @@ def sends_mail() -> bool:
 Cause = Literal["no_such_address", "closed", "full", "too_large", "refused", "ascii_only", "not_delivered"]
 """The cause of a failed delivery.
 
-- `closed`: the mailbox does not accept mail.
-- `refused`: the server does not accept this message, or any from this sender.
-- `ascii_only`: the mail server in use cannot send to an address with non-ASCII characters.
-- `not_delivered`: no server accepted the message before the retries ended.
+`closed`: the mailbox does not accept mail. `refused`: the server does not accept this message, or any from this sender.
+`ascii_only`: the mail server in use only sends to ASCII addresses. `not_delivered`: all attempts failed.
 """
 
 ASCII_ONLY = "The mail server takes only addresses in ASCII."

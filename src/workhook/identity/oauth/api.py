@@ -37,10 +37,7 @@ NOT_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
 async def read(call: Call, known: Collection[str]) -> dict[str, str] | Refusal:
-    """Return the known, non-empty fields of a form or JSON object (RFC 6749, section 3.2), or a refusal.
-
-    Raises `Malformed` for other bodies and for values that are not strings.
-    """
+    """Return the known, non-empty fields of a form or JSON object (RFC 6749, section 3.2). Raises `Malformed`."""
     data = await call.body(BODY_MAX_BYTES)
     media_type = (call.header("content-type") or "").partition(";")[0].strip().lower()
     if media_type.endswith("json") or data.lstrip().startswith(b"{"):

@@ -290,12 +290,6 @@ async def oauth_token_scope(call: Call) -> Response:
     """
     app = named_app(call)
     wanted = app_api.parse_narrowing(await call.json_object(), ScopedTokenBody, _RESOURCE)
-    _refuse_contradictions(wanted)
-    row, token = await call.database.in_transaction(lambda tx: narrow(tx, app, wanted))
-    return Response(await authorization(call, app, row, token), headers=NO_STORE)
-
-
-def _refuse_contradictions(wanted: ScopedTokenBody) -> None:
     faults = []
     if wanted.target is UNSET and wanted.target_id is UNSET:
         faults.append(_fault("target", "target or target_id is required", "missing_field"))
@@ -303,14 +297,12 @@ def _refuse_contradictions(wanted: ScopedTokenBody) -> None:
         faults.append(_fault("repository_ids", "repository_ids and repositories cannot be combined"))
     if faults:
         raise Invalid(faults=faults)
+    row, token = await call.database.in_transaction(lambda tx: narrow(tx, app, wanted))
+    return Response(await authorization(call, app, row, token), headers=NO_STORE)
 
 
 async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Row, str]:
-    """Return the new token with its row (`find_issued`).
-
-    Raises `NotFound` for an invalid token and for one of another app, `Forbidden` for a suspended installation, and
-    `Invalid`.
-    """
+    """Return the new token with its row. Raises `NotFound` for an invalid token, `Forbidden`, and `Invalid`."""
     if app.is_oauth:
         raise NotFound()  # its tokens have no installation
     parent = await locked(tx, app, wanted.access_token)

@@ -238,10 +238,7 @@ async def create_code(
 async def redeem_code(
     tx: Transaction, app: App, code: str, *, redirect_uri: str | None, verifier: str | None, secret_shown: bool
 ) -> grants.TokenAnswer | grants.Refusal:
-    """Exchange a code for a token.
-
-    A code that is used twice revokes every token issued for it (RFC 6749, section 4.1.2). Other errors leave it valid.
-    """
+    """Exchange a code for a token. Using it twice revokes all its tokens (RFC 6749, 4.1.2); other errors do not."""
     bad = grants.Refusal("bad_verification_code", "The code passed is incorrect or expired.")
     row = await one_time.find(tx, authorization_codes, app.id, code)
     if row is None:

@@ -1,7 +1,7 @@
 """Grants of users to apps, and the tokens issued under them.
 
 Issuing or ending a grant's tokens locks its row first, and issuing locks the app's row before that, so that a
-revocation misses no token that is being issued (docs/contributors/decisions/0025-one-actor.md).
+revocation misses no token that is being issued (decision 25).
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ _SEPARATORS = re.compile(r"[\s,]+")
 
 def requested(text: str | None) -> frozenset[str]:
     """Parse scopes separated by spaces or commas, dropping unknown scopes and those implied by others."""
-    known = set(_SEPARATORS.split(text or "")) & set(OAUTH_SCOPES)
-    return _strongest(known)
+    return _strongest(set(_SEPARATORS.split(text or "")) & set(OAUTH_SCOPES))
 
 
 def _strongest(scopes: Iterable[str]) -> frozenset[str]:
@@ -196,10 +195,7 @@ async def _record(tx: Transaction, app: App, user_id: int, action: str, **detail
 
 
 async def renew(tx: Transaction, app: App, token: str, *, secret_shown: bool) -> TokenAnswer | Refusal:
-    """Exchange a refresh token for a new pair and revoke the old access token (RFC 9700, section 4.14).
-
-    A refresh token that was already used is considered stolen, and its family is revoked.
-    """
+    """Exchange a refresh token for a new pair and revoke the old access token (RFC 9700, section 4.14)."""
     bad = Refusal("bad_refresh_token", "The refresh token is unknown, has expired, was already used, or was revoked.")
     known = has_valid_checksum(token, REFRESH_PREFIX)
     row = await one_time.find(tx, refresh_tokens, app.id, token) if known else None
@@ -216,15 +212,9 @@ async def renew(tx: Transaction, app: App, token: str, *, secret_shown: bool) ->
     return await issue_to(tx, app, row["user_id"], frozenset(), family=row["family"], public=bool(row["public"]))
 
 
+_app = (apps.c.name.label("app_name"), apps.c.kind.label("app_kind"), accounts.c.login.label("owner"))
 _of_user = (
-    sa.select(
-        grants.c.id,
-        grants.c.scopes,
-        grants.c.created_at,
-        apps.c.name.label("app_name"),
-        apps.c.kind.label("app_kind"),
-        accounts.c.login.label("owner"),
-    )
+    sa.select(grants.c.id, grants.c.scopes, grants.c.created_at, *_app)
     .join_from(grants, apps, apps.c.id == grants.c.app_id)
     .join(accounts, accounts.c.id == apps.c.account_id)
     .where(grants.c.user_id == bigint_param("user_id"))

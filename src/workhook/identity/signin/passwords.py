@@ -65,8 +65,7 @@ COMMON_PASSWORDS = frozenset(
 
 # OWASP's password storage guidance: 19 MiB, two passes, one lane. Takes about 25 ms on one core.
 MEMORY_KIB, PASSES, LANES = 19 * 1024, 2, 1
-# Two at a time use 38 MiB and leave CPU time for the event loop. Requests that would wait for more than a second are
-# rejected.
+# Two at a time use 38 MiB and leave CPU time for the event loop. Requests that would wait for a second are refused.
 THREADS, WAITING_MAX = 2, 40
 
 _find = sa.select(passwords.c.hash, passwords.c.changed_at, passwords.c.email).where(

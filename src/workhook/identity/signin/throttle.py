@@ -95,14 +95,11 @@ class Limit(NamedTuple):
 
 
 class CountedAttempt(NamedTuple):
-    """An admitted attempt, with its limits and the ends of the pauses it started (ms since the epoch, or 0).
-
-    `held` means that the user had too many attempts under another name, so even the right password is rejected.
-    """
+    """An admitted attempt, with its limits and the ends of the pauses it started (ms since the epoch, or 0)."""
 
     limits: tuple[Limit, ...]
     untils: tuple[int, ...]
-    held: bool = False
+    held: bool = False  # too many attempts under the user's other name, so even the right password is rejected
 
 
 def login_key(login: str) -> str:

@@ -45,11 +45,6 @@ class Kind(msgspec.Struct, frozen=True):
     confined: bool = False
     of_app: bool = False
 
-    @property
-    def not_accessible(self) -> str:
-        """The message for missing permissions, as GitHub words it."""
-        return f"Resource not accessible by {'integration' if self.of_app else 'personal access token'}"
-
 
 CLASSIC = Kind("classic", "whp_", "classic personal access token")
 FINE_GRAINED = Kind("fine_grained", "workhook_pat_", "fine-grained personal access token", confined=True)
@@ -205,26 +200,18 @@ def _expired(before: str = "before") -> _Over:
     return lambda table: table.c.expires_at < bigint_param(before)
 
 
-def _is_ended_token(table: sa.FromClause) -> sa.ColumnElement[bool]:
-    return sa.func.coalesce(table.c.revoked_at, table.c.expires_at) < bigint_param("tokens_before")
-
-
+_counted = bigint_param("counted_before")
 _DELETES = (
-    _delete(tokens.c.id, _is_ended_token),
+    _delete(tokens.c.id, lambda t: sa.func.coalesce(t.c.revoked_at, t.c.expires_at) < bigint_param("tokens_before")),
     _delete(authorization_codes.c.digest, _expired()),
     _delete(device_codes.c.digest, _expired("codes_before")),
     _delete(refresh_tokens.c.id, _expired()),
     _delete(sign_in_links.c.digest, _expired()),
-    _delete(sent_forms.c.digest, lambda table: table.c.created_at < bigint_param("before")),
+    _delete(sent_forms.c.digest, lambda t: t.c.created_at < bigint_param("before")),
     _delete(sessions.c.id, _expired()),
     _delete(invitations.c.id, _expired()),
-    _delete(
-        sign_in_failures.c.key,
-        lambda table: sa.and_(
-            table.c.since < bigint_param("counted_before"), table.c.blocked_until < bigint_param("counted_before")
-        ),
-    ),
-    _delete(rate_windows.c.caller, lambda table: table.c.resets_at < bigint_param("before")),
+    _delete(sign_in_failures.c.key, lambda t: sa.and_(t.c.since < _counted, t.c.blocked_until < _counted)),
+    _delete(rate_windows.c.caller, lambda t: t.c.resets_at < bigint_param("before")),
 )
 
 

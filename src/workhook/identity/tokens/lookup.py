@@ -66,8 +66,9 @@ def check_whole_account(actor: Actor, account_id: int) -> None:
 
 
 def not_accessible(actor: Actor) -> Forbidden:
-    """Return the error for insufficient permissions."""
-    return Forbidden(KINDS[actor.token_kind].not_accessible, code="missing_permission")
+    """Return the error for insufficient permissions, as GitHub words it."""
+    kind = "integration" if KINDS[actor.token_kind].of_app else "personal access token"
+    return Forbidden(f"Resource not accessible by {kind}", code="missing_permission")
 
 
 def _grant_for(actor: Actor, account_id: int, repository_id: int | None) -> Grant | None:

@@ -143,12 +143,7 @@ class CreatedToken(HiddenRepr, TokenShape, kw_only=True):
 
 
 class TokenDetails(Record, frozen=True):
-    """A token, with the names of what it is confined to. Times are milliseconds since the epoch.
-
-    - `allowed`: the permissions that it has at most.
-    - `repositories`: full names of those that the viewer can see; None if it has all or is not confined.
-    - `family`: the tokens that end with it; None for a token that was derived from another one.
-    """
+    """A token, with the names of what it is confined to. Times are milliseconds since the epoch."""
 
     id: int
     kind: str
@@ -157,16 +152,16 @@ class TokenDetails(Record, frozen=True):
     note: str | None
     scopes: tuple[str, ...]
     permissions: dict[str, str] | None
-    allowed: Mapping[str, str]
+    allowed: Mapping[str, str]  # the permissions that it has at most
     organization: Annotated[str | None, NOT_STORED]
     repository_ids: tuple[int, ...] | None
-    repositories: tuple[str, ...] | None
+    repositories: tuple[str, ...] | None  # full names, if the viewer can see them; None: all, or it is not confined
     app: TokenApp | None
     created_at: int
     expires_at: int | None
     last_used_at: int | None
     revoked_at: int | None
-    family: Annotated[str | None, NOT_STORED]
+    family: Annotated[str | None, NOT_STORED]  # the tokens that end with it; None if derived from another one
 
     @property
     def confined_to(self) -> list[str] | Literal["all"] | None:

@@ -96,7 +96,7 @@ def refused(visit: Visit, problem: Invalid | Conflict, offer: OfferedTime) -> Pa
         "%(num)d time entries have no hourly rate, so nothing was added. Set their rates first; 0 is allowed.",
         len(lacking),
     )
-    form.problems = [words % {"num": len(lacking)}]
+    form.problems = [words]
     form.values = {"entry": lacking[0]}
     return form
 
@@ -106,7 +106,7 @@ async def words_of(visit: Visit, access: Access, offer: OfferedTime) -> str:
     count = offer.taken
     if not count:
         return gettext("No unbilled time left to add.")
-    message = ngettext("%(num)d time entry added.", "%(num)d time entries added.", count) % {"num": count}
+    message = ngettext("%(num)d time entry added.", "%(num)d time entries added.", count)
     is_all = count == len(offer.ids) < TIMESHEETS_MAX
     left_ms = 0 if is_all else await find_unbilled_ms(visit.database, access)
     if not left_ms:

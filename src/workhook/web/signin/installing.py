@@ -10,16 +10,16 @@ from urllib.parse import quote, urlencode
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, say, shown
 from workhook.core.urls import with_parameters
 from workhook.http.calls import Call, Response
-from workhook.http.endpoints import Routes
+from workhook.http.endpoints import Retry, Routes
 from workhook.http.operations import PAGES
 from workhook.identity.apps import installer, queries
-from workhook.identity.apps.actions import in_transaction
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.oauth import codes
 from workhook.identity.oauth.grants import wanted
 from workhook.identity.queries import find_account_by_id, find_member_role, find_repositories, key_of
 from workhook.identity.schemas import Account
 from workhook.storage import Reader, Transaction
+from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
 from workhook.web.frame.names import called
 from workhook.web.frame.render import page
@@ -92,7 +92,6 @@ async def page_install(call: Call) -> Response:
 
 @routes.post(PATH, action="installation.create")
 async def page_install_decide(call: Call) -> Response:
-    """Install the app."""
     session, fields = await read_session_form(call, say("Sign in and open the page again."))
     app = await _app(call, session)
     if fields.get("decision") != "install":
@@ -112,7 +111,7 @@ async def page_install_decide(call: Call) -> Response:
         return await installer.install(tx, actor, app, place, permissions=app.permissions, repository_ids=ids)
 
     try:
-        made = await in_transaction(call, step)
+        made = await Retry(UniqueViolation).of(lambda: call.database.in_transaction(step))
     except Invalid as problem:
         return await _ask(call, session, app, place, sent, faults=[each.message or "" for each in problem.faults])
     leads_to = _leads_to(app)
@@ -123,7 +122,6 @@ async def page_install_decide(call: Call) -> Response:
 
 
 async def about(call: Call) -> Response:
-    """Redirect to the page of the app."""
     return redirect(PATH.format(slug=quote(call.path("slug"), safe="")))
 
 

@@ -28,11 +28,11 @@ from workhook.web.time.days import DAYS, Period, field_text, read_day, week_of, 
 from workhook.web.time.forms import CALLED, NAMES, at_week_of, offer_tasks, query_of, rate_hint, spent, words_asked
 from workhook.work.board.projects.listing import find_visible, list_newest
 from workhook.work.board.tasks.actions import get_task
-from workhook.work.board.tasks.assigned import list_assigned, list_assigned_finished
+from workhook.work.board.tasks.assigned import list_assigned
 from workhook.work.board.tasks.listing import list_tasks
 from workhook.work.board.tasks.schemas import Task
-from workhook.work.history.activity.task_history import find_last_edits
-from workhook.work.history.all_projects.schemas import AllTasksQuery, AllTimesheetsQuery
+from workhook.work.history.activity.queries import find_last_edits
+from workhook.work.history.all_projects import AllTasksQuery, AllTimesheetsQuery
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.durations import format_duration
@@ -333,7 +333,7 @@ async def _offer(visit: Visit, worked_on: Iterable[Timesheet], chosen: str) -> O
         more = len(found) > TASKS_MAX or found.truncated or found.next_key is not None
     elif not asked:
         assigned, finished = await asyncio.gather(
-            list_assigned(reader, user, TASKS_MAX), list_assigned_finished(reader, user, FINISHED_MAX)
+            list_assigned(reader, user, TASKS_MAX), list_assigned(reader, user, FINISHED_MAX, finished=True)
         )
         offered += [Offered(each.repository, each.id, each.title, False) for each in assigned]
         offered += [Offered(each.repository, each.id, each.title, True) for each in finished]

@@ -405,7 +405,7 @@ async def receive_logo(
     """
     async with call.services.blobs.incoming() as incoming:
         sniffed = _Sniffed(incoming)
-        form = await read_form(call, sniffed, limit=LOGO_MAX_BYTES, admit=admit)
+        form = await read_form(call, sniffed.write, limit=LOGO_MAX_BYTES, admit=admit)
         await call.body_came()
         kind, given = sniffed.content_type, parameters_of(call.query, form)
         faults = [*form.faults, *parameters.unknown(given)]
