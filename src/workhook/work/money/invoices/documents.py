@@ -12,9 +12,8 @@ import hashlib
 import re
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -74,34 +73,8 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("missing: code points")
 
 
-class Rendered(msgspec.Struct, frozen=True):
-    """The output of a render. `stderr` is for the log."""
-
-    content: bytes
-    report: Report
-    stderr: str
-
-
 def _limits(timeout_s: float) -> Limits:
     return Limits(timeout_s, CPU_S, MEMORY_BYTES, OUTPUT_MAX_BYTES)
-
-
-async def run(document: Document, logo: Logo | None, *, xml: bytes | None) -> Rendered:
-    """Render a document, with `xml` as the attached e-invoice. Raises `RenderFailed`."""
-    job = {
-        "invoice": document.page,
-        "timestamp_s": document.timestamp_s,
-        "xml": xml.decode() if xml is not None else None,
-        "logo": base64.b64encode(logo.content).decode() if logo else None,
-        "logo_name": logo.name if logo else None,
-    }
-    made = await limited_process.run(_SCRIPT, job, _limits(RENDER_S))
-    line, _, content = made.output.partition(b"\n")
-    try:
-        report = msgspec.json.decode(line[:REPORT_MAX_BYTES], type=Report)
-    except msgspec.MsgspecError as error:
-        raise RenderFailed("failure", 0, ascii(str(error))) from error
-    return Rendered(content, report, made.stderr)
 
 
 async def find_missing(characters: str, *, timeout_s: float) -> set[str]:
@@ -154,8 +127,6 @@ WAITING = Gauge("workhook_invoice_pdf_waiting", "Invoices waiting to be rendered
 
 _LOGO_NAMES = {"image/png": "logo.png", "image/jpeg": "logo.jpg", "image/svg+xml": "logo.svg"}
 _FILE_PATH = re.compile(r"/files/(fil_[0-9a-z]{26})/content(?:[?#].*)?")
-
-ReadLogo = Callable[[LogoFile], Awaitable[Logo | None]]
 
 log = structlog.get_logger(__name__)
 
@@ -226,7 +197,7 @@ class Printer:
         self._kept = KeptPdfs(KEPT_MAX_BYTES)
         self._renders: dict[bytes, _SharedRender] = {}
 
-    async def make(self, job: PdfJob, read_logo: ReadLogo) -> Pdf:
+    async def make(self, job: PdfJob, blobs: Blobs) -> Pdf:
         """Return the PDF of a job. Raises `Unavailable` if too many requests are waiting, or if it takes too long."""
         key = job.key()
         if (kept := self._kept.get(key, time.monotonic())) is not None:
@@ -235,7 +206,7 @@ class Printer:
         render = self._renders.get(key)
         shared = render is not None and render.usable
         if render is None or not shared:
-            self._renders[key] = render = _SharedRender(asyncio.create_task(self._print(key, job, read_logo)))
+            self._renders[key] = render = _SharedRender(asyncio.create_task(self._print(key, job, blobs)))
         try:
             made = await render.result()
         finally:
@@ -244,27 +215,21 @@ class Printer:
         ANSWERS.labels("shared" if shared else "rendered").inc()
         return made
 
-    async def _print(self, key: bytes, job: PdfJob, read_logo: ReadLogo) -> Pdf:
-        async with self._turn(job.account_id):
-            logo = await read_logo(job.logo) if job.logo else None
-            made, kept_s = await _render(job, logo)
-        self._kept.put(key, made, time.monotonic() + kept_s)
-        return made
-
-    @asynccontextmanager
-    async def _turn(self, account_id: int) -> AsyncIterator[None]:
-        """Wait for a turn. Raises `Unavailable` after `WAIT_S`."""
+    async def _print(self, key: bytes, job: PdfJob, blobs: Blobs) -> Pdf:
         async with AsyncExitStack() as stack:
             try:
                 with WAITING.track_inprogress():
                     async with asyncio.timeout(WAIT_S):
-                        await stack.enter_async_context(self._queue.slot(account_id))
+                        await stack.enter_async_context(self._queue.slot(job.account_id))
             except (QueueFull, TimeoutError):
                 FAILURES.labels("busy").inc()
                 log.warning("invoice_pdf_busy", waiting=len(self._queue))
                 message = say("Too many PDFs are being created. Try again in a few seconds.")
                 raise Unavailable(message, code="pdf_unavailable", retry_after_s=RETRY_AFTER_S) from None
-            yield
+            logo = await read_logo(blobs, job.logo) if job.logo else None
+            made, kept_s = await _render(job, logo)
+        self._kept.put(key, made, time.monotonic() + kept_s)
+        return made
 
 
 class KeptPdfs:
@@ -337,8 +302,7 @@ async def _render(job: PdfJob, logo: Logo | None) -> tuple[Pdf, float]:
     reason, kept_s = "", KEPT_S
     for with_logo, with_xml in tries:
         try:
-            rendered = await run(job.document, with_logo, xml=with_xml)
-            made = _build_pdf(job, rendered, with_xml)
+            made = await _run(job.document, with_logo, with_xml)
             return made, KEPT_INCOMPLETE_S if made.missing else kept_s
         except RenderFailed as failed:
             reason, kept_s = failed.reason, KEPT_INCOMPLETE_S
@@ -376,9 +340,21 @@ def xml_of(document: EInvoice) -> bytes:
     return cii.to_xml(document)
 
 
-def _build_pdf(job: PdfJob, rendered: Rendered, xml: bytes | None) -> Pdf:
-    """Report what was left out, and add the metadata of the attached `xml`."""
-    report = rendered.report
+async def _run(document: Document, logo: Logo | None, xml: bytes | None) -> Pdf:
+    """Render a document, with `xml` as the attached e-invoice, and report what was left out. Raises `RenderFailed`."""
+    job = {
+        "invoice": document.page,
+        "timestamp_s": document.timestamp_s,
+        "xml": xml.decode() if xml is not None else None,
+        "logo": base64.b64encode(logo.content).decode() if logo else None,
+        "logo_name": logo.name if logo else None,
+    }
+    made = await limited_process.run(_SCRIPT, job, _limits(RENDER_S))
+    line, _, content = made.output.partition(b"\n")
+    try:
+        report = msgspec.json.decode(line[:REPORT_MAX_BYTES], type=Report)
+    except msgspec.MsgspecError as error:
+        raise RenderFailed("failure", 0, ascii(str(error))) from error
     missing = " ".join(report.missing) or None
     if missing is not None:
         BOXES.inc()
@@ -386,17 +362,16 @@ def _build_pdf(job: PdfJob, rendered: Rendered, xml: bytes | None) -> Pdf:
         LOGOS_LEFT_OUT.labels("invalid").inc()
     if report.xml_error is not None:
         XML_LEFT_OUT.labels("characters" if missing else "failure").inc()
-    if missing or report.logo_error or report.xml_error or rendered.stderr:
+    if missing or report.logo_error or report.xml_error or made.stderr:
         reported = {"logo_error": report.logo_error, "xml_error": report.xml_error}
         errors = {name: None if each is None else ascii(each) for name, each in reported.items()}
-        invoice_id = job.document.id
-        log.warning("invoice_pdf_warnings", invoice_id=invoice_id, missing=missing, stderr=rendered.stderr, **errors)
+        log.warning("invoice_pdf_warnings", invoice_id=document.id, missing=missing, stderr=made.stderr, **errors)
     if xml is not None and report.xml_error is None:
         try:
-            return Pdf(facturx.with_metadata(rendered.content), missing)
+            return Pdf(facturx.with_metadata(content), missing)
         except facturx.UnknownForm as unknown:  # the PDF still contains the e-invoice
-            log.error("invoice_pdf_metadata_failed", invoice_id=job.document.id, error=str(unknown))
-    return Pdf(rendered.content, missing)
+            log.error("invoice_pdf_metadata_failed", invoice_id=document.id, error=str(unknown))
+    return Pdf(content, missing)
 
 
 PDF = "application/pdf"
@@ -462,7 +437,7 @@ async def create_pdf(services: Services, repository: Repository, document: Docum
         file = None
     job = PdfJob(repository.owner.id, document, file)
     printer = _printers.setdefault(asyncio.get_running_loop(), Printer())
-    return await printer.make(job, partial(read_logo, services.blobs))
+    return await printer.make(job, services.blobs)
 
 
 @routes.get("/invoices/{invoice_id}/pdf", answers=BINARY, media_type=PDF)
