@@ -75,7 +75,6 @@ async def record(
 
 
 def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Sequence[AuditTarget]) -> None:
-    """Record an action on any number of targets with one statement."""
     if not entries:
         return
     tx.get_local(_Changes).are_recorded = True
@@ -358,8 +357,6 @@ def _drop(refused: _Refused) -> int:
 
 
 class Budget:
-    """The number of rows that may be written per minute."""
-
     def __init__(self) -> None:
         self._minute_began_s = 0.0
         self._rows = self._unknown = 0

@@ -155,7 +155,6 @@ class Authenticator:
         ), None
 
     async def _repository(self, call: Call, actor: Actor) -> Repository | None:
-        """Return the repository in the path, by owner and name or by ID."""
         if "{repository_id}" in call.operation.path:
             return await queries.find_repository_by_id(call.database, call.path_integer("repository_id"), actor.user.id)
         return await self._named.submit(_Named(call.path("owner"), call.path("repo"), actor.user.id))
@@ -248,7 +247,6 @@ def _gathering(find: Callable[[str, str, int], Awaitable[T]]) -> Batcher[_Named,
 
 
 def _is_let_in(repository: Repository, rule: policy.Rule, actor: Actor) -> bool:
-    """Return whether an earlier result admits the caller."""
     try:
         policy.check_repository(repository, rule, actor)
     except Problem:
@@ -310,7 +308,6 @@ def named_repository(call: Call) -> Repository:
 
 
 def app_of(call: Call) -> App:
-    """Return the app that authenticates as itself."""
     app = caller_of(call).app
     assert app is not None, "the operation's rule has the target app or client"
     return app

@@ -104,7 +104,6 @@ async def queue_invitation_link(
 
 
 async def _may_send(tx: Transaction, invitation: Mapping[str, int | None], mailbox: str) -> bool:
-    """Count a link to the mailbox, and return whether it may be sent."""
     if not await throttle.count_daily(tx, f"inviter:{invitation['actor_id']}", most=PER_INVITER):
         raise TooManyRequests(say("You have sent {} invitations by e-mail today. Try again tomorrow.", PER_INVITER))
     if not await throttle.count_daily(tx, f"invited:{invitation['account_id']}:{mailbox}", most=PER_PLACE):
@@ -212,8 +211,6 @@ _UNSUBSCRIBE_MAX_CHARS = 100
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """A kind of mail that a person receives."""
-
     user_id: int
     kind: NotificationKind
 
