@@ -327,7 +327,7 @@ class Refusals:
             pause_s = FLUSH_S if written else min(pause_s * 2, PAUSE_MAX_S)
 
     async def _write(self) -> bool:
-        """Write pending refusals, twice if a commit is not confirmed. Returns False if the database is unavailable."""
+        """Write pending refusals, perhaps twice if a commit is unconfirmed. Returns False if there is no database."""
         dropped, self._dropped = self._dropped, 0
         if dropped:
             log.warning("refusals_not_audited", count=dropped, note="there are too many at once")

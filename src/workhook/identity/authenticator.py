@@ -160,7 +160,7 @@ class Authenticator:
         return await self._named.submit(_Named(call.path("owner"), call.path("repo"), actor.user.id))
 
     async def _relied_on(self, call: Call, rule: policy.Rule, actor: Actor) -> tuple[Repository, queries.Premise]:
-        """Return the repository in the path, possibly as read for an earlier request unless that is refused."""
+        """Return the repository in the path, perhaps as read for an earlier request, on which no refusal relies."""
         named = _Named(queries.key_of(call.path("owner")), queries.key_of(call.path("repo")), actor.user.id)
         known = self._premises.get(named)
         if known is not None and call.recheck is None and _is_let_in(known[0], rule, actor):
